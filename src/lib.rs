@@ -122,6 +122,7 @@ pub mod diag;
 pub mod dotnet;
 pub mod dump;
 pub mod export;
+mod facts;
 #[doc(hidden)]
 mod host;
 pub mod hotspot;
@@ -134,6 +135,7 @@ pub mod limits;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod live;
+mod machine;
 pub mod managed;
 pub mod map;
 pub mod memory;

@@ -5,7 +5,7 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::limits;
 use crate::managed::{OwnedBuffer, buffer_at};
-use crate::report::BufferMemory;
+use crate::words::BufferMemory;
 
 /// All of it, by address, and how much more there is than is taken.
 pub(super) fn buffers(heap: &Heap<'_>) -> (Vec<OwnedBuffer>, u64) {

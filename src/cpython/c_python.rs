@@ -13,6 +13,7 @@ use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
 use crate::cpython::{buffers, claim, findings, object, roots, structure};
 use crate::diag::was_read;
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 use crate::managed::{
     self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run,
     SmallBlock, SmallBlocks, StackFrame, Structure, Walk,
@@ -20,7 +21,6 @@ use crate::managed::{
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One CPython. Each part is read when it is first asked for, and kept.
 pub struct CPython<'p> {

@@ -10,13 +10,14 @@ use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::{self, Known, Locks, stack_refs};
 use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
+use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
 use crate::managed::{
     self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Structure, Walk,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, GcMode, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
+use crate::words::GcMode;
 
 /// One CoreCLR of a process. Each part is read when it is first asked for, and kept: its
 /// heaps, types, threads, handles, code.

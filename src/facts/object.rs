@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{FieldStorage, Name, TaskStatus};
+use crate::facts::Name;
+use crate::words::{FieldStorage, TaskStatus};
 
 /// `object`: one object, its fields and their values. What can't be read, or is
 /// not known, is `null`.

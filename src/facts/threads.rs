@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::facts::Name;
 use crate::map::Confidence;
-use crate::report::{Execution, FrameRowKind, GcMode, Name, Trust, WaitKind};
+use crate::words::{Execution, FrameRowKind, GcMode, Trust, WaitKind};
 
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

@@ -12,7 +12,7 @@ use crate::hotspot::classes::{Classes, Klass};
 use crate::limits;
 use crate::managed::{Heap, Losses, OwnedBuffer, TypeIndex};
 use crate::memory::Memory;
-use crate::report::BufferMemory;
+use crate::words::BufferMemory;
 
 /// The class of all buffers whose memory is not in the heap.
 const DIRECT: &str = "java.nio.DirectByteBuffer";

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::facts::{Finding, Severity};
 use crate::hotspot::HotSpot;
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
 /// Loaders that have a class of one name each, from which on that is told, and from which on it is a warning.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
@@ -19,7 +20,6 @@ use crate::managed::{
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {

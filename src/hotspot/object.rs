@@ -1,12 +1,12 @@
 //! One object with its fields, static fields or elements, and the text of strings.
 
 use crate::addr::Addr;
+use crate::facts::{ElementRow, FieldRow, ObjectReport};
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape, external_signature};
 use crate::limits;
 use crate::managed::{Heap as _, ObjectNames};
 use crate::memory::Memory;
-use crate::report::{ElementRow, FieldRow, ObjectReport};
 use crate::words::FieldStorage;
 
 /// Show the object at `addr`, or that `addr` leads into.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
+use crate::facts::InlinedRow;
 use crate::managed::{FrameAt, ManagedFrame};
 use crate::registers::Regs;
-use crate::report::InlinedRow;
 
 /// What a method is to who asks what a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::facts::Name;
 use crate::managed::graph::FieldKey;
 use crate::managed::{Heap, Link, Node, ObjectReader, TypeIndex, TypeInfo, locate};
-use crate::report::Name;
 
 /// Names of types and of the fields by which objects hold others, each made once.
 pub(crate) struct ObjectNames<'g> {

@@ -2,7 +2,7 @@
 //! notes of blocks that it has from malloc.
 
 use crate::addr::{Addr, AddrRange};
-use crate::report::BufferMemory;
+use crate::words::BufferMemory;
 
 /// Memory outside of the heap that an object owns: when the object goes, it does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 use crate::managed::{
     AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, SmallBlock, SmallBlocks,
     StackFrame, Walk, buffer_at,
 };
 use crate::map::{Claims, Confidence, Kind};
-use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// A thread as a runtime knows it.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use crate::diag::was_read;
 use crate::dotnet::Handle;
 use crate::dotnet::finalizers::{self, FinalizeQueue};
 use crate::dotnet::gc::{self, GcHeap};
+use crate::facts::{ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
 use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Structure, Walk};
 use crate::map::{Claims, Kind};
 use crate::nativeaot::claim::Heaps;
@@ -19,7 +20,7 @@ use crate::nativeaot::threads::Threads;
 use crate::nativeaot::{object, roots};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{GcMode, ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
+use crate::words::GcMode;
 
 /// One NativeAOT runtime. Each part is read when it is first asked for, and kept.
 pub struct NativeAot<'p> {

@@ -2,12 +2,12 @@
 //! Metadata of NativeAOT tells no offsets of fields, so fields have no names.
 
 use crate::addr::Addr;
+use crate::facts::{ElementRow, FieldRow, ObjectReport};
 use crate::limits;
 use crate::managed::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
 use crate::memory::Memory;
 use crate::nativeaot::NativeAot;
 use crate::nativeaot::heap::COUNT_AT;
-use crate::report::{ElementRow, FieldRow, ObjectReport};
 
 /// Show the object at `addr`, or that `addr` leads into.
 pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
@@ -47,7 +47,7 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
 }
 
 /// The object that a reference leads to: its type, and of a string its text.
-fn shown(names: &mut ObjectNames<'_>, object: Addr) -> (Option<crate::report::Name>, Option<String>) {
+fn shown(names: &mut ObjectNames<'_>, object: Addr) -> (Option<crate::facts::Name>, Option<String>) {
     let kind = names.object(object).map(|(name, _)| name);
     let text = names.node(object).and_then(|node| {
         let string = names.heap.type_info(node.kind).is_some_and(|info| info.string);

@@ -6,22 +6,23 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod blocks;
-mod code;
 mod conditions;
-mod finding;
 mod finding_ids;
 mod kind_or_total;
 mod listed;
 mod lost;
-mod name;
-mod object;
 mod pointer_source;
 mod region;
 mod resident;
 mod roots;
 mod sums;
-mod threads;
 
+pub use crate::facts::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow, Finding,
+    FrameRow, HeldRow, InlinedRow, Name, ObjectReport, RuntimeRow, Severity, ThreadRow, ThreadValueRow, ThrownRow,
+    TraceRow, WaitRow,
+};
+pub(crate) use crate::facts::{FrameNames, Shown};
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
     ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
@@ -30,27 +31,17 @@ pub use crate::words::{
     Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
-pub use code::InlinedRow;
 pub use conditions::ConditionRow;
-pub use finding::{Finding, Severity};
 pub use finding_ids::{FINDING_IDS, finding_id};
 pub use kind_or_total::KindOrTotal;
 pub use listed::ListedObject;
 pub use lost::{AddrRangeRow, LossRow, LostRow};
-pub use name::Name;
-pub(crate) use name::Shown;
-pub use object::{
-    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
-    ObjectReport, ThreadValueRow, TraceRow,
-};
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;
 pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
-pub(crate) use threads::FrameNames;
-pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -106,21 +97,4 @@ pub struct CoreRow {
     pub runtimes: Vec<RuntimeRow>,
     /// Of a process that runs: how long it stood still for this answer, in milliseconds; 0 with `--no-stop`. `null`: a core.
     pub stopped_ms: Option<f64>,
-}
-
-/// A managed runtime in the process.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct RuntimeRow {
-    /// Its name, e.g. `.NET`.
-    pub name: String,
-    /// Its version.
-    pub version: Option<String>,
-    /// File it is loaded from.
-    pub module: String,
-    /// Where it is loaded.
-    pub base: Addr,
-    /// Its collector, in the runtime's own words (.NET: workstation or server); `null` where its GC can't be read.
-    pub gc: Option<&'static str>,
-    /// What its structs are read by.
-    pub layout_source: String,
 }

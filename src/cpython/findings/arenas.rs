@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::cpython::CPython;
+use crate::facts::{Finding, Severity};
 use crate::managed::{SmallBlocks, SmallClass};
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
 /// An arena that is used less than so many percent is nearly empty.

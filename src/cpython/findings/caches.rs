@@ -5,9 +5,9 @@ use super::weigh::weigh;
 use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::{Brief, function_name};
+use crate::facts::{Finding, Severity};
 use crate::limits;
 use crate::map::Confidence;
-use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
 /// Caches that are told.

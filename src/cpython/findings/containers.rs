@@ -9,9 +9,9 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::Brief;
 use crate::cpython::objects::Form;
+use crate::facts::{Finding, Severity};
 use crate::managed::{Heap as _, Losses};
 use crate::map::Confidence;
-use crate::report::{Finding, Severity};
 use crate::units::{exact, round};
 
 /// Containers of fewer items are not weighed.

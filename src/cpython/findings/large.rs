@@ -6,8 +6,8 @@ use super::containers::Candidates;
 use super::holders::Named;
 use crate::addr::Addr;
 use crate::cpython::heap::Heap;
+use crate::facts::{Finding, Severity};
 use crate::map::Confidence;
-use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
 /// Objects, and sorts of arrays, that are told.

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use crate::addr::Addr;
 use crate::cpython::CPython;
+use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, Severity};
 use holders::Named;
 use places::Places;
 

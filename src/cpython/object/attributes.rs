@@ -5,9 +5,10 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::Brief;
 use crate::cpython::objects::{Form, PyType};
+use crate::facts::{FieldRow, ObjectReport};
 use crate::limits;
 use crate::managed::Link;
-use crate::report::{FieldRow, FieldStorage, ObjectReport};
+use crate::words::FieldStorage;
 
 /// How the visitor calls the dict that stands before an instance.
 const DICT: &str = "__dict__";

@@ -6,8 +6,8 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::code::function_text;
 use crate::cpython::objects::{Form, PyType};
+use crate::facts::ElementRow;
 use crate::memory::Memory;
-use crate::report::ElementRow;
 
 /// Characters of a text, and bytes of a buffer, that stand beside a field.
 const SHORT_TEXT: usize = 256;

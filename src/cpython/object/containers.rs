@@ -4,9 +4,9 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::Brief;
 use crate::cpython::objects::{Form, PyType};
+use crate::facts::{CollectionDetail, EntryRow, ObjectReport};
 use crate::limits;
 use crate::managed::Link;
-use crate::report::{CollectionDetail, EntryRow, ObjectReport};
 
 /// Fill in what the object at hand holds, and how much of it there is.
 pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
@@ -50,7 +50,7 @@ fn named(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind
         let offset = kind.basicsize.saturating_add(index.saturating_mul(8));
         let place = report.object.wrapping_add(offset);
         report.fields.extend(
-            name.map(|name| brief.field(name, offset, Some(place), item, crate::report::FieldStorage::Instance)),
+            name.map(|name| brief.field(name, offset, Some(place), item, crate::words::FieldStorage::Instance)),
         );
         (index as usize) < found.len()
     });

@@ -13,9 +13,9 @@ use crate::addr::Addr;
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::Form;
+use crate::facts::ObjectReport;
 use crate::limits;
 use crate::managed::{Heap as _, ObjectNames};
-use crate::report::ObjectReport;
 
 /// Show the object at `addr`, or that `addr` leads into; of memory that an object owns, that object.
 pub(super) fn object(python: &CPython<'_>, addr: Addr) -> Option<ObjectReport> {

@@ -6,9 +6,10 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::cpython::CPython;
 use crate::cpython::objects::Objects;
+use crate::facts::{FrameRow, ThreadRow, ThrownRow, WaitRow};
 use crate::managed::ManagedThread;
 use crate::map::Confidence;
-use crate::report::{FrameRow, ThreadRow, ThrownRow, WaitKind, WaitRow};
+use crate::words::WaitKind;
 
 /// Characters of an exception's text that are shown.
 const MESSAGE: usize = 400;

@@ -10,9 +10,9 @@ use std::ops::Range;
 use crate::addr::Addr;
 use crate::dotnet::heap::{Heap, MethodTableInfo, VALUE_TYPE};
 use crate::dotnet::{CoreClr, FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem, threads};
+use crate::facts::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
 use crate::limits;
 use crate::managed::{Heap as _, ObjectNames};
-use crate::report::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
 use values::{Known, is_plain, number};
 
 /// Room of an object's sync block, which its size counts.

@@ -8,11 +8,11 @@ use crate::addr::Addr;
 use crate::dotnet::heap::MethodTableInfo;
 use crate::dotnet::object::{HEADER, Show};
 use crate::dotnet::{CodeAt, FieldDesc, Methods};
-use crate::limits;
-use crate::report::{
-    CallRow, CollectionDetail, DelegateDetail, ElementRow, EntryRow, ExceptionDetail, FieldRow, ObjectReport,
-    TaskStatus, TraceRow,
+use crate::facts::{
+    CallRow, CollectionDetail, DelegateDetail, ElementRow, EntryRow, ExceptionDetail, FieldRow, ObjectReport, TraceRow,
 };
+use crate::limits;
+use crate::words::TaskStatus;
 
 /// Task.cs: the bits of `m_stateFlags` that tell a task's status, as
 /// Task.Status asks for them.

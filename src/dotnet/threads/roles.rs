@@ -1,9 +1,10 @@
 use crate::dotnet::Runtime;
 use crate::dotnet::threads::KnownThread;
+use crate::facts::{FrameRow, ThreadRow};
 use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::process::Process;
-use crate::report::{FrameRow, FrameRowKind, ThreadRow};
+use crate::words::FrameRowKind;
 
 /// Of Thread::ThreadState: it works for the thread pool.
 const POOL_WORKER: &str = "TPWorkerThread";

@@ -12,12 +12,13 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::dotnet::threads::sync_blocks::{self, SyncBlock};
 use crate::dotnet::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
+use crate::facts::WaitRow;
 use crate::limits;
 use crate::managed::{FrameKind, Method, StackFrame};
 use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{WaitKind, WaitRow};
+use crate::words::WaitKind;
 
 /// The Frame of helpers that protect one object, such as the one that takes locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::facts::{ThreadRow, ThrownRow, WaitRow};
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::threads::anchors::marks;
@@ -11,7 +12,7 @@ use crate::hotspot::threads::roles::WATCHER;
 use crate::hotspot::threads::thread_object::state;
 use crate::hotspot::threads::{JavaThread, ThreadObject, vm_threads};
 use crate::managed::{ManagedThread, ManagedThreads};
-use crate::report::{GcMode, ThreadRow, ThrownRow, WaitRow};
+use crate::words::GcMode;
 
 /// A thread of the VM.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,11 +21,12 @@ pub use thread_object::{ThreadObject, state};
 pub use vm_threads::{VmThread, vm_threads};
 pub use waits::Locks;
 
+use crate::facts::FrameRow;
 use crate::hotspot::HotSpot;
 use crate::managed::ManagedThread;
 use crate::map::Confidence;
 use crate::phase::Phase;
-use crate::report::{FrameRow, FrameRowKind};
+use crate::words::FrameRowKind;
 
 impl HotSpot<'_> {
     /// All threads that the VM knows.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::facts::{HeldRow, WaitRow};
 use crate::hotspot::classes::Classes;
 use crate::hotspot::threads::known::Threads;
 use crate::hotspot::threads::monitors::{Held, Holder, Monitors};
 use crate::hotspot::threads::thread_object::{is_parked, reference};
 use crate::map::Confidence;
-use crate::report::{HeldRow, WaitKind, WaitRow};
+use crate::words::WaitKind;
 
 /// Where java.util.concurrent's locks keep who holds them (AbstractOwnableSynchronizer).
 const OWNER: &str = "exclusiveOwnerThread";
