@@ -152,6 +152,8 @@ pub mod registers;
 pub mod render;
 pub mod report;
 pub mod resident;
+#[doc(hidden)]
+pub mod runtimes;
 pub mod scrub;
 pub mod search;
 pub mod series;

@@ -5,19 +5,16 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
-use crate::cpython::CPython;
 use crate::diag::was_read;
-use crate::dotnet::CoreClr;
-use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
 use crate::managed::graph::{Graphs, Keeping};
-use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Run, Walk};
+use crate::managed::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
-use crate::nativeaot::NativeAot;
 use crate::process::Process;
+use crate::runtimes::{self, Found};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
@@ -43,10 +40,8 @@ pub struct Session<'p> {
     pub process: &'p Process,
     /// Runtimes that the user of the library knows of.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
-    coreclr: OnceLock<Vec<CoreClr<'p>>>,
-    hotspot: OnceLock<Vec<HotSpot<'p>>>,
-    cpython: OnceLock<Vec<CPython<'p>>>,
-    nativeaot: OnceLock<Vec<NativeAot<'p>>>,
+    /// Runtimes that were found.
+    found: OnceLock<Vec<Found<'p>>>,
     /// Stacks that are no guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -67,10 +62,7 @@ impl<'p> Session<'p> {
         Session {
             process,
             others,
-            coreclr: OnceLock::new(),
-            hotspot: OnceLock::new(),
-            cpython: OnceLock::new(),
-            nativeaot: OnceLock::new(),
+            found: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -116,53 +108,52 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// The managed runtimes of the process. Their places here are the numbers that frames
-    /// of stacks have.
+    /// The managed runtimes of the process.
     pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
-        let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
-        let found = found.chain(self.hotspot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
-        let found = found.chain(self.cpython().iter().map(|runtime| runtime as &dyn ManagedRuntime));
-        let found = found.chain(self.nativeaot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
+        let found = self.found().iter().map(Found::runtime);
         found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
-    /// Those of them that are .NET's, for what only these have.
+    /// The managed runtimes with the ids by which frames of stacks name them.
+    pub fn runtimes_by_id(&self) -> Vec<(RuntimeId, &(dyn ManagedRuntime + 'p))> {
+        RuntimeId::all().zip(self.runtimes()).collect()
+    }
+
+    /// The runtime of that id.
+    pub fn runtime(&self, id: RuntimeId) -> Option<&(dyn ManagedRuntime + 'p)> {
+        self.runtimes_by_id().into_iter().find(|(runtime, _)| *runtime == id).map(|(_, runtime)| runtime)
+    }
+
+    /// The code of all runtimes.
+    pub(crate) fn codes(&self) -> Vec<(RuntimeId, &dyn ManagedCode)> {
+        self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
+    }
+
+    /// The runtimes that were found, some of them by type, for commands that only one runtime has.
     #[doc(hidden)]
-    pub fn coreclr(&self) -> &[CoreClr<'p>] {
-        self.coreclr.get_or_init(|| {
+    pub fn found(&self) -> &[Found<'p>] {
+        self.found.get_or_init(|| {
             was_read("runtimes");
-            CoreClr::find(self.process)
+            runtimes::find(self.process)
         })
     }
 
-    /// Those of them that are Java VMs, for what only these have.
-    #[doc(hidden)]
-    pub fn hotspot(&self) -> &[HotSpot<'p>] {
-        self.hotspot.get_or_init(|| HotSpot::find(self.process))
-    }
-
-    /// Those of them that are CPython, for what only these have.
-    #[doc(hidden)]
-    pub fn cpython(&self) -> &[CPython<'p>] {
-        self.cpython.get_or_init(|| CPython::find(self.process))
-    }
-
-    /// Those of them that are NativeAOT, for what only these have.
-    #[doc(hidden)]
-    pub fn nativeaot(&self) -> &[NativeAot<'p>] {
-        self.nativeaot.get_or_init(|| NativeAot::find(self.process))
+    /// The same, with their ids.
+    pub(crate) fn found_by_id(&self) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+        RuntimeId::all().zip(self.found())
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.
     #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
-        Walker::new(self.process, self.runtimes().iter().map(|runtime| runtime.code()).collect(), stacks)
+        let lists = self.runtimes_by_id().into_iter().filter_map(|(id, runtime)| Some((id, runtime.listed_methods()?)));
+        Walker::new(self.process, self.codes(), stacks).with_lists(lists.collect())
     }
 
     /// The stack of a thread, as `walker` follows it through the marks of all runtimes.
     #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
-        walker.walk(thread, self.marks(thread.tid), self.runs(thread.tid))
+        walker.walk(thread, self.marks(thread.tid))
     }
 
     /// The same of the thread of that number; `None` where there is none.
@@ -179,13 +170,6 @@ impl<'p> Session<'p> {
         marks
     }
 
-    /// What runtimes list of a thread's methods, with the number of the runtime.
-    fn runs(&self, tid: u32) -> Vec<(usize, Run)> {
-        let runtimes = self.runtimes();
-        let all = runtimes.iter().enumerate();
-        all.flat_map(|(number, runtime)| runtime.runs(tid).into_iter().map(move |run| (number, run))).collect()
-    }
-
     /// Tell what of the runtimes' threads could not be read.
     pub fn tell_threads(&self) {
         for runtime in self.runtimes() {
@@ -195,13 +179,12 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// What keeps the objects of the runtime of that number.
-    pub fn roots(&self, number: usize) -> Roots {
-        let runtimes = self.runtimes();
-        let Some(runtime) = runtimes.get(number) else { return Roots::default() };
+    /// What keeps the objects of that runtime.
+    pub fn roots(&self, id: RuntimeId) -> Roots {
+        let Some(runtime) = self.runtime(id) else { return Roots::default() };
         self.tell_threads();
         let walker = self.walker(self.stacks());
-        runtime.roots(number, &mut |tid| self.walk_tid(&walker, tid))
+        runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
 
     /// Graphs of the managed heaps.

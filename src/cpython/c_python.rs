@@ -14,9 +14,11 @@ use crate::cpython::threads::Threads;
 use crate::cpython::{buffers, claim, findings, object, roots, structure};
 use crate::diag::was_read;
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::managed::anatomy::Anatomy;
 use crate::managed::{
-    self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run,
-    SmallBlock, SmallBlocks, StackFrame, Structure, Walk,
+    self, AsyncFunctions, AsyncTask, AsyncTasks, LightThread, ListedMethods, Locks, ManagedCode, ManagedRuntime,
+    ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums,
+    SmallBlocks, StackFrame, Structure, Walk,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
@@ -148,20 +150,8 @@ impl ManagedRuntime for CPython<'_> {
         self.role_of(thread, row, frames)
     }
 
-    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
-        self.wait_of(thread)
-    }
-
     fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         self.each_task_as_thread(visit);
-    }
-
-    fn each_async_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
-        self.each_task(visit);
-    }
-
-    fn runs(&self, tid: u32) -> Vec<Run> {
-        self.all_threads().runs(&self.all_code().codes, tid)
     }
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {
@@ -187,11 +177,51 @@ impl ManagedRuntime for CPython<'_> {
         buffers::buffer_of(self.objects()?, self.buffers(), addr)
     }
 
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
     fn frees_at_once(&self) -> bool {
         true
     }
 
-    fn small_blocks(&self) -> Option<&SmallBlocks> {
+    fn listed_methods(&self) -> Option<&dyn ListedMethods> {
+        Some(self)
+    }
+
+    fn small_blocks(&self) -> Option<&dyn SmallBlocks> {
+        Some(self)
+    }
+
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn Locks> {
+        Some(self)
+    }
+
+    fn async_functions(&self) -> AsyncFunctions<'_> {
+        AsyncFunctions::Tasks(self)
+    }
+
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
+    }
+}
+
+impl ListedMethods for CPython<'_> {
+    fn runs(&self, tid: u32) -> Vec<Run> {
+        self.all_threads().runs(&self.all_code().codes, tid)
+    }
+
+    fn run_at(&self, ip: Addr) -> bool {
+        self.all_code().evaluates_at(ip)
+    }
+}
+
+impl SmallBlocks for CPython<'_> {
+    fn sums(&self) -> Option<&SmallBlockSums> {
         // Without arenas there is nothing to be walked for.
         if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {
             return None;
@@ -199,19 +229,29 @@ impl ManagedRuntime for CPython<'_> {
         self.objects()?.small_blocks()
     }
 
-    fn small_block(&self, addr: Addr) -> Option<SmallBlock> {
+    fn block_at(&self, addr: Addr) -> Option<SmallBlock> {
         self.objects()?.small_block(addr)
     }
+}
 
-    fn findings(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-        findings::findings(self, written)
-    }
-
-    fn walks_for_findings(&self) -> bool {
+impl RuntimeFindings for CPython<'_> {
+    fn walks(&self) -> bool {
         true
     }
 
-    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
-        roots::roots(self)
+    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+}
+
+impl Locks for CPython<'_> {
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.wait_of(thread)
+    }
+}
+
+impl AsyncTasks for CPython<'_> {
+    fn each(&self, visit: &mut dyn FnMut(AsyncTask)) {
+        self.each_task(visit);
     }
 }

@@ -8,7 +8,7 @@
 //! Terms are those of CPython's own sources (Include/, Objects/, Python/). docs/python.md tells what is read, from
 //! where, and how sure it is.
 
-pub(crate) mod anatomy;
+mod anatomy;
 mod buffers;
 mod c_python;
 mod claim;

@@ -11,8 +11,11 @@ use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::{self, Known, Locks, stack_refs};
 use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
+use crate::managed::anatomy::Anatomy;
+use crate::managed::fields::Fields;
 use crate::managed::{
-    self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Structure, Walk,
+    self, ClrGc, ClrHeaps, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
+    StackFrame, Structure, Walk,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
@@ -59,6 +62,10 @@ impl<'p> CoreClr<'p> {
             locks: OnceLock::new(),
             told: OnceLock::new(),
         }
+    }
+
+    pub(super) fn process(&self) -> &'p Process {
+        self.process
     }
 
     /// What it is, and where its globals are.
@@ -143,8 +150,8 @@ impl<'p> CoreClr<'p> {
     }
 
     /// What its threads hold on their stacks, as `walk` follows these; in their frames this
-    /// runtime is that of number `own`.
-    pub fn stack_refs(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
+    /// runtime is `own`.
+    pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
         stack_refs(self.process, self.methods(), self.known(), own, walk)
     }
 
@@ -156,7 +163,7 @@ impl<'p> CoreClr<'p> {
         roots
     }
 
-    fn locks(&self) -> &(Locks, Vec<String>) {
+    fn read_locks(&self) -> &(Locks, Vec<String>) {
         self.locks.get_or_init(|| Locks::read(self.process, self.types()))
     }
 
@@ -206,7 +213,7 @@ impl ManagedRuntime for CoreClr<'_> {
         &self.known().threads
     }
 
-    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         self.roots_with(&self.stack_refs(own, walk))
     }
 
@@ -248,13 +255,20 @@ impl ManagedRuntime for CoreClr<'_> {
         threads::role(self.process, &self.runtime, known, row, frames)
     }
 
-    fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
-        let known = self.known().by_address.get(&thread.address)?;
-        self.locks().0.wait(self.methods(), &known.thread, frames)
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
     }
 
-    fn lock_notes(&self) -> &[String] {
-        &self.locks().1
+    fn fields(&self) -> Option<&dyn Fields> {
+        Some(self)
+    }
+
+    fn clr_gc(&self) -> Option<&dyn ClrGc> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn managed::Locks> {
+        Some(self)
     }
 
     fn stack_size_advice(&self) -> Option<&'static str> {
@@ -262,5 +276,38 @@ impl ManagedRuntime for CoreClr<'_> {
             "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: \
              180000 means 1.5 MiB (it is not set here, or not visible).",
         )
+    }
+}
+
+impl ClrGc for CoreClr<'_> {
+    fn heaps(&self) -> ClrHeaps<'_> {
+        let Heaps { segments, server, regions, in_gc, .. } = CoreClr::heaps(self);
+        ClrHeaps { segments, server: *server, regions: *regions, in_gc: *in_gc }
+    }
+
+    fn objects(&self) -> Option<&dyn managed::Heap> {
+        Some(CoreClr::objects(self))
+    }
+
+    fn handles(&self) -> &[Handle] {
+        CoreClr::handles(self)
+    }
+
+    fn finalizers(&self) -> Vec<FinalizeQueue> {
+        let heaps = CoreClr::heaps(self);
+        let (queues, notes) = gc::finalizers::read(self.gc(), heaps.server, &heaps.segments);
+        self.tell("finalizers", &notes);
+        queues
+    }
+}
+
+impl managed::Locks for CoreClr<'_> {
+    fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let known = self.known().by_address.get(&thread.address)?;
+        self.read_locks().0.wait(self.methods(), &known.thread, frames)
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.read_locks().1
     }
 }

@@ -4,9 +4,11 @@
 //! Terms are those of the runtime (dotnet/runtime, docs/design/datacontracts
 //! and src/coreclr). docs/dotnet.md tells how each structure is found.
 
+mod anatomy;
 mod claim;
 mod code;
 mod core_clr;
+mod fields;
 pub(crate) mod gc;
 pub mod heap;
 mod loader;
@@ -19,6 +21,7 @@ pub mod tasks;
 mod threads;
 mod types;
 
+pub(crate) use anatomy::forms;
 pub use claim::Heaps;
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use core_clr::CoreClr;

@@ -13,9 +13,11 @@ use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
 use crate::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
+use crate::managed::anatomy::Anatomy;
+use crate::managed::fields::Fields;
 use crate::managed::{
     self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
-    StackFrame, Walk,
+    RuntimeFindings, RuntimeId, StackFrame, Walk,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
@@ -159,8 +161,12 @@ impl ManagedRuntime for HotSpot<'_> {
         })
     }
 
-    fn findings(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-        findings::findings(self, written)
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
+    fn fields(&self) -> Option<&dyn Fields> {
+        Some(self)
     }
 
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
@@ -189,15 +195,31 @@ impl ManagedRuntime for HotSpot<'_> {
         self.each_virtual_thread(visit);
     }
 
-    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
-        self.locks().wait(thread.address)
-    }
-
     fn object(&self, addr: Addr) -> Option<ObjectReport> {
         object::object(self, addr)
     }
 
-    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn managed::Locks> {
+        Some(self)
+    }
+
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         roots::roots(self)
+    }
+}
+
+impl RuntimeFindings for HotSpot<'_> {
+    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+}
+
+impl managed::Locks for HotSpot<'_> {
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.locks().wait(thread.address)
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! Terms are those of the VM (openjdk/jdk, src/hotspot/share).
 
+mod anatomy;
 mod buffers;
 mod claim;
 pub mod classes;
 pub mod code;
+mod fields;
 mod findings;
 pub mod heap;
 mod hot_spot;

@@ -219,14 +219,6 @@ pub trait ManagedCode: Sync {
         None
     }
 
-    /// Whether the code of a module at `ip` is what runs methods that the runtime lists by thread
-    /// ([`ManagedRuntime::runs`]).
-    ///
-    /// [`ManagedRuntime::runs`]: crate::managed::ManagedRuntime::runs
-    fn runs_methods(&self, _ip: Addr) -> bool {
-        false
-    }
-
     /// Where in the method's source `ip` is.
     fn source(&self, _method: &Method, _ip: Addr) -> Source {
         Source::default()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::{Method, Source};
+use crate::managed::{Method, RuntimeId, Source};
 use crate::native::unwind::{End, Trust};
 use crate::registers::Regs;
 pub use crate::words::Execution;
@@ -47,12 +47,20 @@ pub enum Caller {
 #[derive(Clone, Debug)]
 pub struct Run {
     /// A place in the frame that runs them, by which it is told; where there is none, runs belong to frames for which
-    /// [`ManagedCode::runs_methods`] is true, in their order.
-    ///
-    /// [`ManagedCode::runs_methods`]: crate::managed::ManagedCode::runs_methods
+    /// [`ListedMethods::run_at`] is true, in their order.
     pub anchor: Option<Addr>,
     /// The methods, that of the latest call first.
     pub methods: Vec<Activation>,
+}
+
+/// Methods that a runtime lists by thread: its interpreter is written in C, and many methods run in one frame of it.
+pub trait ListedMethods: Sync {
+    /// What the thread of that number runs, the latest first. All of it is told with the thread's stack, however far
+    /// that can be followed.
+    fn runs(&self, tid: u32) -> Vec<Run>;
+
+    /// Whether the code of a module at `ip` is what runs them.
+    fn run_at(&self, ip: Addr) -> bool;
 }
 
 /// A frame of a thread that is none of the system's.
@@ -115,11 +123,11 @@ pub struct Mark {
 /// What a frame is.
 #[derive(Clone)]
 pub enum FrameKind {
-    /// Of a managed method, in the runtime of that number.
-    Managed(usize, Arc<Method>),
+    /// Of a managed method, in that runtime.
+    Managed(RuntimeId, Arc<Method>),
     /// Of the runtime's own managed code that finds handlers of an exception, and
     /// is done with it: the handler runs, or it was not found.
-    Dispatch(usize, Arc<Method>),
+    Dispatch(RuntimeId, Arc<Method>),
     /// Of code of a module, of a stub, or of nothing known.
     Native,
     /// A mark of a runtime.

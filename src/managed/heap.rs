@@ -358,25 +358,8 @@ pub trait Heap: Sync {
     /// that is within a value.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
 
-    /// How many objects of each type the collector knows of, where it does not know of all.
-    fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
-        None
-    }
-
-    /// Bytes before an object of this type that are its own, and part of its size (PyGC_Head of CPython).
-    fn prefix(&self, _kind: TypeIndex) -> u64 {
-        0
-    }
-
-    /// Where the pointer stands that is visited at `offset` of the object at `object`: elsewhere, where an object has its
-    /// elements in memory of their own.
-    fn place(&self, object: Addr, offset: u64) -> Addr {
-        object.saturating_add(offset)
-    }
-
-    /// What the object at `object` itself calls what it holds at `offset`, where its type does not tell: the key of an
-    /// entry of a dict.
-    fn link_name(&self, _object: Addr, _offset: u64) -> Option<String> {
+    /// What only a heap has whose objects are blocks of an allocator; `None` if objects follow each other.
+    fn blocks(&self) -> Option<&dyn BlockHeap> {
         None
     }
 
@@ -410,6 +393,55 @@ pub trait Heap: Sync {
 
     /// A reader of objects.
     fn reader(&self) -> Box<dyn ObjectReader + '_>;
+}
+
+/// A heap whose objects are blocks of an allocator (CPython). They may have heads before them, and memory of their own
+/// elsewhere.
+pub trait BlockHeap: Sync {
+    /// How many objects of each type the collector knows of: it does not know of all.
+    fn tracked(&self) -> &HashMap<TypeIndex, u64>;
+
+    /// Bytes before an object of this type that are its own, and part of its size (PyGC_Head of CPython).
+    fn prefix(&self, kind: TypeIndex) -> u64;
+
+    /// Where the pointer stands that is visited at `offset` of the object at `object`: elsewhere, where an object has
+    /// its elements in memory of their own.
+    fn place(&self, object: Addr, offset: u64) -> Addr;
+
+    /// What the object at `object` itself calls what it holds at `offset`, where its type does not tell: the key of an
+    /// entry of a dict.
+    fn link_name(&self, object: Addr, offset: u64) -> Option<String>;
+}
+
+/// What a [`BlockHeap`] answers, for any heap.
+impl dyn Heap + '_ {
+    /// [`BlockHeap::tracked`]; `None` where the collector knows of all objects.
+    pub fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
+        self.blocks().map(BlockHeap::tracked)
+    }
+
+    /// [`BlockHeap::prefix`].
+    pub fn prefix(&self, kind: TypeIndex) -> u64 {
+        self.blocks().map_or(0, |blocks| blocks.prefix(kind))
+    }
+
+    /// [`BlockHeap::place`].
+    pub fn place(&self, object: Addr, offset: u64) -> Addr {
+        match self.blocks() {
+            Some(blocks) => blocks.place(object, offset),
+            None => object.saturating_add(offset),
+        }
+    }
+
+    /// [`BlockHeap::link_name`].
+    pub fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
+        self.blocks()?.link_name(object, offset)
+    }
+}
+
+/// All types of a heap that were met so far.
+pub(crate) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
+    (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
 }
 
 /// Visit `items` with the object that each is in, [`FREE`] ones too; `at` tells an item's

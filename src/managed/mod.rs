@@ -5,10 +5,14 @@
 //! worked out from the answers stands here once: sums by type, equal strings, shortest
 //! paths from roots, dominators.
 
+pub mod anatomy;
+mod clr_gc;
 mod code;
+pub mod fields;
 mod frames;
 pub mod graph;
 mod heap;
+mod id;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
@@ -20,24 +24,26 @@ mod strings;
 mod tasks;
 pub(crate) mod type_table;
 
+pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
     MethodRole, Source,
 };
 pub use frames::{
-    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef, Run,
-    StackFrame, Walk,
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, Mark, Position,
+    ProtectedRef, Run, StackFrame, Walk,
 };
-pub(crate) use heap::Batch;
+pub(crate) use heap::{Batch, kinds};
 pub use heap::{
-    Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader, Part,
-    StringContent, StringUnits, TypeIndex, TypeInfo, Walker, locate,
+    BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader,
+    Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
+pub use id::RuntimeId;
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
-pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
-pub use small_blocks::{SmallArena, SmallBlock, SmallBlocks, SmallClass};
+pub use runtime::{LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure};
+pub use small_blocks::{SmallArena, SmallBlock, SmallBlockSums, SmallBlocks, SmallClass};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
-pub use tasks::{AsyncFrame, AsyncTask};
+pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};

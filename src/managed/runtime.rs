@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::managed::anatomy::Anatomy;
+use crate::managed::fields::Fields;
 use crate::managed::{
-    AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, SmallBlock, SmallBlocks,
-    StackFrame, Walk, buffer_at,
+    AsyncFunctions, BlockLabels, ClrGc, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer, Roots,
+    RuntimeId, SmallBlocks, StackFrame, Walk, buffer_at,
 };
 use crate::map::{Claims, Confidence, Kind};
 
@@ -85,7 +87,8 @@ pub enum Structure {
 
 /// A managed runtime of a process. Each answer is read when it is first asked for.
 ///
-/// What only one of them has (handles of CoreCLR, say) is asked of its own type.
+/// Seven methods are required. All others have a default that means "no such thing", and most of them return an optional
+/// capability: a trait of its own, which a runtime implements if it has that.
 pub trait ManagedRuntime: Sync {
     /// Who it is, as it stands at the head of every answer.
     fn row(&self) -> RuntimeRow;
@@ -105,15 +108,9 @@ pub trait ManagedRuntime: Sync {
     /// Its threads.
     fn threads(&self) -> &ManagedThreads;
 
-    /// What the thread of that number runs of methods that are in no frame of their own, the latest first: all of it is told
-    /// with the thread's stack, however far that can be followed.
-    fn runs(&self, _tid: u32) -> Vec<Run> {
-        Vec::new()
-    }
-
     /// What keeps its objects. `walk` follows the stack of a thread by the system's number;
-    /// in its frames this runtime is that of number `own`.
-    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
+    /// in its frames this runtime is `own`.
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
 
     /// The object at `addr`, or that it leads into, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {
@@ -143,27 +140,6 @@ pub trait ManagedRuntime: Sync {
         false
     }
 
-    /// Its own allocator of small blocks; `None` where it has none.
-    fn small_blocks(&self) -> Option<&SmallBlocks> {
-        None
-    }
-
-    /// The small block that holds `addr`.
-    fn small_block(&self, _addr: Addr) -> Option<SmallBlock> {
-        None
-    }
-
-    /// What stands out in its own structures, mostly without a pass over its heap; `written`: bytes of the process that were
-    /// written, by kind.
-    fn findings(&self, _written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    /// Whether it walks its heap for that.
-    fn walks_for_findings(&self) -> bool {
-        false
-    }
-
     /// What it notes at the start of blocks that it has from malloc; `None` where it notes nothing.
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None
@@ -183,29 +159,73 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// The lock that a thread of these frames waits for.
-    fn wait(&self, _thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+    /// What the bytes of its objects mean; `None` if that is not known. `shrink --scrub` asks.
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        None
+    }
+
+    /// Its classes and their fields, as a heap dump has them; `None` if these are not known. `export --to hprof` asks.
+    fn fields(&self) -> Option<&dyn Fields> {
+        None
+    }
+
+    /// The garbage collector of .NET, if it has that.
+    fn clr_gc(&self) -> Option<&dyn ClrGc> {
         None
     }
 
     /// Visit its threads that are none of the system's.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
-    /// Whether its async functions are read, so that none found means none there.
-    fn reads_async(&self) -> bool {
-        true
+    /// Methods that it lists by thread, which are in no frame of their own; `None` if frames tell all methods.
+    fn listed_methods(&self) -> Option<&dyn ListedMethods> {
+        None
     }
 
-    /// Visit its tasks of async functions that are not done.
-    fn each_async_task(&self, _visit: &mut dyn FnMut(AsyncTask)) {}
+    /// Its own allocator of small blocks.
+    fn small_blocks(&self) -> Option<&dyn SmallBlocks> {
+        None
+    }
 
-    /// What could not be read of its locks.
-    fn lock_notes(&self) -> &[String] {
-        &[]
+    /// What stands out in its own structures.
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        None
+    }
+
+    /// Its locks.
+    fn locks(&self) -> Option<&dyn Locks> {
+        None
+    }
+
+    /// Its async functions.
+    fn async_functions(&self) -> AsyncFunctions<'_> {
+        AsyncFunctions::Elsewhere
     }
 
     /// What decides how large the stacks of its threads are, in a sentence.
     fn stack_size_advice(&self) -> Option<&'static str> {
         None
+    }
+}
+
+/// What stands out in a runtime's own structures.
+pub trait RuntimeFindings: Sync {
+    /// Whether [`RuntimeFindings::find`] walks the heap.
+    fn walks(&self) -> bool {
+        false
+    }
+
+    /// What stands out; `written`: bytes of the process that were written, by kind.
+    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding>;
+}
+
+/// The locks of a runtime.
+pub trait Locks: Sync {
+    /// The lock that a thread of these frames waits for.
+    fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow>;
+
+    /// What could not be read of them.
+    fn notes(&self) -> &[String] {
+        &[]
     }
 }

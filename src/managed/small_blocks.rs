@@ -41,7 +41,7 @@ pub struct SmallArena {
 
 /// All of such an allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SmallBlocks {
+pub struct SmallBlockSums {
     /// What the runtime calls it: `obmalloc`.
     pub name: &'static str,
     /// Its arenas, by address.
@@ -62,7 +62,7 @@ pub struct SmallBlocks {
     pub classes: Vec<SmallClass>,
 }
 
-impl SmallBlocks {
+impl SmallBlockSums {
     /// Bytes of all arenas.
     pub fn committed(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.range.len()).fold(0, u64::saturating_add)
@@ -95,4 +95,13 @@ pub struct SmallBlock {
     pub pool: Addr,
     /// The arena that it is in.
     pub arena: Addr,
+}
+
+/// An allocator of small blocks that a runtime has beside malloc.
+pub trait SmallBlocks: Sync {
+    /// All of it; `None` if it has no arena.
+    fn sums(&self) -> Option<&SmallBlockSums>;
+
+    /// The block at `addr`.
+    fn block_at(&self, addr: Addr) -> Option<SmallBlock>;
 }

@@ -34,3 +34,19 @@ pub struct AsyncTask {
     /// Tasks that wait for this one.
     pub awaited_by: Vec<Addr>,
 }
+
+/// Tasks of async functions.
+pub trait AsyncTasks: Sync {
+    /// Visit those that are not done.
+    fn each(&self, visit: &mut dyn FnMut(AsyncTask));
+}
+
+/// What is known of a runtime's async functions.
+pub enum AsyncFunctions<'r> {
+    /// No task is a chain of objects as [`AsyncTask`] has it: the runtime has none, or a command of its own for them.
+    Elsewhere,
+    /// They can't be read, so that none found does not mean none there.
+    Unread,
+    /// They are read.
+    Tasks(&'r dyn AsyncTasks),
+}

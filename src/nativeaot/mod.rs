@@ -6,6 +6,7 @@
 //!
 //! Terms are those of the runtime (dotnet/runtime, src/coreclr/nativeaot).
 
+mod anatomy;
 mod bookkeeping;
 mod claim;
 mod code;

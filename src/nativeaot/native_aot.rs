@@ -5,11 +5,14 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
-use crate::dotnet::Handle;
-use crate::dotnet::finalizers::{self, FinalizeQueue};
+use crate::dotnet::finalizers;
 use crate::dotnet::gc::{self, GcHeap};
 use crate::facts::{ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Structure, Walk};
+use crate::managed::anatomy::Anatomy;
+use crate::managed::{
+    self, AsyncFunctions, ClrGc, ClrHeaps, FinalizeQueue, Handle, ManagedCode, ManagedRuntime, ManagedThread,
+    ManagedThreads, Roots, RuntimeId, Structure, Walk,
+};
 use crate::map::{Claims, Kind};
 use crate::nativeaot::claim::Heaps;
 use crate::nativeaot::code::NoCode;
@@ -70,16 +73,8 @@ impl<'p> NativeAot<'p> {
     }
 
     /// Its GC: segments and regions.
-    pub(crate) fn gc(&self) -> &GcHeap {
+    fn gc(&self) -> &GcHeap {
         &self.heaps().gc
-    }
-
-    /// Objects with finalizers.
-    pub(crate) fn finalizers(&self) -> Vec<FinalizeQueue> {
-        let gc = self.gc();
-        let (queues, notes) = finalizers::read(self.runtime.gc(), gc.server, &gc.segments);
-        notes.iter().for_each(|note| self.tell(note));
-        queues
     }
 
     /// Its handles, by address.
@@ -148,8 +143,8 @@ impl ManagedRuntime for NativeAot<'_> {
     }
 
     /// Tasks are objects as others; which method waits in one is in no metadata that a core holds.
-    fn reads_async(&self) -> bool {
-        false
+    fn async_functions(&self) -> AsyncFunctions<'_> {
+        AsyncFunctions::Unread
     }
 
     fn heap(&self) -> Option<&dyn managed::Heap> {
@@ -164,11 +159,19 @@ impl ManagedRuntime for NativeAot<'_> {
         &self.all_threads().managed
     }
 
-    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         let Some(heap) = self.objects() else { return Roots::default() };
         let roots = roots::roots(heap, self.heaps(), self.handles(), &self.all_threads().all);
         roots.notes.iter().for_each(|note| self.tell(note));
         roots
+    }
+
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
+    fn clr_gc(&self) -> Option<&dyn ClrGc> {
+        Some(self)
     }
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {
@@ -201,5 +204,27 @@ impl ManagedRuntime for NativeAot<'_> {
             let (name, _) = managed::ObjectNames::new(heap).object(object)?;
             Some(ThrownRow { r#type: name.to_string(), address: object, message: None })
         });
+    }
+}
+
+impl ClrGc for NativeAot<'_> {
+    fn heaps(&self) -> ClrHeaps<'_> {
+        let GcHeap { segments, server, regions, in_gc, .. } = self.gc();
+        ClrHeaps { segments, server: *server, regions: *regions, in_gc: *in_gc }
+    }
+
+    fn objects(&self) -> Option<&dyn managed::Heap> {
+        self.heap()
+    }
+
+    fn handles(&self) -> &[Handle] {
+        NativeAot::handles(self)
+    }
+
+    fn finalizers(&self) -> Vec<FinalizeQueue> {
+        let gc = self.gc();
+        let (queues, notes) = finalizers::read(self.runtime.gc(), gc.server, &gc.segments);
+        notes.iter().for_each(|note| self.tell(note));
+        queues
     }
 }

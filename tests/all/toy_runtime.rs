@@ -5,9 +5,10 @@ use coremap::addr::{Addr, AddrRange};
 use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
-    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, Generation, Heap, Link, Losses,
-    ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
-    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, Source, TypeIndex, TypeInfo, Walk, Walker,
+    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, FrameKind, Generation, Heap, Link,
+    Losses, ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
+    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, RuntimeId, Source, TypeIndex, TypeInfo, Walk,
+    Walker,
 };
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
@@ -211,8 +212,10 @@ impl ManagedRuntime for Toy<'_> {
     fn threads(&self) -> &ManagedThreads {
         &self.threads
     }
-    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
-        assert_eq!((own, walk(TID).map(|walk| walk.frames.len())), (0, Some(3)));
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        let frames = walk(TID).unwrap().frames;
+        assert_eq!(frames.len(), 3);
+        assert!(frames.iter().all(|frame| matches!(frame.kind, FrameKind::Managed(id, _) if id == own)));
         let at = Addr::new(STACK + 0xff8);
         let object = self.process.memory.ptr(at).unwrap();
         Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }

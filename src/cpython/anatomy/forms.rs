@@ -2,11 +2,12 @@
 
 use super::names::Names;
 use super::numbers::Numbers;
-use super::{Part, WORD, memory};
+use super::{WORD, memory};
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 use crate::limits;
+use crate::managed::anatomy::Meaning;
 
 /// Bytes of a digit of an integer.
 const DIGIT: u64 = 4;
@@ -26,11 +27,11 @@ pub(super) struct Anatomist<'a, 'h, 'p> {
     objects: Objects<'p>,
     names: &'a Names,
     numbers: Numbers,
-    visit: &'a mut dyn FnMut(AddrRange, Part),
+    visit: &'a mut dyn FnMut(AddrRange, Meaning),
 }
 
 impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
-    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names, visit: &'a mut dyn FnMut(AddrRange, Part)) -> Self {
+    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names, visit: &'a mut dyn FnMut(AddrRange, Meaning)) -> Self {
         Anatomist { heap, objects: *heap.objects(), names, numbers: Numbers::default(), visit }
     }
 
@@ -86,7 +87,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
     }
 
     fn keep(&mut self, at: Addr, len: u64) {
-        (self.visit)(AddrRange::sized(at, len), Part::Structure);
+        (self.visit)(AddrRange::sized(at, len), Meaning::Structure);
     }
 
     fn words(&mut self, at: Addr, offsets: &[u64]) {
@@ -135,9 +136,9 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         let is_fixed = fixed && compact;
         if is_fixed || self.names.has_text(&self.objects, at, length) {
             let is_public = is_fixed || self.names.is_public(&self.objects, at);
-            (self.visit)(AddrRange::sized(range.start, content.bytes()), Part::Name(width as u8, is_public));
+            (self.visit)(AddrRange::sized(range.start, content.bytes()), Meaning::Name(width as u8, is_public));
         } else if !range.is_empty() {
-            (self.visit)(range, Part::Text(width.min(WIDEST) as u8));
+            (self.visit)(range, Meaning::Text(width.min(WIDEST) as u8));
         }
         if compact {
             self.value(range.start.saturating_add(content.bytes()), Self::rest(kind, range.end, end));

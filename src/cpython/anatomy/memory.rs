@@ -1,16 +1,17 @@
 //! What the bytes of memory are that objects own, by what it is for.
 
-use super::{Part, WORD};
+use super::WORD;
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::heap::{Heap, OwnedKind};
 use crate::limits;
+use crate::managed::anatomy::Meaning;
 use crate::memory::Memory;
 
 /// Tables outside of the arenas up to so many bytes are told of as blocks of arenas are.
 const SMALL: u64 = 64 << 10;
 
 /// Tells what bytes are.
-pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Part);
+pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Meaning);
 
 /// Whether the block that begins where `range` does tells by itself what an object told of it: then it is told again when it is asked
 /// for, and need not be noted.
@@ -35,7 +36,7 @@ pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Vi
     match kind {
         OwnedKind::DictKeys => dict_keys(heap, range.start, visit),
         OwnedKind::DictValues => {
-            visit(AddrRange::sized(range.start, heap.objects().shape.dict.first_value), Part::Structure);
+            visit(AddrRange::sized(range.start, heap.objects().shape.dict.first_value), Meaning::Structure);
         }
         OwnedKind::SetTable => set_table(heap, range, visit),
         // The name that it is the text of is printed by its characters.
@@ -49,7 +50,7 @@ pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Vi
 /// From there to there is a value, if that is anything.
 pub(super) fn value(from: Addr, to: Addr, visit: Visit<'_>) {
     if from < to && to.since(from) <= limits::MAX_RUNTIME_RANGE {
-        visit(AddrRange::new(from, to), Part::Value);
+        visit(AddrRange::new(from, to), Meaning::Value);
     }
 }
 
@@ -69,7 +70,7 @@ fn dict_keys(heap: &Heap<'_>, at: Addr, visit: Visit<'_>) {
     let objects = heap.objects();
     let Some(keys) = objects.dict_keys(at) else { return };
     let indices = objects.shape.dict.indices;
-    visit(AddrRange::sized(at, indices), Part::Structure);
+    visit(AddrRange::sized(at, indices), Meaning::Structure);
     value(at.saturating_add(indices), keys.entries, visit);
     // Where entries have it, it stands before the key.
     if keys.key >= WORD {

@@ -29,6 +29,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
+use crate::managed::anatomy::{Anatomy, Meaning, Scattered};
 use crate::managed::{FREE, Heap as _, Losses, Object};
 use forms::Anatomist;
 use names::Names;
@@ -40,23 +41,8 @@ const WORD: u64 = 8;
 /// No more bytes stand before an object: heads of the collector and of a debugging allocator, and what an instance has there.
 const LONGEST_PREFIX: u64 = 64;
 
-/// What bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The interpreter's.
-    Structure,
-    /// A name, in units of so many bytes, and whether it is of the interpreter's own library.
-    Name(u8, bool),
-    /// The program's, whatever they look like.
-    Value,
-    /// Characters, in units of so many bytes.
-    Text(u8),
-    /// An object that tells its value by its place: who leads there may lead to the object at this address as well.
-    Alike(Addr),
-}
-
 /// What the bytes of one CPython's objects are, told when they are asked for: to know it of all at once would take a quarter of the heap.
-pub(crate) struct Anatomy<'h> {
+struct Described<'h> {
     heap: &'h Heap<'h>,
     names: Names,
     /// Blocks that objects own and that tell what they are by themselves, by their numbers.
@@ -66,16 +52,16 @@ pub(crate) struct Anatomy<'h> {
 impl CPython<'_> {
     /// What all objects are, what they own, and the structures of the allocator. `shown`: texts that answers print as names of threads.
     ///
-    /// `visit`: names, wherever they are, and all bytes that [`Anatomy::each_in`] does not tell of, as they lie outside of the block of
+    /// `visit`: names, wherever they are, and all bytes that [`Described`] does not tell of, as they lie outside of the block of
     /// who tells of them. What is visited by neither is nothing known.
-    pub(crate) fn anatomy(
+    fn described(
         &self,
         shown: &HashSet<String>,
-        visit: &mut (dyn FnMut(AddrRange, Part) + Send),
-    ) -> Option<Anatomy<'_>> {
+        visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
+    ) -> Option<Described<'_>> {
         let heap = self.objects()?;
         for arenas in self.arenas() {
-            visit(AddrRange::sized(arenas.array, arenas.array_bytes), Part::Structure);
+            visit(AddrRange::sized(arenas.array, arenas.array_bytes), Meaning::Structure);
         }
         self.collector(visit);
         let mut names = Names::read(self, heap, shown);
@@ -85,7 +71,7 @@ impl CPython<'_> {
         fixed.extend(alike.iter().map(|(at, _)| *at));
         fixed.sort_unstable();
         fixed.dedup();
-        let anatomy = Anatomy { heap, names, owned };
+        let anatomy = Described { heap, names, owned };
         anatomy.far(visit);
         for &at in &fixed {
             if let Some(found) = kind_of(heap, at) {
@@ -93,26 +79,36 @@ impl CPython<'_> {
                 search::owned(heap, at, &found, visit);
             }
         }
-        anatomy.names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Part::Structure));
-        alike.iter().for_each(|&(at, other)| visit(AddrRange::sized(at, WORD), Part::Alike(other)));
+        anatomy.names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Meaning::Structure));
+        alike.iter().for_each(|&(at, other)| visit(AddrRange::sized(at, WORD), Meaning::Alike(other)));
         Some(anatomy)
     }
 
     /// Whether the collector is on.
-    fn collector(&self, visit: &mut dyn FnMut(AddrRange, Part)) {
+    fn collector(&self, visit: &mut dyn FnMut(AddrRange, Meaning)) {
         let runtime = self.runtime();
         for &interpreter in &runtime.interpreters {
             let gc = runtime.view("PyInterpreterState", interpreter).addr_of("gc");
             if let Some(at) = gc.ok().and_then(|gc| runtime.view("_gc_runtime_state", gc).addr_of("enabled").ok()) {
-                visit(AddrRange::sized(at, 4), Part::Structure);
+                visit(AddrRange::sized(at, 4), Meaning::Structure);
             }
         }
     }
 }
 
-impl Anatomy<'_> {
+impl Anatomy for CPython<'_> {
+    fn scattered<'a>(
+        &'a self,
+        shown: &HashSet<String>,
+        visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
+    ) -> Option<Box<dyn Scattered + 'a>> {
+        Some(Box::new(self.described(shown, visit)?))
+    }
+}
+
+impl Scattered for Described<'_> {
     /// Visit what is known of `range`, and some of what lies around it.
-    pub(crate) fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Part)) {
+    fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Meaning)) {
         // Before an object stands some of it.
         let around =
             AddrRange::new(range.start.saturating_sub(LONGEST_PREFIX), range.end.saturating_add(LONGEST_PREFIX));
@@ -130,11 +126,13 @@ impl Anatomy<'_> {
                 memory::tell(self.heap, AddrRange::sized(object.addr, object.size), kind, visit);
             }
         });
-        headers.into_iter().for_each(|header| visit(header, Part::Structure));
+        headers.into_iter().for_each(|header| visit(header, Meaning::Structure));
     }
+}
 
+impl Described<'_> {
     /// Visit names, and what objects tell of bytes that lie outside of their blocks.
-    fn far(&self, visit: &mut (dyn FnMut(AddrRange, Part) + Send)) {
+    fn far(&self, visit: &mut (dyn FnMut(AddrRange, Meaning) + Send)) {
         let visit = Mutex::new(visit);
         self.heap.parts().par_iter().for_each_init(
             || (self.heap.walker(), Kinds::new(self.heap)),
@@ -142,7 +140,7 @@ impl Anatomy<'_> {
                 let mut found = Shared::new(&visit);
                 walker.walk(part, &mut Losses::default(), &mut |object| {
                     self.object(object, kinds, &mut |bytes, part, near| {
-                        if !near || matches!(part, Part::Name(..)) {
+                        if !near || matches!(part, Meaning::Name(..)) {
                             found.add(bytes, part);
                         }
                     });
@@ -152,7 +150,7 @@ impl Anatomy<'_> {
     }
 
     /// Tell of an object or of a free block, and of what lies in its block.
-    fn object(&self, object: &Object, kinds: &mut Kinds<'_>, visit: &mut dyn FnMut(AddrRange, Part, bool)) {
+    fn object(&self, object: &Object, kinds: &mut Kinds<'_>, visit: &mut dyn FnMut(AddrRange, Meaning, bool)) {
         let (found, prefix) = kinds.of(object.kind);
         let start = object.addr.saturating_sub(prefix);
         let end = start.saturating_add(object.size);

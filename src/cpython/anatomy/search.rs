@@ -5,14 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::kind_of;
 use super::memory;
 use super::names::Names;
 use super::shared::{Kinds, Numbers, Shared};
-use super::{Part, kind_of};
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::CPython;
 use crate::cpython::heap::{Heap, Hold};
 use crate::cpython::objects::{Form, PyType};
+use crate::managed::anatomy::Meaning;
 use crate::managed::{Heap as _, Losses, TypeIndex};
 
 /// What a walk finds.
@@ -44,7 +45,7 @@ pub(super) fn all(
     python: &CPython<'_>,
     heap: &Heap<'_>,
     names: &mut Names,
-    visit: &mut (dyn FnMut(AddrRange, Part) + Send),
+    visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
 ) -> (Vec<Addr>, Numbers) {
     let images = union(python.runtime().process.modules.iter().map(|module| module.range).collect());
     let is_of_image = |at: Addr| {
@@ -94,7 +95,7 @@ pub(super) fn all(
 }
 
 /// Visit what the object at `at` owns.
-pub(super) fn owned(heap: &Heap<'_>, at: Addr, kind: &PyType, visit: &mut dyn FnMut(AddrRange, Part)) {
+pub(super) fn owned(heap: &Heap<'_>, at: Addr, kind: &PyType, visit: &mut dyn FnMut(AddrRange, Meaning)) {
     heap.each_hold(at, kind, |hold| match hold {
         Hold::Memory(range, kind) => memory::tell(heap, range, kind, visit),
         Hold::Object(_) => {}
@@ -105,7 +106,7 @@ fn walk(
     heap: &Heap<'_>,
     is_of_image: &(impl Fn(Addr) -> bool + Sync),
     numbers: &Numbers,
-    visit: &mut (dyn FnMut(AddrRange, Part) + Send),
+    visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
 ) -> Found {
     let (visit, all) = (Mutex::new(visit), Mutex::new(Found::default()));
     heap.parts().par_iter().for_each_init(

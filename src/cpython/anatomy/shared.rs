@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Part;
 use crate::addr::AddrRange;
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::PyType;
+use crate::managed::anatomy::Meaning;
 use crate::managed::{Heap as _, TypeIndex};
 
 /// A set of numbers of blocks, which many threads add to.
@@ -57,12 +57,12 @@ impl<'h> Kinds<'h> {
 const TOGETHER: usize = 1 << 10;
 
 /// Who is told of bytes.
-type Visit<'v> = Mutex<&'v mut (dyn FnMut(AddrRange, Part) + Send)>;
+type Visit<'v> = Mutex<&'v mut (dyn FnMut(AddrRange, Meaning) + Send)>;
 
 /// Tells of bytes what all threads tell the same of.
 pub(super) struct Shared<'a, 'v> {
     visit: &'a Visit<'v>,
-    held: Vec<(AddrRange, Part)>,
+    held: Vec<(AddrRange, Meaning)>,
 }
 
 impl<'a, 'v> Shared<'a, 'v> {
@@ -71,7 +71,7 @@ impl<'a, 'v> Shared<'a, 'v> {
     }
 
     /// Tell of bytes, soon.
-    pub(super) fn add(&mut self, bytes: AddrRange, part: Part) {
+    pub(super) fn add(&mut self, bytes: AddrRange, part: Meaning) {
         self.held.push((bytes, part));
         if self.held.len() >= TOGETHER {
             self.tell();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cpython::CPython;
 use crate::facts::{Finding, Severity};
-use crate::managed::{SmallBlocks, SmallClass};
+use crate::managed::{SmallBlockSums, SmallBlocks, SmallClass};
 use crate::map::{Confidence, Kind};
 use crate::units::{count, exact, round};
 
@@ -28,7 +28,7 @@ const BESIDE: [(Kind, &str); 5] = [
 ];
 
 pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-    let blocks = crate::managed::ManagedRuntime::small_blocks(python);
+    let blocks = SmallBlocks::sums(python);
     let mut out = vec![off_heap(python, written)];
     out.extend(blocks.map(small_blocks));
     out
@@ -58,7 +58,7 @@ fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
 }
 
 /// How full the arenas are.
-fn small_blocks(blocks: &SmallBlocks) -> Finding {
+fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let pools = blocks.free_pool_bytes();
     let empty =
@@ -117,7 +117,7 @@ mod tests {
             used,
             free_pools: 63,
         };
-        let mut blocks = SmallBlocks {
+        let mut blocks = SmallBlockSums {
             name: "obmalloc",
             arenas: (1..=40).map(|i| arena(i, 64)).collect(),
             arena_size: 1 << 20,
@@ -125,7 +125,7 @@ mod tests {
             pools: 40,
             free_pools: 40 * 63,
             classes: vec![SmallClass { size: 64, pools: 40, used: 40, free: 40 * 254 }],
-            ..SmallBlocks::default()
+            ..SmallBlockSums::default()
         };
         let told = small_blocks(&blocks);
         assert_eq!(told.severity, Severity::Warning);

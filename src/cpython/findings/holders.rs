@@ -9,7 +9,7 @@ use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::function_name;
 use crate::cpython::objects::Form;
-use crate::managed::{Heap as _, Link, Losses};
+use crate::managed::{BlockHeap as _, Heap as _, Link, Losses};
 
 /// Holders of one object that are followed.
 const WIDE: usize = 3;

@@ -36,6 +36,13 @@ impl<'p> PyCode<'p> {
     }
 }
 
+impl PyCode<'_> {
+    /// Whether the interpreter's loop has code at `ip`.
+    pub(in crate::cpython) fn evaluates_at(&self, ip: Addr) -> bool {
+        self.evaluate().is_some_and(|range| range.contains(ip))
+    }
+}
+
 impl ManagedCode for PyCode<'_> {
     fn ranges(&self) -> Vec<AddrRange> {
         Vec::new()
@@ -47,10 +54,6 @@ impl ManagedCode for PyCode<'_> {
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
         Err("CPython makes no code".to_owned())
-    }
-
-    fn runs_methods(&self, ip: Addr) -> bool {
-        self.evaluate().is_some_and(|range| range.contains(ip))
     }
 
     fn name_of(&self, id: Addr) -> Option<String> {

@@ -10,21 +10,21 @@ use super::visit::Held;
 use super::{Heap, OwnedKind};
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::obmalloc::PoolState;
-use crate::managed::{Heap as _, Losses, SmallArena, SmallBlock, SmallBlocks, SmallClass};
+use crate::managed::{Heap as _, Losses, SmallArena, SmallBlock, SmallBlockSums, SmallClass};
 
 /// What CPython's sources call it.
 const NAME: &str = "obmalloc";
 
 impl Heap<'_> {
     /// All blocks by size, as `sys._debugmallocstats()` counts them; `None` where there are no arenas.
-    pub fn small_blocks(&self) -> Option<&SmallBlocks> {
+    pub fn small_blocks(&self) -> Option<&SmallBlockSums> {
         self.small_blocks.get_or_init(|| self.count_blocks()).as_ref()
     }
 
-    fn count_blocks(&self) -> Option<SmallBlocks> {
+    fn count_blocks(&self) -> Option<SmallBlockSums> {
         let first = self.arenas.iter().find(|arenas| !arenas.all.is_empty())?;
         let mut sum =
-            SmallBlocks { name: NAME, arena_size: first.arena, pool_size: first.pool, ..SmallBlocks::default() };
+            SmallBlockSums { name: NAME, arena_size: first.arena, pool_size: first.pool, ..SmallBlockSums::default() };
         let mut sizes: BTreeMap<u32, SmallClass> = BTreeMap::new();
         for map in &self.census.arenas {
             sum.arenas.push(self.add_arena(map, &mut sum.lost_pools, &mut sizes));
@@ -73,7 +73,7 @@ impl Heap<'_> {
     /// Bytes of all blocks in use, and of what lies outside.
     pub fn bytes(&self) -> u64 {
         let (objects, owned) = self.outside_sums();
-        let inside = self.small_blocks().map_or(0, SmallBlocks::used_bytes);
+        let inside = self.small_blocks().map_or(0, SmallBlockSums::used_bytes);
         inside.saturating_add(objects.1).saturating_add(owned.1)
     }
 

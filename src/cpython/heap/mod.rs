@@ -48,8 +48,8 @@ use crate::cpython::shape::REFCNT;
 use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::{
-    self, Elements, Generation, Link, Object, ObjectReader, Part, SmallBlocks, StringContent, StringUnits, TypeIndex,
-    TypeInfo, Walker,
+    self, BlockHeap, Elements, Generation, Link, Object, ObjectReader, Part, SmallBlockSums, StringContent,
+    StringUnits, TypeIndex, TypeInfo, Walker,
 };
 use crate::memory::Memory;
 use arena_map::Block;
@@ -87,7 +87,7 @@ pub struct Heap<'p> {
     tracked: HashMap<TypeIndex, u64>,
     strings: OnceLock<Option<TypeIndex>>,
     globals: OnceLock<HashMap<Addr, Arc<str>>>,
-    small_blocks: OnceLock<Option<SmallBlocks>>,
+    small_blocks: OnceLock<Option<SmallBlockSums>>,
 }
 
 impl<'p> Heap<'p> {
@@ -288,6 +288,24 @@ impl<'p> Heap<'p> {
     }
 }
 
+impl BlockHeap for Heap<'_> {
+    fn tracked(&self) -> &HashMap<TypeIndex, u64> {
+        &self.tracked
+    }
+
+    fn prefix(&self, kind: TypeIndex) -> u64 {
+        self.types.get(kind).map_or(0, |kind| kind.prefix + self.census.debug)
+    }
+
+    fn place(&self, object: Addr, offset: u64) -> Addr {
+        self.place_of_entry(object, offset).unwrap_or_else(|| object.wrapping_add(offset))
+    }
+
+    fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
+        self.name_of_entry(object, offset)
+    }
+}
+
 impl managed::Heap for Heap<'_> {
     fn parts(&self) -> &[Part] {
         &self.parts
@@ -311,14 +329,6 @@ impl managed::Heap for Heap<'_> {
 
     fn has_too_many_types(&self) -> bool {
         self.types.is_full()
-    }
-
-    fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
-        Some(&self.tracked)
-    }
-
-    fn prefix(&self, kind: TypeIndex) -> u64 {
-        self.types.get(kind).map_or(0, |kind| kind.prefix + self.census.debug)
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
@@ -346,10 +356,6 @@ impl managed::Heap for Heap<'_> {
         self.name_of_field(kind, offset)
     }
 
-    fn place(&self, object: Addr, offset: u64) -> Addr {
-        self.place_of_entry(object, offset).unwrap_or_else(|| object.wrapping_add(offset))
-    }
-
     fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         self.globals().get(&place).cloned()
     }
@@ -363,8 +369,8 @@ impl managed::Heap for Heap<'_> {
         is_key.then(|| "(key)".to_owned())
     }
 
-    fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
-        self.name_of_entry(object, offset)
+    fn blocks(&self) -> Option<&dyn BlockHeap> {
+        Some(self)
     }
 
     fn string_type(&self) -> Option<TypeIndex> {

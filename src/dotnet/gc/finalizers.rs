@@ -6,9 +6,10 @@
 //! gcinterface.dac.h (dac_finalize_queue).
 
 use crate::addr::Addr;
-use crate::dotnet::gc::{Gc, Segment};
+use crate::dotnet::gc::Gc;
 use crate::layout::StructView;
 use crate::limits;
+use crate::managed::{FinalizeQueue, Segment};
 use crate::words::Generation;
 
 /// Generations, where the runtime does not count them (3.1: no POH).
@@ -21,17 +22,6 @@ const BY_NUMBER: [Generation; 5] =
 /// Segments of the array behind those of generations (ExtraSegCount): critical
 /// objects and others.
 const DUE: u64 = 2;
-
-/// The queue of one GC heap.
-#[derive(Clone, Debug, Default)]
-pub struct FinalizeQueue {
-    /// Number of the GC heap.
-    pub heap: u32,
-    /// Registered objects: generation and where it stands in the array.
-    pub registered: Vec<(Generation, Addr, Addr)>,
-    /// Objects whose finalizer is due: where they stand in the array, and they.
-    pub ready: Vec<(Addr, Addr)>,
-}
 
 /// All queues, and what could not be read; `server`: there is one for each heap that has one of `segments`.
 pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<FinalizeQueue>, Vec<String>) {

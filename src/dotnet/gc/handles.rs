@@ -13,12 +13,12 @@ use crate::dotnet::gc::{Gc, GcError};
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
-use crate::managed::RootKind;
+use crate::managed::{Handle, RootKind};
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
-pub use crate::words::HandleKind;
+use crate::words::HandleKind;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
@@ -145,19 +145,6 @@ impl HandleKind {
             K::Strong | K::Pinned | K::Variable | K::RefCounted | K::AsyncPinned | K::SizedRef | K::CrossReference
         )
     }
-}
-
-/// A handle that leads to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
-    /// Where it is.
-    pub address: Addr,
-    /// Its kind.
-    pub kind: HandleKind,
-    /// The object.
-    pub object: Addr,
-    /// The object that a dependent handle keeps with it.
-    pub secondary: Option<Addr>,
 }
 
 /// Where things are in a segment.

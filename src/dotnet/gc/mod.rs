@@ -10,17 +10,17 @@ mod fit;
 mod handles;
 mod read;
 mod roots;
-mod segment;
 pub(crate) mod vars;
 
+pub use crate::managed::{Handle, Segment};
+pub use crate::words::{Generation, HandleKind};
 pub(super) use fit::misfit;
+pub use handles::handles;
 pub(super) use handles::read as read_handle_table;
-pub use handles::{Handle, HandleKind, handles};
 pub(crate) use handles::{HandleList, SegmentList, handles_in, segments as handle_segments};
 pub(super) use read::GcError;
 pub(crate) use read::{GcHeap, read};
 pub(super) use roots::roots;
-pub use segment::{Generation, Segment};
 
 use crate::addr::Addr;
 use crate::layout::Layout;

@@ -12,7 +12,7 @@ use crate::dotnet::threads::known::Known;
 use crate::dotnet::threads::{KnownThread, StackRef, StackRefs, Stretch};
 use crate::dotnet::{FrameSlots, FrameState, Methods};
 use crate::limits;
-use crate::managed::{FrameKind, MethodRole, ProtectedRef, RefFrame, RefPlace, StackFrame, Walk};
+use crate::managed::{FrameKind, MethodRole, ProtectedRef, RefFrame, RefPlace, RuntimeId, StackFrame, Walk};
 use crate::memory::Memory;
 use crate::native::stacks::RED_ZONE;
 use crate::native::unwind::End;
@@ -26,7 +26,7 @@ pub(in crate::dotnet) fn stack_refs(
     process: &Process,
     methods: &Methods<'_>,
     known: &Known,
-    own: usize,
+    own: RuntimeId,
     walk: &mut dyn FnMut(u32) -> Option<Walk>,
 ) -> Vec<StackRefs> {
     let mut out: Vec<StackRefs> = Vec::new();
@@ -50,7 +50,7 @@ pub(in crate::dotnet) fn stack_refs(
 struct Reader<'a, 'p> {
     process: &'a Process,
     methods: &'a Methods<'p>,
-    own: usize,
+    own: RuntimeId,
 }
 
 /// Why words of a stack are taken for references.

@@ -5,9 +5,9 @@ use std::io::Write;
 
 use crate::addr::Addr;
 use crate::export::ExportError;
-use crate::export::hprof::model::CHARACTERS;
+use crate::export::hprof::Dump;
 use crate::export::hprof::records::{head, put_object, sub, tag};
-use crate::export::hprof::{Class, Dump, Form, Type};
+use crate::managed::fields::{CHARACTERS, Class, Form, Type};
 use crate::managed::{Link, ObjectReader, Tally};
 use crate::memory::Memory;
 

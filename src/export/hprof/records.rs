@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::addr::Addr;
 use crate::export::ExportError;
-use crate::export::hprof::{Class, Frame, Static, Thread};
+use crate::managed::fields::{Class, Frame, Static, Thread};
 use crate::managed::{Root, RootKind};
 
 /// What a record is.

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::managed::Roots;
 use crate::managed::graph::retained::Kept;
+use crate::managed::{Roots, RuntimeId};
 
 /// What was found of one heap, and the roots it was found from.
 pub(crate) type Found = (Arc<Roots>, Kept);
 
-/// By the number of the runtime.
+/// By runtime.
 #[derive(Default)]
 pub(crate) struct Graphs {
     inner: Mutex<Inner>,
@@ -20,7 +20,7 @@ pub(crate) struct Graphs {
 #[derive(Default)]
 struct Inner {
     askers: usize,
-    found: BTreeMap<usize, Found>,
+    found: BTreeMap<RuntimeId, Found>,
 }
 
 impl Graphs {
@@ -31,15 +31,15 @@ impl Graphs {
     }
 
     /// What was found of the heap of that runtime, if it was kept.
-    pub(crate) fn get(&self, number: usize) -> Option<Found> {
-        self.lock().found.get(&number).cloned()
+    pub(crate) fn get(&self, runtime: RuntimeId) -> Option<Found> {
+        self.lock().found.get(&runtime).cloned()
     }
 
     /// Keep this, if anybody asks for that.
-    pub(crate) fn put(&self, number: usize, found: impl FnOnce() -> Found) {
+    pub(crate) fn put(&self, runtime: RuntimeId, found: impl FnOnce() -> Found) {
         let mut inner = self.lock();
         if inner.askers > 0 {
-            inner.found.insert(number, found());
+            inner.found.insert(runtime, found());
         }
     }
 

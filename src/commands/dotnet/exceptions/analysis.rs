@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::listing::list;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
 use crate::dotnet::string_text;
 use crate::limits;
@@ -14,7 +15,7 @@ use crate::session::Session;
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let Some(heap) = runtime.heap_of_objects() else { continue };
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);

@@ -1,4 +1,5 @@
 use crate::analysis::heap_notes::tell_in_gc;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
 use crate::dotnet::sync_blocks::{self, LockThread};
 use crate::managed::ObjectNames;
@@ -9,7 +10,7 @@ use crate::session::Session;
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
         runtime.tell("sync blocks", &notes);
         let _phase = session.process.enter(Phase::References);

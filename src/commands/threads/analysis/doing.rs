@@ -43,7 +43,7 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let of_thread = |thread: &Thread| {
         let known = known_to(&runtimes, thread.tid);
         let walk = session.walk(&walker, thread);
-        let wait = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
+        let wait = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == WaitKind::Lock);
         let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
         let told = told.or_else(|| natives.text(&walk.frames));

@@ -49,7 +49,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let runtimes = session.runtimes();
     session.tell_threads();
     for runtime in &runtimes {
-        for note in runtime.lock_notes() {
+        for note in runtime.locks().map(|locks| locks.notes()).unwrap_or_default() {
             process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
@@ -82,7 +82,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if let Some((runtime, known)) = known.first() {
             runtime.describe(known, &mut row);
         }
-        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
+        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = role(process, &runtimes, &known, &row, &frames);
         row.role = role.map(|r| r.0);

@@ -65,9 +65,10 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
 
 /// The block of a runtime's own allocator that a row's address is in.
 fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlockRow> {
-    let block = runtime.small_block(row.address)?;
+    let blocks = runtime.small_blocks()?;
+    let block = blocks.block_at(row.address)?;
     Some(SmallBlockRow {
-        allocator: runtime.small_blocks()?.name,
+        allocator: blocks.sums()?.name,
         start: block.range.start,
         size: block.range.len(),
         used: block.used,

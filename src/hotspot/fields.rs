@@ -4,10 +4,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::Addr;
-use crate::export::hprof::{Class, Classes, Field, Form, Static, Type};
+use crate::facts::ThreadRow;
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes as OfVm, JavaField, Klass, KlassShape, WORD};
 use crate::limits;
+use crate::managed::Root;
+use crate::managed::fields::{
+    Class, Classes, Field, Fields, Form, Frame, NATIVE_LINE, References, Static, Thread, Type,
+};
 use crate::memory::Memory;
 
 /// What heap dumps call the constants of a class that were resolved to objects.
@@ -17,8 +21,50 @@ const RESOLVED: &str = "<resolved_references>";
 /// as large as that makes them.
 const MARK: u64 = 8;
 
+impl Fields for HotSpot<'_> {
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    fn references(&self) -> References<'_> {
+        let encoding = &self.classes().encoding;
+        let decode: Box<dyn Fn(u64) -> u64 + Sync + '_> = if encoding.narrow {
+            Box::new(|word| encoding.narrow(word as u32).get())
+        } else {
+            Box::new(|word| encoding.wide(word).get())
+        };
+        References { size: encoding.unit(), length_at: encoding.length_at, decode }
+    }
+
+    fn classes(&self, present: &[Addr]) -> Classes {
+        classes(self, present)
+    }
+
+    fn threads(&self, rows: &[ThreadRow], roots: &[Root]) -> Vec<Thread> {
+        rows.iter().map(|row| thread(self, row, roots)).collect()
+    }
+}
+
+/// A thread with the object that stands for it.
+fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
+    let object = roots.iter().find(|root| root.kind.name() == "thread object" && root.thread == Some(row.tid));
+    let frames = row.frames.iter().filter_map(|row| {
+        let info = row.method_desc.and_then(|method| vm.classes().method(method));
+        let mut frame = Frame::of(row)?;
+        if let Some(info) = info {
+            frame.signature = info.descriptor.clone();
+            frame.class = Some(info.holder);
+            if info.is_native {
+                frame.line = NATIVE_LINE;
+            }
+        }
+        Some(frame)
+    });
+    Thread { tid: Some(row.tid), object: object.map(|root| root.object), frames: frames.collect() }
+}
+
 /// All classes that loaders have, and those at `more`, with what is above them.
-pub fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
+fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let classes = vm.classes();
     let loaded = classes.loaders().iter().flat_map(|loader| loader.classes.iter().map(|at| (*at, loader.object.get())));
     let with_supers = loaded.chain(more.iter().map(|at| (*at, 0))).flat_map(|(at, loader)| {

@@ -1,13 +1,12 @@
-//! A segment or region of the GC's heap, and the parts of it that belong to one
-//! generation each.
+//! What only the garbage collector of .NET has, which CoreCLR and NativeAOT share.
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed;
-pub use crate::words::Generation;
+use crate::managed::Heap;
+use crate::words::{Generation, HandleKind};
 
 impl Generation {
     /// All of them in the words that all runtimes share.
-    pub(crate) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
+    pub(crate) const MANAGED: [super::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
         let mut i = 0;
         while i < out.len() {
@@ -18,8 +17,8 @@ impl Generation {
     };
 
     /// The same in the words that all runtimes share.
-    pub(crate) const fn managed(self) -> managed::Generation {
-        managed::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
+    pub(crate) const fn managed(self) -> super::Generation {
+        super::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
 
     /// The one of that name.
@@ -65,4 +64,56 @@ impl Segment {
         };
         runs.into_iter().flatten().filter(|(_, range)| !range.is_empty())
     }
+}
+
+/// A handle that leads to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle {
+    /// Where it is.
+    pub address: Addr,
+    /// Its kind.
+    pub kind: HandleKind,
+    /// The object.
+    pub object: Addr,
+    /// The object that a dependent handle keeps with it.
+    pub secondary: Option<Addr>,
+}
+
+/// The queue of one GC heap.
+#[derive(Clone, Debug, Default)]
+pub struct FinalizeQueue {
+    /// Number of the GC heap.
+    pub heap: u32,
+    /// Registered objects: generation and where it stands in the array.
+    pub registered: Vec<(Generation, Addr, Addr)>,
+    /// Objects whose finalizer is due: where they stand in the array, and they.
+    pub ready: Vec<(Addr, Addr)>,
+}
+
+/// The collector's memory, and its state.
+#[derive(Clone, Copy, Debug)]
+pub struct ClrHeaps<'h> {
+    /// Segments and regions.
+    pub segments: &'h [Segment],
+    /// Whether it is of the server kind.
+    pub server: bool,
+    /// Whether it works by regions and not by segments.
+    pub regions: bool,
+    /// Whether it was in the middle of a collection.
+    pub in_gc: bool,
+}
+
+/// The garbage collector of .NET.
+pub trait ClrGc: Sync {
+    /// Its memory, and its state.
+    fn heaps(&self) -> ClrHeaps<'_>;
+
+    /// Its objects, even if no segment could have any.
+    fn objects(&self) -> Option<&dyn Heap>;
+
+    /// Its handles, by address.
+    fn handles(&self) -> &[Handle];
+
+    /// Objects with finalizers.
+    fn finalizers(&self) -> Vec<FinalizeQueue>;
 }

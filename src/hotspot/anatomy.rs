@@ -1,4 +1,4 @@
-//! Java: what answers need of objects beside their heads and references, names of modules and threads, and what the VM notes
+//! What the bytes of Java's objects mean: what answers need of objects beside their heads and references, names of modules and threads, and what the VM notes
 //! in blocks of malloc.
 //!
 //! Fields go by class and name, as the JDK's sources have them; where they stand, the VM itself tells.
@@ -9,11 +9,9 @@ use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::hotspot::heap;
-use crate::managed::{Heap, ManagedRuntime, Object, TypeIndex};
+use crate::managed::anatomy::{Anatomy, Form, Forms, LENGTH};
+use crate::managed::{Heap, ManagedRuntime, Object, TypeIndex, kinds};
 use crate::memory::Memory;
-use crate::scrub::heaps::{Form, HeapObjects, LENGTH};
-use crate::scrub::objects::{Objects, kinds};
-use crate::targets::byte_set::ByteSet;
 
 /// Fields of no reference that stay, by the class that declares them: sizes, states of threads, places of native memory.
 const FIELDS: [(&str, &[&str]); 8] = [
@@ -34,35 +32,44 @@ const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
 /// The class whose static numbers stay: they are those of states, which differ between releases.
 const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
 
-/// All objects of one VM. `names`: texts that stay.
-pub(super) fn all<'s>(hotspot: &'s HotSpot<'_>, names: &HashSet<String>, out: &mut Objects<'s>) {
-    let Some(heap) = hotspot.objects() else { return };
-    let classes = hotspot.classes();
-    let forms = kinds(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect();
-    let memory: &dyn Memory = classes.vm.memory;
-    let (objects, found) = HeapObjects::new(heap, memory, forms, &names_of(hotspot, names));
-    for object in &found.special {
-        let shape = heap.type_info(object.kind).and_then(|info| classes.klass(info.address)).map(|klass| klass.shape);
-        match shape {
-            Some(KlassShape::Mirror { .. }) => statics(classes, object, &mut out.heads),
+impl Anatomy for HotSpot<'_> {
+    fn forms(&self) -> Option<Forms> {
+        let (heap, classes) = (self.objects()?, self.classes());
+        Some(kinds(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect())
+    }
+
+    fn names(&self, shown: &HashSet<String>) -> HashSet<String> {
+        names_of(self, shown)
+    }
+
+    fn special(&self, object: &Object, is_object: &dyn Fn(Addr) -> bool, keep: &mut dyn FnMut(Addr, u64)) {
+        let classes = self.classes();
+        let info = self.objects().and_then(|heap| heap.type_info(object.kind));
+        match info.and_then(|info| classes.klass(info.address)).map(|klass| klass.shape) {
+            Some(KlassShape::Mirror { .. }) => statics(classes, object, keep),
             // Frames are in it, whose references no field tells.
             Some(KlassShape::StackChunk { .. }) => {
-                references(classes, AddrRange::sized(object.addr, object.size), &objects, &mut out.heads);
+                references(classes, AddrRange::sized(object.addr, object.size), is_object, keep);
             }
             _ => {}
         }
     }
-    out.named.extend(found.named);
-    // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
-    out.known.push(out.heaps.len());
-    out.heaps.push(objects);
+
+    /// Heaps lie low, so that references take 32 bits.
+    fn only_starts_are_addresses(&self) -> bool {
+        true
+    }
+
+    fn public_names(&self) -> Vec<String> {
+        public_names(self)
+    }
 }
 
 /// What the names of the JDK's own classes begin with.
 const JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
 
 /// Names that the JDK has: of its classes, and of their methods and fields as far as these were read.
-pub(super) fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
+fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
     let classes = hotspot.classes();
     let is_jdks = |name: &str| JDK.iter().any(|begin| name.starts_with(begin));
     let mut out: Vec<String> = Vec::new();
@@ -80,11 +87,16 @@ pub(super) fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
 }
 
 /// Words of a stack in the heap that lead to objects.
-fn references(classes: &Classes<'_>, chunk: AddrRange, objects: &HeapObjects<'_>, out: &mut ByteSet) {
+fn references(
+    classes: &Classes<'_>,
+    chunk: AddrRange,
+    is_object: &dyn Fn(Addr) -> bool,
+    keep: &mut dyn FnMut(Addr, u64),
+) {
     let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };
     for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        if objects.starts.has(Addr::new(u64::from_le_bytes(*word))) {
-            out.add(chunk.start.saturating_add(8 * i as u64), 8);
+        if is_object(Addr::new(u64::from_le_bytes(*word))) {
+            keep(chunk.start.saturating_add(8 * i as u64), 8);
         }
     }
 }
@@ -162,7 +174,7 @@ fn width(field: &JavaField) -> Option<u64> {
 }
 
 /// Static fields that stay of what a mirror stands for.
-fn statics(classes: &Classes<'_>, mirror: &Object, out: &mut ByteSet) {
+fn statics(classes: &Classes<'_>, mirror: &Object, keep: &mut dyn FnMut(Addr, u64)) {
     let class = classes.klass_at().and_then(|at| classes.vm.memory.ptr(mirror.addr.saturating_add(at)).ok());
     // Mirrors of arrays and of `int` and its kin have none.
     let Some(class) = class.and_then(|at| classes.klass(at)).filter(|class| !class.is_array()) else { return };
@@ -174,7 +186,7 @@ fn statics(classes: &Classes<'_>, mirror: &Object, out: &mut ByteSet) {
             false => continue,
         };
         if field.offset.saturating_add(len) <= mirror.size {
-            out.add(mirror.addr.saturating_add(field.offset), len);
+            keep(mirror.addr.saturating_add(field.offset), len);
         }
     }
 }

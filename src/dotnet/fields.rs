@@ -7,11 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
 use crate::dotnet::heap::{Heap, VALUE_TYPE};
-use crate::dotnet::{FieldDesc, FieldStorage, Scope, Shape, TypeHandle, TypeSystem};
-use crate::export::hprof::model::MADE_UP;
-use crate::export::hprof::{Class, Classes, Field, Form, Static, Type};
+use crate::dotnet::{CoreClr, FieldDesc, FieldStorage, Handle, Scope, Shape, TypeHandle, TypeSystem, threads};
+use crate::facts::ThreadRow;
 use crate::limits;
-use crate::managed::Heap as _;
+use crate::managed::fields::{Class, Classes, Field, Fields, Form, Frame, MADE_UP, References, Static, Thread, Type};
+use crate::managed::{Heap as _, Root, RootKind};
+use crate::memory::Memory as _;
+
+/// Bytes of a reference, and from an array's start to its length.
+const WORD: u64 = 8;
 
 /// Bytes of `java.lang.Object`: with them VisualVM takes references for as large as they are here, 8 bytes.
 const OBJECT_SIZE: u32 = 16;
@@ -62,8 +66,42 @@ fn held(element: u8) -> Type {
     }
 }
 
+impl Fields for CoreClr<'_> {
+    fn references(&self) -> References<'_> {
+        References { size: WORD, length_at: WORD, decode: Box::new(|word| word) }
+    }
+
+    fn classes(&self, present: &[Addr]) -> Classes {
+        self.heap_of_objects().map(|heap| classes(heap, present)).unwrap_or_default()
+    }
+
+    fn threads(&self, rows: &[ThreadRow], _roots: &[Root]) -> Vec<Thread> {
+        let process = self.process();
+        let known = threads(process, self.runtime()).map(|(threads, _)| threads).unwrap_or_default();
+        let object = |tid: u32| -> Option<Addr> {
+            let thread = known.iter().find(|thread| thread.os_id == Some(tid))?;
+            process.memory.ptr(thread.exposed_object?).ok().filter(|object| !object.is_null())
+        };
+        let thread = |row: &ThreadRow| Thread {
+            tid: Some(row.tid),
+            object: object(row.tid),
+            frames: row.frames.iter().filter_map(Frame::of).collect(),
+        };
+        rows.iter().map(thread).collect()
+    }
+
+    /// What dependent handles keep beside objects: the format has no way to say by which.
+    fn more_roots(&self) -> Vec<Root> {
+        let dependent = self.handles().iter().filter(|handle| !handle.object.is_null());
+        let root = |handle: &Handle| {
+            Some(Root::new(RootKind::Of(u8::MAX, "DependentHandle"), handle.address, handle.secondary?))
+        };
+        dependent.filter_map(root).collect()
+    }
+}
+
 /// The types at `present`, those above them, and those with static fields.
-pub fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
+fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
     let types = &**heap.type_system();
     let mut make = Make { heap, types, fields: HashMap::new() };
     let mut out = Classes { all: made_up(), places: HashMap::new() };

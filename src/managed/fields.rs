@@ -1,8 +1,12 @@
-//! What a heap dump tells beside objects: classes with their fields, and threads with their frames.
+//! Classes with their fields, and threads with their frames: what a heap dump (`.hprof`) has beside objects.
+//!
+//! The format is Java's. A runtime that implements [`Fields`] can be exported to it.
 
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::facts::{FrameRow, ThreadRow};
+use crate::managed::Root;
 
 /// What a value is, by the number that the format has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +83,10 @@ pub enum Form {
 }
 
 /// From a text to the id of its characters: within the object, where no other begins.
-pub(super) const CHARACTERS: u64 = 8;
+pub(crate) const CHARACTERS: u64 = 8;
 
 /// Ids of classes that are not the runtime's begin here: below all memory.
-pub(super) const MADE_UP: u64 = 0x100;
+pub(crate) const MADE_UP: u64 = 0x100;
 
 /// A class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +127,38 @@ impl Classes {
     pub fn of(all: Vec<Class>) -> Classes {
         let places = (0..).zip(&all).map(|(place, class)| (class.address, place)).collect();
         Classes { all, places }
+    }
+}
+
+/// How objects refer to each other in memory.
+pub struct References<'r> {
+    /// Bytes of a reference.
+    pub size: u64,
+    /// Bytes from an array's start to its length, which has 32 bits.
+    pub length_at: u64,
+    /// The address that a reference stands for.
+    pub decode: Box<dyn Fn(u64) -> u64 + Sync + 'r>,
+}
+
+/// The classes and threads of a runtime, as a heap dump has them.
+pub trait Fields: Sync {
+    /// Whether the format is another runtime's, so that classes are expressed in terms of Java.
+    fn is_foreign(&self) -> bool {
+        true
+    }
+
+    /// How objects refer to each other.
+    fn references(&self) -> References<'_>;
+
+    /// The classes of the heap, with those at `present` among them: the types that objects have.
+    fn classes(&self, present: &[Addr]) -> Classes;
+
+    /// The threads of the process, in the order of `rows`, which have their frames.
+    fn threads(&self, rows: &[ThreadRow], roots: &[Root]) -> Vec<Thread>;
+
+    /// Roots for what the format can't express otherwise.
+    fn more_roots(&self) -> Vec<Root> {
+        Vec::new()
     }
 }
 
@@ -169,6 +205,46 @@ impl Thread {
     }
 }
 
+impl Frame {
+    /// A frame of managed code; `None` if it is of something else.
+    pub fn of(row: &FrameRow) -> Option<Frame> {
+        let whole = row.method.as_ref().filter(|_| row.runtime.is_some())?.to_string();
+        let (class, method, arguments) = parts(&whole);
+        Some(Frame {
+            method: method.to_owned(),
+            signature: arguments.to_owned(),
+            class: None,
+            class_name: class.to_owned(),
+            file: row.file.as_ref().map(ToString::to_string).unwrap_or_default(),
+            line: row.line.and_then(|line| i32::try_from(line).ok()).unwrap_or(NO_LINE),
+            sp: row.sp,
+        })
+    }
+}
+
+/// The class, the name and the arguments of a method. Names of generic types have points and brackets within brackets.
+fn parts(whole: &str) -> (&str, &str, &str) {
+    let mut depth = 0_u32;
+    let (mut point, mut end) = (None, whole.len());
+    for (at, c) in whole.char_indices() {
+        match c {
+            '(' if depth == 0 && at > 0 => {
+                end = at;
+                break;
+            }
+            '[' | '<' | '(' => depth += 1,
+            ']' | '>' | ')' => depth = depth.saturating_sub(1),
+            // A constructor has a point of its own: `Type..ctor`.
+            '.' if depth == 0 && (at == 0 || point != Some(at - 1)) => point = Some(at),
+            _ => {}
+        }
+    }
+    let (name, arguments) = whole.split_at_checked(end).unwrap_or((whole, ""));
+    let split = point.and_then(|at| Some((name.get(..at)?, name.get(at + 1..)?)));
+    let (class, method) = split.unwrap_or(("", name));
+    (class, method, arguments)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,5 +255,18 @@ mod tests {
         let thread = Thread { frames: [0x100, 0x140, 0x140, 0x200].map(frame).to_vec(), ..Thread::default() };
         let found = [0xf8, 0x100, 0x138, 0x148, 0x1f8, 0x900].map(|place| thread.frame_at(Addr::new(place)));
         assert_eq!(found, [None, Some(0), Some(0), Some(1), Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn methods_have_a_class_a_name_and_arguments() {
+        assert_eq!(parts("java.lang.Thread.sleep(long)"), ("java.lang.Thread", "sleep", "(long)"));
+        assert_eq!(parts("Lab.Plain..ctor(System.String)"), ("Lab.Plain", ".ctor", "(System.String)"));
+        assert_eq!(
+            parts("A.List`1[[System.__Canon, System.Private.CoreLib]].Add(System.__Canon)"),
+            ("A.List`1[[System.__Canon, System.Private.CoreLib]]", "Add", "(System.__Canon)")
+        );
+        assert_eq!(parts("A.<>c.<Main>b__0_0()"), ("A.<>c", "<Main>b__0_0", "()"));
+        assert_eq!(parts("DynamicClass.IL_STUB_PInvoke"), ("DynamicClass", "IL_STUB_PInvoke", ""));
+        assert_eq!(parts("plain"), ("", "plain", ""));
     }
 }
