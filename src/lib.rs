@@ -112,6 +112,8 @@ pub mod addr;
 pub(crate) mod analysis;
 #[doc(hidden)]
 pub mod bytes;
+#[doc(hidden)]
+pub mod clr_gc;
 pub mod commands;
 #[doc(hidden)]
 pub mod core;

@@ -1,42 +1,17 @@
 //! What the bytes of .NET's objects mean, by type.
 
 use crate::addr::Addr;
+use crate::clr_gc;
 use crate::dotnet::CoreClr;
-use crate::managed::anatomy::{Anatomy, Form, Forms, LENGTH};
-use crate::managed::{Heap, TypeIndex, kinds};
-
-/// Bytes of the word before an object of .NET that tells of its lock (`ObjHeader::m_SyncBlockValue`).
-const SYNC_BLOCK_VALUE: u64 = 4;
-
-/// Heads of objects are no longer than this where they have no length: two words.
-const LONGEST_HEAD: u64 = 16;
+use crate::managed::anatomy::{Anatomy, Forms};
 
 /// Numbers that answers print: in which class the field is, its name, and its bytes.
 const FIELDS: [(&str, &str, u64); 1] = [("System.Exception", "_HResult", 4)];
 
 impl Anatomy for CoreClr<'_> {
     fn forms(&self) -> Option<Forms> {
-        Some(forms(self.heap_of_objects()?, |method_table| fields(self, method_table)))
+        Some(clr_gc::forms(self.heap_of_objects()?, |method_table| fields(self, method_table)))
     }
-}
-
-/// What stays of the objects of a heap; `fields`: numbers of instances of a type that stay too.
-pub(crate) fn forms(heap: &dyn Heap, fields: impl Fn(Addr) -> Vec<(u64, u64)>) -> Forms {
-    let head = head(heap);
-    let form = |kind: TypeIndex| {
-        let info = heap.type_info(kind)?;
-        let form = Form {
-            // Before free space stands what a compaction left there: the end of a text, as seen in 3.1.
-            prefix: if info.free { 0 } else { SYNC_BLOCK_VALUE },
-            head: info.elements.map_or(head, |elements| elements.start),
-            is_plain: !info.string && info.elements.is_none(),
-            is_string: info.string,
-            fields: fields(info.address),
-            ..Form::default()
-        };
-        Some((kind, form))
-    };
-    kinds(heap).filter_map(form).collect()
 }
 
 /// Numbers of [`FIELDS`] that instances of a type have: from where, and how many bytes.
@@ -54,11 +29,4 @@ fn fields(runtime: &CoreClr<'_>, method_table: Addr) -> Vec<(u64, u64)> {
         out.extend(field.map(|field| field.offset).or_else(described).map(|offset| (offset, len)));
     }
     out
-}
-
-/// Bytes of a head without a length, told by the shortest that has one.
-fn head(heap: &dyn Heap) -> u64 {
-    let types = kinds(heap).filter_map(|kind| heap.type_info(kind));
-    let shortest = types.filter_map(|info| info.elements).map(|elements| elements.start).min();
-    shortest.unwrap_or(8 + LENGTH).saturating_sub(LENGTH).min(LONGEST_HEAD)
 }

@@ -1,8 +1,9 @@
 //! What the runtime's structures say of memory, as claims on it.
 
+use crate::clr_gc::sink::Sink;
+use crate::clr_gc::{self, AllocContext};
 use crate::dotnet::loader::executable_memory;
-use crate::dotnet::sink::Sink;
-use crate::dotnet::{AllocContext, AllocatorHeaps, Runtime, Segment, code, gc, loader};
+use crate::dotnet::{AllocatorHeaps, Runtime, Segment, code, gc, loader};
 use crate::map::{Claims, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -34,7 +35,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
     };
     let phase = process.enter(Phase::GcHeap);
-    match gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
+    match clr_gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(found) => {
             for note in &found.notes {
                 tell("GC heap", note);

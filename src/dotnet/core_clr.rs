@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::clr_gc::{Gc, finalizers, handle_at};
 use crate::diag::was_read;
 use crate::dotnet::claim::read_heaps;
 use crate::dotnet::gc::{self, handles};
@@ -74,7 +75,7 @@ impl<'p> CoreClr<'p> {
     }
 
     /// Its GC, ready to be read.
-    pub(crate) fn gc(&self) -> gc::Gc<'_> {
+    pub(crate) fn gc(&self) -> Gc<'_> {
         self.runtime.gc(self.process)
     }
 
@@ -131,14 +132,6 @@ impl<'p> CoreClr<'p> {
         let (handles, notes) = handles(self.process, &self.runtime);
         self.told.get_or_init(|| self.tell("handle table", notes));
         handles
-    }
-
-    /// The handle that `addr` is in.
-    fn handle_at(&self, addr: Addr) -> Option<Structure> {
-        let (all, start) = (self.handles(), addr.align_down(8));
-        let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
-        let (address, object, secondary) = (found.address, found.object, found.secondary);
-        Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
     }
 
     /// Its threads with their marks, and what else it knows of them.
@@ -223,9 +216,9 @@ impl ManagedRuntime for CoreClr<'_> {
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
         match kind {
-            Kind::HandleTable => self.handle_at(addr),
+            Kind::HandleTable => handle_at(CoreClr::handles(self), addr),
             // Where the core has a part of a segment only, the map does not name it.
-            Kind::AnonRW => self.handle_at(addr).or_else(|| self.types().descriptor_at(addr)),
+            Kind::AnonRW => handle_at(CoreClr::handles(self), addr).or_else(|| self.types().descriptor_at(addr)),
             Kind::GCHeap | Kind::GCHeapReserve | Kind::Malloc | Kind::Stack | Kind::StackGuard | Kind::NoAccess => None,
             _ => self.types().descriptor_at(addr),
         }
@@ -295,7 +288,7 @@ impl ClrGc for CoreClr<'_> {
 
     fn finalizers(&self) -> Vec<FinalizeQueue> {
         let heaps = CoreClr::heaps(self);
-        let (queues, notes) = gc::finalizers::read(self.gc(), heaps.server, &heaps.segments);
+        let (queues, notes) = finalizers::read(self.gc(), heaps.server, &heaps.segments);
         self.tell("finalizers", &notes);
         queues
     }

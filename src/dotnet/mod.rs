@@ -9,23 +9,24 @@ mod claim;
 mod code;
 mod core_clr;
 mod fields;
-pub(crate) mod gc;
+mod gc;
 pub mod heap;
 mod loader;
 mod methods;
 mod naming;
 mod object;
 mod runtime;
-pub(crate) mod sink;
 pub mod tasks;
 mod threads;
 mod types;
 
-pub(crate) use anatomy::forms;
+pub use crate::clr_gc::finalizers;
+pub use crate::managed::{Handle, Segment};
+pub use crate::words::{Generation, HandleKind};
 pub use claim::Heaps;
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use core_clr::CoreClr;
-pub use gc::{Generation, Handle, HandleKind, Segment, finalizers, handles};
+pub use gc::handles;
 pub use loader::{AllocatorHeaps, CodeBlock, CodeView, Collectible, ExecutableMemory, HeapBlock, executable_memory};
 pub use methods::{
     CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,

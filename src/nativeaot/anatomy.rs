@@ -1,12 +1,12 @@
 //! What the bytes of NativeAOT's objects mean: the same as CoreCLR's, but no field has a name.
 
-use crate::dotnet;
+use crate::clr_gc;
 use crate::managed::anatomy::{Anatomy, Forms};
 use crate::nativeaot::NativeAot;
 
 impl Anatomy for NativeAot<'_> {
     fn forms(&self) -> Option<Forms> {
-        Some(dotnet::forms(self.objects()?, |_| Vec::new()))
+        Some(clr_gc::forms(self.objects()?, |_| Vec::new()))
     }
 
     fn names_stay(&self) -> Option<&'static str> {

@@ -7,9 +7,9 @@
 //! translate_card_table).
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::Segment;
 use crate::image::ModuleKind;
 use crate::limits;
+use crate::managed::Segment;
 use crate::nativeaot::runtime::Runtime;
 
 /// Words before the two addresses among which that of the card table is.

@@ -1,8 +1,8 @@
 //! What the runtime's structures say of memory, as claims on it.
 
 use crate::addr::AddrRange;
-use crate::dotnet::gc::{self, GcHeap, SegmentList};
-use crate::dotnet::sink::Sink;
+use crate::clr_gc::sink::Sink;
+use crate::clr_gc::{self, GcHeap, SegmentList};
 use crate::map::{Claims, Confidence, Kind};
 use crate::nativeaot::bookkeeping::{self, Bookkeeping};
 use crate::nativeaot::runtime::Runtime;
@@ -24,7 +24,7 @@ impl Heaps {
         let mut notes = Vec::new();
         let (gc, bookkeeping) = {
             let _phase = runtime.process.enter(Phase::GcHeap);
-            let gc = gc::read(runtime.gc(), None).unwrap_or_else(|e| {
+            let gc = clr_gc::read(runtime.gc(), None).unwrap_or_else(|e| {
                 notes.push(format!("GC heap: {e}"));
                 GcHeap::default()
             });
@@ -32,7 +32,7 @@ impl Heaps {
             (gc, found)
         };
         notes.extend(gc.notes.iter().map(|note| format!("GC heap: {note}")));
-        let handles = gc::handle_segments(runtime.process, runtime.gc());
+        let handles = clr_gc::segments(runtime.process, runtime.gc());
         notes.extend(handles.1.as_ref().map(|e| format!("handle table: {e}")));
         Heaps { gc, handles, bookkeeping, notes }
     }

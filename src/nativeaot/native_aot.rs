@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::clr_gc::{self, GcHeap, finalizers, handle_at};
 use crate::diag::was_read;
-use crate::dotnet::finalizers;
-use crate::dotnet::gc::{self, GcHeap};
 use crate::facts::{ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
 use crate::managed::anatomy::Anatomy;
 use crate::managed::{
@@ -81,7 +80,7 @@ impl<'p> NativeAot<'p> {
     pub fn handles(&self) -> &[Handle] {
         self.handles.get_or_init(|| {
             let segments = &self.heaps().handles;
-            let (handles, notes) = gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
+            let (handles, notes) = clr_gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
             // Why the table's segments can't be followed is told with them.
             let told = segments.1.as_ref().map(ToString::to_string);
             notes.iter().filter(|note| Some(*note) != told.as_ref()).for_each(|note| self.tell(note));
@@ -180,12 +179,7 @@ impl ManagedRuntime for NativeAot<'_> {
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
         match kind {
-            Kind::HandleTable => {
-                let (all, start) = (self.handles(), addr.align_down(8));
-                let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
-                let (address, object, secondary) = (found.address, found.object, found.secondary);
-                Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
-            }
+            Kind::HandleTable => handle_at(NativeAot::handles(self), addr),
             Kind::Image => {
                 let name = self.names.known(addr)?;
                 let module = crate::image::file_name(&self.runtime.path).to_owned();

@@ -2,12 +2,12 @@
 //! Metadata of NativeAOT tells no offsets of fields, so fields have no names.
 
 use crate::addr::Addr;
+use crate::clr_gc::COUNT_AT;
 use crate::facts::{ElementRow, FieldRow, ObjectReport};
 use crate::limits;
 use crate::managed::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
 use crate::memory::Memory;
 use crate::nativeaot::NativeAot;
-use crate::nativeaot::heap::COUNT_AT;
 
 /// Show the object at `addr`, or that `addr` leads into.
 pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {

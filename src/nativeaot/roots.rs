@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::{Handle, finalizers};
+use crate::clr_gc::finalizers;
 use crate::limits;
-use crate::managed::{FREE, Heap as _, Root, RootKind, Roots, locate};
+use crate::managed::{FREE, Handle, Heap as _, Root, RootKind, Roots, locate};
 use crate::nativeaot::claim::Heaps;
 use crate::nativeaot::heap::Heap;
 use crate::nativeaot::threads::{AotThread, How};

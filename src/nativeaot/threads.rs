@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::AllocContext;
+use crate::clr_gc::AllocContext;
 use crate::layout::ViewError;
 use crate::limits;
 use crate::managed::{self, ManagedThreads};
@@ -144,8 +144,7 @@ fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
         }
     };
     let view = runtime.view("gc_alloc_context", at);
-    let (pointer, limit) = (view.ptr("alloc_ptr").ok()?, view.ptr("alloc_limit").ok()?);
-    (!pointer.is_null() && pointer <= limit).then_some(AllocContext { pointer, limit })
+    AllocContext::new(view.ptr("alloc_ptr").ok()?, view.ptr("alloc_limit").ok()?)
 }
 
 fn one(runtime: &Runtime<'_>, place: Addr, how: How) -> Option<Kept> {

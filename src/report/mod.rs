@@ -46,7 +46,6 @@ pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::addr::Addr;
 use crate::diag::Warning;
 use crate::targets::{Arch, Producer, Truncation};
 

@@ -30,7 +30,7 @@ pub enum Found<'p> {
     /// CoreCLR: commands that only .NET has ask it about its own structures.
     CoreClr(Box<CoreClr<'p>>),
     /// Any other.
-    Other(Box<dyn ManagedRuntime + 'p>),
+    Other(Box<dyn ManagedRuntime + Send + 'p>),
 }
 
 impl<'p> Found<'p> {
@@ -38,7 +38,7 @@ impl<'p> Found<'p> {
         Found::CoreClr(Box::new(runtime))
     }
 
-    fn other(runtime: impl ManagedRuntime + 'p) -> Found<'p> {
+    fn other(runtime: impl ManagedRuntime + Send + 'p) -> Found<'p> {
         Found::Other(Box::new(runtime))
     }
 

@@ -1,14 +1,14 @@
 //! Heaps whose objects are known by where they begin: what of an object stays is told by its type when it is asked for, so that it takes
 //! a sixty-fourth of the heap to know it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Mutex;
 
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::managed::anatomy::{Form, Forms, LENGTH};
-use crate::managed::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits, TypeIndex};
+use crate::managed::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits};
 use crate::memory::Memory;
 use crate::scrub::starts::Starts;
 use crate::targets::reads::{NameAt, Script};

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
+use std::io::{Cursor, Write};
 use std::path::Path;
 
 use super::page::{Page, Word};
@@ -10,6 +11,10 @@ use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
 use crate::addr::{Addr, AddrRange};
 use crate::commands::shrink::scrub_plan;
+use crate::cpython::CPython;
+use crate::dotnet::CoreClr;
+use crate::hotspot::HotSpot;
+use crate::layout::StructView;
 use crate::managed::Execution;
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -17,6 +22,7 @@ use crate::phase::Phase;
 use crate::process::{Options, Process};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::shrink::write_scrubbed;
 use crate::targets::byte_set::{PAGE, WORDS};
 use crate::targets::{Arch, at};
 

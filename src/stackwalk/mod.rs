@@ -16,7 +16,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::{
     Caller, CodeAt, FrameAt, FrameKind, ListedMethods, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position,
-    Run, RuntimeId, StackFrame, Walk,
+    RuntimeId, StackFrame, Walk,
 };
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;

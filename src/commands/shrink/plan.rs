@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
-use crate::managed::{Heap, Losses, ManagedRuntime as _, Part, TypeIndex};
+use crate::managed::{Heap, Losses, Part, TypeIndex};
 use crate::memory::Memory;
 use crate::progress::Progress;
 use crate::scrub::{Fill, Level, Plan};

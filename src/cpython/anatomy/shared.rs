@@ -7,7 +7,7 @@ use crate::addr::AddrRange;
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::PyType;
 use crate::managed::anatomy::Meaning;
-use crate::managed::{Heap as _, TypeIndex};
+use crate::managed::{BlockHeap as _, TypeIndex};
 
 /// A set of numbers of blocks, which many threads add to.
 pub(super) struct Numbers(Vec<AtomicU64>);

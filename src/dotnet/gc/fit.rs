@@ -1,17 +1,19 @@
 //! Whether the GC's structures are where a layout says, for a layout that no core of this version has proven.
 
 use crate::addr::Addr;
-use crate::dotnet::gc::{Generation, Segment, read};
+use crate::clr_gc;
 use crate::dotnet::runtime::Runtime;
 use crate::layout::StructView;
 use crate::limits;
+use crate::managed::Segment;
 use crate::memory::Memory as _;
 use crate::process::Process;
+use crate::words::Generation;
 
 /// What speaks against `runtime`'s layout, in words: lists that break off, segments whose bounds are
 /// in no order, objects of no type.
 pub(in crate::dotnet) fn misfit(process: &Process, runtime: &Runtime) -> Option<String> {
-    let heap = match read::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
+    let heap = match clr_gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(heap) => heap,
         Err(e) => return Some(e.to_string()),
     };

@@ -12,8 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::{Addr, union};
+use crate::clr_gc::finalizers;
 use crate::dotnet::Heaps;
-use crate::dotnet::gc::{finalizers, handles};
+use crate::dotnet::gc::handles;
 use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::{ManagedThread, StackRefs, threads};
 use crate::dotnet::types::TypeSystem;

@@ -6,58 +6,29 @@
 use std::sync::Arc;
 
 use crate::addr::Addr;
-use crate::dotnet::heap::MIN_OBJECT;
+use crate::clr_gc::{MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
 use crate::dotnet::types::TypeSystem;
 use crate::layout::ViewError;
 use crate::limits;
 use crate::managed::TypeIndex;
-use crate::managed::type_table::TypeTable;
 
 /// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
-
-/// Least BaseSize: a string's, which counts no character but its NUL.
-const MIN_BASE_SIZE: u32 = 22;
-
-/// Bytes of a character; an array of them has a larger head.
-const STRING_COMPONENT: u16 = 2;
 
 /// MTFlags and BaseSize of the MethodTable of free space, the same in all
 /// versions: an array of bytes.
 const FREE_FLAGS: u32 = 0x8000_0001;
 const FREE_BASE_SIZE: u32 = 24;
 
-/// A type of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MethodTableInfo {
-    /// Its MethodTable.
-    pub address: Addr,
-    /// Size of an object, without elements.
-    pub base_size: u32,
-    /// Size of an element; 0 for what has none.
-    pub component_size: u16,
-    /// Whether it is the space between objects.
-    pub free: bool,
-    /// Whether it is System.String.
-    pub string: bool,
-}
-
-impl MethodTableInfo {
-    /// Whether its objects have a count of elements.
-    pub fn counted(&self) -> bool {
-        self.component_size != 0
-    }
-}
-
-/// All MethodTables met so far, each looked at once.
-pub(super) struct MethodTables<'p> {
+/// All MethodTables of CoreCLR met so far.
+pub(super) struct Tables<'p> {
     types: Arc<TypeSystem<'p>>,
     free: Option<Addr>,
-    known: TypeTable<MethodTableInfo>,
+    pub(super) known: MethodTables,
 }
 
-impl<'p> MethodTables<'p> {
-    pub(super) fn new(types: Arc<TypeSystem<'p>>) -> MethodTables<'p> {
+impl<'p> Tables<'p> {
+    pub(super) fn new(types: Arc<TypeSystem<'p>>) -> Tables<'p> {
         let global = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
         // Slots of globals move between servicing releases: what it leads to
         // must look right, or free space is told by its shape alone.
@@ -67,41 +38,19 @@ impl<'p> MethodTables<'p> {
         });
         let info = MethodTableInfo {
             address: free.unwrap_or(Addr::NULL),
+            flags: FREE_FLAGS,
             base_size: FREE_BASE_SIZE,
             component_size: 1,
             free: true,
             string: false,
         };
-        let known = TypeTable::new(info, None, limits::MAX_METHOD_TABLES);
-        MethodTables { types, free, known }
-    }
-
-    /// What the table of that number is.
-    pub(super) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        self.known.get(kind)
-    }
-
-    /// The number of System.String, if one was met.
-    pub(super) fn string(&self) -> Option<TypeIndex> {
-        self.known.find(|info| info.string)
-    }
-
-    /// Whether no more tables are taken: their objects are then lost.
-    pub(super) fn is_full(&self) -> bool {
-        self.known.is_full()
-    }
-
-    /// Number of tables met so far.
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
+        let known = MethodTables::new(info, None);
+        Tables { types, free, known }
     }
 
     /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        self.known.lookup(address, || {
-            let info = self.read(Addr::new(address)).ok().flatten()?;
-            Some((info, info.free))
-        })
+        self.known.lookup(address, |at| self.read(at).ok().flatten())
     }
 
     fn read(&self, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {
@@ -113,11 +62,11 @@ impl<'p> MethodTables<'p> {
         let component_size = if flags & HAS_COMPONENT_SIZE == 0 { 0 } else { flags as u16 };
         let info = MethodTableInfo {
             address,
+            flags,
             base_size,
             component_size,
             free: self.free == Some(address),
-            // Characters, of which the first is counted with the head.
-            string: base_size == MIN_BASE_SIZE && component_size == STRING_COMPONENT,
+            string: MethodTableInfo::is_string(base_size, component_size),
         };
         let shaped_as_free = flags == FREE_FLAGS
             && base_size == FREE_BASE_SIZE

@@ -7,58 +7,34 @@
 //! (src/coreclr/gc: gc.cpp, gc_heap::walk_heap_per_heap, make_unused_array;
 //! docs/design/datacontracts/Object.md, GC.md).
 
-mod gcdesc;
 mod method_tables;
 mod names;
-mod reader;
-mod walk;
 
-pub use gcdesc::{References, Repeat, Series};
-pub use method_tables::MethodTableInfo;
+pub use crate::clr_gc::{MethodTableInfo, References, Repeat, Series};
 pub(crate) use names::VALUE_TYPE;
-pub(crate) use walk::{Sizes, contexts_in, end_of_context, no_object};
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
-use crate::dotnet::threads::{AllocContext, threads};
+use crate::clr_gc::{ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, Layouts, MIN_OBJECT, Reader, parts};
+use crate::dotnet::gc::handles;
+use crate::dotnet::threads::threads;
 use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
-use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::linear::LinearWalker;
-use crate::managed::{
-    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker,
-};
-use method_tables::MethodTables;
+use crate::managed::{self, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker};
+use crate::memory::Memory;
+use crate::process::Process;
+use method_tables::Tables;
 use names::Statics;
-use reader::Objects;
-
-/// Objects begin at multiples of this, on 64 bits in all parts of the heap.
-const ALIGN: u64 = 8;
-
-/// An array's count of elements, where no layout tells.
-const COUNT_AT: u64 = 8;
-
-/// Room of the smallest object (MIN_OBJECT_SIZE of gcinterface.h: sync block,
-/// MethodTable, one field).
-pub(super) const MIN_OBJECT: u64 = 24;
-
-/// Size of an array without elements that its elements do not follow: the word
-/// of its sync block.
-const HEADER: u64 = 8;
-
-/// From one object to the next; `size` is at least that of the smallest object.
-fn stride(size: u64) -> u64 {
-    size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
-}
 
 /// The heap of one runtime, ready to be walked.
 pub struct Heap<'p> {
     types: Arc<TypeSystem<'p>>,
-    tables: MethodTables<'p>,
+    tables: Tables<'p>,
     parts: Vec<Part>,
     /// By address; what lies from `pointer` to past `limit` holds no object.
     contexts: Vec<AllocContext>,
@@ -69,7 +45,9 @@ pub struct Heap<'p> {
     string_form: Option<(u64, u64)>,
     in_gc: bool,
     notes: Vec<String>,
-    objects: OnceLock<Objects<'p>>,
+    space: OnceLock<Space<'p>>,
+    layouts: Layouts,
+    dependents: OnceLock<Dependents>,
     statics: Statics,
     /// Bytes that were searched for the first object after a loss.
     searched: AtomicU64,
@@ -92,8 +70,8 @@ impl<'p> Heap<'p> {
         contexts.dedup();
         let count_at = types.runtime.layout.positive("Array", "m_NumComponents");
         Heap {
-            tables: MethodTables::new(types.clone()),
-            parts: affordable(&types, parts(heaps, &mut notes), &mut notes),
+            tables: Tables::new(types.clone()),
+            parts: affordable(&types, parts(&heaps.segments, &mut notes, |_| true), &mut notes),
             searched: AtomicU64::new(0),
             contexts,
             mask: !types.mark_bits(),
@@ -101,7 +79,9 @@ impl<'p> Heap<'p> {
             string_form: string_form(&types),
             in_gc: heaps.in_gc,
             notes,
-            objects: OnceLock::new(),
+            space: OnceLock::new(),
+            layouts: Layouts::default(),
+            dependents: OnceLock::new(),
             statics: Statics::default(),
             types,
         }
@@ -114,7 +94,7 @@ impl<'p> Heap<'p> {
 
     /// What is known of a type.
     pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        self.tables.get(kind)
+        self.tables.known.get(kind)
     }
 
     /// Where references stand in objects of a type without elements, as the collector is told: in bytes from their start.
@@ -138,22 +118,59 @@ impl<'p> Heap<'p> {
         self.string_form
     }
 
-    fn objects(&self) -> &Objects<'p> {
-        self.objects.get_or_init(|| {
-            let ranges = self.parts.iter().map(|p| p.range);
-            Objects::new(Space::new(self.types.process.target(), ranges, MIN_OBJECT))
-        })
-    }
-
     /// The MethodTable at `address`, if it is one.
     pub(crate) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.tables.lookup(address)
     }
+}
 
-    /// From an object's start to its first element. A string's base size counts the NUL behind its characters.
-    fn start_of_elements(&self, info: &MethodTableInfo) -> u64 {
-        let after_base = u64::from(info.base_size).saturating_sub(HEADER);
-        self.string_form.filter(|_| info.string).map_or(after_base, |(_, first_char)| first_char)
+impl ClrHeap for Heap<'_> {
+    const ROUNDS: bool = false;
+
+    fn process(&self) -> &Process {
+        self.types.process
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.types.memory
+    }
+
+    fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    fn count_at(&self) -> u64 {
+        self.count_at
+    }
+
+    fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+
+    fn references(&self, info: &MethodTableInfo) -> References {
+        let has = self.types.contains_references(info.address);
+        let read = || References::read(self.types.memory, info.address);
+        has.then(read).flatten().unwrap_or_default()
+    }
+
+    fn allocator(&self, info: &MethodTableInfo) -> Option<Addr> {
+        self.types.loader_allocator_object(info.address)
+    }
+
+    fn contexts(&self) -> &[AllocContext] {
+        &self.contexts
+    }
+
+    fn searched(&self) -> &AtomicU64 {
+        &self.searched
+    }
+
+    fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn dependents(&self) -> &Dependents {
+        self.dependents.get_or_init(|| Dependents::new(&handles(self.types.process, &self.types.runtime).0))
     }
 }
 
@@ -167,7 +184,10 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn space(&self) -> &Space<'_> {
-        &self.objects().space
+        self.space.get_or_init(|| {
+            let ranges = self.parts.iter().map(|p| p.range);
+            Space::new(self.types.process.target(), ranges, MIN_OBJECT)
+        })
     }
 
     fn alignment(&self) -> u64 {
@@ -183,23 +203,15 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn types(&self) -> usize {
-        self.tables.len()
+        self.tables.known.len()
     }
 
     fn has_too_many_types(&self) -> bool {
-        self.tables.is_full()
+        self.tables.known.is_full()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        self.tables.get(kind).map(|info| TypeInfo {
-            address: info.address,
-            free: info.free,
-            string: info.string,
-            of_types: false,
-            elements: info
-                .counted()
-                .then(|| Elements { start: self.start_of_elements(&info), size: u64::from(info.component_size) }),
-        })
+        self.tables.known.get(kind).map(|info| info.info(self.string_form))
     }
 
     fn tell_missing(&self) {
@@ -211,14 +223,14 @@ impl managed::Heap for Heap<'_> {
 
     /// `Free`, or as [`TypeSystem::display_name`] tells.
     fn type_name(&self, kind: TypeIndex) -> String {
-        match self.tables.get(kind) {
+        match self.tables.known.get(kind) {
             Some(info) if !info.free => self.types.display_name(info.address),
             _ => FREE_NAME.into(),
         }
     }
 
     fn type_module(&self, kind: TypeIndex) -> Option<String> {
-        let info = self.tables.get(kind).filter(|info| !info.free)?;
+        let info = self.tables.known.get(kind).filter(|info| !info.free)?;
         let module = self.types.module(self.types.module_of(info.address).ok()?);
         (!module.path.is_empty()).then(|| module.path.clone())
     }
@@ -240,13 +252,13 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn string_type(&self) -> Option<TypeIndex> {
-        self.tables.string()
+        self.tables.known.string()
     }
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let (length_at, first_char) = self.string_form?;
         let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
-        StringContent::utf16(self.objects.get().map(|objects| &objects.space), self.types.memory, length_at, first_char)
+        StringContent::utf16(self.space.get(), self.types.memory, length_at, first_char)
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {
@@ -254,41 +266,8 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn reader(&self) -> Box<dyn ObjectReader + '_> {
-        Box::new(self.object_reader())
+        Box::new(Reader::new(self))
     }
-}
-
-/// The runs of all segments. Segments that overlap would be counted twice: the
-/// later one is left out.
-fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
-    let mut all: Vec<Part> = heaps
-        .segments
-        .iter()
-        .flat_map(|s| {
-            let heap = s.heap;
-            s.runs().map(move |(generation, range)| Part { heap, generation: generation.managed(), range })
-        })
-        .collect();
-    all.sort_by_key(|p| (p.range.start, p.range.end));
-    let mut end = Addr::NULL;
-    let mut left_out = 0_usize;
-    all.retain(|p| {
-        let sane =
-            p.range.start >= end && p.range.start.is_aligned(ALIGN) && p.range.len() <= limits::MAX_RUNTIME_RANGE;
-        if sane {
-            end = p.range.end;
-        } else {
-            left_out += 1;
-        }
-        sane
-    });
-    if left_out > 0 {
-        notes.push(format!(
-            "left out: {} that overlap others or can't be",
-            crate::units::count(left_out as u64, "segment")
-        ));
-    }
-    all
 }
 
 /// Where a string's length and its first character are.

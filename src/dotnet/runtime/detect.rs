@@ -4,7 +4,8 @@
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::{self, Gc, HandleList, SegmentList, vars};
+use crate::clr_gc::{Gc, HandleList, SegmentList, vars};
+use crate::dotnet::gc;
 use crate::dotnet::runtime::candidates::{Candidate, candidates, is_derived, tables};
 use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::dotnet::threads::ThreadList;

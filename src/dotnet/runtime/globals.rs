@@ -5,7 +5,7 @@
 //! slot is believed only where what it leads to has the right shape.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::vars;
+use crate::clr_gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout, StructView};

@@ -5,6 +5,7 @@
 //! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
 
 use crate::addr::{Addr, AddrRange};
+pub use crate::clr_gc::AllocContext;
 use crate::diag::was_read;
 use crate::dotnet::runtime::RootsError;
 use crate::dotnet::runtime::Runtime;
@@ -18,23 +19,7 @@ use crate::process::Process;
 /// End of the list of a thread's frames (FRAME_TOP).
 const FRAME_TOP: Addr = Addr::MAX;
 
-/// A piece of the heap that one allocator owns: free from `pointer` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AllocContext {
-    /// Where the next object goes.
-    pub pointer: Addr,
-    /// End of the piece, less the room of the smallest object.
-    pub limit: Addr,
-}
-
 impl AllocContext {
-    /// The gc_alloc_context at `at`; none where it is empty or makes no sense.
-    pub(in crate::dotnet) fn read(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
-        let view = StructView::new(memory, layout, "GCAllocContext", at);
-        let (pointer, limit) = (view.ptr("Pointer").ok()?, view.ptr("Limit").ok()?);
-        (!pointer.is_null() && pointer <= limit).then_some(AllocContext { pointer, limit })
-    }
-
     /// The one that code without a thread uses, on machines with one processor.
     pub(in crate::dotnet) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
         let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;

@@ -5,44 +5,20 @@
 use std::sync::Arc;
 
 use crate::addr::Addr;
+use crate::clr_gc::{ALIGN, MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
 use crate::layout::ViewError;
 use crate::limits;
 use crate::managed::TypeIndex;
-use crate::managed::type_table::TypeTable;
-use crate::nativeaot::heap::{ALIGN, MIN_OBJECT};
 use crate::nativeaot::runtime::Runtime;
 
-/// Least base size: a string's, which counts no character but its NUL.
-const MIN_BASE_SIZE: u32 = 22;
-
-/// Bytes of a character; an array of them has a larger head.
-const STRING_COMPONENT: u16 = 2;
-
-/// A type of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::nativeaot) struct MethodTableInfo {
-    /// Its MethodTable.
-    pub address: Addr,
-    /// Its flags.
-    pub flags: u32,
-    /// Size of an object, without elements.
-    pub base_size: u32,
-    /// Size of an element; 0 for what has none.
-    pub component_size: u16,
-    /// Whether it is the space between objects.
-    pub free: bool,
-    /// Whether it is System.String.
-    pub string: bool,
-}
-
-/// All MethodTables met so far, each looked at once.
-pub(super) struct MethodTables<'p> {
+/// All MethodTables of NativeAOT met so far.
+pub(super) struct Tables<'p> {
     runtime: Arc<Runtime<'p>>,
-    known: TypeTable<MethodTableInfo>,
+    pub(super) known: MethodTables,
 }
 
-impl<'p> MethodTables<'p> {
-    pub(super) fn new(runtime: Arc<Runtime<'p>>) -> MethodTables<'p> {
+impl<'p> Tables<'p> {
+    pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Tables<'p> {
         let free = MethodTableInfo {
             address: runtime.free,
             flags: runtime.flag("HasComponentSize") | 1,
@@ -51,36 +27,13 @@ impl<'p> MethodTables<'p> {
             free: true,
             string: false,
         };
-        let known = TypeTable::new(free, Some(runtime.free.get()), limits::MAX_METHOD_TABLES);
-        MethodTables { runtime, known }
-    }
-
-    /// What the table of that number is.
-    pub(super) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        self.known.get(kind)
-    }
-
-    /// The number of System.String, if one was met.
-    pub(super) fn string(&self) -> Option<TypeIndex> {
-        self.known.find(|info| info.string)
-    }
-
-    /// Whether no more tables are taken: their objects are then lost.
-    pub(super) fn is_full(&self) -> bool {
-        self.known.is_full()
-    }
-
-    /// Number of tables met so far.
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
+        let known = MethodTables::new(free, Some(runtime.free));
+        Tables { runtime, known }
     }
 
     /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        self.known.lookup(address, || {
-            let info = read(&self.runtime, Addr::new(address)).ok().flatten()?;
-            Some((info, info.free))
-        })
+        self.known.lookup(address, |at| read(&self.runtime, at).ok().flatten())
     }
 }
 
@@ -123,8 +76,7 @@ fn sizes(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>
         base_size,
         component_size,
         free: false,
-        // Characters, of which the first is counted with the head.
-        string: base_size == MIN_BASE_SIZE && component_size == STRING_COMPONENT,
+        string: MethodTableInfo::is_string(base_size, component_size),
     };
     let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
     // Only strings and arrays end at an odd place, or are that small.

@@ -4,53 +4,34 @@
 //! string literals above all, lie in the module's own data, which the GC knows as a segment that it never collects.
 
 mod method_tables;
-mod reader;
-mod walk;
 
-use method_tables::MethodTableInfo;
 pub(super) use method_tables::{element_type, read as read_method_table};
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::Addr;
-use crate::dotnet::gc::GcHeap;
-use crate::dotnet::{AllocContext, Generation, Handle, HandleKind, Segment};
-use crate::limits;
+use crate::clr_gc::{
+    ALIGN, AllocContext, ClrHeap, Dependents, GcHeap, Layouts, MIN_OBJECT, MethodTableInfo, Reader, References, parts,
+};
 use crate::managed::graph::Space;
 use crate::managed::linear::LinearWalker;
-use crate::managed::{
-    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker,
-};
+use crate::managed::{self, FREE_NAME, Handle, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker};
+use crate::memory::Memory;
 use crate::nativeaot::naming::Names;
 use crate::nativeaot::runtime::Runtime;
 use crate::nativeaot::threads::AotThread;
-use method_tables::MethodTables;
-use reader::Layouts;
+use crate::process::Process;
+use crate::words::Generation;
+use method_tables::Tables;
 
-/// Objects begin at multiples of this.
-const ALIGN: u64 = 8;
-
-/// From an object to its count of elements.
-pub(super) const COUNT_AT: u64 = 8;
-
-/// Room of the smallest object (MIN_OBJECT_SIZE of gcinterface.h).
-const MIN_OBJECT: u64 = 24;
-
-/// Size of an array without elements that its elements do not follow: the word of its sync block.
-const HEADER: u64 = 8;
-
-/// From one object to the next; `size` is at least that of the smallest object.
-fn stride(size: u64) -> u64 {
-    size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
-}
+/// Marks that a collection puts into an object's first word.
+const MARKS: u64 = 7;
 
 /// The heap of one runtime, ready to be walked.
 pub struct Heap<'p> {
     runtime: Arc<Runtime<'p>>,
     names: Arc<Names<'p>>,
-    tables: MethodTables<'p>,
+    tables: Tables<'p>,
     parts: Vec<Part>,
     /// By address; what lies from `pointer` to past `limit` holds no object.
     contexts: Vec<AllocContext>,
@@ -60,7 +41,7 @@ pub struct Heap<'p> {
     notes: Vec<String>,
     words: OnceLock<Space<'p>>,
     layouts: Layouts,
-    dependents: HashMap<u64, Vec<u64>>,
+    dependents: Dependents,
     /// Bytes that were searched for the first object after a loss.
     searched: AtomicU64,
 }
@@ -73,24 +54,19 @@ impl<'p> Heap<'p> {
         contexts.extend(threads.iter().filter_map(|thread| thread.context));
         contexts.sort_unstable();
         contexts.dedup();
-        let mut dependents: HashMap<u64, Vec<u64>> = HashMap::new();
-        for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
-            let Some(secondary) = handle.secondary else { continue };
-            dependents.entry(handle.object.get()).or_default().push(secondary.get());
-        }
         let mut notes = Vec::new();
         let at = |field| runtime.layout.positive("String", field).ok();
         let string_form = at("m_StringLength").zip(at("m_FirstChar"));
         Heap {
-            tables: MethodTables::new(runtime.clone()),
-            parts: parts(&runtime, &gc.segments, &mut notes),
+            tables: Tables::new(runtime.clone()),
+            parts: parts(&gc.segments, &mut notes, affordable(&runtime)),
             contexts,
             string_form,
             in_gc: gc.in_gc,
             notes,
             words: OnceLock::new(),
             layouts: Layouts::default(),
-            dependents,
+            dependents: Dependents::new(handles),
             searched: AtomicU64::new(0),
             names,
             runtime,
@@ -102,21 +78,54 @@ impl<'p> Heap<'p> {
         &self.runtime
     }
 
-    fn dependents(&self) -> &HashMap<u64, Vec<u64>> {
-        &self.dependents
-    }
-
     fn words(&self) -> &Space<'p> {
         self.words.get_or_init(|| {
             let ranges = self.parts.iter().map(|p| p.range);
             Space::new(self.runtime.process.target(), ranges, MIN_OBJECT)
         })
     }
+}
 
-    /// From an object's start to its first element. A string's base size counts the NUL behind its characters.
-    pub(super) fn start_of_elements(&self, info: &MethodTableInfo) -> u64 {
-        let after_base = u64::from(info.base_size).saturating_sub(HEADER);
-        self.string_form.filter(|_| info.string).map_or(after_base, |(_, first_char)| first_char)
+impl ClrHeap for Heap<'_> {
+    /// No tool of its own counts otherwise.
+    const ROUNDS: bool = true;
+
+    fn process(&self) -> &Process {
+        self.runtime.process
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.runtime.memory
+    }
+
+    fn mask(&self) -> u64 {
+        !MARKS
+    }
+
+    fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+
+    fn references(&self, info: &MethodTableInfo) -> References {
+        let has = !info.free && info.flags & self.runtime.flag("HasPointers") != 0;
+        let read = || References::read(self.runtime.memory, info.address);
+        has.then(read).flatten().unwrap_or_default()
+    }
+
+    fn contexts(&self) -> &[AllocContext] {
+        &self.contexts
+    }
+
+    fn searched(&self) -> &AtomicU64 {
+        &self.searched
+    }
+
+    fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn dependents(&self) -> &Dependents {
+        &self.dependents
     }
 }
 
@@ -146,26 +155,19 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn types(&self) -> usize {
-        self.tables.len()
+        self.tables.known.len()
     }
 
     fn has_too_many_types(&self) -> bool {
-        self.tables.is_full()
+        self.tables.known.is_full()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        self.tables.get(kind).map(|info| TypeInfo {
-            address: info.address,
-            free: info.free,
-            string: info.string,
-            of_types: false,
-            elements: (info.component_size != 0)
-                .then(|| Elements { start: self.start_of_elements(&info), size: u64::from(info.component_size) }),
-        })
+        self.tables.known.get(kind).map(|info| info.info(self.string_form))
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
-        match self.tables.get(kind) {
+        match self.tables.known.get(kind) {
             Some(info) if info.string => self.names.string(info.address),
             Some(info) if !info.free => self.names.of(info.address),
             _ => FREE_NAME.into(),
@@ -183,7 +185,7 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn string_type(&self) -> Option<TypeIndex> {
-        self.tables.string()
+        self.tables.known.string()
     }
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
@@ -197,39 +199,14 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn reader(&self) -> Box<dyn ObjectReader + '_> {
-        Box::new(self.object_reader())
+        Box::new(Reader::new(self))
     }
 }
 
-/// The runs of all segments, as far as together they have no more bytes than the core's file: where they have, it maps
-/// the same bytes many times, to keep us busy. Segments that overlap would be counted twice: the later one is left out.
-fn parts(runtime: &Runtime<'_>, segments: &[Segment], notes: &mut Vec<String>) -> Vec<Part> {
-    let mut all: Vec<Part> = segments
-        .iter()
-        .flat_map(|s| {
-            let heap = s.heap;
-            s.runs().map(move |(generation, range)| Part { heap, generation: generation.managed(), range })
-        })
-        .collect();
-    all.sort_by_key(|p| (p.range.start, p.range.end));
+/// Whether a part fits: together they have no more bytes than the core's file. Where they have, it maps the same bytes
+/// many times, to keep us busy.
+fn affordable(runtime: &Runtime<'_>) -> impl FnMut(&Part) -> bool {
     let facts = runtime.process.facts();
-    let (mut end, mut left) = (Addr::NULL, facts.size);
-    let whole = all.len();
-    all.retain(|p| {
-        let dumped = facts.space.dumped_in(p.range);
-        let sane = p.range.start >= end
-            && p.range.start.is_aligned(ALIGN)
-            && p.range.len() <= limits::MAX_RUNTIME_RANGE
-            && dumped <= left;
-        if sane {
-            end = p.range.end;
-            left -= dumped;
-        }
-        sane
-    });
-    if all.len() < whole {
-        let out = crate::units::count((whole - all.len()) as u64, "segment");
-        notes.push(format!("left out: {out} that overlap others or can't be"));
-    }
-    all
+    let mut left = facts.size;
+    move |part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some()
 }

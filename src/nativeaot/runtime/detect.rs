@@ -5,7 +5,7 @@ use super::Runtime;
 use super::entries;
 use super::header::{COOKIE, Header, HeaderError, Named};
 use crate::addr::Addr;
-use crate::dotnet::gc::vars;
+use crate::clr_gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
 use crate::layout::{DOTNET_X64, Layout, NATIVEAOT};

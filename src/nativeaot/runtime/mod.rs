@@ -7,7 +7,7 @@ mod header;
 pub(super) use detect::{Detection, detect};
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::Gc;
+use crate::clr_gc::Gc;
 use crate::layout::{Layout, StructView};
 use crate::memory::Memory;
 use crate::process::Process;

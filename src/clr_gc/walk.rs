@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, stride};
-use crate::dotnet::threads::AllocContext;
+use crate::clr_gc::contexts::{contexts_in, end_of_context};
+use crate::clr_gc::{ALIGN, AllocContext, ClrHeap, MIN_OBJECT, stride};
 use crate::managed::TypeIndex;
 use crate::managed::linear::Linear;
 use crate::memory::Memory;
@@ -20,13 +20,13 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Those of a type: bytes of an object, and of an element more.
-    pub(crate) fn new(base: u32, component: u16) -> Sizes {
+    pub(super) fn new(base: u32, component: u16) -> Sizes {
         Sizes { base, component: component.into() }
     }
 
     /// Bytes of the object at `at`; its count of elements stands `count_at` bytes on. None where that is not in the core.
     #[inline(always)]
-    pub(crate) fn of(self, memory: &dyn Memory, window: &Window<'_>, at: u64, count_at: u64) -> Option<u64> {
+    pub(super) fn of(self, memory: &dyn Memory, window: &Window<'_>, at: u64, count_at: u64) -> Option<u64> {
         if self.component == 0 {
             return Some(u64::from(self.base));
         }
@@ -40,23 +40,8 @@ impl Sizes {
     }
 }
 
-/// Of contexts in order, those that may matter in `range`.
-pub(crate) fn contexts_in(contexts: &[AllocContext], range: AddrRange) -> &[AllocContext] {
-    let from = contexts.partition_point(|c| c.pointer < range.start);
-    let to = contexts.partition_point(|c| c.pointer < range.end);
-    contexts.get(from..to).unwrap_or_default()
-}
-
-/// Where objects go on behind what an allocator owns. It keeps the room of the smallest object past its limit, to fill the
-/// rest with. One that is used up leaves that room, unless it was given back since.
-pub(crate) fn end_of_context(window: &Window<'_>, context: &AllocContext) -> Option<u64> {
-    let used_up = context.pointer == context.limit;
-    let given_back = used_up && window.word(context.pointer.get()).is_some_and(|word| word != 0);
-    (!given_back).then(|| context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get())
-}
-
 /// Why no object begins at `at`.
-pub(crate) fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
+fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
     match window.word(at).unwrap_or(key) {
         0 => "no object: zero where its MethodTable should be".into(),
         word => format!("no object: 0x{word:x} is no MethodTable"),
@@ -64,7 +49,7 @@ pub(crate) fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
 }
 
 /// By MethodTables, without the marks that a collection puts into them.
-impl Linear for Heap<'_> {
+impl<H: ClrHeap> Linear for H {
     type Form = Sizes;
     type Gap = AllocContext;
 
@@ -72,7 +57,7 @@ impl Linear for Heap<'_> {
     const NO_SIZE: &'static str = "an array whose length is not in the core";
 
     fn target(&self) -> &dyn Target {
-        self.types.process.target()
+        self.process().target()
     }
 
     fn alignment(&self) -> u64 {
@@ -80,21 +65,22 @@ impl Linear for Heap<'_> {
     }
 
     fn searched(&self) -> &AtomicU64 {
-        &self.searched
+        ClrHeap::searched(self)
     }
 
     #[inline(always)]
     fn key(&self, window: &Window<'_>, at: u64) -> Option<u64> {
-        window.word(at).map(|word| word & self.mask)
+        window.word(at).map(|word| word & self.mask())
     }
 
     fn lookup(&self, key: u64) -> Option<(TypeIndex, Sizes)> {
-        self.tables.lookup(key).map(|(kind, info)| (kind, Sizes::new(info.base_size, info.component_size)))
+        self.table_at(key).map(|(kind, info)| (kind, Sizes::new(info.base_size, info.component_size)))
     }
 
     #[inline(always)]
     fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
-        form.of(self.types.memory, window, at, self.count_at)
+        let size = form.of(self.memory(), window, at, self.count_at())?;
+        Some(if H::ROUNDS { stride(size) } else { size })
     }
 
     #[inline(always)]
@@ -103,7 +89,7 @@ impl Linear for Heap<'_> {
     }
 
     fn gaps(&self, range: AddrRange) -> &[AllocContext] {
-        contexts_in(&self.contexts, range)
+        contexts_in(self.contexts(), range)
     }
 
     fn gap_start(context: &AllocContext) -> u64 {

@@ -5,15 +5,14 @@
 //! with it (docs/dotnet.md, Roots).
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::gc::{Handle, HandleKind, handles};
-use crate::dotnet::heap::gcdesc::References;
-use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
+use crate::clr_gc::{ClrHeap, MIN_OBJECT, MethodTableInfo, References, stride};
 use crate::managed::graph::Space;
 use crate::managed::linear::slot;
-use crate::managed::{Batch, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::managed::{Batch, Handle, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::words::HandleKind;
 
 /// How an object is held that is in no field of another.
 const ALLOCATOR: Link = Link::Beside("(loader allocator)");
@@ -32,7 +31,7 @@ const OTHERS: u32 = 0xf000_0000;
 
 /// What is known of the objects of a MethodTable.
 #[derive(Debug)]
-pub(super) struct Layout {
+struct Layout {
     /// Number of the type.
     kind: TypeIndex,
     /// Its sizes.
@@ -58,22 +57,42 @@ impl Layout {
 
     /// An object of so many bytes.
     #[inline(always)]
-    fn node(&self, size: u64) -> Node {
+    fn node<H: ClrHeap>(&self, size: u64) -> Node {
+        if H::ROUNDS {
+            let size = stride(size.max(MIN_OBJECT));
+            return Node { kind: self.kind, size, counted_size: size };
+        }
         let counted_size = if self.info.counted() { size.max(MIN_OBJECT) } else { size };
         Node { kind: self.kind, size, counted_size }
     }
 }
 
-/// What readers of one heap share.
-pub(super) struct Objects<'p> {
-    pub(super) space: Space<'p>,
-    layouts: RwLock<HashMap<u64, Option<Arc<Layout>>>>,
-    dependents: OnceLock<Dependents>,
+/// What readers of one heap know of its MethodTables.
+#[derive(Default)]
+pub(crate) struct Layouts(RwLock<HashMap<u64, Arc<Layout>>>);
+
+impl Layouts {
+    /// What the MethodTable at `address` says of its objects, if it is one.
+    fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<Layout>> {
+        {
+            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.get(&address) {
+                return Some(found.clone());
+            }
+        }
+        // What is no MethodTable may be any number, and is not kept: there is no end to them.
+        let (kind, info) = heap.table_at(address)?;
+        let (references, allocator) = (heap.references(&info), heap.allocator(&info));
+        let made = Arc::new(Layout { kind, info, references, allocator });
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(address, made.clone());
+        Some(made)
+    }
 }
 
 /// What dependent handles keep.
 #[derive(Debug)]
-struct Dependents {
+pub(crate) struct Dependents {
     /// From primary to secondary objects.
     of: HashMap<u64, Vec<u64>>,
     /// Bits of hashes of primary objects: most objects are none.
@@ -81,7 +100,8 @@ struct Dependents {
 }
 
 impl Dependents {
-    fn new(handles: &[Handle]) -> Dependents {
+    /// Those among `handles`.
+    pub(crate) fn new(handles: &[Handle]) -> Dependents {
         let mut of: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
         for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
@@ -103,12 +123,6 @@ impl Dependents {
     }
 }
 
-impl<'p> Objects<'p> {
-    pub(super) fn new(space: Space<'p>) -> Objects<'p> {
-        Objects { space, layouts: RwLock::default(), dependents: OnceLock::new() }
-    }
-}
-
 /// An object, and what stands in it.
 struct Found<'r, 'p> {
     layout: &'r Arc<Layout>,
@@ -118,52 +132,25 @@ struct Found<'r, 'p> {
 }
 
 /// Reads objects; each thread has its own.
-pub(super) struct Reader<'g, 'p> {
-    heap: &'g Heap<'p>,
-    objects: &'g Objects<'p>,
+pub(crate) struct Reader<'g, H> {
+    heap: &'g H,
+    space: &'g Space<'g>,
     /// Asked for by the first who follows references.
     dependents: Option<&'g Dependents>,
     cache: Vec<(u64, Option<Arc<Layout>>)>,
 }
 
-impl<'p> Heap<'p> {
-    pub(super) fn object_reader(&self) -> Reader<'_, 'p> {
-        Reader { heap: self, objects: self.objects(), dependents: None, cache: vec![(0, None); CACHE] }
+impl<'g, H: ClrHeap> Reader<'g, H> {
+    /// A reader of a heap.
+    pub(crate) fn new(heap: &'g H) -> Reader<'g, H> {
+        Reader { heap, space: heap.space(), dependents: None, cache: vec![(0, None); CACHE] }
     }
 
-    /// What the MethodTable at `address` says of its objects, if it is one.
-    fn layout(&self, objects: &Objects<'p>, address: u64) -> Option<Arc<Layout>> {
-        {
-            let known = objects.layouts.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(found) = known.get(&address) {
-                return found.clone();
-            }
-        }
-        let made = self.make_layout(address).map(Arc::new);
-        // What is no MethodTable may be any number: there is no end to them.
-        if made.is_some() {
-            let mut known = objects.layouts.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(address, made.clone());
-        }
-        made
-    }
-
-    fn make_layout(&self, address: u64) -> Option<Layout> {
-        let (kind, info) = self.lookup(address)?;
-        let at = Addr::new(address);
-        let has = self.types.contains_references(at);
-        let references = if has { References::read(self.types.memory, at) } else { None };
-        let allocator = self.types.loader_allocator_object(at);
-        Some(Layout { kind, info, references: references.unwrap_or_default(), allocator })
-    }
-}
-
-impl<'g, 'p> Reader<'g, 'p> {
     #[inline(always)]
-    fn find(&mut self, addr: u64) -> Option<Found<'_, 'p>> {
-        let words = self.objects.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
-        let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask;
-        let count_at = self.heap.count_at;
+    fn find(&mut self, addr: u64) -> Option<Found<'_, 'g>> {
+        let words = self.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
+        let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask();
+        let count_at = self.heap.count_at();
         let layout = self.known(method_table)?;
         let size = layout.size(words, count_at)?;
         Some(Found { layout, size, words })
@@ -173,7 +160,7 @@ impl<'g, 'p> Reader<'g, 'p> {
     fn known(&mut self, method_table: u64) -> Option<&Arc<Layout>> {
         let entry = self.cache.get_mut(slot(method_table, CACHE_BITS))?;
         if entry.0 != method_table || entry.1.is_none() {
-            *entry = (method_table, self.heap.layout(self.objects, method_table));
+            *entry = (method_table, self.heap.layouts().get(self.heap, method_table));
         }
         entry.1.as_ref()
     }
@@ -209,21 +196,16 @@ impl<'g, 'p> Reader<'g, 'p> {
 
     #[inline(always)]
     fn dependents(&mut self) -> &'g Dependents {
-        if let Some(known) = self.dependents {
-            return known;
-        }
-        let (heap, objects) = (self.heap, self.objects);
-        let made =
-            objects.dependents.get_or_init(|| Dependents::new(&handles(heap.types.process, &heap.types.runtime).0));
-        self.dependents.insert(made)
+        let heap = self.heap;
+        self.dependents.get_or_insert_with(|| heap.dependents())
     }
 }
 
-impl ObjectReader for Reader<'_, '_> {
+impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
         let found = self.find(addr)?;
-        Some(found.layout.node(found.size))
+        Some(found.layout.node::<H>(found.size))
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
@@ -239,7 +221,7 @@ impl ObjectReader for Reader<'_, '_> {
     fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
         out.clear();
         let dependents = self.dependents();
-        let (space, mask, count_at) = (&self.objects.space, self.heap.mask, self.heap.count_at);
+        let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
         // Objects side by side are mostly of one type.
         let (mut near, mut last) = (None, None);
         for &addr in addrs {
@@ -253,7 +235,7 @@ impl ObjectReader for Reader<'_, '_> {
             let layout = entry.and_then(|(_, layout)| layout.as_deref());
             let size = layout.and_then(|layout| layout.size(words, count_at));
             let known = layout.zip(size);
-            out.nodes.push(known.map(|(layout, size)| layout.node(size)));
+            out.nodes.push(known.map(|(layout, size)| layout.node::<H>(size)));
             let fields = |(layout, size): (&Layout, u64)| {
                 layout.references.visit(words, size, &mut |offset, value| {
                     let place = offset / 8;

@@ -6,15 +6,16 @@
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::{Gc, Generation, Segment};
-use crate::dotnet::sink::Sink;
-use crate::dotnet::threads::AllocContext;
+use crate::clr_gc::sink::Sink;
+use crate::clr_gc::{AllocContext, Gc};
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
 use crate::limits;
+use crate::managed::Segment;
 use crate::map::{Confidence, Kind};
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
+use crate::words::Generation;
 
 /// `ObjHeader`, which stands before the first object of a segment that was registered as frozen (gcinterface.h, `ibFirstObject`).
 const OBJECT_HEADER: u64 = 8;

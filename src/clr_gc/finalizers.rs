@@ -6,7 +6,7 @@
 //! gcinterface.dac.h (dac_finalize_queue).
 
 use crate::addr::Addr;
-use crate::dotnet::gc::Gc;
+use crate::clr_gc::Gc;
 use crate::layout::StructView;
 use crate::limits;
 use crate::managed::{FinalizeQueue, Segment};
