@@ -15,6 +15,7 @@ mod output;
 mod pool;
 mod program;
 mod progress;
+#[cfg_attr(not(feature = "screen"), path = "without_screen.rs")]
 mod screen;
 mod values;
 mod words;

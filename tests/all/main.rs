@@ -64,6 +64,7 @@ mod resident;
 mod retained;
 mod scan_secrets;
 mod schema;
+#[cfg(feature = "screen")]
 mod screen;
 mod search;
 mod series;
