@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
 use crate::process::Process;
@@ -54,7 +55,7 @@ pub(crate) fn list(
     let mut share = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join);
     if share.losses.bytes > 0 {
         process.diag.partial(
-            "heap-walk",
+            WarningCode::HeapWalk,
             format!("{}: {} bytes of the heap could not be walked", runtime.label(), exact(share.losses.bytes)),
         );
     }

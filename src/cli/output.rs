@@ -3,11 +3,13 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::commands::{self, Subject, envelope};
+use coremap::diag::Warning;
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
+use coremap::units::count;
 
 use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
@@ -41,23 +43,24 @@ fn takes_colours() -> bool {
     return true;
 }
 
-/// A sentence on stderr; on a terminal it is broken between words.
-pub(crate) fn tell(sentence: &str) {
+/// Prints a sentence on stderr; on a terminal, lines break between words.
+///
+/// Errors are ignored: an answer is complete even if nobody reads stderr.
+pub(crate) fn message(sentence: &str) {
     let terminal = io::stderr().is_terminal();
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
-    // Nobody is left to tell where stderr is closed.
     let look = Look { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
-/// What a command on managed things says of a process that has none.
+/// Why a command on managed memory has no answer.
 pub(crate) fn no_runtime(process: &Process) -> &'static str {
     if has_coreclr(process) {
-        "libcoreclr.so is mapped, but its .NET runtime can't be read from this core"
+        "libcoreclr.so is mapped, but coremap cannot read its .NET runtime from this core (`coremap info` says why)"
     } else {
-        "no .NET runtime was found in this core"
+        "no managed runtime (.NET, Java, Python) was found in this core"
     }
 }
 
@@ -77,7 +80,7 @@ pub(crate) fn answer<T: Render>(
         Format::Csv => {
             report.body.csv(&mut out)?;
             if let Some(sentence) = without_runtime {
-                tell(sentence);
+                message(sentence);
             }
         }
         Format::Table => {
@@ -91,10 +94,15 @@ pub(crate) fn answer<T: Render>(
                 text.line(sentence);
             }
             render::write(&text, look(common), &mut out)?;
+            if report.body.lists_warnings() {
+                render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
+                out.flush()?;
+                return Ok(exit_of(&report.warnings));
+            }
         }
     }
     out.flush()?;
-    Ok(finish(session.process))
+    Ok(finish(common, session.process))
 }
 
 /// Write an answer that is about no open core: in the form asked for, with its warnings.
@@ -111,13 +119,11 @@ pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Res
         }
     }
     out.flush()?;
-    for w in &report.warnings {
-        tell(&format!("warning: {}: {}", w.code, w.message));
-    }
+    warn(common, &report.warnings, None);
     Ok(())
 }
 
-/// Write a text that tells of the program itself, and of no core.
+/// Writes a text about the program itself, not about a core.
 pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
@@ -125,27 +131,78 @@ pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Warnings to stderr; the status that says whether anything is missing.
-pub(crate) fn finish(process: &Process) -> Exit {
+/// Prints the warnings about an open core on stderr, and returns the exit status.
+pub(crate) fn finish(common: &Common, process: &Process) -> Exit {
     process.tell_unread();
-    for w in process.diag.warnings() {
-        tell(&format!("warning: {}: {}", w.code, w.message));
+    let warnings = process.diag.warnings();
+    warn(common, &warnings, removed(process).as_ref());
+    exit_of(&warnings)
+}
+
+/// Prints warnings on stderr: one line for all of them, or with `-v` each of them.
+pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
+    let removed = removed.filter(|_| warnings.iter().any(|w| w.is_partial));
+    if common.verbose == 0 {
+        if let Some(line) = one_line(warnings, removed) {
+            message(&line);
+        }
+        return;
     }
-    if !process.diag.is_partial() {
-        return Exit::Done;
+    warnings.iter().for_each(|w| message(&line_of(w)));
+    if let Some(removed) = removed {
+        message(&removed.way_out);
     }
-    if let Some(dumped) = process.facts().dumped.as_ref().filter(|dumped| !dumped.kept.is_empty()) {
-        tell(&format!(
-            "this core was written for {} (coremap dump --for), so what is missing may have been in the process",
-            dumped.kept.join(", ")
-        ));
-    } else if process.facts().is_shrunk {
-        tell(
-            "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
-             (stacks with what threads do: --for stacks,threads)",
+}
+
+/// The exit status of an answer with these warnings.
+pub(crate) fn exit_of(warnings: &[Warning]) -> Exit {
+    if warnings.iter().any(|w| w.is_partial) { Exit::Partial } else { Exit::Done }
+}
+
+/// Why a core lacks memory that its process had: it is a reduced copy.
+pub(crate) struct Removed {
+    /// In a few words.
+    short: &'static str,
+    /// With what to do about it.
+    way_out: String,
+}
+
+/// `None` if nothing was removed from the core on purpose.
+fn removed(process: &Process) -> Option<Removed> {
+    let facts = process.facts();
+    if let Some(dumped) = facts.dumped.as_ref().filter(|dumped| !dumped.kept.is_empty()) {
+        let purposes = dumped.kept.join(", ");
+        let short = "this core was written with `dump --for`, which leaves memory out";
+        let way_out = format!(
+            "this core contains only what {purposes} needs (coremap dump --for): the process may have had what is missing"
         );
+        return Some(Removed { short, way_out });
     }
-    Exit::Partial
+    facts.is_shrunk.then(|| Removed {
+        short: "this core was shrunk, and the original may have it",
+        way_out: "this core was shrunk: the original may have what is missing. `coremap shrink --for` selects what to \
+                  keep (for stacks and threads: --for stacks,threads)"
+            .to_owned(),
+    })
+}
+
+fn line_of(warning: &Warning) -> String {
+    format!("warning: {}: {}", warning.code, warning.message)
+}
+
+/// All warnings in one line: how many, the most important one, and how to see the others.
+fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
+    let first = warnings.iter().min_by_key(|w| (!w.is_partial, w.code))?;
+    let removed = removed.map_or_else(String::new, |removed| format!("; {}", removed.short));
+    if let [only] = warnings {
+        return Some(line_of(only) + &removed);
+    }
+    let all = count(warnings.len() as u64, "warning");
+    Some(if first.is_partial {
+        format!("{all}, the answer is incomplete: {}{removed}; -v lists them", first.message)
+    } else {
+        format!("{all}: {}; -v lists them", first.code.headline())
+    })
 }
 
 /// Conditions of `--fail-if` that hold, in words on stderr. One of them is reason
@@ -154,8 +211,37 @@ pub(crate) fn finish(process: &Process) -> Exit {
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
     let mut exit = exit;
     for c in conditions.iter().filter(|c| c.holds) {
-        tell(&format!("--fail-if '{}': {}", c.condition, c.text));
+        message(&format!("--fail-if '{}': {}", c.condition, c.text));
         exit = Exit::Nothing;
     }
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use coremap::diag::WarningCode;
+
+    use super::*;
+
+    #[test]
+    fn one_line_has_the_most_important_warning_and_the_way_out() {
+        let note = |code: WarningCode| Warning::note(code, "a long text");
+        let names = note(WarningCode::Metadata);
+        assert_eq!(one_line(&[], None), None);
+        assert_eq!(one_line(std::slice::from_ref(&names), None).as_deref(), Some("warning: metadata: a long text"));
+        let notes = [note(WarningCode::Scrubbed), names, note(WarningCode::Unwind)];
+        let line = "3 warnings: names of types and methods are missing (--symbols DIR); -v lists them";
+        assert_eq!(one_line(&notes, None).as_deref(), Some(line));
+        let lost = Warning::partial(WarningCode::Limit, "7 more are left out");
+        let line = "2 warnings, the answer is incomplete: 7 more are left out; -v lists them";
+        assert_eq!(one_line(&[note(WarningCode::Metadata), lost], None).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn a_core_that_was_reduced_is_said_to_be() {
+        let removed = Removed { short: "this core was shrunk", way_out: String::new() };
+        let lost = Warning::partial(WarningCode::HeapWalk, "no heap");
+        let line = "warning: heap-walk: no heap; this core was shrunk";
+        assert_eq!(one_line(&[lost], Some(&removed)).as_deref(), Some(line));
+    }
 }

@@ -6,6 +6,7 @@ use crate::addr::Addr;
 use crate::cpython::objects::Objects;
 use crate::cpython::runtime::PyError;
 use crate::cpython::shape::Shape;
+use crate::diag::WarningCode;
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
 use crate::layout::{CPYTHON_X64, Layout, StructView};
@@ -205,7 +206,7 @@ impl<'p> Finder<'p, '_> {
         let ended =
             super::follow(&walks, first, next, |at| interpreters.push(at)).map_err(PyError::list("interpreters"));
         if let Err(e) = ended {
-            self.process.diag.partial("cpython", e.to_string());
+            self.process.diag.partial(WarningCode::Cpython, e.to_string());
         }
         let objects = Objects::new(memory, shape);
         let sysdict = StructView::new(memory, &layout, "PyInterpreterState", first).ptr("sysdict")?;

@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
 use crate::dotnet::gc::{self, Gc, HandleList, SegmentList, vars};
 use crate::dotnet::runtime::candidates::{Candidate, candidates, is_derived, tables};
 use crate::dotnet::runtime::globals::{self, Roots, RootsError};
@@ -243,7 +244,7 @@ fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: boo
         }
         (true, false) => return,
     };
-    process.diag.partial("dotnet-version", why);
+    process.diag.note(WarningCode::DotnetVersion, why);
 }
 
 /// How the source of a layout begins that the runtime's own descriptor is laid over.
@@ -289,7 +290,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
                     let most = limits::MAX_DESCRIPTOR_ENTRIES;
                     let what = "types, globals, contracts or fields of a type";
                     process.diag.partial(
-                        "limit",
+                        WarningCode::Limit,
                         format!(
                             "the contract descriptor at {} has more than {most} {what}: the rest is taken as not there",
                             symbol.addr

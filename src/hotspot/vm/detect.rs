@@ -1,6 +1,7 @@
 //! Finding HotSpot: a module that exports the tables of vmStructs.
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::hotspot::vm::flags::Flags;
 use crate::hotspot::vm::{Tables, Vm, VmError, VmStruct};
 use crate::image::{Module, ModuleKind, symbols};
@@ -59,7 +60,7 @@ fn not_there(module: &Module, why: &str) -> String {
 fn open<'p>(process: &'p Process, index: usize, module: &Module, tables: Tables) -> Result<Vm<'p>, VmError> {
     let memory = &process.memory;
     if tables.capped {
-        process.diag.partial("hotspot", format!("{}: its tables have more rows than are read", module.path));
+        process.diag.partial(WarningCode::Hotspot, format!("{}: its tables have more rows than are read", module.path));
     }
     let flags = Flags::read(memory, &tables)?;
     let version = text(memory, &tables, "Abstract_VM_Version", "_s_vm_release").unwrap_or_default();
