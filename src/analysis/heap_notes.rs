@@ -9,6 +9,7 @@ use crate::units::exact;
 /// Tell that objects may be half moved.
 pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
     if heap.in_gc() {
+        process.diag.excuse(WarningCode::OF_HEAP);
         process.diag.note(
             WarningCode::HeapInGc,
             format!(

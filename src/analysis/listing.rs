@@ -54,6 +54,9 @@ pub(crate) fn list(
     };
     let mut share = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join);
     if share.losses.bytes > 0 {
+        if heap.in_gc() {
+            process.diag.excuse(WarningCode::OF_HEAP);
+        }
         process.diag.partial(
             WarningCode::HeapWalk,
             format!("{}: {} bytes of the heap could not be walked", runtime.label(), exact(share.losses.bytes)),

@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::commands::{self, Subject, envelope};
-use coremap::diag::Warning;
+use coremap::diag::{Warning, WarningCode};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
+use coremap::targets::Producer;
 use coremap::units::count;
 
 use crate::cli::args::{Colour, Common, Format};
@@ -97,12 +98,12 @@ pub(crate) fn answer<T: Render>(
             if report.body.lists_warnings() {
                 render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
                 out.flush()?;
-                return Ok(exit_of(&report.warnings));
+                return Ok(settle(command, session.process).0);
             }
         }
     }
     out.flush()?;
-    Ok(finish(common, session.process))
+    Ok(finish(common, command, session.process))
 }
 
 /// Write an answer that is about no open core: in the form asked for, with its warnings.
@@ -131,17 +132,28 @@ pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Prints the warnings about an open core on stderr, and returns the exit status.
-pub(crate) fn finish(common: &Common, process: &Process) -> Exit {
+/// Prints the warnings about an open core on stderr, and returns the exit status of `command`.
+pub(crate) fn finish(common: &Common, command: &str, process: &Process) -> Exit {
+    let (exit, removed) = settle(command, process);
+    warn(common, &process.diag.warnings(), removed.as_ref());
+    exit
+}
+
+/// Commands about whatever a core contains. For them, memory that was left out on purpose is not lost.
+const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
+
+/// The exit status of `command`, and why the core lacks memory if it does.
+fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
     process.tell_unread();
-    let warnings = process.diag.warnings();
-    warn(common, &warnings, removed(process).as_ref());
-    exit_of(&warnings)
+    let removed = removed(process).filter(|_| process.diag.is_partial());
+    if removed.is_some() && OVERVIEWS.contains(&command) {
+        process.diag.excuse(WarningCode::OF_CONTENTS);
+    }
+    (if process.diag.is_partial() { Exit::Partial } else { Exit::Done }, removed)
 }
 
 /// Prints warnings on stderr: one line for all of them, or with `-v` each of them.
 pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
-    let removed = removed.filter(|_| warnings.iter().any(|w| w.is_partial));
     if common.verbose == 0 {
         if let Some(line) = one_line(warnings, removed) {
             message(&line);
@@ -152,11 +164,6 @@ pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Remov
     if let Some(removed) = removed {
         message(&removed.way_out);
     }
-}
-
-/// The exit status of an answer with these warnings.
-pub(crate) fn exit_of(warnings: &[Warning]) -> Exit {
-    if warnings.iter().any(|w| w.is_partial) { Exit::Partial } else { Exit::Done }
 }
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
@@ -178,8 +185,12 @@ fn removed(process: &Process) -> Option<Removed> {
         );
         return Some(Removed { short, way_out });
     }
+    if process.producer() == Producer::Createdump {
+        let short = "createdump leaves memory out unless it writes a full dump";
+        return Some(Removed { short, way_out: format!("{short} (--full, DOTNET_DbgMiniDumpType=4)") });
+    }
     facts.is_shrunk.then(|| Removed {
-        short: "this core was shrunk, and the original may have it",
+        short: "this core was shrunk, and the original may have what is missing",
         way_out: "this core was shrunk: the original may have what is missing. `coremap shrink --for` selects what to \
                   keep (for stacks and threads: --for stacks,threads)"
             .to_owned(),
@@ -193,15 +204,15 @@ fn line_of(warning: &Warning) -> String {
 /// All warnings in one line: how many, the most important one, and how to see the others.
 fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
     let first = warnings.iter().min_by_key(|w| (!w.is_partial, w.code))?;
-    let removed = removed.map_or_else(String::new, |removed| format!("; {}", removed.short));
+    let why = removed.map_or_else(String::new, |removed| format!("; {}", removed.short));
     if let [only] = warnings {
-        return Some(line_of(only) + &removed);
+        return Some(line_of(only) + &why);
     }
     let all = count(warnings.len() as u64, "warning");
-    Some(if first.is_partial {
-        format!("{all}, the answer is incomplete: {}{removed}; -v lists them", first.message)
-    } else {
-        format!("{all}: {}; -v lists them", first.code.headline())
+    Some(match removed {
+        _ if first.is_partial => format!("{all}, the answer is incomplete: {}{why}; -v lists them", first.message),
+        Some(removed) => format!("{all}: {}; -v lists them", removed.short),
+        None => format!("{all}: {}; -v lists them", first.code.headline()),
     })
 }
 
@@ -219,8 +230,6 @@ pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use coremap::diag::WarningCode;
-
     use super::*;
 
     #[test]
@@ -243,5 +252,8 @@ mod tests {
         let lost = Warning::partial(WarningCode::HeapWalk, "no heap");
         let line = "warning: heap-walk: no heap; this core was shrunk";
         assert_eq!(one_line(&[lost], Some(&removed)).as_deref(), Some(line));
+        let notes = [Warning::note(WarningCode::Limit, "a"), Warning::note(WarningCode::Metadata, "b")];
+        let line = "2 warnings: this core was shrunk; -v lists them";
+        assert_eq!(one_line(&notes, Some(&removed)).as_deref(), Some(line));
     }
 }

@@ -39,7 +39,7 @@ impl<'p> CPython<'p> {
         let mut out = Vec::new();
         for found in detect(process) {
             match found {
-                Detection::Unusable(why) => process.diag.partial(WarningCode::CpythonUnusable, why),
+                Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(runtime) => out.push(CPython {
                     runtime: Arc::new(*runtime),
                     arenas: OnceLock::new(),

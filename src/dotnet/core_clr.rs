@@ -38,7 +38,7 @@ impl<'p> CoreClr<'p> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::NotMine => None,
             Detection::Unusable(why) => {
-                process.diag.partial(WarningCode::DotnetUnusable, why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => Some(CoreClr::new(process, *runtime)),

@@ -68,7 +68,7 @@ impl<'p> Nmt<'p> {
         // A heap is of the collector, whatever the header looks like.
         let known = nmt.form == Form::Canary || nmt.names.get(usize::from(category)).is_some_and(|name| name == "GC");
         if !known {
-            vm.process.diag.partial(
+            vm.process.diag.note(
                 WarningCode::Hotspot,
                 format!("{}: headers of tracked memory have no form that is known", vm.name()),
             );

@@ -36,7 +36,7 @@ impl<'p> NativeAot<'p> {
     pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::Unusable(why) => {
-                process.diag.partial(WarningCode::NativeaotUnusable, why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => {

@@ -149,7 +149,7 @@ impl End {
     /// Its warnings to stderr; whether any of it could not be read.
     fn finish(&self, common: &Common) -> Exit {
         match self {
-            End::Core(process) => finish(common, process),
+            End::Core(process) => finish(common, Diff::NAME, process),
             End::Look(row) => {
                 warn(common, &row.warnings, None);
                 row.exit

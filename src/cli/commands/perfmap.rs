@@ -42,7 +42,7 @@ impl Command for Perfmap {
             let mut out = BufWriter::new(io::stdout().lock());
             perf_map(&report, &mut out)?;
             out.flush()?;
-            finish(common, &process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

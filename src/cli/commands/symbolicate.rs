@@ -67,7 +67,7 @@ impl Command for Symbolicate {
         let exit = if rows {
             answer(Self::NAME, common, &session, report)?
         } else {
-            let exit = finish(common, &process);
+            let exit = finish(common, Self::NAME, &process);
             message(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
             exit
         };

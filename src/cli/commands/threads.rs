@@ -61,7 +61,7 @@ impl Command for Threads {
             let mut out = BufWriter::new(io::stdout().lock());
             folded(&report, &mut out)?;
             out.flush()?;
-            finish(common, &process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

@@ -71,7 +71,7 @@ fn one(
     if room == 0 {
         process
             .diag
-            .partial(WarningCode::Limit, "names of types take more room than is given to them; the smallest have none");
+            .note(WarningCode::Limit, "names of types take more room than is given to them; the smallest have none");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
     heap.tell_missing();
@@ -90,6 +90,7 @@ fn one(
 fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
     let name = runtime.label();
     if heap.in_gc() {
+        process.diag.excuse(WarningCode::OF_HEAP);
         process.diag.note(
             WarningCode::HeapInGc,
             format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),

@@ -4,7 +4,7 @@ use crate::addr::Addr;
 use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
 use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
-use crate::diag::WarningCode;
+use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::map::Kind;
 use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, MappedChunk, Slot, SlotState, State};
@@ -173,13 +173,14 @@ fn tell_missing(session: &Session<'_>) -> bool {
     });
     let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
     if missing > 0 {
-        session.process.diag.partial(
-            WarningCode::LeaksIncomplete,
-            format!(
-                "{} of writable memory is not in the core: blocks called leaked may be reached from there",
-                human(missing)
-            ),
+        let facts = session.process.facts();
+        let message = format!(
+            "{} of writable memory is not in the core: blocks called leaked may be reached from there",
+            human(missing)
         );
+        // A kernel leaves out what coredump_filter and MADV_DONTDUMP name.
+        let is_partial = facts.is_shrunk || facts.truncation.is_some();
+        session.process.diag.add(Warning { code: WarningCode::LeaksIncomplete, message, is_partial });
     }
     missing == 0
 }

@@ -179,7 +179,7 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
         process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
-        process.diag.partial(
+        process.diag.note(
             WarningCode::MallocMmapped,
             format!(
                 "found {} chunks with mappings of their own, {} bytes; malloc counts {}, {} bytes",

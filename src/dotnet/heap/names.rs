@@ -88,7 +88,7 @@ impl Heap<'_> {
         looked.of.insert(module, found.clone());
         if had > 0 && left == 0 {
             let why = "types have more fields than are looked at: statics of some have no names";
-            self.types.process.diag.partial(WarningCode::Limit, why);
+            self.types.process.diag.note(WarningCode::Limit, why);
         }
         found
     }

@@ -62,7 +62,7 @@ impl Known {
     }
 
     fn note(&mut self, tid: u32, broken: Option<String>) {
-        let note = broken.map(|broken| ("frames", format!("thread {tid}: {broken}")));
+        let note = broken.map(|broken| (WarningCode::Frames, format!("thread {tid}: {broken}")));
         self.threads.notes.extend(note);
     }
 }

@@ -192,7 +192,7 @@ impl<'a> NativeSymbols<'a> {
             let symbols = ImageSymbols::read(self.process, image, &self.budget);
             if self.budget.is_spent() {
                 let text = format!("more than {} symbols; of some modules not all are named", limits::MAX_SYMBOLS);
-                self.process.diag.partial(WarningCode::Limit, text);
+                self.process.diag.note(WarningCode::Limit, text);
             }
             symbols
         })
