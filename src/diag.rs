@@ -157,8 +157,8 @@ codes! {
             "A list of malloc's free blocks is damaged, breaks off or could not be found. Its blocks count as used.";
         MallocMmapped = Note, "malloc-mmapped", "malloc counts other large blocks than were found",
             "malloc's own count of blocks with a mapping of their own differs from those found.";
-        ScrubUnknown = Lost, "scrub-unknown", "some objects could not be scrubbed exactly",
-            "Objects could not be read while scrubbing, so more was overwritten than necessary. Nothing private remains because of it.";
+        ScrubUnknown = Note, "scrub-unknown", "objects of a runtime were overwritten as a whole",
+            "Scrub does not know the objects of a runtime, so their values and sizes were overwritten as a whole.";
         SmapsCut = Lost, "smaps-cut", "the smaps file is cut off",
             "The file given with `--smaps` ends within a mapping, so the resident size of all later memory is unknown. Save it again.";
         RecordingCut = Lost, "recording-cut", "the recording is cut off",

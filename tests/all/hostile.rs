@@ -44,7 +44,7 @@ fn refused_or_sums(out: &Output) {
         assert_eq!(answer["base"][key], sum, "{key}");
     }
     // What is partial is said in words.
-    assert_eq!(out.code == Some(4), !answer["warnings"].as_array().unwrap().is_empty(), "{}", out.stdout);
+    assert!(out.code != Some(4) || !answer["warnings"].as_array().unwrap().is_empty(), "{}", out.stdout);
 }
 
 #[track_caller]
