@@ -53,7 +53,7 @@ pub(crate) fn main() -> ExitCode {
     interrupt::clean_up_when_ended();
     install_panic_hook();
     if let Some(sentence) = pool::start() {
-        output::message(&format!("warning: threads: {sentence}"));
+        output::message(&format!("warning: {sentence}"));
     }
     match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
@@ -102,16 +102,20 @@ fn install_panic_hook() {
         let why = panic.payload();
         let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
         // A reason may repeat text of the core.
-        eprintln!(
+        // Nobody may read stderr; a second panic here would end the program without its status.
+        let mut err = io::stderr();
+        let _ = writeln!(
+            err,
             "thread '{}' panicked at {place}:\n{}",
             thread.name().unwrap_or("?"),
             printable(why.unwrap_or_default())
         );
         let trace = std::backtrace::Backtrace::capture();
         if trace.status() == std::backtrace::BacktraceStatus::Captured {
-            eprintln!("{trace}");
+            let _ = writeln!(err, "{trace}");
         }
-        eprintln!(
+        let _ = writeln!(
+            err,
             "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
              report the lines above with what `coremap info CORE` prints.",
             env!("COREMAP_VERSION")

@@ -15,7 +15,7 @@ use coremap::units::count;
 use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
 
-/// How text for this terminal is to look.
+/// Width, colours and bars of text on this terminal.
 pub(crate) fn look(common: &Common) -> Look {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
@@ -29,14 +29,14 @@ pub(crate) fn look(common: &Common) -> Look {
     Look { width: width.or(shown), color, bars }
 }
 
-/// Tells a program of ours how many columns the screen has that shows its answer.
+/// Variable that passes the width of the screen, in columns, to a command that `explore` runs.
 pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
 
 fn shown_in() -> Option<usize> {
     std::env::var(SHOWN_IN).ok()?.parse().ok()
 }
 
-/// Whether the terminal on stdout takes ANSI's escape sequences: Windows has to be asked, and 8 and before have none.
+/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have none.
 fn takes_colours() -> bool {
     #[cfg(windows)]
     return anstyle_query::windows::enable_ansi_colors().unwrap_or(false);
@@ -65,7 +65,7 @@ pub(crate) fn no_runtime(process: &Process) -> &'static str {
     }
 }
 
-/// Write a command's answer in the form asked for, and its warnings.
+/// Writes a command's answer in the requested format, then its warnings.
 pub(crate) fn answer<T: Render>(
     command: &'static str,
     common: &Common,
@@ -85,7 +85,7 @@ pub(crate) fn answer<T: Render>(
             }
         }
         Format::Table => {
-            // Above a page of the screen stands which core it is.
+            // A page of the screen already names the core.
             if report.body.wants_headline() && shown_in().is_none() {
                 render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
@@ -106,7 +106,7 @@ pub(crate) fn answer<T: Render>(
     Ok(finish(common, command, session.process))
 }
 
-/// Write an answer that is about no open core: in the form asked for, with its warnings.
+/// Writes an answer that is not about an open core in the requested format, then its warnings.
 pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
@@ -216,9 +216,9 @@ fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
     })
 }
 
-/// Conditions of `--fail-if` that hold, in words on stderr. One of them is reason
-/// enough for status 1, also where part of the core could not be read: what was
-/// read is already too much, and the warnings stand above.
+/// Prints the conditions of `--fail-if` that hold on stderr.
+///
+/// If one holds the status is 1, even if the answer is incomplete: what was read is already too much.
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
     let mut exit = exit;
     for c in conditions.iter().filter(|c| c.holds) {

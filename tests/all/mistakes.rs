@@ -200,10 +200,10 @@ fn a_native_process_has_no_managed_anything() {
         let out = at(here, &args);
         let lines: Vec<&str> = out.exits(1).stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{args:?}: {lines:?}");
-        assert_eq!(lines[1], "no .NET runtime was found in this core", "{args:?}");
+        assert_eq!(lines[1], "no managed runtime (.NET, Java, Python) was found in this core", "{args:?}");
         assert_eq!(out.stderr, "", "{args:?}");
     }
-    says(here, &["perfmap", "core"], 1, &["no .NET runtime was found"]);
+    says(here, &["perfmap", "core"], 1, &["no managed runtime (.NET, Java, Python) was found"]);
 }
 
 #[test]
