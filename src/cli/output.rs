@@ -145,7 +145,8 @@ const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
 /// The exit status of `command`, and why the core lacks memory if it does.
 fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
     process.tell_unread();
-    let removed = removed(process).filter(|_| process.diag.is_partial());
+    let of_contents = |w: &Warning| w.is_partial && WarningCode::OF_CONTENTS.contains(&w.code);
+    let removed = removed(process).filter(|_| process.diag.warnings().iter().any(of_contents));
     if removed.is_some() && OVERVIEWS.contains(&command) {
         process.diag.excuse(WarningCode::OF_CONTENTS);
     }
@@ -185,16 +186,15 @@ fn removed(process: &Process) -> Option<Removed> {
         );
         return Some(Removed { short, way_out });
     }
-    if process.producer() == Producer::Createdump {
-        let short = "createdump leaves memory out unless it writes a full dump";
-        return Some(Removed { short, way_out: format!("{short} (--full, DOTNET_DbgMiniDumpType=4)") });
+    if facts.is_shrunk {
+        let short = "this core was shrunk, and the original may have what is missing";
+        let way_out = "this core was shrunk: the original may have what is missing. `coremap shrink --for` selects what to \
+                       keep (for stacks and threads: --for stacks,threads)";
+        return Some(Removed { short, way_out: way_out.to_owned() });
     }
-    facts.is_shrunk.then(|| Removed {
-        short: "this core was shrunk, and the original may have what is missing",
-        way_out: "this core was shrunk: the original may have what is missing. `coremap shrink --for` selects what to \
-                  keep (for stacks and threads: --for stacks,threads)"
-            .to_owned(),
-    })
+    let short = "createdump leaves memory out unless it writes a full dump";
+    let way_out = || format!("{short} (--full, DOTNET_DbgMiniDumpType=4)");
+    (process.producer() == Producer::Createdump).then(|| Removed { short, way_out: way_out() })
 }
 
 fn line_of(warning: &Warning) -> String {
