@@ -1,6 +1,7 @@
 //! What every answer begins with.
 
 use crate::core::mapped::{self, Loss};
+use crate::diag::WarningCode;
 use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
@@ -10,11 +11,12 @@ use crate::targets::Stood;
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
     for loss in mapped::losses() {
         let (code, message) = match loss {
-            Loss::Shrank => {
-                ("shrank", "the core file became shorter while it was read; the missing part was taken as zero")
-            }
+            Loss::Shrank => (
+                WarningCode::Shrank,
+                "the core file became shorter while it was read; the missing part was taken as zero",
+            ),
             Loss::Unreadable => (
-                "io-error",
+                WarningCode::IoError,
                 "parts of the core file could not be read (an I/O error of its disk); they were taken as zero",
             ),
         };
@@ -54,19 +56,19 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
 fn tell_of_stop(stood: &Stood, process: &Process) {
     if stood.lost {
         process.diag.partial(
-            "gone",
+            WarningCode::Gone,
             "some of the process's memory could not be read and was taken as zero: it ended, or gave it back meanwhile",
         );
     }
     if stood.timed_out {
         process.diag.partial(
-            "ran-on",
+            WarningCode::RanOn,
             "the process was let go before all was read (--stop-at-most): what was read then may not fit together",
         );
     }
     if stood.ran {
         process.diag.note(
-            "not-stopped",
+            WarningCode::NotStopped,
             "read while it ran (--no-stop): what changed meanwhile may not fit together, and threads that were running have \
              no registers",
         );

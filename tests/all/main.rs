@@ -79,5 +79,6 @@ mod toy_runtime;
 mod toy_target;
 mod triage;
 mod unpacking;
+mod warnings;
 mod watch;
 mod whatis;

@@ -8,6 +8,7 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::memory::pointers::pointers;
@@ -85,7 +86,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
         session
             .process
             .diag
-            .partial("limit", format!("{} more words of the heap lead to native memory", exact(left_out)));
+            .partial(WarningCode::Limit, format!("{} more words of the heap lead to native memory", exact(left_out)));
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
     for (i, runtime) in session.runtimes().into_iter().enumerate() {

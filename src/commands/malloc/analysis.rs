@@ -8,6 +8,7 @@ use crate::commands::malloc::report::{
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
 };
 use crate::commands::malloc::{findings, slots};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
@@ -123,7 +124,10 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
     if sizes.capped || mapped.sizes.capped {
-        session.process.diag.partial("limit", "more sizes of chunks than are told apart; some are rounded up");
+        session
+            .process
+            .diag
+            .partial(WarningCode::Limit, "more sizes of chunks than are told apart; some are rounded up");
     }
     report
 }
@@ -131,8 +135,8 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
 fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     let found = malloc.allocators(process);
     for other in found.iter().filter(|a| !a.walked) {
-        process.diag.partial(
-            "allocator",
+        process.diag.note(
+            WarningCode::Allocator,
             format!(
                 "this process has {} ({}, {}): its blocks are in no sum here; in the map they are anonymous memory",
                 other.name, other.module, other.evidence
@@ -140,8 +144,8 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
         );
     }
     if found.is_empty() {
-        process.diag.partial(
-            "allocator",
+        process.diag.note(
+            WarningCode::Allocator,
             "no allocator that is known: neither glibc's main arena, nor musl's context, nor a library of another one was found",
         );
     }
@@ -159,7 +163,7 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
-            "malloc-walk",
+            WarningCode::MallocWalk,
             format!(
                 "{} bytes of malloc's heaps in {} places could not be walked; the first: {}-{}, {}",
                 exact(lost.bytes),
@@ -172,11 +176,11 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
     }
     if off_border > 0 {
         let what = format!("{} free chunks of the lists are not where a chunk begins", exact(off_border));
-        process.diag.partial("malloc-walk", what);
+        process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
-        process.diag.partial(
-            "malloc-mmapped",
+        process.diag.note(
+            WarningCode::MallocMmapped,
             format!(
                 "found {} chunks with mappings of their own, {} bytes; malloc counts {}, {} bytes",
                 exact(report.mmapped.count),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::blocks::{Looker, Tally};
 use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
+use crate::diag::WarningCode;
 use crate::native::malloc::extents::Sum;
 use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State};
 use crate::phase::Phase;
@@ -132,12 +133,12 @@ pub(super) fn other(
     total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
     if heap.unsound > 0 {
         let text = format!("{} of {}'s extents do not agree with themselves", exact(heap.unsound), heap.name);
-        process.diag.partial("malloc-walk", text);
+        process.diag.partial(WarningCode::MallocWalk, text);
     }
     if heap.without_cache > 0 {
         let threads = count(heap.without_cache, "thread");
         process.diag.partial(
-            "malloc-list",
+            WarningCode::MallocList,
             format!("not known: what {threads} keep in caches of {}; what is in them counts as used", heap.name),
         );
     }
@@ -156,7 +157,7 @@ pub(super) fn other(
 
 /// What makes the sums less than the whole.
 fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
-    let tell = |text: String| process.diag.partial("malloc-walk", text);
+    let tell = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
     if let Some(why) = &musl.broken {
         tell(why.clone());
     }
@@ -177,6 +178,6 @@ fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<A
         tell("there are not as many slots as mallocng counts".to_owned());
     }
     if musl.capped {
-        process.diag.partial("limit", "more groups of musl's malloc than are looked at");
+        process.diag.partial(WarningCode::Limit, "more groups of musl's malloc than are looked at");
     }
 }
