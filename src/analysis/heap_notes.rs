@@ -11,7 +11,7 @@ pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
         process.diag.partial(
             "heap-in-gc",
             format!(
-                "{}: the dump was taken in the middle of a collection; references may lead to where objects were or will be",
+                "{}: the dump was taken during a garbage collection; references may point to old or new addresses of objects",
                 runtime.label()
             ),
         );
@@ -25,16 +25,17 @@ pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &
         process.diag.partial("heap-walk", format!("{name}: {note}"));
     }
     if heap.has_too_many_types() {
-        process
-            .diag
-            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+        process.diag.partial(
+            "limit",
+            format!("more than {} types: objects of the rest are not counted", limits::MAX_METHOD_TABLES),
+        );
     }
     if let Some(first) = losses.places.first() {
-        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
+        let places = if losses.count == 1 { "1 range".into() } else { format!("{} ranges", exact(losses.count)) };
         process.diag.partial(
             "heap-walk",
             format!(
-                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
+                "{name}: {} bytes of the heap in {places} could not be walked; the first is at {}: {}",
                 exact(losses.bytes),
                 first.range,
                 first.reason

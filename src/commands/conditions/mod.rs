@@ -10,7 +10,7 @@ use crate::map::Kind;
 use crate::report::{ConditionRow, Finding, KindOrTotal};
 use crate::units::{exact, human};
 
-/// The report a condition is about.
+/// The report that a condition applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `summary`: percentages are of the total in the same column (of the total's
@@ -18,7 +18,7 @@ pub enum Scope {
     Summary,
     /// `diff`: percentages are of the older core's figure.
     Diff,
-    /// `triage`: whether there is a finding of that name.
+    /// `triage`: whether it reports a finding with this id.
     Triage,
 }
 
@@ -92,14 +92,14 @@ impl Condition {
             Op::AtLeast => (left >= right, "at least", "less than"),
             Op::Below => (left < right, "less than", "not less than"),
             Op::AtMost => (left <= right, "at most", "more than"),
-            Op::Equal => (left == right, "as much as", "not"),
+            Op::Equal => (left == right, "equal to", "not equal to"),
         };
         let limit = self.text.trim_start_matches(|c| !matches!(c, '<' | '>' | '=')).trim_start_matches(['<', '>', '=']);
         let percentage = matches!(self.limit, Limit::Percent { .. });
         let mut text = format!("{} {} is {}", self.name(), self.column, self.in_words(value));
         if percentage {
             let share = match whole {
-                0 => "with nothing".to_owned(),
+                0 => "a share of 0".to_owned(),
                 _ => format!("{:.1} %", value as f64 * 100.0 / whole as f64),
             };
             text.push_str(&format!(", {share} of {of} ({})", exact(whole)));
@@ -124,7 +124,7 @@ impl Condition {
             holds: !found.is_empty(),
             value: i64::try_from(bytes).unwrap_or(i64::MAX),
             whole: None,
-            text: found.first().map_or_else(|| format!("there is no finding '{id}'"), |f| f.text.clone()),
+            text: found.first().map_or_else(|| format!("no finding '{id}'"), |f| f.text.clone()),
         })
     }
 

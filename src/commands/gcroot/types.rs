@@ -86,7 +86,7 @@ fn one<'g>(
     };
     let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
     if shapes.is_full() {
-        process.diag.partial("limit", "more shapes of paths than are told apart: some are told as shorter ones");
+        process.diag.partial("limit", "too many different path shapes: some paths are shown shortened");
     }
     let outermost = retained.outermost(|kind| wanted.contains(&kind));
     let groups = groups(retained, &shapes, &outermost, &wanted);

@@ -38,7 +38,7 @@ pub fn search(
         session
             .process
             .diag
-            .note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
+            .note("limit", format!("{} hits; only the first {} are listed", result.total, result.hits.len()));
     }
     if let Some(note) = pattern.note() {
         session.process.diag.note("pattern", note);

@@ -121,7 +121,7 @@ pub(in crate::commands::report) fn shorten(data: &mut Value) -> Option<LeftOut> 
         text.truncate(end);
         text.push('…');
     });
-    let list = format!("ends of texts of more than {LONGEST} characters");
+    let list = format!("ends of texts longer than {LONGEST} characters");
     (rows > 0).then(|| LeftOut { part: "report".to_owned(), list, rows, bytes: Some(bytes) })
 }
 
