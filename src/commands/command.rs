@@ -100,6 +100,6 @@ pub(super) const fn of_program(name: &'static str, sentence: &'static str, witho
 }
 
 pub(super) const fn of_screen(name: &'static str, sentence: &'static str) -> Command {
-    let without_rows = Some("it is interactive");
+    let without_rows = Some("it is a screen to look around in");
     Command { name, subject: Subject::Screen, sentence, group: Group::Memory, without_rows, answers: &[] }
 }

@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::map::audit::{Conflict, Invariant};
 
-/// `check`: whether the map is consistent.
+/// `check`: whether the memory map is consistent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CheckReport {
     /// Invariants and whether they hold.

@@ -37,7 +37,7 @@ enum Subject {
     Kind(Kind),
     Total,
     Threads,
-    /// Whether there is a finding of that name; it has no limit.
+    /// Whether there is a finding with this id; it has no limit.
     Finding(&'static str),
 }
 
@@ -58,30 +58,31 @@ enum Limit {
 }
 
 impl Condition {
-    /// Read one, as `stack.written>1GiB`, `gcheap.delta>20%` or `finding=deadlock`.
+    /// Parses a condition such as `stack.written>1GiB`, `gcheap.delta>20%` or `finding=deadlock`.
     ///
     /// # Errors
-    /// What is wrong with it and what there is instead, in a sentence.
+    ///
+    /// A sentence that says what is wrong and what is allowed.
     pub fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
         parse::parse(text, scope)
     }
 
-    /// Whether its column is there only after a scan of all pages.
+    /// Whether its column needs a scan of all pages.
     pub fn needs_scan(&self) -> bool {
         matches!(self.column, "written" | "zero")
     }
 
-    /// Whether its column is there only where it is known what was resident.
+    /// Whether its column needs resident figures.
     pub fn needs_residence(&self) -> bool {
         matches!(self.column, "rss" | "pss" | "private_dirty" | "swap")
     }
 
-    /// As it was given.
+    /// The condition as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Hold it against a figure. `whole`: what percentages are of, and its name.
+    /// Compares it with a figure. `whole`: denominator of percentages, and its name.
     fn judge(&self, value: i128, whole: u64, of: &str) -> ConditionRow {
         let (left, right) = match self.limit {
             Limit::Figure { mantissa, scale, unit } => (value * scale, mantissa * i128::from(unit)),
@@ -114,7 +115,7 @@ impl Condition {
         }
     }
 
-    /// Hold it against findings; `None` where it is about a figure.
+    /// Checks it against findings. `None` if it is about a figure.
     fn judge_finding(&self, findings: &[Finding]) -> Option<ConditionRow> {
         let Subject::Finding(id) = self.subject else { return None };
         let found: Vec<&Finding> = findings.iter().filter(|f| f.id == id).collect();
@@ -151,13 +152,13 @@ impl Condition {
     }
 }
 
-/// Hold conditions on findings against those there are.
+/// Checks conditions on findings.
 pub fn judge_findings(conditions: &[Condition], findings: &[Finding]) -> Vec<ConditionRow> {
     conditions.iter().filter_map(|c| c.judge_finding(findings)).collect()
 }
 
-/// Hold conditions against a summary of a process with so many threads. A kind
-/// that the core has nothing of counts as 0.
+/// Checks conditions against a summary of a process with `threads` threads. A kind that the core does not contain
+/// counts as 0.
 pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: u64) -> Vec<ConditionRow> {
     let t = &report.total;
     let total = KindRow {
@@ -203,8 +204,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         .collect()
 }
 
-/// Hold conditions against a comparison. A kind that neither core has anything of
-/// counts as 0.
+/// Checks conditions against a comparison. A kind that neither core contains counts as 0.
 pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<ConditionRow> {
     let none = DiffRow::default();
     conditions

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
 use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRow};
+use crate::units::count;
 
 /// Threads listed by number in a finding.
 const LISTED: usize = 8;
