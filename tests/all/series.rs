@@ -193,10 +193,10 @@ fn what_is_no_recording_is_told() {
     let json = file("json", "{}");
     for (args, code, words) in [
         (vec!["trend", text(&newer)], 3, "cut off"),
-        (vec!["trend", text(&empty)], 3, "no look in it"),
+        (vec!["trend", text(&empty)], 3, "contains no samples"),
         (vec!["trend", text(&json)], 3, "not an ELF"),
         (vec!["trend", recording(), text(&other)], 2, "of one process"),
-        (vec!["trend", recording(), recording()], 2, "order of their times"),
+        (vec!["trend", recording(), recording()], 2, "out of order by file time"),
         (vec!["diff", recording(), text(&json)], 2, "a baseline is the older side"),
         (vec!["diff", text(&empty), recording()], 2, "it has none"),
     ] {

@@ -24,9 +24,9 @@ fn number(v: &Value) -> u64 {
 fn what_a_program_leaks_comes_first() {
     for (shape, id, words) in [
         ("mmap", "anonymous", "text"),
-        ("nodes", "malloc-equal-blocks", "equal blocks of 48 bytes"),
+        ("nodes", "malloc-equal-blocks", "equal malloc blocks of 48 bytes"),
         ("vector", "malloc-large-block", "a vector or buffer that grew"),
-        ("ended", "cached-stacks", "nobody joined"),
+        ("ended", "cached-stacks", "neither joined"),
         ("memfd", "shared-memory", "memfd:frames"),
     ] {
         let name = format!("shape-{shape}");
