@@ -86,7 +86,7 @@ impl WhatisRow {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));
                 if let Some(place) = &self.place {
-                    doc.line(format!("  place       {place}"));
+                    doc.line(format!("  location    {place}"));
                 }
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
