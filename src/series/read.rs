@@ -56,8 +56,7 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
     if header.coremap_recording != VERSION {
         return Err(RecordingError::Version(header.coremap_recording));
     }
-    let machine =
-        |name: String| RecordingError::NotOne(format!("names an unknown architecture: {}", printable(&name)));
+    let machine = |name: String| RecordingError::NotOne(format!("names an unknown architecture: {}", printable(&name)));
     let mut recording = header.into_recording().map_err(machine)?;
     let mut names = Names::default();
     let mut number = 1;

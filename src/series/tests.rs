@@ -141,7 +141,8 @@ fn a_line_that_was_just_being_written_is_left_out() {
         let back = read(&text[..text.len() - cut]);
         assert_eq!(back.recording.moments.len(), 4);
         assert!(
-            back.lacks.is_some_and(|why| why.contains("line 6") && why.contains("truncated") && why.contains("4 samples"))
+            back.lacks
+                .is_some_and(|why| why.contains("line 6") && why.contains("truncated") && why.contains("4 samples"))
         );
     }
     // Not even one look.

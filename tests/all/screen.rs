@@ -175,8 +175,9 @@ fn what_triage_finds_is_the_first_that_is_seen() {
     let core = core(THREADS);
     let mut pty = explore(100, 30, &core);
     let findings = rows(&["triage", &core], "findings");
-    let screen =
-        pty.until("all findings", |s| s.contains(&format!("{} findings", findings.len())) && s.contains("findings explain"));
+    let screen = pty.until("all findings", |s| {
+        s.contains(&format!("{} findings", findings.len())) && s.contains("findings explain")
+    });
     let first = findings[0]["text"].as_str().unwrap().split(' ').take(3).collect::<Vec<_>>().join(" ");
     let at = screen.lines().find(|line| line.starts_with('>')).unwrap();
     assert!(at.contains(&first), "{first}: {screen}");
@@ -209,9 +210,7 @@ fn the_help_has_every_key_and_goes_away() {
     pty.until("the list", |screen| !screen.contains("show this help"));
     // What could not be read, in words: nothing, until the stacks are walked, which lack a file of the core's machine. They may be by now.
     pty.keys("w");
-    pty.until("what could not be read", |screen| {
-        screen.contains("No warnings so far") || screen.contains("unwind")
-    });
+    pty.until("what could not be read", |screen| screen.contains("No warnings so far") || screen.contains("unwind"));
     pty.keys("q");
     assert!(pty.end().success());
 }

@@ -27,7 +27,7 @@ impl Render for GcRootTypesReport {
         if self.types.len() > TYPES {
             types.push(format!("and {}", count((self.types.len() - TYPES) as u64, "more type")));
         }
-        doc.line(format!("{} live objects, {} bytes: {}", exact(live.objects), exact(live.size), types.join(", ")));
+        doc.line(format!("{}, {} bytes: {}", count(live.objects, "live object"), exact(live.size), types.join(", ")));
         if dead.objects > 0 {
             doc.line(format!("{} more, {} bytes, are unreachable", exact(dead.objects), exact(dead.size)));
         }
@@ -86,7 +86,7 @@ fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
     // Nothing of their own: what they hold is held by others of the types asked for.
     let retain = match group.retained {
         0 => "retained by the objects above".to_owned(),
-        n => format!("retain {} bytes", exact(n)),
+        n => format!("retaining {} bytes", exact(n)),
     };
     doc.line(format!("{objects}, {} bytes, {retain}: {}", exact(group.size), group.root_kind));
     for step in &group.chain {

@@ -34,7 +34,7 @@ impl Render for LeaksReport {
             doc.table(cluster_table(&self.clusters, self.clusters_total, true));
         }
         doc.line(format!(
-            "unreachable: {}; of these, no other unreachable block points at {}",
+            "unreachable: {}; of these, {} have no pointer from another unreachable block",
             sum(&self.leaked),
             sum(&self.direct)
         ));

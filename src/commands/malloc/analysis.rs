@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
 use crate::session::Session;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// What to list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -178,8 +178,8 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
         process.diag.partial(
             "malloc-mmapped",
             format!(
-                "found {} mmapped chunks ({} bytes), but malloc counts {} ({} bytes)",
-                exact(report.mmapped.count),
+                "found {} ({} bytes), but malloc counts {} ({} bytes)",
+                count(report.mmapped.count, "mmapped chunk"),
                 exact(report.mmapped.bytes),
                 exact(p.n_mmaps),
                 exact(p.mmapped_mem)

@@ -10,7 +10,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::{
     CallRow, CollectionDetail, DimensionRow, ElementRow, ExceptionDetail, FieldRow, ObjectReport, ThreadValueRow,
 };
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Columns that a value keeps while its type has more: a GUID, or an address and what
 /// is there.
@@ -189,7 +189,7 @@ fn exception_lines(doc: &mut Document<'_>, exception: &ExceptionDetail) {
 
 fn entries(doc: &mut Document<'_>, collection: &CollectionDetail) {
     doc.line("");
-    doc.line(format!("contains {}", exact(collection.count)));
+    doc.line(format!("contains {}", count(collection.count, "entry")));
     if collection.entries.is_empty() {
         return;
     }

@@ -150,7 +150,7 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     process.diag.partial(
         "unwind",
         format!(
-            "{} early, because the code of these files is not in the core: {}{more}; --symbols DIR supplies it",
+            "{} early, because the code of these files is not in the core: {}{more}; pass them with --symbols DIR",
             match short.values().sum::<usize>() {
                 1 => "1 stack ends".to_owned(),
                 n => format!("{n} stacks end"),
@@ -175,7 +175,7 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
         process.diag.partial(
             "unwind-guess",
             format!(
-                "some frames are guesses and marked as such; of {}: {}",
+                "some frames are guesses and marked as such (of {}: {})",
                 count(rows.len() as u64, "stack"),
                 told.join(", ")
             ),

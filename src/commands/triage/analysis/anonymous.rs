@@ -189,7 +189,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     out
 }
 
-/// Contents by share: `96 % one byte value, 0x16, 2 % pointers (into malloc)`.
+/// Contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
 fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>) -> String {
     let makeup = Makeup::of(runs.copied());
     let parts: Vec<String> = makeup
@@ -201,7 +201,7 @@ fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>)
         .filter(|(i, (_, percent))| *i == 0 || *percent >= SHARE)
         .map(|(_, (content, percent))| format!("{percent} % {}", destinations.told(content)))
         .collect();
-    parts.join(", ")
+    parts.join("; ")
 }
 
 /// In how many of `ranges` any of the runs lies.

@@ -41,7 +41,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
     let title = format!("Managed heap of {}", names.join(" and "));
     let sentence = |text: String| {
-        plain("managed-heap", text, "the runtime's own lists of segments, regions or arenas", share.written)
+        plain("managed-heap", text, "the runtime's lists of segments, regions or arenas", share.written)
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
