@@ -309,14 +309,14 @@ fn what_is_cut_off_was_not_left_out() {
     let whole = real::plain("native-glibc-kernel");
     let bytes = std::fs::read(&whole).unwrap();
     let left_out = |notes: &[String]| -> Vec<String> {
-        notes.iter().filter_map(|n| n.split_once(" was left out")).map(|(n, _)| n.to_owned()).collect()
+        notes.iter().filter_map(|n| n.split_once(" is not in the core")).map(|(n, _)| n.to_owned()).collect()
     };
     let before = left_out(&notes(whole.to_str().unwrap()));
     assert_eq!(before.len(), 1, "{before:?}");
     for percent in [30, 60, 90] {
         let cut = file_with(&bytes[..bytes.len() * percent / 100]);
         let notes = notes(cut.path().to_str().unwrap());
-        assert!(notes.iter().any(|n| n.starts_with("cut off: ")), "{notes:?}");
+        assert!(notes.iter().any(|n| n.starts_with("truncated: ")), "{notes:?}");
         assert_eq!(left_out(&notes), before, "{percent} %: {notes:?}");
     }
 }

@@ -186,7 +186,7 @@ fn what_triage_finds_is_the_first_that_is_seen() {
     let command = findings[1]["command"].as_str().unwrap();
     let start: String = command.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let shown = pty.until("its command", |screen| screen.contains(&format!("more: {start}")));
-    assert!(shown.contains("how: "), "{shown}");
+    assert!(shown.contains("evidence: "), "{shown}");
     pty.keys(ENTER);
     pty.until("the answer", |screen| {
         screen.lines().nth(3).is_some_and(|l| l.contains(&start)) && screen.contains("Esc back")

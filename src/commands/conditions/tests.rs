@@ -113,11 +113,11 @@ fn errors_tell_what_there_is() {
     let on = |text| error(text, Scope::Summary);
     assert!(on("heap.size>1").contains("GCHeap, ") && on("heap.size>1").contains("total, threads, "));
     assert!(on("stack.sizes>1").contains("size, in_core, written, zero, count, largest"));
-    assert!(on("stack>1").contains("no column") && on("stack.size").contains("KIND.COLUMN"));
+    assert!(on("stack>1").contains("column is missing") && on("stack.size").contains("KIND.COLUMN"));
     assert!(on("stack.size=1").contains("==") && on("stack.size!=1").contains("=="));
     assert!(on("stack.size>1G").contains("GiB") && on("stack.size>much").contains("1GiB"));
     assert!(on("stack.count>1MiB").contains("is a count"));
-    assert!(on("total.size>50%").contains("100 %") && on("threads.count>50%").contains("percentage"));
+    assert!(on("total.size>50%").contains("the total itself") && on("threads.count>50%").contains("percentage"));
     assert!(on("total.largest>1").contains("total has"));
     for bad in ["stack.size>", "stack.size>1.", "stack.size>.5", "stack.size>1e9", "stack.size>--1", "stack.size>1 2"] {
         on(bad);

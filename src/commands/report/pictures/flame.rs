@@ -170,7 +170,7 @@ mod tests {
         let merged = merge(&[group(1, deep(500)), group(2, deep(30)), group(1, deep(1))], true);
         let told: Vec<_> =
             merged.root.children.iter().map(|c| (c.name.as_str(), c.threads, c.children.len())).collect();
-        assert_eq!(told, [("Lab.Deep() (calls itself)", 3, 0), ("Lab.Deep()", 1, 0)]);
+        assert_eq!(told, [("Lab.Deep() (recursive)", 3, 0), ("Lab.Deep()", 1, 0)]);
     }
 
     #[test]
