@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
+use crate::diag::WarningCode;
 use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, Source};
 use crate::map::Kind;
 use crate::native::NativeSymbol;
@@ -67,7 +68,7 @@ impl<'s, 'p> Names<'s, 'p> {
 
     /// Tell that names are missing.
     pub(crate) fn partial(&self, why: String) {
-        self.session.process.diag.partial("dotnet", why);
+        self.session.process.diag.partial(WarningCode::Dotnet, why);
     }
 
     /// Tell what names were asked for that could not be had, and what would help.

@@ -1,6 +1,7 @@
 //! What every answer begins with.
 
 use crate::core::mapped::{self, Loss};
+use crate::diag::WarningCode;
 use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
@@ -10,10 +11,13 @@ use crate::targets::Stood;
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
     for loss in mapped::losses() {
         let (code, message) = match loss {
-            Loss::Shrank => {
-                ("shrank", "the core file became shorter while it was read: the missing bytes are read as zero")
+            Loss::Shrank => (
+                WarningCode::Shrank,
+                "the core file became shorter while it was read: the missing bytes are read as zero",
+            ),
+            Loss::Unreadable => {
+                (WarningCode::IoError, "some of the core file could not be read (I/O error): it is read as zero")
             }
-            Loss::Unreadable => ("io-error", "some of the core file could not be read (I/O error): it is read as zero"),
         };
         session.process.diag.partial(code, message);
     }
@@ -51,19 +55,19 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
 fn tell_of_stop(stood: &Stood, process: &Process) {
     if stood.lost {
         process.diag.partial(
-            "gone",
+            WarningCode::Gone,
             "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
         );
     }
     if stood.timed_out {
         process.diag.partial(
-            "ran-on",
+            WarningCode::RanOn,
             "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
         );
     }
     if stood.ran {
         process.diag.note(
-            "not-stopped",
+            WarningCode::NotStopped,
             "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
         );
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::dotnet::Handle;
 use crate::dotnet::finalizers::{self, FinalizeQueue};
 use crate::dotnet::gc::{self, GcHeap};
@@ -36,7 +36,7 @@ impl<'p> NativeAot<'p> {
     pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::Unusable(why) => {
-                process.diag.partial("nativeaot-unusable", why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => {
@@ -116,7 +116,7 @@ impl<'p> NativeAot<'p> {
 
     /// Tell what makes answers less than whole.
     fn tell(&self, note: &str) {
-        self.runtime.process.diag.partial("nativeaot", format!("{}: {note}", self.runtime.name()));
+        self.runtime.process.diag.partial(WarningCode::Nativeaot, format!("{}: {note}", self.runtime.name()));
     }
 }
 

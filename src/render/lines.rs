@@ -1,5 +1,6 @@
 //! Lines that several tables have.
 
+use crate::diag::Warning;
 use crate::render::document::{CRITICAL, Document, INFO, WARNING};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
 use crate::units::{count, exact, human};
@@ -54,6 +55,19 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
         ));
     }
     doc.line(format!("{}  {}", core.path, parts.join(" · ")));
+    doc
+}
+
+/// The section with all warnings of an answer.
+pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
+    let mut doc = Document::default();
+    if !warnings.is_empty() {
+        doc.line("");
+        doc.line("Warnings");
+        for w in warnings {
+            doc.titled(format!("· {}: {}", w.code, w.message), 2);
+        }
+    }
     doc
 }
 

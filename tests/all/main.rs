@@ -78,5 +78,6 @@ mod toy_runtime;
 mod toy_target;
 mod triage;
 mod unpacking;
+mod warnings;
 mod watch;
 mod whatis;

@@ -312,7 +312,7 @@ fn stacks_that_gdb_could_not_read_are_told() {
     };
     let file = core(&[]).write();
     let out = run(["stacks", file.path().to_str().unwrap()]);
-    assert!(out.exits(4).stderr.contains("stacks-blank: 1 stack is zero"), "{}", out.stderr);
+    assert!(out.exits(0).stderr.contains("stacks-blank: 1 stack is zero"), "{}", out.stderr);
     // Nothing is said of what was ever written to it.
     let answer = run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).json();
     let stack = list(&answer, "stacks").iter().find(|s| s["tid"] == 7).unwrap();

@@ -1,5 +1,6 @@
 use crate::analysis::resident::by_kind;
 use crate::commands::check::report::CheckReport;
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::map::audit::{self, Invariant};
 use crate::resident::divide::Share;
@@ -13,13 +14,13 @@ pub fn check(session: &Session<'_>) -> CheckReport {
     let mut invariants = audit::invariants(session.map(), session.process.facts());
     invariants.extend(session.process.residence().map(|residence| resident(session, residence)));
     for broken in invariants.iter().filter(|i| !i.ok) {
-        session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
+        session.process.diag.partial(WarningCode::Invariant, format!("{}: {}", broken.name, broken.detail));
     }
     let (conflicts, left_out) = audit::conflicts(session.map());
     if left_out > 0 {
         let most = limits::MAX_OPEN_CLAIMS;
         session.process.diag.partial(
-            "limit",
+            WarningCode::Limit,
             format!(
                 "more than {most} claims cover one address: {} of them are not compared, so conflicts may be missing",
                 exact(left_out as u64)
@@ -27,12 +28,18 @@ pub fn check(session: &Session<'_>) -> CheckReport {
         );
     }
     if conflicts.len() >= limits::MAX_CONFLICTS {
-        session.process.diag.note("limit", format!("only the first {} conflicts are listed", conflicts.len()));
+        session
+            .process
+            .diag
+            .note(WarningCode::Limit, format!("only the first {} conflicts are listed", conflicts.len()));
     }
     if !conflicts.is_empty() {
         let n = conflicts.len();
         let claims = if n == 1 { "1 range has".to_owned() } else { format!("{n} ranges have") };
-        session.process.diag.partial("contradiction", format!("{claims} two exact claims that contradict each other"));
+        session
+            .process
+            .diag
+            .partial(WarningCode::Contradiction, format!("{claims} two exact claims that contradict each other"));
     }
     CheckReport { invariants, conflicts }
 }

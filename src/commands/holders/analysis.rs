@@ -8,6 +8,7 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::memory::pointers::pointers;
@@ -83,7 +84,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     });
     if left_out > 0 {
         session.process.diag.partial(
-            "limit",
+            WarningCode::Limit,
             format!("{} more words of the heap point to native memory and are not counted", exact(left_out)),
         );
     }

@@ -1,5 +1,6 @@
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
+use crate::analysis::naming::Names;
 use crate::bytes::{self, printable};
 use crate::commands::info::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 use crate::image::ModuleKind;
@@ -10,6 +11,7 @@ use crate::memory::Memory;
 use crate::native::libc;
 use crate::native::stack_records::Libc;
 use crate::native::stacks::Stacks;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ImageFormat, OsSubject};
 use crate::session::Session;
@@ -18,8 +20,9 @@ use crate::targets::at;
 use crate::targets::dump_notes::Dumped;
 use crate::units::{human, moment};
 
-/// Tell of the process; what its arguments and its environment hold only with `show_data`.
+/// The process and what the core contains; arguments and values of the environment only with `show_data`.
 pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
+    note_missing_names(session);
     InfoReport {
         process: process_row(session.process, session.stacks(), show_data),
         modules: session
@@ -41,6 +44,12 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
             .collect(),
         completeness: completeness(session),
     }
+}
+
+/// Adds a warning for each runtime whose types have no names.
+fn note_missing_names(session: &Session<'_>) {
+    let _phase = session.process.enter(Phase::Types);
+    Names::new(session).note_missing();
 }
 
 fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRow {

@@ -8,6 +8,7 @@ use crate::commands::malloc::report::{
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
 };
 use crate::commands::malloc::{findings, slots};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
@@ -123,7 +124,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
     if sizes.capped || mapped.sizes.capped {
-        session.process.diag.partial("limit", "too many different chunk sizes: some are rounded up");
+        session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
     report
 }
@@ -131,8 +132,8 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
 fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     let found = malloc.allocators(process);
     for other in found.iter().filter(|a| !a.walked) {
-        process.diag.partial(
-            "allocator",
+        process.diag.note(
+            WarningCode::Allocator,
             format!(
                 "the blocks of {} are not read ({}, {}): no sum includes them, and the map shows them as anonymous memory",
                 other.name, other.module, other.evidence
@@ -140,8 +141,8 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
         );
     }
     if found.is_empty() {
-        process.diag.partial(
-            "allocator",
+        process.diag.note(
+            WarningCode::Allocator,
             "no known allocator found: neither glibc's main arena, nor musl's context, nor another allocator's library",
         );
     }
@@ -159,7 +160,7 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
-            "malloc-walk",
+            WarningCode::MallocWalk,
             format!(
                 "malloc heaps: {} bytes could not be walked (ranges: {}); the first is {}-{}: {}",
                 exact(lost.bytes),
@@ -172,11 +173,11 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
     }
     if off_border > 0 {
         let what = format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(off_border));
-        process.diag.partial("malloc-walk", what);
+        process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
-        process.diag.partial(
-            "malloc-mmapped",
+        process.diag.note(
+            WarningCode::MallocMmapped,
             format!(
                 "found {} ({} bytes), but malloc counts {} ({} bytes)",
                 count(report.mmapped.count, "mmapped chunk"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::blocks::{Looker, Tally};
 use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
+use crate::diag::WarningCode;
 use crate::native::malloc::extents::Sum;
 use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State};
 use crate::phase::Phase;
@@ -132,12 +133,12 @@ pub(super) fn other(
     total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
     if heap.unsound > 0 {
         let text = format!("{} inconsistent extents of {}", exact(heap.unsound), heap.name);
-        process.diag.partial("malloc-walk", text);
+        process.diag.partial(WarningCode::MallocWalk, text);
     }
     if heap.without_cache > 0 {
         let threads = count(heap.without_cache, "thread");
         process.diag.partial(
-            "malloc-list",
+            WarningCode::MallocList,
             format!("the {} caches of {threads} could not be read: blocks in them count as used", heap.name),
         );
     }
@@ -156,7 +157,7 @@ pub(super) fn other(
 
 /// What makes the sums less than the whole.
 fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
-    let tell = |text: String| process.diag.partial("malloc-walk", text);
+    let tell = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
     if let Some(why) = &musl.broken {
         tell(why.clone());
     }
@@ -180,6 +181,6 @@ fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<A
         tell("the number of slots differs from mallocng's count".to_owned());
     }
     if musl.capped {
-        process.diag.partial("limit", "too many groups of musl's malloc: the rest are not read");
+        process.diag.partial(WarningCode::Limit, "too many groups of musl's malloc: the rest are not read");
     }
 }

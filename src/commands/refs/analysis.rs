@@ -8,6 +8,7 @@ use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{ObjectNames, Structure};
 use crate::map::{Kind, Owner, Region};
@@ -98,7 +99,10 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     });
     if report.total > words.len() as u64 {
         let (all, told) = (exact(report.total), exact(words.len() as u64));
-        session.process.diag.note("limit", format!("{all} words point there; only the first {told} are identified"));
+        session
+            .process
+            .diag
+            .note(WarningCode::Limit, format!("{all} words point there; only the first {told} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;

@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::commands::report::PageOptions;
 use crate::commands::report::analysis::data;
 use crate::commands::report::gather::{self, Limits};
+use crate::diag::WarningCode;
 use crate::map::audit::Invariant;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -80,7 +81,7 @@ pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Ve
             (Some(_), None) => Some(format!("{part} is in the page but not in the core")),
         };
         if let Some(different) = &different {
-            session.process.diag.partial("invariant", format!("{name}: {different}"));
+            session.process.diag.partial(WarningCode::Invariant, format!("{name}: {different}"));
         }
         told.push(Invariant {
             name,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::commands::scan_secrets::report::{SecretExampleRow, SecretKindRow, SecretRegionRow, SecretsReport};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::map::{Confidence, Kind};
 use crate::progress::Progress;
@@ -42,7 +43,7 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
             count(found.dropped, "place"),
             limits::MAX_SECRETS
         );
-        process.diag.partial("limit", what);
+        process.diag.partial(WarningCode::Limit, what);
     }
     let mut rows: Vec<SecretKindRow> = kinds.into_iter().map(|(kind, tally)| tally.row(session, kind)).collect();
     rows.extend(start(session, note));

@@ -205,7 +205,7 @@ fn notes_of_its_own_come_back() {
     assert!(note.contains("for threads, info") && note.contains("was stopped for"), "{note}");
     // What it was not made for is told from damage.
     let out = run(["malloc", core.to_str().unwrap()]);
-    assert!(out.exits(4).stderr.contains("written for threads, info (coremap dump --for)"), "{}", out.stderr);
+    assert!(out.exits(4).stderr.contains("this core was written with `dump --for`"), "{}", out.stderr);
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn a_bounded_stop_is_kept_and_told() {
     process.goes_on();
     // Whoever reads it later hears of it too.
     let out = run(["info", core.to_str().unwrap()]);
-    assert!(out.exits(4).stderr.contains("ran-on"), "{}", out.stderr);
+    assert!(out.exits(4).stdout.contains("ran-on"), "{}", out.stdout);
 }
 
 /// Functions on the stacks of a core, by thread, as gdb tells them.

@@ -6,6 +6,7 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::commands::dotnet::async_chains::tasks;
+use crate::diag::WarningCode;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::dotnet::{CoreClr, TypeSystem};
 use crate::managed::{Heap as _, ManagedRuntime as _};
@@ -63,11 +64,13 @@ fn one<'p>(
         runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
     if tasks.more > 0 {
-        process.diag.partial("limit", format!("{} more tasks are not listed", exact(tasks.more)));
+        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.more)));
     }
     let chains = tasks.chains(merge);
     if chains.cut {
-        process.diag.partial("limit", "too many chains of tasks: only the chains followed so far are listed");
+        process
+            .diag
+            .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
     let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && n.state.is_some());
     report.total += chains.total;

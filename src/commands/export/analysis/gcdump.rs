@@ -3,6 +3,7 @@
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;
 use crate::commands::export::report::{ExportReport, FigureRow};
+use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::gcdump::{self, About, MAX_PERFVIEW_NODES, Source, Written};
 use crate::managed::Roots;
@@ -70,7 +71,9 @@ pub(super) fn write(
 fn tell_strays(process: &Process, written: &Written) {
     for (count, what) in [(written.strays, "references"), (written.stray_roots, "roots")] {
         if count > 0 {
-            process.diag.partial("heap", format!("{} {what} point to no object and are omitted", exact(count)));
+            process
+                .diag
+                .partial(WarningCode::Heap, format!("{} {what} point to no object and are omitted", exact(count)));
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;
 use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::commands::{ThreadOptions, threads};
+use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::hprof::{Written, heaps};
 use crate::phase::Phase;
@@ -45,7 +46,7 @@ pub(super) fn write(
         (written.unknown, "objects have no readable class and are omitted"),
     ] {
         if number > 0 {
-            process.diag.partial("heap", format!("{} {what}", exact(number)));
+            process.diag.partial(WarningCode::Heap, format!("{} {what}", exact(number)));
         }
     }
     let mut limits = limits(&written, taken.is_foreign());

@@ -12,6 +12,7 @@ use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
+use crate::diag::WarningCode;
 use crate::managed::{ManagedRuntime, ManagedThread};
 use crate::map::Confidence;
 use crate::memory::Memory;
@@ -50,7 +51,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     session.tell_threads();
     for runtime in &runtimes {
         for note in runtime.lock_notes() {
-            process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.label()));
+            process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
     let _phase = process.enter(Phase::Frames);
@@ -147,8 +148,8 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     let names: Vec<String> = short.iter().take(NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
     let more = short.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    process.diag.partial(
-        "unwind",
+    process.diag.note(
+        WarningCode::Unwind,
         format!(
             "{} early, because the code of these files is not in the core: {}{more}; pass them with --symbols DIR",
             match short.values().sum::<usize>() {
@@ -172,8 +173,8 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     .flatten()
     .collect();
     if !told.is_empty() {
-        process.diag.partial(
-            "unwind-guess",
+        process.diag.note(
+            WarningCode::UnwindGuess,
             format!(
                 "some frames are guesses and marked as such (of {}: {})",
                 count(rows.len() as u64, "stack"),
