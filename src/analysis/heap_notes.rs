@@ -13,7 +13,7 @@ pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
         process.diag.note(
             WarningCode::HeapInGc,
             format!(
-                "{}: the dump was taken in the middle of a collection; references may lead to where objects were or will be",
+                "{}: the dump was taken during a garbage collection; references may point to old or new addresses of objects",
                 runtime.label()
             ),
         );
@@ -29,15 +29,15 @@ pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &
     if heap.has_too_many_types() {
         process.diag.partial(
             WarningCode::Limit,
-            format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES),
+            format!("more than {} types: objects of the rest are not counted", limits::MAX_METHOD_TABLES),
         );
     }
     if let Some(first) = losses.places.first() {
-        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
+        let places = if losses.count == 1 { "1 range".into() } else { format!("{} ranges", exact(losses.count)) };
         process.diag.partial(
             WarningCode::HeapWalk,
             format!(
-                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
+                "{name}: {} bytes of the heap in {places} could not be walked; the first is at {}: {}",
                 exact(losses.bytes),
                 first.range,
                 first.reason

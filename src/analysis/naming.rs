@@ -129,7 +129,7 @@ impl<'s, 'p> Names<'s, 'p> {
     fn words(&self, code: &Code) -> String {
         match code {
             Code::Stub(CodeStub { name: Some(name), runs, kind, start, .. }) => {
-                let runs = runs.map(|runs| format!(", where an {runs} is: which method, the frame alone tells"));
+                let runs = runs.map(|runs| format!(", where an {runs} is; only the frame shows which method"));
                 format!("{} ({kind} at {start}){}", printable(name), runs.unwrap_or_default())
             }
             Code::Stub(stub) => {

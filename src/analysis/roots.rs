@@ -50,7 +50,7 @@ pub(crate) fn with_retained(
             process.diag.partial(
                 WarningCode::Heap,
                 format!(
-                    "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
+                    "{}: {} {what} point to no object; objects that they may retain count as retained by others or as unreachable",
                     runtime.label(),
                     exact(count)
                 ),

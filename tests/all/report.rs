@@ -238,7 +238,7 @@ fn what_is_left_out_is_told() {
     let size = data["summary"]["total"]["size"].as_u64().unwrap();
     assert_eq!(bytes + left_out["bytes"].as_u64().unwrap(), size);
     assert_eq!(sum(&data["strip"]["size"]), size);
-    assert!(html.contains("Rows that are not in this page"));
+    assert!(html.contains("Rows omitted from this page"));
 }
 
 #[test]

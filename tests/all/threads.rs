@@ -523,7 +523,7 @@ fn a_deadlock_is_told() {
     let findings: Vec<_> = v["findings"].as_array().unwrap().iter().map(|f| (&f["id"], &f["severity"])).collect();
     assert_eq!(findings, [(&"deadlock".into(), &"critical".into()), (&"lock-waiters".into(), &"info".into())]);
     let text = v["findings"][0]["text"].as_str().unwrap();
-    assert!(text.starts_with("deadlock of 2 threads") && text.contains("lab-deadlock-a"), "{text}");
+    assert!(text.starts_with("Deadlock of 2 threads") && text.contains("lab-deadlock-a"), "{text}");
 }
 
 #[test]

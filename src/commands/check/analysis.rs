@@ -9,7 +9,7 @@ use crate::targets::Residence;
 use crate::targets::residence::Figure;
 use crate::units::exact;
 
-/// Check the invariants and list what contradicts.
+/// Checks the invariants and lists conflicting claims.
 pub fn check(session: &Session<'_>) -> CheckReport {
     let mut invariants = audit::invariants(session.map(), session.process.facts());
     invariants.extend(session.process.residence().map(|residence| resident(session, residence)));
@@ -22,7 +22,7 @@ pub fn check(session: &Session<'_>) -> CheckReport {
         session.process.diag.partial(
             WarningCode::Limit,
             format!(
-                "more than {most} claims lie over one address: {} of them are not compared, conflicts may be missing",
+                "more than {most} claims cover one address: {} of them are not compared, so conflicts may be missing",
                 exact(left_out as u64)
             ),
         );
@@ -35,11 +35,11 @@ pub fn check(session: &Session<'_>) -> CheckReport {
     }
     if !conflicts.is_empty() {
         let n = conflicts.len();
-        let claims = if n == 1 { "1 place has".to_owned() } else { format!("{n} places have") };
+        let claims = if n == 1 { "1 range has".to_owned() } else { format!("{n} ranges have") };
         session
             .process
             .diag
-            .partial(WarningCode::Contradiction, format!("{claims} two sure claims that contradict each other"));
+            .partial(WarningCode::Contradiction, format!("{claims} two exact claims that contradict each other"));
     }
     CheckReport { invariants, conflicts }
 }
@@ -53,7 +53,7 @@ fn resident(session: &Session<'_>, residence: &Residence) -> Invariant {
         name: "resident",
         ok: kinds.saturating_add(rest) == all,
         detail: format!(
-            "kinds {} bytes of RSS, mappings that the core lacks {}, smaps {} bytes",
+            "RSS in bytes: kinds {}, mappings not in the core {}, smaps {}",
             exact(kinds),
             exact(rest),
             exact(all)

@@ -87,9 +87,7 @@ fn one<'g>(
     };
     let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
     if shapes.is_full() {
-        process
-            .diag
-            .partial(WarningCode::Limit, "more shapes of paths than are told apart: some are told as shorter ones");
+        process.diag.partial(WarningCode::Limit, "too many different path shapes: some paths are shown shortened");
     }
     let outermost = retained.outermost(|kind| wanted.contains(&kind));
     let groups = groups(retained, &shapes, &outermost, &wanted);

@@ -69,9 +69,7 @@ fn one(
         }
     }
     if room == 0 {
-        process
-            .diag
-            .note(WarningCode::Limit, "names of types take more room than is given to them; the smallest have none");
+        process.diag.note(WarningCode::Limit, "type names exceed their memory limit: the smallest types have no name");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
     heap.tell_missing();
@@ -93,7 +91,7 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
         process.diag.excuse(WarningCode::OF_HEAP);
         process.diag.note(
             WarningCode::HeapInGc,
-            format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),
+            format!("{name}: the dump was taken during a garbage collection; objects being moved are missed or counted twice"),
         );
     }
     tell_walk(process, runtime, heap, &stat.losses);
@@ -101,7 +99,7 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
         process.diag.note(
             WarningCode::Limit,
             format!(
-                "the first {} large free blocks are listed, {} more are not",
+                "the first {} large free blocks are listed; {} more are not",
                 limits::MAX_FREE_BLOCKS,
                 stat.more_free_blocks
             ),

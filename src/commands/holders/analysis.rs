@@ -83,10 +83,10 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
         words.extend(share.into_iter().take(room));
     });
     if left_out > 0 {
-        session
-            .process
-            .diag
-            .partial(WarningCode::Limit, format!("{} more words of the heap lead to native memory", exact(left_out)));
+        session.process.diag.partial(
+            WarningCode::Limit,
+            format!("{} more words of the heap point to native memory and are not counted", exact(left_out)),
+        );
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
     for (i, runtime) in session.runtimes().into_iter().enumerate() {

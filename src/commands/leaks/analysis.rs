@@ -115,7 +115,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
         session
             .process
             .diag
-            .partial(WarningCode::MallocWalk, format!("{} of malloc's heaps could not be walked", human(lost)));
+            .partial(WarningCode::MallocWalk, format!("{} of malloc heaps could not be walked", human(lost)));
     }
     let mut mapped = Share::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
@@ -175,7 +175,7 @@ fn tell_missing(session: &Session<'_>) -> bool {
     if missing > 0 {
         let facts = session.process.facts();
         let message = format!(
-            "{} of writable memory is not in the core: blocks called leaked may be reached from there",
+            "{} of writable memory is not in the core and may contain pointers to blocks listed as unreachable",
             human(missing)
         );
         // A kernel leaves out what coredump_filter and MADV_DONTDUMP name.
@@ -192,13 +192,13 @@ fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
     let nothing = malloc.is_empty();
     let text = match (other, nothing) {
         (Some(other), true) => {
-            format!("nothing was looked at: this process's malloc is {}, whose blocks are not read", other.name)
+            format!("no blocks were checked: this process uses {}, whose blocks are not read", other.name)
         }
         (Some(other), false) => format!(
-            "only blocks of the C library's malloc were looked at: most come from {}, whose blocks are not read",
+            "only blocks of the C library's malloc were checked: most blocks come from {}, whose blocks are not read",
             other.name
         ),
-        (None, true) => "nothing was looked at: no heap of the C library's malloc was found in this process".to_owned(),
+        (None, true) => "no blocks were checked: this process has no heap of the C library's malloc".to_owned(),
         (None, false) => return true,
     };
     process.diag.note(WarningCode::LeaksUnread, text);

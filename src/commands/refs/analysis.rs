@@ -99,10 +99,10 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     });
     if report.total > words.len() as u64 {
         let (all, told) = (exact(report.total), exact(words.len() as u64));
-        session.process.diag.note(
-            WarningCode::Limit,
-            format!("{all} words point there; only of the first {told} is told what they are"),
-        );
+        session
+            .process
+            .diag
+            .note(WarningCode::Limit, format!("{all} words point there; only the first {told} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;

@@ -39,7 +39,7 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     });
     if found.dropped > 0 {
         let what = format!(
-            "{} were left out: more than {} in 4 MiB of memory",
+            "{} were skipped: more than {} in 4 MiB of memory",
             count(found.dropped, "place"),
             limits::MAX_SECRETS
         );

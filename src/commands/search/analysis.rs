@@ -36,10 +36,10 @@ pub fn search(
         .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
     let result = search::search(session.process.target(), pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
-        session
-            .process
-            .diag
-            .note(WarningCode::Limit, format!("{} hits, the first {} are listed", result.total, result.hits.len()));
+        session.process.diag.note(
+            WarningCode::Limit,
+            format!("{} hits; only the first {} are listed", result.total, result.hits.len()),
+        );
     }
     if let Some(note) = pattern.note() {
         session.process.diag.note(WarningCode::Pattern, note);

@@ -25,7 +25,7 @@ pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncRe
         report.methods += all.iter().map(|task| task.frames.len() as u64).sum::<u64>();
         report.ready += all.iter().filter(|task| task.awaiting.starts_with("nothing: what")).count() as u64;
         if chains(&all, merge, report) {
-            let more = "there are more chains of tasks than are followed; those at hand are shown";
+            let more = "too many chains of tasks: only the chains followed so far are listed";
             session.process.diag.partial(WarningCode::Limit, more);
         }
     }

@@ -32,7 +32,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             session.process.diag.note(
                 WarningCode::Metadata,
                 format!(
-                    "{}: exceptions are told by name, and not all modules' metadata is in the core",
+                    "{}: exceptions are found by type name, and the metadata of some modules is not in the core",
                     runtime.label()
                 ),
             );

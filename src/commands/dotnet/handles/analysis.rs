@@ -56,7 +56,7 @@ fn list(
     let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
     if unknown > 0 {
         let (label, all) = (runtime.label(), handles.len());
-        let why = format!("{label}: the objects of {unknown} of {all} handles are not in the core");
+        let why = format!("{label}: {unknown} of {all} handles point outside the core");
         process.diag.partial(WarningCode::Handles, why);
     }
     for h in handles {

@@ -151,7 +151,7 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     process.diag.note(
         WarningCode::Unwind,
         format!(
-            "{} at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
+            "{} early, because the code of these files is not in the core: {}{more}; pass them with --symbols DIR",
             match short.values().sum::<usize>() {
                 1 => "1 stack ends".to_owned(),
                 n => format!("{n} stacks end"),
@@ -166,8 +166,8 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
     let told: Vec<String> = [
-        told(with(Trust::Scan), "looking through the stack for return addresses"),
-        told(with(Trust::FramePointer), "frame pointers alone"),
+        told(with(Trust::Scan), "scanning the stack for return addresses"),
+        told(with(Trust::FramePointer), "frame pointers only"),
     ]
     .into_iter()
     .flatten()
@@ -176,7 +176,7 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
         process.diag.note(
             WarningCode::UnwindGuess,
             format!(
-                "of {} some frames are guesses, marked as such: {}",
+                "some frames are guesses and marked as such (of {}: {})",
                 count(rows.len() as u64, "stack"),
                 told.join(", ")
             ),
