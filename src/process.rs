@@ -10,7 +10,7 @@ use crate::addr::Addr;
 use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
@@ -156,7 +156,7 @@ impl Process {
         if let Some(pid) = live::named(path) {
             let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
-                diag.note("smaps", "--smaps is of a core: of a process that runs the system is asked");
+                diag.note(WarningCode::Smaps, "--smaps is of a core: of a process that runs the system is asked");
             }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
             // The files of the process as it sees them, from another container too.
@@ -303,13 +303,13 @@ impl Process {
         };
         if let Some(why) = spent {
             let more = "it may be damaged, or made so; --memory SIZE allows more";
-            self.diag.partial("budget", format!("{why}, so the rest was left: {more}"));
+            self.diag.partial(WarningCode::Budget, format!("{why}, so the rest was left: {more}"));
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
-                Loss::Failed => "read-failed",
-                Loss::Cut => "read-cut",
-                Loss::Spent => "budget",
+                Loss::Failed => WarningCode::ReadFailed,
+                Loss::Cut => WarningCode::ReadCut,
+                Loss::Spent => WarningCode::Budget,
             };
             let fault = Fault { addr: at, kind: loss.into() };
             self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));

@@ -111,7 +111,7 @@ fn destination(region: &Region) -> Arc<str> {
         Kind::Stack => "stacks".into(),
         Kind::GCHeap | Kind::GCHeapToBeFreed => "GC heap".into(),
         kind if kind.is_recognised() => owner(&region.detail),
-        _ => "the runtime's structures".into(),
+        _ => "runtime structures".into(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
+use crate::diag::WarningCode;
 use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
 use crate::map::Kind;
 use crate::native::NativeSymbol;
@@ -67,7 +68,7 @@ impl<'s, 'p> Names<'s, 'p> {
 
     /// Tell that names are missing.
     pub(crate) fn partial(&self, why: String) {
-        self.session.process.diag.partial("dotnet", why);
+        self.session.process.diag.partial(WarningCode::Dotnet, why);
     }
 
     /// Tell what names were asked for that could not be had, and what would help.
@@ -128,7 +129,7 @@ impl<'s, 'p> Names<'s, 'p> {
     fn words(&self, code: &Code) -> String {
         match code {
             Code::Stub(CodeStub { name: Some(name), runs, kind, start, .. }) => {
-                let runs = runs.map(|runs| format!(", where an {runs} is: which method, the frame alone tells"));
+                let runs = runs.map(|runs| format!(", where an {runs} is; only the frame shows which method"));
                 format!("{} ({kind} at {start}){}", printable(name), runs.unwrap_or_default())
             }
             Code::Stub(stub) => {

@@ -44,7 +44,7 @@ pub(crate) struct Common {
     /// NO_COLOR is set; never: without bars of shares, too
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     pub(crate) color: Colour,
-    /// Tell on stderr how things were found (-vv: more)
+    /// Print every warning on stderr, not one line for all of them (-vv: with a log, -vvv: with more of it)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }

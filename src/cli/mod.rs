@@ -15,6 +15,7 @@ mod output;
 mod pool;
 mod program;
 mod progress;
+#[cfg_attr(not(feature = "screen"), path = "without_screen.rs")]
 mod screen;
 mod values;
 mod words;
@@ -34,7 +35,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(args) => args,
         Err(e) => {
             if let Some(sentence) = mistake(&e) {
-                output::tell(&sentence);
+                output::message(&sentence);
                 return Exit::Usage.into();
             }
             // Help that was asked for goes to stdout and is no error.
@@ -53,7 +54,7 @@ pub(crate) fn main() -> ExitCode {
     interrupt::clean_up_when_ended();
     install_panic_hook();
     if let Some(sentence) = pool::start() {
-        output::tell(&format!("warning: threads: {sentence}"));
+        output::message(&format!("warning: {sentence}"));
     }
     match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
@@ -64,7 +65,7 @@ pub(crate) fn main() -> ExitCode {
 /// Why there is no answer, on stderr; the status that says so too.
 fn told(failure: &Failure) -> ExitCode {
     if !failure.is_broken_pipe() {
-        output::tell(&failure.to_string());
+        output::message(&failure.to_string());
     }
     failure.exit().into()
 }
@@ -102,16 +103,20 @@ fn install_panic_hook() {
         let why = panic.payload();
         let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
         // A reason may repeat text of the core.
-        eprintln!(
+        // Nobody may read stderr; a second panic here would end the program without its status.
+        let mut err = io::stderr();
+        let _ = writeln!(
+            err,
             "thread '{}' panicked at {place}:\n{}",
             thread.name().unwrap_or("?"),
             printable(why.unwrap_or_default())
         );
         let trace = std::backtrace::Backtrace::capture();
         if trace.status() == std::backtrace::BacktraceStatus::Captured {
-            eprintln!("{trace}");
+            let _ = writeln!(err, "{trace}");
         }
-        eprintln!(
+        let _ = writeln!(
+            err,
             "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
              report the lines above with what `coremap info CORE` prints.",
             env!("COREMAP_VERSION")
@@ -127,7 +132,8 @@ impl Write for Escaped {
         // The log writes a line at a time.
         let text = String::from_utf8_lossy(line);
         let safe: String = text.lines().map(|line| printable(line) + "\n").collect();
-        io::stderr().write_all(safe.as_bytes())?;
+        // A log that nobody reads is no reason to fail, nor is an error of it.
+        let _ = io::stderr().write_all(safe.as_bytes());
         Ok(line.len())
     }
 
@@ -138,8 +144,9 @@ impl Write for Escaped {
 
 fn start_log(verbose: u8) {
     let level = match verbose {
-        0 => return,
-        1 => tracing::Level::DEBUG,
+        // -v is for warnings: see `output::warn`.
+        0 | 1 => return,
+        2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
     // A second subscriber in one process can't happen here; nothing to do if it did.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use coremap::commands::envelope;
 use coremap::commands::record::{moment, subject};
-use coremap::diag::Warning;
+use coremap::diag::{Warning, WarningCode};
 use coremap::report::{CoreRow, Part, RuntimeRow};
 use coremap::series::{Moment, Recording, is_recording, read_recording};
 use coremap::session::Session;
@@ -48,7 +48,7 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
     let mut warnings = Vec::new();
     let mut exit = Exit::Done;
     if let Some(lacks) = &read.lacks {
-        warnings.push(Warning { code: "recording-cut", message: format!("{}: {lacks}", path.display()) });
+        warnings.push(Warning::partial(WarningCode::RecordingCut, format!("{}: {lacks}", path.display())));
         exit = Exit::Partial;
     }
     let of = &read.recording.subject;
@@ -163,7 +163,7 @@ fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
         let nearest = moments.iter().enumerate().filter(|(_, m)| has(part, m)).min_by_key(|(i, _)| i.abs_diff(at))?.1;
         let message =
             format!("look {} has no {part}: it was left out as it takes long; look {} has it", look.look, nearest.look);
-        Some(Warning { code: "look-lacks", message })
+        Some(Warning::note(WarningCode::LookLacks, message))
     });
     lacks.collect()
 }

@@ -12,7 +12,7 @@ use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
@@ -171,18 +171,18 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
-        diag.partial("headers-cut", format!("{count} of {promised} program headers are in the file"));
+        diag.partial(WarningCode::HeadersCut, format!("{count} of {promised} program headers are in the file"));
     }
     let parsed = match usize::try_from(header.e_phoff) {
         Ok(_) if count > 0 && reads.fails() => {
             diag.partial(
-                "headers",
+                WarningCode::Headers,
                 format!("the program headers could not be read: none of the {promised} segments and notes is known"),
             );
             Vec::new()
         }
         Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
-            diag.partial("headers", format!("program headers: {e}"));
+            diag.partial(WarningCode::Headers, format!("program headers: {e}"));
             Vec::new()
         }),
         _ => Vec::new(),
@@ -229,7 +229,10 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
         .and_then(|off| SectionHeader::parse(file, off, 1, ctx).ok())
         .and_then(|sections| sections.first().map(|s| u64::from(s.sh_info)));
     first.unwrap_or_else(|| {
-        diag.partial("headers-cut", "more than 65,534 segments, and the section header with their number is missing");
+        diag.partial(
+            WarningCode::HeadersCut,
+            "more than 65,534 segments, and the section header with their number is missing",
+        );
         u64::from(PN_XNUM)
     })
 }
@@ -237,11 +240,14 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
 fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     let range = AddrRange::sized(Addr::new(p.p_vaddr), p.p_memsz);
     if range.len() < p.p_memsz {
-        diag.partial("segment-overflow", format!("the segment at {} reaches past the address space; cut", range.start));
+        diag.partial(
+            WarningCode::SegmentOverflow,
+            format!("the segment at {} reaches past the address space; cut", range.start),
+        );
     }
     if p.p_filesz > p.p_memsz {
         diag.partial(
-            "segment-filesz",
+            WarningCode::SegmentFilesz,
             format!("the segment at {} has more bytes in the file than in memory; cut", range.start),
         );
     }
@@ -292,7 +298,7 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     let total = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
     if map.covered() < total {
         diag.partial(
-            "segments-overlap",
+            WarningCode::SegmentsOverlap,
             format!("segments overlap by {} bytes; the first with bytes counts", total - map.covered()),
         );
     }
@@ -307,7 +313,7 @@ pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) 
     }
     let bytes = repeated.iter().map(|r| r.len()).fold(0, u64::saturating_add);
     diag.partial(
-        "segments-share-bytes",
+        WarningCode::SegmentsShareBytes,
         format!(
             "{bytes} bytes of {} segments stand on bytes of the file that another segment has too: scans look at \
              each byte of the file once, at one of its addresses",

@@ -12,7 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::own_notes::{self, Own};
 use crate::core::prstatus;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
@@ -88,23 +88,23 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
         let start = offset.min(file.len() as u64) as usize;
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
-            diag.partial("notes-cut", format!("{} of {size} bytes of notes are in the file", end - start));
+            diag.partial(WarningCode::NotesCut, format!("{} of {size} bytes of notes are in the file", end - start));
             notes.threads_lost = true;
         }
         // Headers that name the same bytes again would multiply what they hold.
         if seen.iter().any(|r| r.start < end && start < r.end) {
-            diag.partial("notes-overlap", "two note segments share bytes; the first counts");
+            diag.partial(WarningCode::NotesOverlap, "two note segments share bytes; the first counts");
             continue;
         }
         if seen.len() >= limits::MAX_NOTE_SEGMENTS {
-            diag.partial("limit", format!("more than {} note segments", limits::MAX_NOTE_SEGMENTS));
+            diag.partial(WarningCode::Limit, format!("more than {} note segments", limits::MAX_NOTE_SEGMENTS));
             break;
         }
         seen.push(start..end);
         read_segment(&file[start..end], arch, &mut notes, reads, diag);
     }
     if notes.threads.is_empty() {
-        diag.partial("no-threads", "the core has no thread registers (NT_PRSTATUS)");
+        diag.partial(WarningCode::NoThreads, "the core has no thread registers (NT_PRSTATUS)");
     }
     notes
 }
@@ -115,14 +115,14 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
     while rest.len() >= 12 {
         if reads.fails() {
             diag.partial(
-                "notes-cut",
+                WarningCode::NotesCut,
                 "a note could not be read: it is missing, and so are those behind it (threads, files, signal)",
             );
             notes.threads_lost = true;
             return;
         }
         let Some((owner, kind, desc, next)) = split_note(rest) else {
-            diag.partial("notes-cut", "a note reaches past the end of the notes");
+            diag.partial(WarningCode::NotesCut, "a note reaches past the end of the notes");
             notes.threads_lost = true;
             return;
         };
@@ -133,18 +133,18 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         let Some(loses) = loses(owner, kind) else { continue };
         let lost = reads.fails();
         if lost {
-            diag.partial("note-unread", format!("a note of type {kind:#x} could not be read: {loses}"));
+            diag.partial(WarningCode::NoteUnread, format!("a note of type {kind:#x} could not be read: {loses}"));
         }
         if (owner, kind) == (b"CORE", nt::PRSTATUS) {
             let before = notes.threads.len();
             let thread = if lost { None } else { prstatus::parse(desc, arch) };
             match thread {
                 Some(_) if before >= limits::MAX_THREADS => {
-                    diag.partial("limit", format!("more than {} threads", limits::MAX_THREADS));
+                    diag.partial(WarningCode::Limit, format!("more than {} threads", limits::MAX_THREADS));
                 }
                 Some(thread) => notes.threads.push(thread),
                 None if lost => {}
-                None => diag.partial("note-short", format!("NT_PRSTATUS of {} bytes", desc.len())),
+                None => diag.partial(WarningCode::NoteShort, format!("NT_PRSTATUS of {} bytes", desc.len())),
             }
             current = notes.threads.len() > before;
             notes.threads_lost |= !current;
@@ -158,7 +158,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         match (owner, kind) {
             (b"CORE", nt::PRPSINFO) => match parse_prpsinfo(desc) {
                 Some(info) => notes.process = Some(info),
-                None => diag.partial("note-short", format!("NT_PRPSINFO of {} bytes", desc.len())),
+                None => diag.partial(WarningCode::NoteShort, format!("NT_PRPSINFO of {} bytes", desc.len())),
             },
             (own_notes::OWNER_BYTES, kind) => notes.own.take(kind, desc),
             (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
@@ -265,14 +265,14 @@ fn parse_auxv(desc: &[u8]) -> Vec<(u64, u64)> {
 
 fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
     let (Some(promised), Some(page)) = (bytes::u64_at(desc, 0), bytes::u64_at(desc, 8)) else {
-        diag.partial("note-short", format!("NT_FILE of {} bytes", desc.len()));
+        diag.partial(WarningCode::NoteShort, format!("NT_FILE of {} bytes", desc.len()));
         return;
     };
     let room = desc.len().saturating_sub(16) / 24;
     let left = limits::MAX_FILE_MAPPINGS.saturating_sub(notes.files.len());
     let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(left);
     if (count as u64) < promised {
-        diag.partial("files-count", format!("NT_FILE promises {promised} files and has room for {count}"));
+        diag.partial(WarningCode::FilesCount, format!("NT_FILE promises {promised} files and has room for {count}"));
     }
     notes.file_page_size = Some(page);
     let mut names = &desc[16 + 24 * count..];
@@ -292,7 +292,7 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
             .clone();
         let range = AddrRange::new(Addr::new(start), Addr::new(end));
         if range.is_empty() {
-            diag.partial("files-range", format!("NT_FILE entry {i} ends before it starts"));
+            diag.partial(WarningCode::FilesRange, format!("NT_FILE entry {i} ends before it starts"));
             continue;
         }
         let offset = offset.saturating_mul(page.max(1));

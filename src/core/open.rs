@@ -13,7 +13,7 @@ use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
 use crate::targets::budget::Allowed;
@@ -149,11 +149,11 @@ impl Core {
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
-            diag.partial("inflate", format!("the compressed stream breaks off: {reason}"));
+            diag.partial(WarningCode::Inflate, format!("the compressed stream breaks off: {reason}"));
         }
         if out.trailing {
             diag.note(
-                "trailing",
+                WarningCode::Trailing,
                 "behind the compressed core the file goes on with bytes that are not compressed: left out",
             );
         }
@@ -193,7 +193,7 @@ impl Core {
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
         if let Some(t) = &headers.truncation {
             diag.partial(
-                "truncated",
+                WarningCode::Truncated,
                 format!(
                     "the core is cut off: {} of {} bytes are there, {} bytes of memory are missing",
                     t.actual, t.expected, t.missing
@@ -203,7 +203,7 @@ impl Core {
         if notes.own.scrubbed {
             let names = if notes.own.scrubbed_names { ", and its own names by others of the same form" } else { "" };
             diag.note(
-                "scrubbed",
+                WarningCode::Scrubbed,
                 format!(
                     "this core was scrubbed: values of the process were overwritten{names}, and what looks like a text or a \
                      number of its is none"

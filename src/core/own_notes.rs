@@ -20,7 +20,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::note_bytes::add;
 use crate::core::notes::Cursor;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::resident::{smaps, status};
 use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
@@ -113,19 +113,22 @@ impl Own {
         dumped.stood = self.stood;
         if self.stood.is_some_and(|stood| stood.timed_out) {
             diag.partial(
-                "ran-on",
+                WarningCode::RanOn,
                 "when this core was written the process was let go before all was read (--stop-at-most): what was read then \
                  may not fit together",
             );
         }
         if self.stood.is_some_and(|stood| stood.lost) {
-            diag.partial("read-failed", "when this core was written some memory could not be read: it is zero here");
+            diag.partial(
+                WarningCode::ReadFailed,
+                "when this core was written some memory could not be read: it is zero here",
+            );
         }
         let known = |tid: &&u32| !threads.iter().any(|thread| thread.tid == **tid);
         let without = self.names.keys().filter(known).count();
         if without > 0 {
             diag.partial(
-                "not-stopped",
+                WarningCode::NotStopped,
                 format!(
                     "{without} of the threads did not stop when this core was written: their registers are not known"
                 ),

@@ -2,6 +2,7 @@
 
 use crate::clr_gc::sink::Sink;
 use crate::clr_gc::{self, AllocContext};
+use crate::diag::WarningCode;
 use crate::dotnet::loader::executable_memory;
 use crate::dotnet::{AllocatorHeaps, Runtime, Segment, code, gc, loader};
 use crate::map::{Claims, Kind};
@@ -32,7 +33,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
     let mut heaps = Heaps::default();
     let mut out = Sink::new(process, runtime.module, runtime.proven);
     let tell = |what: &str, e: &dyn std::fmt::Display| {
-        process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
+        process.diag.partial(WarningCode::Dotnet, format!("{}: {what}: {e}", runtime.name()));
     };
     let phase = process.enter(Phase::GcHeap);
     match clr_gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {

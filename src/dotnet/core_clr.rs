@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::clr_gc::{Gc, finalizers, handle_at};
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::dotnet::claim::read_heaps;
 use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
@@ -43,7 +43,7 @@ impl<'p> CoreClr<'p> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::NotMine => None,
             Detection::Unusable(why) => {
-                process.diag.partial("dotnet-unusable", why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => Some(CoreClr::new(process, *runtime)),
@@ -163,7 +163,7 @@ impl<'p> CoreClr<'p> {
     /// Tell what makes answers less than whole.
     pub fn tell<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
-            self.process.diag.partial("heap", format!("{}: {what}: {note}", self.runtime.name()));
+            self.process.diag.partial(WarningCode::Heap, format!("{}: {what}: {note}", self.runtime.name()));
         }
     }
 }

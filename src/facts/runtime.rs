@@ -6,16 +6,16 @@ use crate::addr::Addr;
 /// A managed runtime in the process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RuntimeRow {
-    /// Its name, e.g. `.NET`.
+    /// Name, such as `.NET`.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// File it is loaded from.
+    /// File that contains it.
     pub module: String,
-    /// Where it is loaded.
+    /// Load address.
     pub base: Addr,
-    /// Its collector, in the runtime's own words (.NET: workstation or server); `null` where its GC can't be read.
+    /// Collector, as the runtime names it (.NET: workstation or server). `null` if its GC cannot be read.
     pub gc: Option<&'static str>,
-    /// What its structs are read by.
+    /// Source of its structure layouts.
     pub layout_source: String,
 }

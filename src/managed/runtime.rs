@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 use crate::managed::anatomy::Anatomy;
 use crate::managed::fields::Fields;
@@ -50,7 +51,7 @@ pub struct ManagedThreads {
     /// By the system's number.
     pub by_tid: HashMap<u32, Vec<ManagedThread>>,
     /// What could not be read: code of a warning, and words.
-    pub notes: Vec<(&'static str, String)>,
+    pub notes: Vec<(WarningCode, String)>,
 }
 
 impl ManagedThreads {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::clr_gc::{self, GcHeap, finalizers, handle_at};
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::facts::{ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
 use crate::managed::anatomy::Anatomy;
 use crate::managed::{
@@ -39,7 +39,7 @@ impl<'p> NativeAot<'p> {
     pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::Unusable(why) => {
-                process.diag.partial("nativeaot-unusable", why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => {
@@ -111,7 +111,7 @@ impl<'p> NativeAot<'p> {
 
     /// Tell what makes answers less than whole.
     fn tell(&self, note: &str) {
-        self.runtime.process.diag.partial("nativeaot", format!("{}: {note}", self.runtime.name()));
+        self.runtime.process.diag.partial(WarningCode::Nativeaot, format!("{}: {note}", self.runtime.name()));
     }
 }
 

@@ -17,7 +17,7 @@ const WORD: usize = 18;
 /// no leak.
 pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBlock<'_> {
     let mut table =
-        TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
+        TableBlock::default().number("Chunk").number(if leaked { "Unreachable" } else { "Used" }).number("Bytes");
     if !leaked {
         table = table.number("Free");
     }

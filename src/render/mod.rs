@@ -19,6 +19,7 @@ pub use cut::shorten;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use list::{List, Listed, Listing, columns};
 
+use crate::diag::Warning;
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};
 
@@ -36,6 +37,11 @@ pub trait Render: Serialize {
         true
     }
 
+    /// Whether a table of it ends with the warnings, which then are not on stderr.
+    fn lists_warnings(&self) -> bool {
+        false
+    }
+
     /// Write the main rows as CSV.
     ///
     /// # Errors
@@ -46,6 +52,11 @@ pub trait Render: Serialize {
 /// The line a table begins with: what core this is, and whether it is whole.
 pub fn headline(core: &CoreRow) -> Document<'_> {
     lines::headline(core)
+}
+
+/// The section with all warnings; empty if there are none.
+pub fn warnings(warnings: &[Warning]) -> Document<'_> {
+    lines::warnings(warnings)
 }
 
 /// Write a report as JSON: one object, indented.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::smaps::{self, Smaps};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::residence::{Figure, MappingResidence};
@@ -78,7 +78,10 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
 /// Tell what of the text is missing, or differs from the core.
 fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
     if smaps.cut {
-        diag.partial("smaps-cut", format!("{name} ends within a mapping: that one and all above it are unknown"));
+        diag.partial(
+            WarningCode::SmapsCut,
+            format!("{name} ends within a mapping: that one and all above it are unknown"),
+        );
     }
     let gone: Vec<&MappingResidence> = smaps
         .mappings
@@ -94,12 +97,12 @@ fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts,
             text.push_str(&format!(", and {n} with {rss} resident in that alone"));
         }
         text.push_str(": the process mapped and unmapped memory between the two, or the core leaves mappings out");
-        diag.note("smaps-differs", text);
+        diag.note(WarningCode::SmapsDiffers, text);
     }
     let own = facts.process.as_ref().map(|process| process.pid).filter(|&pid| pid != 0);
     if let (Some(there), Some(own)) = (smaps.status.pid.filter(|pid| Some(*pid) != own), own) {
         let why = "the same process has two numbers where one was seen from outside its container";
-        diag.note("smaps-pid", format!("{name} is of process {there}, the core of process {own}: {why}"));
+        diag.note(WarningCode::SmapsPid, format!("{name} is of process {there}, the core of process {own}: {why}"));
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::anatomy::Anatomy;
 use crate::map::{Kind, Region};
@@ -117,7 +118,7 @@ impl<'p> Plan<'p> {
         let mut read = session.process.reads().take_bytes().unwrap_or_default();
         let mut objects = objects::all(session, names);
         for why in &objects.given_up {
-            session.process.diag.partial("scrub-unknown", why.clone());
+            session.process.diag.note(WarningCode::ScrubUnknown, why.clone());
         }
         let places = read.names.drain().chain(objects.named.drain(..)).collect();
         let own_names = (level == Level::Names).then(|| {

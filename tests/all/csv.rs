@@ -197,6 +197,9 @@ fn without_a_runtime_there_is_a_heading_and_a_sentence() {
         out.exits(1);
         let (heading, rows) = rows(command.name, &out.stdout);
         assert!(heading.len() > 2 && rows.is_empty(), "{command:?}: {heading:?}");
-        assert_eq!(out.stderr, "coremap: no .NET runtime was found in this core\n", "{command:?}");
+        assert_eq!(
+            out.stderr, "coremap: no managed runtime (.NET, Java, Python) was found in this core\n",
+            "{command:?}"
+        );
     }
 }

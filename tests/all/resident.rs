@@ -309,7 +309,7 @@ fn what_differs_from_the_core_is_told() {
     let later = changed(case, less);
     assert_eq!(json(&later, 0)["rss"]["counting"].as_i64(), Some(-44 << 10));
     let table = ask(&["summary"], later.path(), &core).exits(0).stdout.clone();
-    assert!(table.contains("KiB is 44 KiB less: the kernel counts it in batches"), "{table}");
+    assert!(table.contains("KiB is 44 KiB less: the kernel updates it in batches"), "{table}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
 use coremap::commands::{self, Baseline, Condition, DiffInput, record};
+use coremap::diag::{Warning, WarningCode};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
@@ -16,7 +17,7 @@ use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::moments::{self, Row, Which};
-use crate::cli::output::{answer, answer_of, finish, held, tell};
+use crate::cli::output::{answer, answer_of, finish, held, warn};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
@@ -72,7 +73,7 @@ impl Command for Diff {
         let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
         // The envelope and its warnings are the newer core's; the older's go first.
-        let partial = old.finish() == Exit::Partial;
+        let partial = old.finish(common) == Exit::Partial;
         let exit = match (&new, &after) {
             (End::Look(row), _) => look_answer(common, row, report)?,
             (_, Some(session)) => answer(Self::NAME, common, session, report)?,
@@ -146,15 +147,16 @@ impl End {
     }
 
     /// Its warnings to stderr; whether any of it could not be read.
-    fn finish(&self) -> Exit {
+    fn finish(&self, common: &Common) -> Exit {
         match self {
-            End::Core(process) => finish(process),
+            End::Core(process) => finish(common, Diff::NAME, process),
             End::Look(row) => {
-                row.warnings.iter().for_each(|w| tell(&format!("warning: {}: {}", w.code, w.message)));
+                warn(common, &row.warnings, None);
                 row.exit
             }
             End::Baseline(name, side) if side.core.truncated => {
-                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+                let text = format!("{name}: the core that it was made of was cut off");
+                warn(common, &[Warning::partial(WarningCode::Truncated, text)], None);
                 Exit::Partial
             }
             End::Baseline(..) => Exit::Done,

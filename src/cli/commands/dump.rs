@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use coremap::addr::AddrRange;
 use coremap::commands::Purpose;
 use coremap::commands::dump::DumpReport;
+use coremap::diag::WarningCode;
 use coremap::dump::{self, Dumped, Keep, Plan};
 use coremap::limits;
 use coremap::map::Kind;
@@ -123,7 +124,7 @@ impl Dump {
             let heap = heap + if left.iter().any(|purpose| purpose.keeps_blocks()) { blocks } else { 0 };
             let (names, list, heap) = (words.join(", "), words.join(","), human(heap));
             session.process.diag.note(
-                "left-out",
+                WarningCode::LeftOut,
                 format!(
                     "--for all leaves out {names}: the process would stand still until all {heap} of its heaps are read; \
                      --for all,{list} keeps them"

@@ -38,7 +38,7 @@ impl Command for Maddress {
             let mut out = BufWriter::new(std::io::stdout().lock());
             commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;
             out.flush()?;
-            return Ok(finish(&process));
+            return Ok(finish(common, Self::NAME, &process));
         }
         if common.form() != Format::Table {
             return answer(Self::NAME, common, &session, report);
@@ -52,6 +52,6 @@ impl Command for Maddress {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?;
         out.flush()?;
-        Ok(finish(&process))
+        Ok(finish(common, Self::NAME, &process))
     }
 }

@@ -8,7 +8,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, no_runtime, tell};
+use crate::cli::output::{answer, finish, message, no_runtime};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -36,13 +36,13 @@ impl Command for Perfmap {
             } else {
                 "no managed code was found in this core"
             };
-            tell(why);
+            message(why);
         }
         let exit = if common.form() == Format::Table {
             let mut out = BufWriter::new(io::stdout().lock());
             perf_map(&report, &mut out)?;
             out.flush()?;
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

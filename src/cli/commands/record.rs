@@ -17,7 +17,7 @@ use coremap::units::{human, seconds};
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer_of, tell};
+use crate::cli::output::{answer_of, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, interrupt};
@@ -135,13 +135,13 @@ impl Command for Record {
                     if misses == MISSES {
                         return Err(why);
                     }
-                    tell(&format!("warning: no look after {}: {why}", seconds(at.as_secs_f64())));
+                    message(&format!("warning: no look after {}: {why}", seconds(at.as_secs_f64())));
                     pace.took(at, Duration::ZERO, &[]);
                 }
             }
         };
         if ended == RecordingEnd::ProcessEnded {
-            tell(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
+            message(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
         }
         let report = RecordReport {
             file: file.map(|file| file.display().to_string()),
@@ -238,7 +238,7 @@ impl Looker<'_> {
         let stood = process.target().finish();
         meter.read(&mut moment.cost, stood);
         let report = commands::envelope(Record::NAME, &session, ());
-        moment.warnings = report.warnings.iter().map(|w| w.code.into()).collect();
+        moment.warnings = report.warnings.iter().map(|w| w.code.name().into()).collect();
         moment.warnings.dedup();
         for warning in report.warnings {
             if !self.warnings.iter().any(|known| known.code == warning.code) {
@@ -306,7 +306,7 @@ impl Told {
             self.0.push(*part);
             let (what, took) = (part.map_or("kinds", Part::name), seconds(apart.as_secs_f64() / 10.0));
             let (every, apart) = (seconds(every.as_secs_f64()), seconds(apart.as_secs_f64()));
-            tell(&format!(
+            message(&format!(
                 "a look at {what} takes {took}, more than a tenth of {every}: so they are looked at every {apart} or so"
             ));
         }

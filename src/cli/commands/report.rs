@@ -58,7 +58,7 @@ impl Command for Report {
         let exit = if to_stdout {
             std::io::stdout().lock().write_all(page.html.as_bytes())?;
             process.target().finish();
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             write(&out, &page)?;
             let (file, size) = (out.display().to_string(), page.html.len() as u64);
@@ -66,7 +66,7 @@ impl Command for Report {
             answer(Self::NAME, common, &session, report)?
         };
         // The envelope and its warnings are the newer core's.
-        let partial = older.is_some_and(|older| finish(&older) == Exit::Partial);
+        let partial = older.is_some_and(|older| finish(common, Self::NAME, &older) == Exit::Partial);
         Ok(if partial { Exit::Partial } else { exit })
     }
 }

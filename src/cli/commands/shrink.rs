@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use coremap::commands::Purpose;
 use coremap::commands::shrink::{ShrinkReport, left_texts, rule_rows, scrub_plan, text_left};
 use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::diag::WarningCode;
 use coremap::process::{Options, Process};
 use coremap::scrub::{self, Fill, LeftTexts, Level, Plan};
 use coremap::session::Session;
@@ -153,7 +154,9 @@ impl Command for Shrink {
         let (shrunk, scrubbed) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
-            process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
+            process
+                .diag
+                .partial(WarningCode::Limit, "the notes claim more bytes than any process has: some are left out");
         }
         let report = ShrinkReport {
             file: out.display().to_string(),

@@ -11,7 +11,7 @@ use coremap::symbolicate::{Options, SymbolicateError};
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, tell};
+use crate::cli::output::{answer, finish, message};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -67,8 +67,8 @@ impl Command for Symbolicate {
         let exit = if rows {
             answer(Self::NAME, common, &session, report)?
         } else {
-            let exit = finish(&process);
-            tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
+            let exit = finish(common, Self::NAME, &process);
+            message(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
             exit
         };
         Ok(exit.or_nothing(nothing))

@@ -8,7 +8,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, tell};
+use crate::cli::output::{answer, finish, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -55,13 +55,13 @@ impl Command for Threads {
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {
             let all = process.threads().len();
-            tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
+            message(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
         }
         let exit = if self.fold {
             let mut out = BufWriter::new(io::stdout().lock());
             folded(&report, &mut out)?;
             out.flush()?;
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

@@ -1,5 +1,6 @@
 use clap::Args;
 use coremap::commands;
+use coremap::diag::WarningCode;
 use coremap::limits;
 
 use crate::cli::addresses;
@@ -39,7 +40,10 @@ impl Command for Whatis {
             Self::NAME,
             |session, progress| {
                 if bytes > shown {
-                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {shown} are shown"));
+                    session
+                        .process
+                        .diag
+                        .note(WarningCode::Limit, format!("--bytes {bytes}: the first {shown} are shown"));
                 }
                 commands::whatis(session, &addrs, bytes.min(shown), progress)
             },

@@ -85,16 +85,16 @@ impl Render for SummaryReport {
         if !reserved.is_empty() {
             let sum = |f: fn(&KindRow) -> u64| reserved.iter().map(f).fold(0, u64::saturating_add);
             let held = match sum(|k| k.in_core) {
-                0 => "no page of it is in the core".to_owned(),
+                0 => "none of it in the core".to_owned(),
                 held => format!("{} of it in the core", human(held)),
             };
             let names: Vec<&str> = reserved.iter().map(|k| k.kind.name()).collect();
             doc.line(format!("Reserved: {} of address space ({}); {held}", human(sum(|k| k.size)), names.join(", ")));
         }
         if let Some(m) = &self.malloc {
-            let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
+            let unknown = if m.unknown > 0 { format!(" · unknown {}", exact(m.unknown)) } else { String::new() };
             if (m.used, m.free) == (0, 0) && m.unknown > 0 {
-                doc.line(format!("Malloc: not known what is used of {} bytes: see malloc", exact(m.unknown)));
+                doc.line(format!("Malloc: usage of {} bytes is unknown; see `coremap malloc`", exact(m.unknown)));
             } else {
                 doc.line(format!(
                     "Malloc: used {} · free {} · overhead {}{unknown} bytes",
@@ -123,10 +123,9 @@ impl Render for SummaryReport {
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
             0 => {}
-            more => doc.line(format!(
-                "{}, and each with what it rests on: coremap triage",
-                count(more as u64, "more finding")
-            )),
+            more => {
+                doc.line(format!("{}; `coremap triage` shows all, with evidence", count(more as u64, "more finding")))
+            }
         }
         doc
     }

@@ -25,11 +25,11 @@ pub struct Source {
 #[non_exhaustive]
 pub enum TrendError {
     /// Nothing was looked at.
-    #[error("{0} has no look in it")]
+    #[error("{0} contains no samples")]
     Empty(String),
     /// Recordings of two processes.
     #[error(
-        "{first} is a recording of process {pid} and {second} of another one (its number or its start differs): a trend is of one process"
+        "{first} and {second} are recordings of different processes (the pid or start time differs from process {pid}); a trend is of one process"
     )]
     TwoProcesses {
         /// Path of a recording.
@@ -40,9 +40,7 @@ pub enum TrendError {
         second: String,
     },
     /// A recording among files whose times do not fit it.
-    #[error(
-        "{0} was not taken after what stands before it, by the times that the files have: give them in the order of their times"
-    )]
+    #[error("cores are out of order by file time: {0} is older than the file before it; list them oldest first")]
     Order(String),
 }
 

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::clr_gc::{ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, Layouts, MIN_OBJECT, Reader, parts};
+use crate::diag::WarningCode;
 use crate::dotnet::gc::handles;
 use crate::dotnet::threads::threads;
 use crate::dotnet::types::TypeSystem;
@@ -217,7 +218,7 @@ impl managed::Heap for Heap<'_> {
     fn tell_missing(&self) {
         // Counts and sizes are whole without names.
         if let Some(missing) = self.types.missing() {
-            self.types.process.diag.note("metadata", missing);
+            self.types.process.diag.note(WarningCode::Metadata, missing);
         }
     }
 

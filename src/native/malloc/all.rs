@@ -1,5 +1,6 @@
 //! All blocks at once, with the lists that tell which of them are free.
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::native::malloc::{Blocks, FreeLists, Malloc};
 use crate::process::Process;
@@ -20,7 +21,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     if blocks.capped {
         let most = human(limits::MAX_HEAP_PART);
         let what = format!("a part of malloc's heap is larger than {most}; its blocks behind that are not known");
-        process.diag.partial("limit", what);
+        process.diag.partial(WarningCode::Limit, what);
     }
     (lists, blocks)
 }
@@ -28,7 +29,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
 /// Tell that there are more blocks of a thread cache's size than are looked at.
 pub(crate) fn tell_more_caches(process: &Process) {
     process.diag.partial(
-        "limit",
+        WarningCode::Limit,
         format!(
             "more than {} blocks have the size of a thread's cache; the others are not looked at: \
              what a cache among them keeps free counts as used",

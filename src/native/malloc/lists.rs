@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Memory, ProcessMemory};
@@ -111,7 +112,9 @@ impl FreeLists {
     /// Tell which lists are not known.
     pub fn tell_unknown(&self, process: &Process) {
         for what in &self.unknown {
-            process.diag.partial("malloc-list", format!("not known: {what}; what they keep free counts as used"));
+            process
+                .diag
+                .partial(WarningCode::MallocList, format!("not known: {what}; what they keep free counts as used"));
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
@@ -116,8 +117,8 @@ impl Finder<'_> {
             }
         }
         if layout.is_none() && plain.len() > limits::MAX_VOTERS {
-            self.process.diag.partial(
-                "limit",
+            self.process.diag.note(
+                WarningCode::Limit,
                 format!(
                     "the control blocks of the first {} of {} threads do not tell where stacks are; the others were not asked, \
                      so stacks have their mappings' bounds",
@@ -246,8 +247,8 @@ impl Finder<'_> {
         let count = tids.len();
         if count > 0 {
             let stacks = if count == 1 { "1 stack is".to_owned() } else { format!("{count} stacks are") };
-            self.process.diag.partial(
-                "stacks-blank",
+            self.process.diag.note(
+                WarningCode::StacksBlank,
                 format!(
                     "{stacks} zero in this core from the stack pointer to the control block: gdb could not read them (a guard \
                      within the mapping, as glibc has from 2.42 on). What they held is lost: zero does not mean untouched"
@@ -263,6 +264,7 @@ impl Finder<'_> {
         let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).chain(self.kept.iter().copied()).collect();
         let (mut ended, given_up) = stack_records::ended_threads(memory, layout, &live);
         ended.extend(&self.kept);
+        let is_damage = matches!(given_up, Some(GivenUp::TooMany));
         let why = given_up.map(|why| match why {
             GivenUp::NotAllAsked => format!(
                 "the first of {} control blocks lead to no list of stacks and the others were not asked",
@@ -271,7 +273,8 @@ impl Finder<'_> {
             GivenUp::TooMany => "glibc's lists of stacks are longer than any process's".to_owned(),
         });
         if let Some(why) = why {
-            self.process.diag.partial("limit", format!("{why}: stacks kept for reuse are not told"));
+            let (code, message) = (WarningCode::Limit, format!("{why}: stacks kept for reuse are not told"));
+            self.process.diag.add(Warning { code, message, is_partial: is_damage });
         }
         for pointer in ended {
             let record = stack_records::read_record(memory, layout, pointer);

@@ -40,10 +40,10 @@ fn clock(live: &Live) -> String {
     let told = if live.again {
         live.clock.told(Instant::now())
     } else {
-        format!("stood still {:.1} ms (r: look once more)", live.clock.cost.stood.as_secs_f64() * 1000.0)
+        format!("stopped {:.1} ms (r: sample again)", live.clock.cost.stood.as_secs_f64() * 1000.0)
     };
     match &live.failed {
-        Some(failed) => format!("NO LOOK: {failed}"),
+        Some(failed) => format!("SAMPLE FAILED: {failed}"),
         None => told,
     }
 }

@@ -207,7 +207,7 @@ impl List {
             [one] => Row { cells: self.cells(sum, true), ..self.region(one, false) },
             _ => {
                 let mut row = self.row(owner, sum);
-                row.name = if owner.is_empty() { "(nobody claims it)".to_owned() } else { last_part(owner).to_owned() };
+                row.name = if owner.is_empty() { "(no known owner)".to_owned() } else { last_part(owner).to_owned() };
                 if row.name != ***owner {
                     row.about.insert(0, ("file", owner.to_string()));
                 }
@@ -268,7 +268,7 @@ impl List {
     fn rest<'a>(&self, regions: impl Iterator<Item = &'a RegionRow>, counted: bool) -> Option<Row> {
         let sum = Sum::of(regions);
         (sum.count > 0).then(|| Row {
-            name: format!("{} more regions, smaller ones", exact(sum.count)),
+            name: format!("{} more smaller regions", exact(sum.count)),
             cells: self.cells(&sum, counted),
             ..self.row("(rest)", &sum)
         })

@@ -87,7 +87,7 @@ pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxe
                 owner.places.clear();
             }
             if kind == Kind::GCHeap {
-                (owner.uses, owner.rest) = (types(answers, &name, most), "free, and not yet used");
+                (owner.uses, owner.rest) = (types(answers, &name, most), "free and unused");
             }
             owner
         });
@@ -136,12 +136,10 @@ fn place(row: &RegionRow, stacks: &Stacks<'_>) -> (String, String) {
             Some((heap, generation)) => (generation.to_owned(), heap.to_owned()),
             None => (detail, String::new()),
         },
-        Kind::Malloc if detail.starts_with("mmapped chunk ") => {
-            ("chunks with mappings of their own".to_owned(), detail)
-        }
-        Kind::Malloc if detail.starts_with("arena ") => ("arenas of threads".to_owned(), detail),
+        Kind::Malloc if detail.starts_with("mmapped chunk ") => ("chunks with a separate mapping".to_owned(), detail),
+        Kind::Malloc if detail.starts_with("arena ") => ("thread arenas".to_owned(), detail),
         Kind::MappedFile => (row.file.as_ref().map_or_else(|| base(&detail), |file| base(file)), String::new()),
-        Kind::StackGuard => ("guards of stacks".to_owned(), detail),
+        Kind::StackGuard => ("stack guards".to_owned(), detail),
         kind if kind.is_anonymous() && detail.is_empty() => (format!("mappings {}", row.perms), row.start.to_string()),
         kind => {
             let shorter = detail.strip_prefix(kind.name()).map(|rest| rest.trim_start_matches(" of ").to_owned());
@@ -172,7 +170,7 @@ impl<'a> Stacks<'a> {
 
     /// `22 threads: Monitor.Wait`
     fn counted(&self, does: &str, stacks: usize) -> String {
-        let what = if does.is_empty() { "what they do is not known" } else { does };
+        let what = if does.is_empty() { "unknown activity" } else { does };
         format!("{}: {what}", count(stacks as u64, "thread"))
     }
 }
@@ -193,7 +191,7 @@ fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str
                 Some(rest) => blocks.push(Boxes::leaf("other used blocks", [rest; 3])),
                 None => return Default::default(),
             }
-            (blocks, "free blocks and malloc's own")
+            (blocks, "free blocks and malloc structures")
         }
         Kind::PyMalloc => {
             let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {

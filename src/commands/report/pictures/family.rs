@@ -69,10 +69,10 @@ impl Family {
             Family::Heap => "managed heap",
             Family::Native => "native heap",
             Family::Stack => "stacks",
-            Family::File => "program and other files",
-            Family::Runtime => "runtime's own",
+            Family::File => "program files and other files",
+            Family::Runtime => "runtime structures",
             Family::Shared => "shared memory",
-            Family::Anon => "anonymous, nobody's",
+            Family::Anon => "anonymous, no known owner",
             Family::Reserved => "reserved",
         }
     }

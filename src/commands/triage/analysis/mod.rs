@@ -1,5 +1,5 @@
-//! The way from a session to what has the memory: all of it by subject first (`tally.rs`), then a sentence for each
-//! subject, and beside it what stands out within. What takes long comes last and only as far as the budget goes.
+//! Builds the findings of `triage`: totals by subject first (`tally.rs`), then a sentence for each subject and its
+//! notable details. Slow analyses run last, within the budget.
 
 mod anonymous;
 mod budget;
@@ -50,7 +50,7 @@ struct Found {
     unnamed: Vec<UnnamedRow>,
 }
 
-/// Tell what has the memory, most important first.
+/// Explains where the memory went, most important cause first.
 pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
     let mut budget = Budget::new(options.budget);
     let map = session.map();

@@ -16,12 +16,12 @@ pub(super) fn runtime(out: &mut Html, view: &View<'_>) {
     if let Some(gc) = &heap.gc {
         let how = if gc.regions { "regions" } else { "segments" };
         let kind = if gc.server { "server" } else { "workstation" };
-        let busy = if gc.in_progress { "; the dump was taken while a collection moved objects" } else { "" };
+        let busy = if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" };
         let text = format!(".NET {}, {kind} GC with {} heaps, by {how}{busy}.", gc.version, exact(gc.heaps));
         out.leaf("p", &[], text);
     }
     if let Some(loader) = heap.loader.as_ref().filter(|loader| !loader.is_empty()) {
-        let columns = [("Heap", false), ("Whose", false), ("Blocks", true), ("Committed", true), ("Left behind", true)];
+        let columns = [("Heap", false), ("Allocator", false), ("Blocks", true), ("Committed", true), ("Wasted", true)];
         let mut table = Table::new("loader", "Loader heaps", &columns);
         for row in loader {
             table.rows.push(vec![
@@ -102,7 +102,7 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
             Cell::Address(module.base),
             Cell::Size(Some(module.size)),
             Cell::Size(Some(module.in_core)),
-            Cell::Text(module.kind.map_or_else(|| "its headers are not in the core".to_owned(), |k| k.to_string())),
+            Cell::Text(module.kind.map_or_else(|| "headers not in the core".to_owned(), |k| k.to_string())),
             Cell::Code(module.build_id.clone().unwrap_or_default()),
         ]);
     }
