@@ -14,10 +14,10 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Check the invariants: every byte has one label, and the sums hold
+/// Check that the memory map adds up: one label per byte, and matching sums
 #[derive(Args, Debug)]
 pub(super) struct Check {
-    /// Compare the data in a page that `coremap report` wrote with the core, too
+    /// Also compare a page written by `coremap report` with the core
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]

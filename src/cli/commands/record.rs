@@ -22,37 +22,37 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, interrupt};
 
-/// What a look takes in beside the kinds.
+/// Data of a sample beside the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum With {
-    /// objects on managed heaps by type
+    /// Objects on managed heaps, by type
     Types,
-    /// blocks of malloc by size
+    /// Blocks of malloc, by size
     Malloc,
-    /// pages that are not all zero, by kind: all resident memory is read
+    /// Bytes in pages that are not all zero, by kind; reads all resident memory
     Written,
-    /// kinds and findings alone, which are always taken in
+    /// Only kinds and findings, which every sample contains
     Summary,
 }
 
-/// Look at a process again and again, and keep what has the memory in a small file
+/// Sample the memory of a running process at intervals, into a small file
 #[derive(Args, Debug)]
 pub(super) struct Record {
-    /// File to write, a line a look; must not exist; - for standard output; without it
-    /// coremap-PID-TIME.jsonl
+    /// Write to FILE, a new file with one line a sample; - is standard output [default:
+    /// coremap-PID-TIME.jsonl]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Time from look to look, as 10s, 500ms or 1m
+    /// Take a sample every TIME, e.g. 10s, 500ms or 1m
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     every: Duration,
-    /// End after so long, as 1h
+    /// Stop after TIME, e.g. 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// End after so many looks
+    /// Stop after N samples
     #[arg(long, value_name = "N")]
     looks: Option<u64>,
-    /// What to look at beside kinds and findings. What takes more than a tenth of the time from look to look is looked at less
-    /// often
+    /// Choose the data to sample beside kinds and findings. Data that needs more than a tenth of the interval
+    /// is sampled less often
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS", default_value = "types,malloc")]
     with: Vec<With>,
     #[command(flatten)]

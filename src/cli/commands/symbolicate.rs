@@ -18,13 +18,13 @@ use crate::cli::{Exit, Failure};
 /// Bytes of text read at once.
 const BUFFER: usize = 1 << 18;
 
-/// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
+/// Add names to the addresses in output of perf, heaptrack, memleak or gdb
 #[derive(Args, Debug)]
 pub(super) struct Symbolicate {
     /// Print folded stacks, for flame graphs
     #[arg(long)]
     fold: bool,
-    /// The text; - for standard input
+    /// Text with addresses, or - for standard input
     #[arg(value_name = "FILE")]
     text: PathBuf,
     #[command(flatten)]
