@@ -66,7 +66,8 @@ impl Args {
 /// The program with its help as people read it: each command's help has its own options only, and the
 /// topic `options` has the common ones. Manual pages and completions use [`Args::command`], which has all.
 pub(crate) fn parser() -> clap::Command {
-    let common = Common::augment_args(clap::Command::new("")).get_arguments().cloned().chain([help_option()]);
+    let common = Common::augment_args(clap::Command::new(""));
+    let common = common.get_arguments().cloned().chain([help_option()]);
     let common: Vec<Arg> = common.map(|arg| arg.hide(true)).collect();
     let program = Args::command().mut_subcommands(|command| {
         let command = common.iter().fold(command, |command, arg| command.arg(arg.clone()));

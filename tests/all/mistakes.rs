@@ -278,7 +278,7 @@ fn names_that_are_not_there() {
     let here = dir.path();
     let out = at(here, &["regions", "--kind", "gcheep", "core"]);
     assert!(out.exits(2).stderr.contains("GCHeap"), "{}", out.stderr);
-    says(here, &["search", "--regex", "(", "core"], 2, &["the pattern: unclosed group"]);
+    says(here, &["search", "--regex", "(", "core"], 2, &["bad pattern: unclosed group"]);
     says(here, &["search", "", "core"], 2, &["empty"]);
     says(here, &["search", "--hex", "abc", "core"], 2, &["half a byte"]);
     says(here, &["objects", "--type", "(", "core"], 2, &["unclosed group"]);

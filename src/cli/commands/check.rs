@@ -50,8 +50,8 @@ fn read(page: &Path) -> Result<PageData, Failure> {
     let mut text = Vec::new();
     file.take(limits::MAX_PAGE_READ + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
     if text.len() as u64 > limits::MAX_PAGE_READ {
-        return Err(failed("too long for a page of `coremap report`".into()));
+        return Err(failed("the file is too large to be a page of `coremap report`".into()));
     }
-    let text = String::from_utf8(text).map_err(|_| failed("it is no text".into()))?;
+    let text = String::from_utf8(text).map_err(|_| failed("the file is not text".into()))?;
     read_page(&text).map_err(|e| failed(e.to_string()))
 }

@@ -49,7 +49,7 @@ impl Command for Diff {
         if recorded.is_none() && read_if_json(new)?.is_some() {
             let name = new.display();
             return Err(Failure::Usage(format!(
-                "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
+                "{name} is JSON, and a baseline must be the older side: `coremap diff BASELINE CORE`"
             )));
         }
         let progress = progress();
@@ -154,7 +154,7 @@ impl End {
                 row.exit
             }
             End::Baseline(name, side) if side.core.truncated => {
-                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+                tell(&format!("warning: truncated: {name}: it describes a core that was cut off"));
                 Exit::Partial
             }
             End::Baseline(..) => Exit::Done,
@@ -218,7 +218,7 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut text = Vec::new();
     file.take(limits::MAX_BASELINE + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
     if text.len() as u64 > limits::MAX_BASELINE {
-        return Err(failed("too long for a summary".into()));
+        return Err(failed("the file is too large to be a summary".into()));
     }
     Ok(Some(text))
 }

@@ -94,8 +94,8 @@ impl Dump {
         let process = while_doing(&|| "opening", progress, || Process::open(&self.process, &options, progress))?;
         if process.producer() != Producer::Live {
             let (out, core) = (self.out.display(), self.process.display());
-            let way = format!("`coremap shrink -o {out} {core}` writes a smaller core of it");
-            return Err(Failure::Usage(format!("'{core}' is a core, and dump needs a running process: {way}")));
+            let way = format!("to write a smaller core: `coremap shrink -o {out} {core}`");
+            return Err(Failure::Usage(format!("'{core}' is a core, and dump needs a running process; {way}")));
         }
         Ok(process)
     }

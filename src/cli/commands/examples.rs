@@ -10,7 +10,7 @@ pub(super) struct Example {
     /// What it does.
     does: &'static str,
     /// Columns and their meaning.
-    columns: &'static [(&'static str, &'static str)],
+    pub columns: &'static [(&'static str, &'static str)],
 }
 
 const fn example(
@@ -191,20 +191,18 @@ pub(super) const EXAMPLES: &[Example] = &[
 impl Example {
     /// The example and the columns.
     pub(super) fn text(&self) -> String {
-        let columns = self.columns().map_or(String::new(), |columns| format!("\n\n{columns}"));
-        self.line() + &columns
+        let mut text = self.line();
+        if !self.columns.is_empty() {
+            text.push_str("\n\nColumns:");
+            let width = self.columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
+            text.extend(self.columns.iter().map(|(title, means)| format!("\n  {title:width$}  {means}")));
+        }
+        text
     }
 
     /// The example: what it does, and the line to type.
     pub(super) fn line(&self) -> String {
         format!("Example: {}\n  {}", self.does, self.line)
-    }
-
-    /// The meaning of the columns; `None` if they explain themselves.
-    pub(super) fn columns(&self) -> Option<String> {
-        let width = self.columns.iter().map(|(title, _)| title.len()).max()?;
-        let lines = self.columns.iter().map(|(title, means)| format!("\n  {title:width$}  {means}"));
-        Some(std::iter::once("Columns:".to_owned()).chain(lines).collect())
     }
 
     /// The same as Markdown.

@@ -169,11 +169,35 @@ fn example_of(name: &str) -> Option<&'static Example> {
 /// The same with the help as people read it: the example comes second, and the common options are one line.
 pub(crate) fn for_readers(command: clap::Command) -> clap::Command {
     let Some(example) = example_of(command.get_name()) else { return command };
-    command.after_help(example.columns()).help_template(format!(
-        "{{about-with-newline}}\n{}\n\n{{usage-heading}} {{usage}}\n\n{{all-args}}{{after-help}}\n\n\
-         Common options (--json, --pid, --memory, …): coremap help options",
-        example.line()
-    ))
+    let mut text =
+        format!("{{about-with-newline}}\n{}\n\n{{usage-heading}} {{usage}}\n\n{{all-args}}\n\n", example.line());
+    if !example.columns.is_empty() {
+        text.push_str("Columns:\n");
+        let widest = example.columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
+        example.columns.iter().for_each(|(title, means)| listed(&mut text, title, means, widest));
+        text.push('\n');
+    }
+    text.push_str("Common options (--json, --pid, --memory, …): coremap help options");
+    command.help_template(text)
+}
+
+/// A line of a list, wrapped: `left`, and `right` in a column of its own.
+fn listed(text: &mut String, left: &str, right: &str, widest: usize) {
+    let width = terminal_size::terminal_size().map_or(HELP_WIDTH, |(w, _)| usize::from(w.0).min(HELP_WIDTH));
+    let mut line = format!("  {left:widest$} ");
+    let indent = line.len();
+    for word in right.split(' ') {
+        let begun = line.rsplit('\n').next().unwrap_or_default().chars().count();
+        // A word that is too long for any line follows its name.
+        if begun > indent && begun + 1 + word.chars().count() > width {
+            line.push('\n');
+            line.push_str(&" ".repeat(indent));
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
 }
 
 /// Maximum width of the help, and its width without a terminal.
@@ -181,29 +205,14 @@ const HELP_WIDTH: usize = 100;
 
 /// The help of the program, with commands by group; clap can print one list only.
 pub(crate) fn help_template() -> String {
-    let width = terminal_size::terminal_size().map_or(HELP_WIDTH, |(w, _)| usize::from(w.0).min(HELP_WIDTH));
     let widest = commands::COMMANDS.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let mut text = "{about-with-newline}\nExample: explain where the memory went\n  coremap triage core\n\n\
                     {usage-heading} coremap COMMAND [OPTIONS] CORE\n"
         .to_owned();
     for group in Group::ALL {
         text.push_str(&format!("\n{}:\n", group.name()));
-        for command in commands::COMMANDS.iter().filter(|command| command.group == group) {
-            let mut line = format!("  {:widest$} ", command.name);
-            let indent = line.len();
-            for word in command.sentence.split(' ') {
-                let begun = line.rsplit('\n').next().unwrap_or_default().chars().count();
-                // A word too long for any line stays beside its name.
-                if begun > indent && begun + 1 + word.chars().count() > width {
-                    line.push('\n');
-                    line.push_str(&" ".repeat(indent));
-                }
-                line.push(' ');
-                line.push_str(word);
-            }
-            text.push_str(&line);
-            text.push('\n');
-        }
+        let commands = commands::COMMANDS.iter().filter(|command| command.group == group);
+        commands.for_each(|command| listed(&mut text, command.name, command.sentence, widest));
     }
     text.push_str(
         "\n`coremap help COMMAND` shows an example and the options of a command.\n\

@@ -64,13 +64,16 @@ impl Command for Record {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         if self.every < LEAST {
-            return Err(Failure::Usage(format!("--every {:?}: looks are {LEAST:?} apart at least", self.every)));
+            return Err(Failure::Usage(format!("--every {:?}: the minimum is {LEAST:?}", self.every)));
         }
         if self.looks == Some(0) {
-            return Err(Failure::Usage("--looks 0: a recording has one look at least".into()));
+            return Err(Failure::Usage("--looks 0: a recording needs at least one look".into()));
         }
         if let Some(path) = self.out.as_deref().filter(|path| path.symlink_metadata().is_ok()) {
-            return Err(Failure::Usage(format!("{} exists; a recording is always a new file", path.display())));
+            return Err(Failure::Usage(format!(
+                "'{}' exists already, and record never overwrites a file",
+                path.display()
+            )));
         }
         interrupt::end_by_myself();
         let begun = Instant::now();
@@ -88,7 +91,7 @@ impl Command for Record {
         let name = file.as_ref().map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
         let failed = |e: io::Error, looks: usize| match (&file, e.kind()) {
             (None, io::ErrorKind::BrokenPipe) => Failure::Output(e),
-            _ => Failure::Beside(format!("writing {name}: {e}; {looks} looks are in it")),
+            _ => Failure::Beside(format!("cannot write {name}: {e}; the file contains {looks} looks")),
         };
         let mut writer = RecordingWriter::begin(out, &recording).map_err(|e| failed(e, 0))?;
         let mut row = Row::new();
@@ -135,7 +138,7 @@ impl Command for Record {
                     if misses == MISSES {
                         return Err(why);
                     }
-                    tell(&format!("warning: no look after {}: {why}", seconds(at.as_secs_f64())));
+                    tell(&format!("warning: the look after {} failed: {why}", seconds(at.as_secs_f64())));
                     pace.took(at, Duration::ZERO, &[]);
                 }
             }
@@ -194,7 +197,7 @@ impl Record {
         };
         let file = for_its_owner_alone(&path).map_err(|e| {
             let why = if e.kind() == io::ErrorKind::AlreadyExists { "it exists".to_owned() } else { e.to_string() };
-            Failure::Beside(format!("{} can't be written: {why}", path.display()))
+            Failure::Beside(format!("cannot write {}: {why}", path.display()))
         })?;
         Ok((Box::new(file), Some(path)))
     }
@@ -307,7 +310,7 @@ impl Told {
             let (what, took) = (part.map_or("kinds", Part::name), seconds(apart.as_secs_f64() / 10.0));
             let (every, apart) = (seconds(every.as_secs_f64()), seconds(apart.as_secs_f64()));
             tell(&format!(
-                "a look at {what} takes {took}, more than a tenth of {every}: so they are looked at every {apart} or so"
+                "sampling {what} takes {took}, more than a tenth of {every}, so it is done about every {apart}"
             ));
         }
     }
@@ -333,7 +336,7 @@ impl Row {
             let _ = writeln!(
                 err,
                 "{:>6}  {:>9}  {:>11}  {:>8}  {:>12}  {:>10}",
-                "look", "after", "RSS", "threads", "stood still", "took"
+                "look", "after", "RSS", "threads", "stopped", "took"
             );
         }
         self.shown += 1;

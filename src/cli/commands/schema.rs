@@ -21,7 +21,7 @@ impl Command for Schema {
     fn run(&self, _: &Common) -> Result<Exit, Failure> {
         let schema = match &self.command {
             None => schema::all(),
-            Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no answer in JSON")))?,
+            Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no JSON output")))?,
         };
         let mut text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;
         text.push('\n');

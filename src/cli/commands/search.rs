@@ -83,7 +83,7 @@ impl Command for Search {
                 },
             },
         )
-        .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
+        .map_err(|e| Failure::Usage(format!("bad pattern: {}", last_line(&e.to_string()))))?;
         let process = open(core, common, &progress)?;
         Self::answer(common, &process, &progress, text, &pattern, &options)
     }

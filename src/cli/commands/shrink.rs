@@ -87,7 +87,9 @@ impl Command for Shrink {
         refuse_existing(out, Self::NAME, Some(&format!("`coremap shrink -o NEW {}`", core.display())))?;
         if let Some(map) = &self.map {
             if self.scrub != Some(ScrubLevel::Names) {
-                return Err(Failure::Usage("--map goes with --scrub=names: nothing else changes names".to_owned()));
+                return Err(Failure::Usage(
+                    "--map needs --scrub=names, which is the only option that changes names".to_owned(),
+                ));
             }
             refuse_existing(map, Self::NAME, None)?;
             if *map == self.out {
@@ -153,7 +155,7 @@ impl Command for Shrink {
         let (shrunk, scrubbed) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
-            process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
+            process.diag.partial("limit", "the notes are larger than those of any process; some are left out");
         }
         let report = ShrinkReport {
             file: out.display().to_string(),

@@ -39,7 +39,7 @@ impl Command for Whatis {
             Self::NAME,
             |session, progress| {
                 if bytes > shown {
-                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {shown} are shown"));
+                    session.process.diag.note("limit", format!("--bytes {bytes}: only the first {shown} are shown"));
                 }
                 commands::whatis(session, &addrs, bytes.min(shown), progress)
             },
