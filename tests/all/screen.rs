@@ -341,7 +341,7 @@ fn without_a_terminal_it_says_what_to_ask_instead() {
     for (args, words) in [
         (&["explore", &core][..], "stdout is no terminal: `coremap triage CORE`"),
         (&["explore", "--json", &core], "there is no JSON of explore"),
-        (&["explore", "--format", "csv", &core], "there is no CSV of explore"),
+        (&["explore", "--format", "csv", &core], "explore has no CSV"),
         (&["top", &core], "top looks at a process that runs"),
     ] {
         let out = run(args.iter().copied());

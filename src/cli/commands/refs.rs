@@ -11,7 +11,7 @@ use crate::cli::{Exit, Failure, address};
 /// Find what points at an address: registers, stacks, objects and all other memory
 #[derive(Args, Debug)]
 pub(super) struct Refs {
-    /// Address to look for. If it is in an object or a block, pointers into all of that count
+    /// Address to look for; inside an object or a block, pointers to any byte of it are found
     address: String,
     /// Find only pointers to exactly this address
     #[arg(long, conflicts_with_all = ["length", "region"])]
