@@ -1,4 +1,4 @@
-//! What a smaller core is made for: commands whose pages it keeps, and which are run to see what they read.
+//! Commands that a smaller core can be made for. They are run to see which pages they read.
 
 use std::collections::HashMap;
 
@@ -14,41 +14,41 @@ words! {
     /// Commands that a smaller core can be made for.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     pub enum Purpose {
-        /// info
+        /// For info
         Info = "info",
-        /// summary, without --zero-fill
+        /// For summary without --zero-fill
         Summary = "summary",
-        /// regions and maddress
+        /// For regions and maddress
         Regions = "regions",
-        /// stacks, without --zero-fill and what the threads do (that takes threads)
+        /// For stacks without --zero-fill and without activity (add threads for it)
         Stacks = "stacks",
-        /// heap
+        /// For heap
         Heap = "heap",
-        /// check
+        /// For check
         Check = "check",
-        /// ip2method, symbolicate and perfmap
+        /// For ip2method, symbolicate and perfmap
         Ip2method = "ip2method",
-        /// threads
+        /// For threads
         Threads = "threads",
-        /// threads --virtual: all that the heap of a Java VM holds
+        /// For threads --virtual: the whole heap of a Java VM
         VirtualThreads = "virtual-threads",
-        /// async
+        /// For async
         Async = "async",
-        /// object, of each --address
+        /// For object at each --address
         Object = "object",
-        /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+        /// For heapstat, objects, object, gcroot, retained and holders: the whole managed heap
         Objects = "objects",
-        /// malloc: the heads of all blocks, and what malloc keeps of them
+        /// For malloc: all chunk headers and the allocator's own data
         Malloc = "malloc",
-        /// handles
+        /// For handles
         Handles = "handles",
-        /// finalizers
+        /// For finalizers
         Finalizers = "finalizers",
-        /// syncblocks
+        /// For syncblocks
         Syncblocks = "syncblocks",
-        /// exceptions
+        /// For exceptions
         Exceptions = "exceptions",
-        /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
+        /// For all of these. From a running process, large heaps are left out unless you name them too
         All = "all",
     }
 }

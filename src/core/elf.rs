@@ -16,6 +16,7 @@ use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
+use crate::units::exact;
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;
@@ -53,7 +54,7 @@ pub enum HeaderError {
     #[error("the ELF header could not be read")]
     Unreadable,
     /// Shorter than an ELF header.
-    #[error("the file ends within the ELF header ({0} bytes)")]
+    #[error("cut off: the file has only {0} bytes, fewer than an ELF header (64)")]
     Short(usize),
     /// EI_CLASS is not ELFCLASS64.
     #[error("a 32-bit ELF file; coremap reads 64-bit cores")]
@@ -171,7 +172,16 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
-        diag.partial(WarningCode::HeadersCut, format!("{count} of {promised} program headers are in the file"));
+        let table = header.e_phoff.saturating_add(promised.saturating_mul(entry));
+        diag.partial(
+            WarningCode::HeadersCut,
+            format!(
+                "the core is cut off in its table of program headers: {count} of {promised} are in the file. The table alone \
+                 needs {} bytes, and the file has {} bytes. All other segments and notes are missing",
+                exact(table),
+                exact(file.len() as u64)
+            ),
+        );
     }
     let parsed = match usize::try_from(header.e_phoff) {
         Ok(_) if count > 0 && reads.fails() => {

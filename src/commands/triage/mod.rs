@@ -12,8 +12,5 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "triage",
-    &[answer::<TriageReport>],
-    "What has the memory, most important first: what an expert would look at in the first ten minutes",
-);
+pub(super) const COMMAND: Command =
+    of_process("triage", &[answer::<TriageReport>], "Explain where the memory went, most important cause first");
