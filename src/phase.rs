@@ -112,12 +112,12 @@ impl Phase {
             Phase::Question => "reading",
             Phase::Modules => "reading modules",
             Phase::Strings => "reading the command line",
-            Phase::Aliases => "looking for memory mapped twice",
-            Phase::Stacks => "looking for stacks",
-            Phase::Malloc | Phase::MappedChunks => "looking for malloc's heaps",
+            Phase::Aliases => "finding memory mapped twice",
+            Phase::Stacks => "finding stacks",
+            Phase::Malloc | Phase::MappedChunks => "finding malloc's heaps",
             Phase::Blocks => "walking malloc's blocks",
-            Phase::Foreign => "looking for other allocators and runtimes",
-            Phase::Runtime => "looking for runtimes",
+            Phase::Foreign => "finding other allocators and runtimes",
+            Phase::Runtime => "finding runtimes",
             Phase::GcHeap | Phase::LoaderHeaps | Phase::CodeHeaps => "reading the runtime's heaps",
             Phase::Handles => "reading handles",
             Phase::Code => "reading managed code",
@@ -125,11 +125,11 @@ impl Phase {
             Phase::Types => "reading types",
             Phase::ManagedThreads => "reading managed threads",
             Phase::Locks => "reading locks",
-            Phase::Frames => "following stacks",
+            Phase::Frames => "unwinding stacks",
             Phase::Anonymous => "scanning anonymous memory",
             Phase::Pointers => "scanning for pointers",
             Phase::References => "following references",
-            Phase::Tasks => "looking for tasks",
+            Phase::Tasks => "finding tasks",
             Phase::ZeroPages => "scanning for zero pages",
             Phase::Search => "searching",
             Phase::Proof => "comparing files",
@@ -139,47 +139,58 @@ impl Phase {
 
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Phase::Question => ("answer", "part of it may be missing"),
-            Phase::Modules => ("modules", "a module may lack its name, parts or build-id, and stacks end at its code"),
-            Phase::Strings => ("command line", "arguments and environment are not known"),
-            Phase::Aliases => ("memory mapped twice", "a second view may count as memory of its own"),
-            Phase::Stacks => ("thread stacks", "a stack may be missing or have its mapping's bounds"),
+            Phase::Question => ("answer", "the answer may be incomplete"),
+            Phase::Modules => (
+                "modules",
+                "a module may lack its name, sections or build ID, and stacks end at its \
+                                           code",
+            ),
+            Phase::Strings => ("command line", "arguments and environment are missing"),
+            Phase::Aliases => ("memory mapped twice", "memory mapped twice may be counted twice"),
+            Phase::Stacks => ("thread stacks", "stacks may be missing, or have their mappings' bounds"),
             Phase::Malloc => {
-                ("malloc", "heaps may be missing or of unknown bounds; they count as anonymous memory then")
+                ("malloc", "heaps may be missing or have wrong bounds, and then count as anonymous memory")
             }
             Phase::MappedChunks => {
-                ("malloc's mappings", "blocks with a mapping of their own may count as anonymous memory")
+                ("malloc's mappings", "large blocks with their own mapping may count as anonymous memory")
             }
-            Phase::Blocks => ("malloc's blocks", "blocks may be missing, and what is used or free be unknown"),
+            Phase::Blocks => ("malloc's blocks", "blocks may be missing, or their state (used or free) unknown"),
             Phase::Foreign => ("other allocators and runtimes", "their memory may count as anonymous memory"),
             Phase::Runtime => {
-                ("runtimes", ".NET may be missed or not be read, and what it owns count as anonymous memory")
+                ("runtimes", "a runtime may be missed or unreadable, and its memory then counts as anonymous memory")
             }
-            Phase::GcHeap => {
-                ("GC heap", "segments may be missing; they count as the GC's reserve or as anonymous memory then")
-            }
-            Phase::Handles => ("handle table", "handles, or parts of their table, may be missing"),
+            Phase::GcHeap => (
+                "segments may be missing, and then count as GC reserve or as anonymous memory",
+                "segments may be missing; they count as the GC's reserve or as anonymous memory then",
+            ),
+            Phase::Handles => ("handle table", "handles or handle table segments may be missing"),
             Phase::LoaderHeaps => (
                 "loader heaps",
-                "blocks may be missing; they count as the heap's beside them or as anonymous memory then",
+                "blocks may be missing, and then count as part of a neighbouring heap or as anonymous memory",
             ),
-            Phase::CodeHeaps => ("code heaps", "blocks may be missing; they count as anonymous memory then"),
+            Phase::CodeHeaps => ("code heaps", "blocks may be missing, and then count as anonymous memory"),
             Phase::Code => ("managed code", "methods may be missing, and stacks end at them"),
-            Phase::Objects => ("objects", "objects may be missing from what is counted and listed"),
+            Phase::Objects => ("objects", "objects may be missing from counts and lists"),
             Phase::Types => ("types", "types and methods may lack their names"),
-            Phase::ManagedThreads => ("managed threads", "threads may lack their managed id, name, state and Frames"),
-            Phase::Locks => ("locks", "what threads wait for, and who holds it, may be missing"),
-            Phase::Frames => ("stack frames", "stacks may end early or skip frames, and frames lack their names"),
-            Phase::Anonymous => ("anonymous memory", "what it holds, and who points to it, may be missing"),
-            Phase::Pointers => {
-                ("pointers", "those that stand there are missing: what they lead to may look unowned or lost")
-            }
-            Phase::References => ("references", "those that stand there are missing: objects may look unreachable"),
+            Phase::ManagedThreads => ("managed threads", "threads may lack their managed ID, name, state and Frames"),
+            Phase::Locks => ("locks", "waits of threads and owners of locks may be missing"),
+            Phase::Frames => ("stack frames", "stacks may end early or skip frames, and frames may lack their names"),
+            Phase::Anonymous => ("anonymous memory", "its contents and the pointers to it may be missing"),
+            Phase::Pointers => (
+                "pointers",
+                "pointers in the unread memory are missing, so what they point to may look unowned or \
+                              leaked",
+            ),
+            Phase::References => (
+                "references",
+                "references in the unread memory are missing, so objects may look \
+                                                 unreachable",
+            ),
             Phase::Tasks => ("tasks", "tasks, or what waits for them, may be missing"),
-            Phase::ZeroPages => ("zero pages", "what could not be read is neither zero nor written"),
+            Phase::ZeroPages => ("zero pages", "unread pages count as neither zero nor written"),
             Phase::Search => ("search", "hits may be missing"),
-            Phase::Proof => ("--symbols", "a file may be left unused that would have fitted"),
-            Phase::Dump => ("core", "what could not be read is zero in it"),
+            Phase::Proof => ("--symbols", "a matching file may be left unused"),
+            Phase::Dump => ("core", "unread memory is zero in the core"),
         }
     }
 }

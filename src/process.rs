@@ -155,7 +155,7 @@ impl Process {
         if let Some(pid) = live::named(path) {
             let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
-                diag.note("smaps", "--smaps is of a core: of a process that runs the system is asked");
+                diag.note("smaps", "--smaps is ignored: it is for cores, and this is a running process");
             }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
             // The files of the process as it sees them, from another container too.
@@ -294,15 +294,15 @@ impl Process {
         tracing::debug!(work = budget.work(), memory = budget::taken(), "spent");
         let spent = match budget.spent() {
             Some(Spent::Memory) => Some(format!(
-                "this core asks for more than the {} of memory that the answer may take",
+                "reading this core needs more than the {} of memory that coremap may use",
                 round(budget.memory())
             )),
-            Some(Spent::Work) => Some("this core asks for more work than its size can be worth".to_owned()),
+            Some(Spent::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
             None => None,
         };
         if let Some(why) = spent {
-            let more = "it may be damaged, or made so; --memory SIZE allows more";
-            self.diag.partial("budget", format!("{why}, so the rest was left: {more}"));
+            let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
+            self.diag.partial("budget", format!("{why}, so the answer is incomplete. {more}"));
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {

@@ -42,12 +42,16 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
         Invariant {
             name: "disjoint",
             ok: sorted,
-            detail: format!("{} regions, sorted and without overlap", map.regions.len()),
+            detail: format!("{} regions, sorted, no overlap", map.regions.len()),
         },
         Invariant {
             name: "covering",
             ok: covered,
-            detail: format!("the same bytes as the {} runs of {}", map.base.entries.len(), facts.producer.lists()),
+            detail: format!(
+                "covers the same bytes as the {} runs of {}",
+                map.base.entries.len(),
+                facts.producer.lists()
+            ),
         },
         Invariant {
             name: "size",
@@ -57,7 +61,7 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
         Invariant {
             name: "in_core",
             ok: in_core == facts.space.dumped_total(),
-            detail: format!("kinds {} bytes, core holds {} bytes", exact(in_core), exact(facts.space.dumped_total())),
+            detail: format!("kinds {} bytes, core {} bytes", exact(in_core), exact(facts.space.dumped_total())),
         },
     ]
 }

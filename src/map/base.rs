@@ -59,19 +59,20 @@ struct Told {
 /// Of a core.
 const IN_CORE: Told = Told {
     file: "NT_FILE lists this file here",
-    unmapped: "the name in NT_FILE; no PT_LOAD tells its access",
+    unmapped: "name in NT_FILE; no PT_LOAD gives its access",
     guessed: "PT_LOAD flags, written by gdb",
-    named: "PT_LOAD flags, and the name in NT_FILE",
+    named: "PT_LOAD flags, and name in NT_FILE",
     anonymous: "PT_LOAD flags; NT_FILE lists no file here",
-    uncertain: "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)",
+    uncertain: "PT_LOAD flags. This core does not list all mapped files, so this may be one (a memfd or a deleted \
+                file)",
 };
 
 /// Of a process that runs, where the kernel tells all of it.
 const IN_MAPS: Told = Told {
-    file: "/proc/PID/maps has this file here",
+    file: "/proc/PID/maps lists this file here",
     named: "access and name in /proc/PID/maps",
-    anonymous: "/proc/PID/maps has no file here",
-    uncertain: "/proc/PID/maps has no file here",
+    anonymous: "/proc/PID/maps lists no file here",
+    uncertain: "/proc/PID/maps lists no file here",
     ..IN_CORE
 };
 
@@ -180,7 +181,7 @@ impl Base {
             (false, false, false) => Kind::NoAccess,
         };
         if kind == Kind::AnonRO && !self.flags_tell_no_access {
-            let detail = "read-only or no access: gdb writes both alike";
+            let detail = "read-only or no access (gdb writes both alike)";
             return (kind, Confidence::Heuristic, detail.into(), self.told.guessed);
         }
         if let Some(what) = entry.anonymous {

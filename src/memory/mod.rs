@@ -48,9 +48,9 @@ impl FaultKind {
         match self {
             FaultKind::Unmapped => "not mapped",
             FaultKind::NotDumped => "mapped, but not in the dump",
-            FaultKind::Truncated => "cut off: the core file ends before it",
+            FaultKind::Truncated => "the core file is cut off before it",
             FaultKind::Failed => "the core file could not be read there",
-            FaultKind::Spent => "not read: the budget of work or memory is spent",
+            FaultKind::Spent => "not read: coremap's work or memory budget is spent",
         }
     }
 }

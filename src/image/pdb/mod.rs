@@ -52,10 +52,10 @@ pub enum PdbError {
     #[error("portable PDB: {0}")]
     Metadata(#[from] MetadataError),
     /// Larger than believed.
-    #[error("portable PDB of {0} bytes is too large")]
+    #[error("portable PDB is too large ({0} bytes)")]
     TooLarge(u64),
     /// The embedded PDB doesn't unpack to what it says.
-    #[error("embedded PDB can't be unpacked")]
+    #[error("embedded PDB can't be decompressed")]
     Inflate,
 }
 
@@ -88,10 +88,10 @@ impl Pdb {
         }
         let ppdb = PortablePdb::parse(&bytes).map_err(|e| PdbError::NotPortable(e.to_string()))?;
         if ppdb.pdb_id().is_none() {
-            return Err(PdbError::NotPortable("no #Pdb stream".into()));
+            return Err(PdbError::NotPortable("it has no #Pdb stream".into()));
         }
         let tables = Metadata::parse(bytes)?;
-        let id = tables.pdb_id().ok_or(PdbError::NotPortable("no id".into()))?;
+        let id = tables.pdb_id().ok_or(PdbError::NotPortable("it has no ID".into()))?;
         Ok(Pdb { tables, id: PdbId(id) })
     }
 

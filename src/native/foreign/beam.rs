@@ -64,14 +64,13 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     carriers.look(false);
     let Carriers { known, cached, allocators, .. } = carriers;
     let single: Vec<AddrRange> = singles(scene).into_iter().filter(|range| !known.contains(range)).collect();
-    let evidence =
-        format!("{} carriers of {} allocators, whose neighbours in the list lead back", known.len(), allocators.len());
+    let evidence = format!("{} carriers of {} allocators; list neighbours point back", known.len(), allocators.len());
     let cached: Vec<AddrRange> = cached.difference(&known).copied().collect();
     found.add(known.into_iter().collect(), &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
-    let evidence = format!("{} carriers with a block that fills them, of allocators that several have", single.len());
-    found.add(single, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers of one block", evidence));
-    let evidence = "a carrier's head with an allocator that others have, in no list: freed, and kept for the next";
-    found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: carriers kept free", evidence));
+    let evidence = format!("{} carriers filled by one block; other carriers have the same allocator", single.len());
+    found.add(single, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: single-block carriers", evidence));
+    let evidence = "carrier header in no list, with an allocator of other carriers: freed and cached";
+    found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: cached free carriers", evidence));
 }
 
 fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
