@@ -103,7 +103,7 @@ fn a_sane_runtime_has_the_methods_it_was_built_with() {
     assert_eq!(dynamic["method"], "DynamicClass.Emitted");
     assert_eq!((&ready["method"], &ready["jitted"]), (&plain["method"], &false.into()));
     assert!(past["reason"].as_str().unwrap().contains("between two methods"), "{past}");
-    assert!(past_ready["reason"].as_str().unwrap().contains("in no method of it"), "{past_ready}");
+    assert!(past_ready["reason"].as_str().unwrap().contains("in none of its methods"), "{past_ready}");
     assert_eq!(answer.map.len(), 3, "{:?}", answer.map);
 }
 
@@ -180,7 +180,7 @@ fn nibble_maps_of_nothing_but_starts() {
     fake.set("CodeHeapListNode", node, "EndAddress", PLAIN + (1 << 29));
     fake.set("CodeHeapListNode", node, "MapBase", PLAIN);
     fake.set("RangeSectionFragment", code.fragments[0], "RangeEndOpen", PLAIN + (1 << 29));
-    of(&fake).found(READY, true).tells("code that can't be read (heaps, images, blocks)");
+    of(&fake).found(READY, true).tells("heaps, images or blocks of code can't be read");
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
         }
     }
     if missing > 0 {
-        notes.push(format!("segment at {at}: blocks of handles are not in the core, {missing} of them"));
+        notes.push(format!("segment at {at}: {missing} handle blocks are not in the core"));
     }
 }
 
