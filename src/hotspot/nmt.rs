@@ -67,9 +67,10 @@ impl<'p> Nmt<'p> {
         // A heap is of the collector, whatever the header looks like.
         let known = nmt.form == Form::Canary || nmt.names.get(usize::from(category)).is_some_and(|name| name == "GC");
         if !known {
-            vm.process
-                .diag
-                .partial("hotspot", format!("{}: headers of tracked memory have no form that is known", vm.name()));
+            vm.process.diag.partial(
+                "hotspot",
+                format!("{}: Native Memory Tracking headers have an unsupported format", vm.name()),
+            );
         }
         known.then_some(nmt)
     }

@@ -214,7 +214,7 @@ fn chunks_of_frames_are_no_larger_than_their_mapping() {
             let damaged = Damaged::new(places, "a chunk of 4 GiB", &[(place("size"), 1 << 32)]);
             damaged.ends_and_says("a chunk of the data stack whose size");
             let damaged = Damaged::new(places, "chunks in a ring", &[(place("previous"), chunk.get())]);
-            damaged.ends_and_says("chunks of the data stack runs in a cycle");
+            damaged.ends_and_says("data stack chunks has a cycle");
             assert_eq!(frames(&damaged), whole);
         });
     }

@@ -62,19 +62,19 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
 fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let name = module.name();
     if let Some((_, other)) = OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)) {
-        return Some(Detection::Unusable(format!("{}: {other}, whose objects are not known", module.path)));
+        return Some(Detection::Unusable(format!("{}: {other}, whose objects coremap can't read", module.path)));
     }
     let named = NAMES.iter().any(|prefix| name.starts_with(prefix)) && !name.contains(".cpython-");
     let ModuleKind::Elf(image) = &module.kind else {
         let why = "its ELF header is not in the core";
-        return named.then(|| Detection::Unusable(format!("{}: {why}, so nothing is known of Python", module.path)));
+        return named.then(|| Detection::Unusable(format!("{}: {why}, so Python can't be read", module.path)));
     };
     let exported = symbols::find(&process.memory, image, SYMBOL).map(|symbol| symbol.addr);
     if !named && exported.is_none() {
         return None;
     }
     if process.arch() != Arch::X86_64 {
-        return Some(Detection::Unusable(format!("{}: Python is read on x86_64 only", module.path)));
+        return Some(Detection::Unusable(format!("{}: coremap reads Python on x86_64 only", module.path)));
     }
     let finder = Finder { process, image };
     // A program that has only the name of Python, and loads libpython, has no runtime inside.
@@ -139,7 +139,7 @@ impl<'p> Finder<'p, '_> {
                             let runtime = Addr::new(at).checked_sub(heads.interpreters)?;
                             heads.interpreter(memory, runtime).map(|_| runtime)
                         });
-                        rings.extend(found.map(|runtime| (runtime, "interpreters that lead back to it")));
+                        rings.extend(found.map(|runtime| (runtime, "interpreters that point back to it")));
                     }
                     at += 8;
                 }
@@ -158,11 +158,16 @@ impl<'p> Finder<'p, '_> {
             let version = version::text(head.hexversion);
             if head.free_threaded {
                 return Err(format!(
-                    "CPython {version} without the global lock (free-threaded), whose objects are not known"
+                    "CPython {version} is free-threaded (no global lock); coremap can't read its objects"
                 ));
             }
             let table = CPYTHON_X64.iter().find(|(of, _)| *of == minor && head.hexversion >> 24 == 3);
-            let Some((_, table)) = table else { return Err(format!("CPython {version}, whose objects are not known")) };
+            let Some((_, table)) = table else {
+                return Err(format!(
+                    "CPython {version} is not supported; coremap can't \
+                read its objects"
+                ));
+            };
             let mut layout = table.layout().map_err(|e| e.to_string())?.clone();
             match debug_offsets::read(memory, runtime, minor) {
                 Some(Ok(own)) => layout.overlay(&own),
@@ -172,7 +177,7 @@ impl<'p> Finder<'p, '_> {
             return self.prove(runtime, layout, Some(head.hexversion)).map_err(|e| format!("CPython {version}: {e}"));
         }
         // 3.9 and 3.10 lead back to themselves by the same offsets: the version that sys tells decides.
-        let mut why = "no interpreter of CPython 3.9 to 3.14 leads back to _PyRuntime".to_owned();
+        let mut why = "no interpreter of CPython 3.9 to 3.14 points back to _PyRuntime".to_owned();
         for (minor, table) in &CPYTHON_X64 {
             let Some(layout) = table.layout().ok().filter(|layout| is_silent(layout)) else { continue };
             let leads_back = Heads::of(layout).and_then(|heads| heads.interpreter(memory, runtime)).is_some();
@@ -182,7 +187,10 @@ impl<'p> Finder<'p, '_> {
             match self.prove(runtime, layout.clone(), None) {
                 Ok(proven) if proven.hexversion >> 16 & 0xff == *minor => return Ok(proven),
                 Ok(proven) => {
-                    why = format!("CPython {}, whose objects are not known", version::text(proven.hexversion))
+                    why = format!(
+                        "CPython {} is not supported; coremap can't read its objects",
+                        version::text(proven.hexversion)
+                    )
                 }
                 Err(e) => why = e.to_string(),
             }
@@ -195,9 +203,10 @@ impl<'p> Finder<'p, '_> {
         let memory = &self.process.memory;
         let shape = Shape::of(&layout)?;
         let nonsense = |what| PyError::Nonsense { what, at: runtime };
-        let heads = Heads::of(&layout).ok_or_else(|| nonsense("a table without interpreters"))?;
-        let first =
-            heads.interpreter(memory, runtime).ok_or_else(|| nonsense("no interpreter leads back to _PyRuntime"))?;
+        let heads = Heads::of(&layout).ok_or_else(|| nonsense("a layout without interpreters"))?;
+        let first = heads
+            .interpreter(memory, runtime)
+            .ok_or_else(|| nonsense("no interpreter that points back to _PyRuntime"))?;
         let mut interpreters = Vec::new();
         let walks = Walks::new(Phase::Runtime, limits::MAX_PY_INTERPRETERS);
         let next = |at: Addr| StructView::new(memory, &layout, "PyInterpreterState", at).ptr("next");
@@ -211,7 +220,7 @@ impl<'p> Finder<'p, '_> {
         let sysdict = StructView::new(memory, &layout, "PyInterpreterState", first).ptr("sysdict")?;
         let hexversion = match (version::hexversion(&objects, sysdict), told) {
             (Ok(own), Some(told)) if own != told => {
-                return Err(nonsense("two versions, by sys and by its own offsets,"));
+                return Err(nonsense("different versions in sys and in the runtime's own offsets"));
             }
             (Ok(own), _) => own,
             // What the runtime says of itself stands at its start; sys may be gone already, as it ends.

@@ -44,7 +44,7 @@ impl Classes<'_> {
         let mut data = self.vm.static_ptr("ClassLoaderDataGraph", "_head")?;
         while !data.is_null() {
             if let Err(e) = walk.step(data) {
-                self.vm.process.diag.partial("hotspot", format!("{}: list of class loaders {e}", self.vm.name()));
+                self.vm.process.diag.partial("hotspot", format!("{}: the list of class loaders {e}", self.vm.name()));
                 break;
             }
             let view = self.vm.at("ClassLoaderData", data);
@@ -60,7 +60,7 @@ impl Classes<'_> {
             let mut inner = walks.begin();
             while !klass.is_null() {
                 if let Err(e) = inner.step(klass) {
-                    self.vm.process.diag.partial("hotspot", format!("{}: list of classes {e}", self.vm.name()));
+                    self.vm.process.diag.partial("hotspot", format!("{}: the list of classes {e}", self.vm.name()));
                     break;
                 }
                 loader.classes.push(klass);
