@@ -1,19 +1,19 @@
-//! Diagnostics: what could not be read or understood, as data on the report.
+//! Diagnostics: what could not be read or understood, as data for the report.
 //!
-//! A phase that fails says so here and the other phases go on. Equal codes are
-//! kept a few times with their text and counted beyond that.
+//! A phase that fails reports it here, and the other phases continue. The first few messages of each code are
+//! stored, later ones only counted.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::limits;
 
-/// One thing that went wrong or that the reader must know.
+/// A warning: something failed, or the reader must take it into account.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Warning {
     /// Stable machine-readable code, e.g. `truncated`.
     pub code: &'static str,
-    /// One line for people.
+    /// One line of text.
     pub message: String,
 }
 
@@ -24,8 +24,7 @@ struct Inner {
     partial: bool,
 }
 
-/// Collects warnings from all phases; shared, so that readers behind `&self`
-/// can report.
+/// Collects warnings of all phases. Shared, so that readers with `&self` can report.
 #[derive(Default)]
 pub struct Diagnostics {
     inner: Mutex<Inner>,
@@ -64,12 +63,12 @@ impl Diagnostics {
         self.push(code, message.into(), false);
     }
 
-    /// Whether any phase answered only in part.
+    /// Whether any phase gave only a partial answer.
     pub fn is_partial(&self) -> bool {
         self.with(|inner| inner.partial)
     }
 
-    /// All warnings, in the order they came, with a line for those only counted.
+    /// All warnings in order of arrival, with one line for each code whose later warnings were only counted.
     pub fn warnings(&self) -> Vec<Warning> {
         self.with(|inner| {
             let mut out = inner.kept.clone();
@@ -84,8 +83,8 @@ impl Diagnostics {
     }
 }
 
-/// Tell the log (`-v`) that a part of the process was read. Each is read once, and kept by whom it is
-/// told for: `tests/all/once.rs` counts.
+/// Logs (`-v`) that an item of the process was read. Each is read once and then cached: `tests/all/once.rs`
+/// counts.
 pub(crate) fn was_read(what: &str) {
     tracing::debug!(what, "read");
 }

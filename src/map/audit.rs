@@ -1,11 +1,11 @@
-//! The invariants, checked on every run.
+//! Invariants of the map, checked on every run.
 
 use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
 use crate::targets::Facts;
 use crate::units::exact;
 
-/// One thing that must hold, and whether it does.
+/// One invariant, and whether it holds.
 #[derive(Clone, Debug, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Invariant {
     /// Short name.
@@ -16,22 +16,22 @@ pub struct Invariant {
     pub detail: String,
 }
 
-/// Two claims on the same bytes that can't both be right.
+/// Two claims on the same bytes that contradict each other.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Conflict {
-    /// First byte both claim.
+    /// First byte of the overlap.
     pub start: crate::addr::Addr,
-    /// Bytes both claim.
+    /// Size of the overlap in bytes.
     pub size: u64,
-    /// Kind that won.
+    /// Kind of the winning claim.
     pub winner: crate::map::Kind,
-    /// Kind that lost.
+    /// Kind of the losing claim.
     pub loser: crate::map::Kind,
-    /// Evidence of both.
+    /// Evidence of both claims.
     pub detail: String,
 }
 
-/// Check that the labels cover the base exactly, once, in every column.
+/// Checks that the labels cover the base exactly once, in every column.
 pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
@@ -71,12 +71,11 @@ fn covers(map: &AddressMap) -> bool {
     join(map.regions.iter().map(|r| r.range).collect()) == join(map.base.entries.iter().map(|e| e.range).collect())
 }
 
-/// Claims that overlap although both are sure, and of different kinds: one of
-/// two introspectors is wrong there. A guess that loses is no conflict, nor is
-/// a claim that lies wholly within a less specific one (a heap in a mapping).
+/// Overlapping claims that are both certain and of different kinds: one of the two introspectors is wrong
+/// there. A losing guess is no conflict, nor is a claim entirely within a less specific one (a heap in a
+/// mapping).
 ///
-/// Also tells how many claims were not compared with those after them, as too many
-/// lie over one address.
+/// Also returns how many claims were not compared with later ones, because too many cover one address.
 pub fn conflicts(map: &AddressMap) -> (Vec<Conflict>, usize) {
     let sure: Vec<_> = map.claims.iter().filter(|c| c.confidence != Confidence::Heuristic).collect();
     let mut out = Vec::new();

@@ -121,7 +121,8 @@ pub fn write(
     out: &mut dyn Output,
     progress: &Progress,
 ) -> Result<Written, ExportError> {
-    let too_many = || ExportError::Unfit("the heap is too large for HPROF: it has more than 4,294,967,295 objects".into());
+    let too_many =
+        || ExportError::Unfit("the heap is too large for HPROF: it has more than 4,294,967,295 objects".into());
     let objects = Objects::of(source.heap, progress).ok_or_else(too_many)?;
     if objects.len() == 0 {
         return Err(ExportError::Unfit("the core has no managed heap object; no file was written".into()));
