@@ -314,6 +314,6 @@ mod tests {
             &mut notes,
         );
         assert!(out.is_empty());
-        assert_eq!(notes, ["segment at 0x1000: blocks of handles are not in the core, 2 of them"]);
+        assert_eq!(notes, ["segment at 0x1000: 2 handle blocks are not in the core"]);
     }
 }

@@ -215,7 +215,7 @@ mod tests {
             lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])
         };
         let found = ask(3, 0x3f00 | 7);
-        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: carriers of one block"));
+        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: single-block carriers"));
         assert!(ask(2, 0x3f00 | 7).is_empty());
         assert!(ask(3, 0x4000 | 7).is_empty());
         assert!(ask(3, 0x3f00).is_empty());

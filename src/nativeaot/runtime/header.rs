@@ -278,7 +278,8 @@ mod tests {
 
     #[test]
     fn names_are_in_the_core_or_follow_from_the_order() -> Result<(), HeaderError> {
-        for (major, with_strings, how) in [(4, true, "the names in it"), (3, false, "the order of the entries")] {
+        for (major, with_strings, how) in [(4, true, "the names in the header"), (3, false, "the order of the entries")]
+        {
             let (memory, range) = image(major, with_strings);
             let found = named(&memory, range)?;
             assert_eq!(found.how, how);
