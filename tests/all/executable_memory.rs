@@ -135,7 +135,7 @@ fn a_list_that_is_being_changed_is_less_sure() {
     let file = fake.core().write();
     let out = bounded(&["summary", "--json"], file.path()).go();
     out.exits(4);
-    let why = "8192 of 1138688 bytes that were given out are in no block";
+    let why = "8192 of 1138688 allocated bytes are in no block";
     assert!(out.json()["warnings"].to_string().contains(why), "{}", out.stdout);
 }
 

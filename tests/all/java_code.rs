@@ -91,7 +91,7 @@ fn every_address_of_the_code_cache_is_something() {
         "StubRoutines (1): jint_arraycopy (".to_owned(),
         "StubRoutines (1): jint_arraycopy, or past its end (".to_owned(),
         "StubRoutines (1) (".to_owned(),
-        "tables of java.lang.String Lab.outer(int), beside its code".to_owned(),
+        "data of java.lang.String Lab.outer(int), outside of its code".to_owned(),
         "in the code cache at 0x7e0000000000, but in no code blob".to_owned(),
     ]) {
         assert!(reason.starts_with(&begin), "{reason}: not {begin}");

@@ -44,8 +44,8 @@ fn who(process: &Process, s: &ThreadStack) -> String {
     };
     match (s.state, s.tid) {
         (StackState::Main, _) => "main thread".to_owned(),
-        (StackState::Cached, _) => "ended thread (stack cached by glibc)".to_owned(),
-        (StackState::Unknown, _) => "thread missing from the notes, or ended (stack cached by glibc)".to_owned(),
+        (StackState::Cached, _) => "ended thread, cached by glibc".to_owned(),
+        (StackState::Unknown, _) => "thread missing from the notes, or ended, cached by glibc".to_owned(),
         (_, None) => String::new(),
         (StackState::Thread, Some(tid)) => thread(tid),
         (StackState::Signal, Some(tid)) => format!("signal stack of {}", thread(tid)),
