@@ -1,13 +1,13 @@
-//! `coremap shrink --scrub` as a program of the library, for the tests of it: cores scrubbed with one key, or without one of the
-//! rules.
+//! `coremap shrink --scrub` as a program that uses the library. Tests use it to scrub several cores with
+//! one key, or without one of the rules.
 //!
 //! ```text
 //! cargo run --release --example scrub -- [--without RULE]... [--by-length] CORE OUT [CORE OUT]...
 //! cargo run --release --example scrub -- --rules
 //! ```
 //!
-//! The cores of one run are scrubbed with one key: equal inputs become equal outputs. `--by-length` overwrites characters of strings by
-//! their length alone, `--without` leaves what a rule overwrites, and `--rules` lists the rules.
+//! All cores of one run are scrubbed with the same key, so equal inputs become equal outputs. `--by-length`
+//! overwrites strings by their length only, `--without` skips a rule, and `--rules` lists the rules.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -37,7 +37,7 @@ fn main() -> Fallible {
             "--without" => {
                 let name = args.next().unwrap_or_default();
                 let rule = Rule::ALL.iter().find(|rule| rule.name() == name);
-                without.push(*rule.ok_or_else(|| format!("no rule {name}"))?);
+                without.push(*rule.ok_or_else(|| format!("unknown rule '{name}'; --rules lists the rules"))?);
             }
             _ => files.push(arg),
         }

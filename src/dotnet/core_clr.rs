@@ -258,8 +258,8 @@ impl ManagedRuntime for CoreClr<'_> {
 
     fn stack_size_advice(&self) -> Option<&'static str> {
         Some(
-            "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: \
-             180000 means 1.5 MiB (it is not set here, or not visible).",
+            "The size is set by `ulimit -s`, or for .NET threads by DOTNET_DefaultStackSize (hexadecimal: 180000 means \
+             1.5 MiB), which is not set or not visible here.",
         )
     }
 }

@@ -97,7 +97,11 @@ fn check(process: &Process, lost: bool) -> io::Result<()> {
         Some(process.target().copy(place, &mut [0; PAGE as usize]).is_err())
     };
     match lost && has_ended().unwrap_or(false) {
-        true => Err(io::Error::new(io::ErrorKind::NotFound, "the process ended before all was read")),
+        true => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the process ended before coremap had read all of its \
+            memory",
+        )),
         false => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! A managed runtime as one asks it, whatever it is.
+//! The interface of a managed runtime.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,93 +11,93 @@ use crate::managed::{
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
-/// A thread as a runtime knows it.
+/// A thread as a runtime sees it.
 #[derive(Clone, Debug)]
 pub struct ManagedThread {
-    /// What the runtime knows it by.
+    /// Address of the runtime's thread structure.
     pub address: Addr,
-    /// The runtime's number of it.
+    /// The runtime's number of the thread.
     pub id: Option<u32>,
     /// Its marks on the stack, lowest first.
     pub marks: Vec<Mark>,
 }
 
-/// A thread that a runtime runs on threads of the system, now on this one, now on that: a virtual thread of Java.
+/// A thread that a runtime schedules on system threads, such as a virtual thread of Java.
 #[derive(Clone, Debug)]
 pub struct LightThread {
-    /// Its object.
+    /// Address of its object.
     pub address: Addr,
-    /// The runtime's number of it.
+    /// The runtime's number of the thread.
     pub id: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// What it does, in the runtime's words.
+    /// Its state, in the runtime's words.
     pub state: Option<&'static str>,
-    /// The thread of the system that it is on, by number; its frames are there, or the newer ones.
+    /// Thread ID of the system thread that it runs on. Its newer frames are on that stack.
     pub carrier: Option<u32>,
     /// What it waits for.
     pub wait: Option<WaitRow>,
-    /// Its frames that are on no thread of the system, that of the latest call first.
+    /// Its frames outside of any system thread, latest call first.
     pub frames: Vec<LightFrame>,
-    /// Why there are no more, in words, where there should be.
+    /// Why frames are missing, if they are.
     pub missing: Option<&'static str>,
 }
 
 /// The threads of a runtime.
 #[derive(Clone, Debug, Default)]
 pub struct ManagedThreads {
-    /// By the system's number.
+    /// Threads by the system's thread ID.
     pub by_tid: HashMap<u32, Vec<ManagedThread>>,
-    /// What could not be read: code of a warning, and words.
+    /// What could not be read: warning code and message.
     pub notes: Vec<(WarningCode, String)>,
 }
 
 impl ManagedThreads {
-    /// The first that is of the system's thread.
+    /// The first runtime thread of the system thread `tid`.
     pub fn of(&self, tid: u32) -> Option<&ManagedThread> {
         self.by_tid.get(&tid)?.first()
     }
 }
 
-/// What an address is of the structures that a runtime keeps beside objects and code.
+/// A runtime structure beside objects and code, at some address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// The description of a type, or of a method, begins there.
+    /// The start of a type's or method's description.
     Descriptor {
-        /// What it is, in the runtime's words: `MethodTable`.
+        /// Its name in the runtime: `MethodTable`.
         kind: &'static str,
         /// Name of the type or method.
         name: String,
         /// File name of the module that defines it.
         module: String,
     },
-    /// It is in a handle that leads to an object.
+    /// Inside a handle that references an object.
     Handle {
-        /// Where the handle begins.
+        /// Start of the handle.
         address: Addr,
-        /// Its kind, in the runtime's words.
+        /// Kind of the handle, in the runtime's words.
         kind: &'static str,
         /// The object.
         object: Addr,
-        /// The object that it keeps together with that one.
+        /// The second object that a dependent handle keeps alive.
         secondary: Option<Addr>,
     },
 }
 
-/// A managed runtime of a process. Each answer is read when it is first asked for.
+/// A managed runtime of a process. Each answer is read when first requested.
 ///
-/// What only one of them has (handles of CoreCLR, say) is asked of its own type.
+/// Features of a single runtime, such as CoreCLR's handles, are methods of its own type.
 pub trait ManagedRuntime: Sync {
-    /// Who it is, as it stands at the head of every answer.
+    /// The runtime's row in the head of every answer.
     fn row(&self) -> RuntimeRow;
 
-    /// Name and version in a few words, for warnings.
+    /// Name and version, for warnings.
     fn label(&self) -> String;
 
-    /// Say what memory is its own.
+    /// Adds claims for the memory that it owns.
     fn claim(&self, claims: &mut Claims);
 
-    /// Its objects; `None` where no part of its heap is known.
+    /// Its heap. `None` if no range of it was found.
     fn heap(&self) -> Option<&dyn Heap>;
 
     /// Its code.
@@ -106,23 +106,22 @@ pub trait ManagedRuntime: Sync {
     /// Its threads.
     fn threads(&self) -> &ManagedThreads;
 
-    /// What the thread of that number runs of methods that are in no frame of their own, the latest first: all of it is told
-    /// with the thread's stack, however far that can be followed.
+    /// Method runs on the thread `tid` that have no frame of their own, latest call first. All of them are
+    /// listed with the thread's stack, however far it can be unwound.
     fn runs(&self, _tid: u32) -> Vec<Run> {
         Vec::new()
     }
 
-    /// What keeps its objects. `walk` follows the stack of a thread by the system's number;
-    /// in its frames this runtime is that of number `own`.
+    /// Its GC roots. `walk` unwinds the stack of a thread by the system's thread ID. In those frames, this
+    /// runtime has the number `own`.
     fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
 
-    /// The object at `addr`, or that it leads into, with its fields.
+    /// The object at `addr`, or the object that contains it, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {
         None
     }
 
-    /// What of the runtime's own structures `addr` is, in memory of that kind; `None` where it is none
-    /// that can be told.
+    /// The runtime structure at `addr`, in memory of this kind. `None` if there is none.
     fn structure(&self, _addr: Addr, _kind: Kind) -> Option<Structure> {
         None
     }
@@ -132,49 +131,48 @@ pub trait ManagedRuntime: Sync {
         &[]
     }
 
-    /// The buffer that holds `addr`. Of memory that is no part of the heap and of what its objects own within it, where
-    /// that is told apart.
+    /// The buffer that contains `addr`. Covers memory outside of the heap, and buffers inside the heap where
+    /// the runtime separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
         buffer_at(self.buffers(), addr).cloned()
     }
 
-    /// Whether an object is freed as soon as nobody uses it, but for cycles: what is counted of it then is no garbage that waits for a
-    /// collection.
+    /// Whether unreferenced objects are freed at once, except for cycles. Counted objects are then not garbage
+    /// that awaits a collection.
     fn frees_at_once(&self) -> bool {
         false
     }
 
-    /// Its own allocator of small blocks; `None` where it has none.
+    /// Its own allocator of small blocks. `None` if it has none.
     fn small_blocks(&self) -> Option<&SmallBlocks> {
         None
     }
 
-    /// The small block that holds `addr`.
+    /// The small block that contains `addr`.
     fn small_block(&self, _addr: Addr) -> Option<SmallBlock> {
         None
     }
 
-    /// What stands out in its own structures, mostly without a pass over its heap; `written`: bytes of the process that were
-    /// written, by kind.
+    /// Findings about its own structures, mostly without walking the heap. `written`: written bytes of the
+    /// process by kind.
     fn findings(&self, _written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// Whether it walks its heap for that.
+    /// Whether [`ManagedRuntime::findings`] walks the heap.
     fn walks_for_findings(&self) -> bool {
         false
     }
 
-    /// What it notes at the start of blocks that it has from malloc; `None` where it notes nothing.
+    /// Labels at the start of its malloc blocks. `None` if it writes none.
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None
     }
 
-    /// Fill in what the runtime says of a thread.
+    /// Adds to `row` what the runtime records about the thread.
     fn describe(&self, _thread: &ManagedThread, _row: &mut ThreadRow) {}
 
-    /// What the thread is for, and how sure that is, by its row without frames, and its
-    /// frames.
+    /// The role of a thread and its confidence, from its row (without frames) and its frames.
     fn role(
         &self,
         _thread: Option<&ManagedThread>,
@@ -184,20 +182,20 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// The lock that a thread of these frames waits for.
+    /// What a thread with these frames waits for.
     fn wait(&self, _thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
         None
     }
 
-    /// Visit its threads that are none of the system's.
+    /// Visits its threads that are not system threads.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
-    /// Whether its async functions are read, so that none found means none there.
+    /// Whether its async functions can be read, so that finding none means there are none.
     fn reads_async(&self) -> bool {
         true
     }
 
-    /// Visit its tasks of async functions that are not done.
+    /// Visits its pending async tasks.
     fn each_async_task(&self, _visit: &mut dyn FnMut(AsyncTask)) {}
 
     /// What could not be read of its locks.
@@ -205,7 +203,7 @@ pub trait ManagedRuntime: Sync {
         &[]
     }
 
-    /// What decides how large the stacks of its threads are, in a sentence.
+    /// One sentence about the setting that decides the stack size of its threads.
     fn stack_size_advice(&self) -> Option<&'static str> {
         None
     }

@@ -1,9 +1,9 @@
-//! What a region is. Names are those of SOS `!maddress` where it has one.
+//! Kinds of regions. Names match SOS `!maddress` where it has one.
 
 use crate::words::words;
 
 words! {
-    /// Kind of a region. docs/regions.md tells of each: meaning, evidence, limits.
+    /// Kind of a region. docs/regions.md describes each: meaning, evidence, limits.
     #[derive(Default)]
     #[non_exhaustive]
     #[allow(missing_docs, reason = "docs/regions.md describes each under its name")]
@@ -64,46 +64,47 @@ words! {
 }
 
 impl Kind {
-    /// The kind of that name, in any case of letters.
+    /// The kind with this name, in any letter case.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|k| k.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether it is address space that was set aside and holds nothing: in sums it would hide what is there.
+    /// Whether it is reserved address space without contents. Sums exclude it, since it would dwarf real
+    /// memory.
     pub fn is_reserved(self) -> bool {
         matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
     }
 
-    /// Whether only a Java VM has it.
+    /// Whether only Java VMs have it.
     pub fn is_java(self) -> bool {
         use Kind::{CdsArchive, ClassSpace, CodeCache, Metaspace, VmData};
         matches!(self, ClassSpace | Metaspace | CdsArchive | CodeCache | VmData)
     }
 
-    /// Whether it is anonymous memory that nobody claims.
+    /// Whether it is anonymous memory with no known owner.
     pub fn is_anonymous(self) -> bool {
         matches!(self, Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX)
     }
 
-    /// Whether a managed runtime has its objects there; what it has from malloc is not counted.
+    /// Whether it contains objects of a managed runtime. Objects allocated by malloc are not included.
     pub fn holds_objects(self) -> bool {
         matches!(self, Kind::GCHeap | Kind::PyMalloc)
     }
 
-    /// Whether blocks of malloc may be there, whoever's malloc that is.
+    /// Whether it may contain malloc blocks, of any malloc implementation.
     pub fn holds_blocks(self) -> bool {
         matches!(self, Kind::Malloc | Kind::Allocator)
     }
 
-    /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
-    /// owners have it, and their details tell whose they are.
+    /// Whether it belongs to an allocator, runtime or library that coremap recognizes but does not walk.
+    /// Several owners share such a kind; the detail names the owner.
     pub fn is_recognised(self) -> bool {
         use Kind::{Allocator, LibraryBuffer, RuntimeHeap, SanitizerShadow, Tls};
         matches!(self, Allocator | RuntimeHeap | LibraryBuffer | SanitizerShadow | Tls)
     }
 
-    /// How much a label of this kind says: among claims of equal confidence the
-    /// more specific wins. What a mapping is says less than what lies in it.
+    /// Rank of the kind: among claims of equal confidence the more specific one wins. A mapping's own kind
+    /// ranks below the kind of its contents.
     pub fn specificity(self) -> u8 {
         match self {
             Kind::NoAccess | Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => 0,

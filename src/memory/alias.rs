@@ -32,8 +32,13 @@ pub struct Alias {
 impl Alias {
     /// How it is known, in words.
     pub fn evidence(&self) -> String {
-        let how = if self.compared { "bytes agree" } else { "one view writable, the other not; bytes not compared" };
-        format!("NT_FILE: same name and offset as {}; {how}", self.first)
+        let how = if self.compared {
+            "the bytes agree"
+        } else {
+            "one view is writable, the other is not; bytes not \
+            compared"
+        };
+        format!("NT_FILE: same name and file offset as {}; {how}", self.first)
     }
 }
 

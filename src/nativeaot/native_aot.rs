@@ -125,7 +125,7 @@ impl ManagedRuntime for NativeAot<'_> {
         let heaps = self.heaps.get().filter(|heaps| !heaps.gc.segments.is_empty());
         let (version, from) = match (self.names.version(), self.runtime.release) {
             (Some((version, from)), _) => (Some(version.to_owned()), format!("; version from {from}")),
-            (None, Some(release)) => (Some(release.to_owned()), "; version from that of the header".to_owned()),
+            (None, Some(release)) => (Some(release.to_owned()), "; version from its header".to_owned()),
             (None, None) => (None, String::new()),
         };
         RuntimeRow {

@@ -111,7 +111,7 @@ pub(super) fn all<'s>(session: &'s Session<'_>, names: &HashSet<String>) -> Obje
             out.named.extend(found.named);
             out.heaps.push(objects);
         } else if !java.contains(&number) {
-            out.given_up.push(format!("{}: values of objects and their sizes are overwritten", runtime.label()));
+            out.given_up.push(format!("{}: values and sizes of objects are overwritten", runtime.label()));
         }
     }
     session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));

@@ -55,8 +55,8 @@ pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: A
         });
         ended = ended.or(walked.err());
     }
-    let odd = odd.map(|at| PyError::Nonsense { what: "a chunk of the data stack whose size can't be", at });
-    (out, ended.map(PyError::list("chunks of the data stack")).or(odd))
+    let odd = odd.map(|at| PyError::Nonsense { what: "a data stack chunk with an invalid size", at });
+    (out, ended.map(PyError::list("data stack chunks")).or(odd))
 }
 
 /// All of the chunk at `at`, where its size is one that chunks have and its mapping goes so far.

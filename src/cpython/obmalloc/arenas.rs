@@ -122,7 +122,7 @@ impl Finder<'_> {
             let state = StructView::new(self.memory, &runtime.layout, "_obmalloc_state", at);
             let array = state.ptr("mgmt.arenas").ok().filter(|array| !array.is_null())?;
             let count = u64::from(state.u32("mgmt.maxarenas").ok()?);
-            let (found, seen) = self.array(array, count, "obmalloc state of the interpreter")?;
+            let (found, seen) = self.array(array, count, "interpreter's obmalloc state")?;
             if seen != count {
                 return None;
             }
@@ -155,7 +155,7 @@ impl Finder<'_> {
         }
         candidates.sort_unstable();
         candidates.dedup();
-        let how = "array of arena_objects that the module's data lead to";
+        let how = "array of arena_objects referenced from the module's data";
         let found = candidates.into_iter().filter_map(|at| self.array(at, limits::MAX_PY_ARENAS, how));
         found.map(|(arenas, _)| arenas).max_by_key(|arenas| arenas.all.len()).filter(|found| !found.all.is_empty())
     }

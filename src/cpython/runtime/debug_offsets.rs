@@ -109,7 +109,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Res
         _ => return None,
     };
     let mut layout =
-        Layout::new("_Py_DebugOffsets", "what the runtime says of itself", Origin::Runtime("_Py_DebugOffsets".into()));
+        Layout::new("_Py_DebugOffsets", "the runtime's own description", Origin::Runtime("_Py_DebugOffsets".into()));
     let mut at = runtime.wrapping_add(HEAD);
     for (kind, fields) in groups {
         for field in *fields {

@@ -87,7 +87,7 @@ impl<'p> Heap<'p> {
                 contexts.extend(list.iter().filter_map(|t| t.alloc_context));
                 notes.extend(broken.map(str::to_owned));
             }
-            Err(e) => notes.push(format!("its threads' allocation contexts: {e}")),
+            Err(e) => notes.push(format!("allocation contexts of threads: {e}")),
         }
         contexts.sort_unstable();
         contexts.dedup();
@@ -285,7 +285,7 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
     });
     if left_out > 0 {
         notes.push(format!(
-            "left out: {} that overlap others or can't be",
+            "{} with invalid or overlapping bounds ignored",
             crate::units::count(left_out as u64, "segment")
         ));
     }
@@ -308,7 +308,10 @@ fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {
-        notes.push(format!("{} of its segments are left out: they hold more than the whole file", whole - kept));
+        notes.push(format!(
+            "{} segments are ignored: together the segments are larger than the core file",
+            whole - kept
+        ));
     }
     all
 }

@@ -58,8 +58,8 @@ pub(crate) fn end_of_context(window: &Window<'_>, context: &AllocContext) -> Opt
 /// Why no object begins at `at`.
 pub(crate) fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
     match window.word(at).unwrap_or(key) {
-        0 => "no object: zero where its MethodTable should be".into(),
-        word => format!("no object: 0x{word:x} is no MethodTable"),
+        0 => "no object: 0 instead of a MethodTable".into(),
+        word => format!("no object: 0x{word:x} is not a MethodTable"),
     }
 }
 

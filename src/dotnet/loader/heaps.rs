@@ -204,7 +204,7 @@ impl BlockWalk {
         let end = self.walks.begin().follow(first, |at| {
             let (range, next) = block(memory, runtime, at).map_err(|e| e.to_string())?;
             if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(4096) {
-                return Err(format!("the block makes no sense: {range}"));
+                return Err(format!("the block is invalid: {range}"));
             }
             out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });
             Ok(next)

@@ -43,8 +43,9 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     arrays.dedup();
     let best = arrays.into_iter().map(|array| (arenas(scene, array), array)).max_by_key(|(list, _)| list.len());
     let Some((list, array)) = best.filter(|(list, _)| !list.is_empty()) else { return };
-    let evidence = format!("{} arena_objects from {array} on, whose pools have their numbers", list.len());
-    found.add(list, &Label::derived(Kind::RuntimeHeap, image.owner, "CPython: arenas of objects", evidence));
+    let evidence =
+        format!("{} arena_objects in the array at {array}; the pools have matching arena indexes", list.len());
+    found.add(list, &Label::derived(Kind::RuntimeHeap, image.owner, "CPython: object arenas", evidence));
 }
 
 /// Size of the arenas, if an array begins at `array`: some entry near its start is in use.

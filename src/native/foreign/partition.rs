@@ -54,9 +54,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
             own.extend((0..entry.count).map(|i| AddrRange::sized(at.saturating_add(i * SUPER_PAGE), PAGE)));
         }
         let evidence =
-            format!("{} runs of super pages of root {root}, which leads to their entries as they do to it", list.len());
+            format!("{} runs of super pages of root {root}; root and entries point to each other", list.len());
         found.add(memory, &Label::derived(Kind::Allocator, owner, "PartitionAlloc", evidence));
-        let label = Label::derived(Kind::Allocator, owner, "PartitionAlloc: its structures", "entries of super pages");
+        let label =
+            Label::derived(Kind::Allocator, owner, "PartitionAlloc: allocator structures", "super page entries");
         found.add(own, &label);
     }
 }
@@ -95,7 +96,7 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     first.into_iter().find_map(|first| {
         let mut out = Vec::new();
         let end = walks.alone().follow(first, |at| {
-            let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is no entry of this root")?;
+            let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is not an entry of this root")?;
             let next = entry.next;
             out.push((at, entry));
             Ok::<_, &str>(next)

@@ -47,14 +47,14 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let first = pages.first().map_or(Addr::NULL, |p| p.start);
     let evidence = format!("{} (first: {first}) with a heap_page that points back", count(pages.len() as u64, "page"));
     let owner = image.owner;
-    found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: pages of objects", evidence));
-    let evidence = "a pointer in Ruby's data to 32 MiB in blocks that lead to each other";
+    found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: object pages", evidence));
+    let evidence = "a pointer in Ruby's data to 32 MiB of linked blocks";
     found.add(transient(scene, image), &Label::derived(Kind::RuntimeHeap, owner, "Ruby: transient heap", evidence));
     let evidence =
-        "a structure that Ruby's data leads to has the list of shapes and its cache, whose nodes lead into the list";
-    found.add(shapes(scene, image), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: shapes of objects", evidence));
-    let evidence = "ranges of one size with a page without access between each two, in a process of Ruby's";
-    found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: stacks of fibers", evidence));
+        "a structure referenced from Ruby's data has the list of shapes and its cache, whose nodes point into the list";
+    found.add(shapes(scene, image), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: object shapes", evidence));
+    let evidence = "equal ranges separated by no-access pages, in a Ruby process";
+    found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: fiber stacks", evidence));
 }
 
 /// The transient heap (transient_heap.c, 2.6 to 3.2): one reservation in blocks of 32 KiB, each with the next free

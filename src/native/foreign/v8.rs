@@ -152,17 +152,17 @@ fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Ow
         }
     }
     let what = match way {
-        Way::Head => "whose heads lead",
-        Way::Pointer => "whose heads lead to a description of them, which leads",
-        Way::Search => "with a description of them in an allocator's memory, which leads",
+        Way::Head => "whose headers point",
+        Way::Pointer => "whose headers point to metadata that points",
+        Way::Search => "described by metadata in allocator memory that points",
     };
     let mut known = false;
     for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
         let code = code_ranges(scene, &pages);
         let evidence = format!("{} pages {what} to heap {heap} and to their own area", pages.len());
         found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "V8: heap pages", evidence));
-        let evidence = "memory that can be written and run, with pages of V8's heap in it";
-        found.add(code, &Label::heuristic(Kind::RuntimeHeap, owner, "V8: the rest of its range for code", evidence));
+        let evidence = "writable and executable memory that contains V8 heap pages";
+        found.add(code, &Label::heuristic(Kind::RuntimeHeap, owner, "V8: rest of the code range", evidence));
         known = true;
     }
     known

@@ -229,7 +229,7 @@ fn parts(runtime: &Runtime<'_>, segments: &[Segment], notes: &mut Vec<String>) -
     });
     if all.len() < whole {
         let out = crate::units::count((whole - all.len()) as u64, "segment");
-        notes.push(format!("left out: {out} that overlap others or can't be"));
+        notes.push(format!("{out} with invalid or overlapping bounds ignored"));
     }
     all
 }
