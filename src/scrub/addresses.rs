@@ -6,6 +6,7 @@
 
 use crate::addr::Addr;
 use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::native::unwind::code::{follows_call, is_signal_return};
 use crate::scrub::letters::{is_printable, is_readable};
 use crate::scrub::plan::{Part, Use};
@@ -56,7 +57,7 @@ impl Plan<'_> {
 
     /// Whether an address is of memory that was set aside, and of which nothing is in the core: of no file, whose bytes are on disk.
     fn is_reservation(&self, part: &Part, value: u64) -> bool {
-        let is_file = matches!(part.kind, Kind::Image | Kind::MappedFile | Kind::SharedMemory);
+        let is_file = matches!(part.kind.facts().backing, Backing::Image | Backing::File | Backing::Shared);
         let piece = || self.process.space().pieces.at(Addr::new(value));
         let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= RESERVATION;
         !is_file && part.range.len() >= RESERVATION && piece().is_some_and(is_large)

@@ -55,7 +55,7 @@ pub(in crate::commands) struct Survey {
 
 /// Whether a region is memory that nothing claims and somebody may write.
 pub(in crate::commands) fn is_anonymous(region: &Region) -> bool {
-    matches!(region.kind, Kind::AnonRW | Kind::AnonRWX)
+    region.kind == Kind::AnonRW || region.kind == Kind::AnonRWX
 }
 
 /// Tell of anonymous memory.

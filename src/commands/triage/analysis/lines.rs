@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::contents::module;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{biggest, counted, plain};
+use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -70,7 +71,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             // Of loader heaps there is a list; of other structures the map has all there is.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
-                Some(kind) if kind.is_java() || kind == Kind::PyFrames => {
+                Some(kind) if kind.facts().contents == Contents::Structures => {
                     ("the runtime's own structures", format!("regions --kind {kind}"))
                 }
                 _ => ("the runtime's lists of loader heaps and code", "heap --loader".to_owned()),
@@ -120,31 +121,36 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
 
 /// Stable names of what is recognised.
 fn id(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => "allocator",
-        Kind::RuntimeHeap => "runtime-heap",
-        _ => "recognised",
+    if kind == Kind::Allocator {
+        "allocator"
+    } else if kind == Kind::RuntimeHeap {
+        "runtime-heap"
+    } else {
+        "recognised"
     }
 }
 
 /// Whose it is, in words that say what it is too.
 fn title(kind: Kind, owner: &str) -> String {
-    match kind {
-        Kind::Tls => format!("Thread-local storage of the {owner}"),
-        Kind::SanitizerShadow => format!("A sanitizer's shadow memory ({owner})"),
-        Kind::LibraryBuffer => format!("Buffers of a library ({owner})"),
-        _ => owner.to_owned(),
+    if kind == Kind::Tls {
+        format!("Thread-local storage of the {owner}")
+    } else if kind == Kind::SanitizerShadow {
+        format!("A sanitizer's shadow memory ({owner})")
+    } else if kind == Kind::LibraryBuffer {
+        format!("Buffers of a library ({owner})")
+    } else {
+        owner.to_owned()
     }
 }
 
 /// What recognising means for who reads of it.
 fn what(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => {
-            "Another allocator than the C library's: its blocks are not walked, so that used and free are one sum."
-        }
-        Kind::RuntimeHeap => "A runtime's heap that is recognised and not walked: live and dead objects are one sum.",
-        _ => "",
+    if kind == Kind::Allocator {
+        "Another allocator than the C library's: its blocks are not walked, so that used and free are one sum."
+    } else if kind == Kind::RuntimeHeap {
+        "A runtime's heap that is recognised and not walked: live and dead objects are one sum."
+    } else {
+        ""
     }
 }
 
