@@ -67,7 +67,7 @@ pub(crate) enum Subject {
     Malloc,
     /// Stacks of threads.
     Stacks,
-    /// Heaps of managed runtimes that are walked, and their collectors' tables.
+    /// Heaps of managed runtimes that are walked, and the card tables and bitmaps of their collectors.
     ManagedHeap,
     /// Memory of an allocator, runtime or library that is recognised by its owner.
     Recognised,
@@ -90,7 +90,7 @@ pub(crate) enum Use {
     Stack,
     /// Other memory: preserved are words that lead somewhere, and a runtime's structures in it.
     Data,
-    /// Memory that is no longer used: nothing is preserved.
+    /// Memory that nobody uses: nothing is preserved.
     Dead,
 }
 
@@ -221,6 +221,13 @@ macro_rules! table {
     };
 }
 
+// Four kinds were classified differently in different commands. Their rows follow what the memory is:
+// - StackGuard: nobody can access it, so it is reserved and empty, and scrub preserves nothing there.
+// - CdsArchive: structures of classes, as in Metaspace. Only the backing is a file.
+// - HandleTable: a structure of the runtime. It contains no objects.
+// - PyFrames: memory that the interpreter allocates for frames. `stacks` does not list it as a stack. Variables in the
+//   frames are values of the program, so scrub treats them as data.
+//
 // `specificity` (no): an Allocator ranks below Malloc, since walking says more than recognising. VmData is a guess by
 // the pointer that leads there, and ranks below all other structures of a runtime. These share one rank: they do not
 // overlap, and `check` reports it if they do.
@@ -243,12 +250,12 @@ table! {
     SanitizerShadow     7  Runtime  Recognised  Data       Anonymous  Unwalked   Own        Owner     Detail;
     Tls                 7  Runtime  Recognised  Stack      Anonymous  Unwalked   Own        Owner     Detail;
     Stack               9  Stack    Stacks      Stack      Anonymous  Frames     Own        Stacks    Activity;
-    StackGuard          10 Reserved Stacks      Data       Anonymous  Structures Protection Reserved  Guard;
+    StackGuard          10 Reserved Reserved    Dead       Anonymous  Nothing    Protection Reserved  Guard;
     GCHeapReserve       4  Reserved Reserved    Data       Anonymous  Nothing    Own        Reserved  Detail;
     GCHeap              11 Heap     ManagedHeap Objects    Anonymous  Objects    Own        GcHeap    Generation;
     GCHeapToBeFreed     11 Heap     ManagedHeap Objects    Anonymous  FreeHeap   Own        GcHeap    Detail;
     GCBookkeeping       11 Runtime  ManagedHeap Structures Anonymous  Structures Own        Runtime   Detail;
-    HandleTable         11 Runtime  ManagedHeap Structures Anonymous  Structures Own        Runtime   Detail;
+    HandleTable         11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     HighFrequencyHeap   11 Runtime  RuntimeData Structures Anonymous  Stubs      Own        Runtime   Detail;
     LowFrequencyHeap    11 Runtime  RuntimeData Structures Anonymous  Stubs      Own        Runtime   Detail;
     StaticsHeap         11 Runtime  RuntimeData Structures Anonymous  LoaderHeap Own        Runtime   Detail;
@@ -267,9 +274,9 @@ table! {
     HostCodeHeap        11 Runtime  RuntimeData Structures Anonymous  LoaderHeap Own        Runtime   Detail;
     ClassSpace          11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     Metaspace           11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
-    CdsArchive          11 File     RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
+    CdsArchive          11 Runtime  RuntimeData Structures File       Structures Own        Runtime   Detail;
     CodeCache           11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     VmData              7  Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     PyMalloc            11 Heap     ManagedHeap Data       Anonymous  Objects    Own        Runtime   Detail;
-    PyFrames            11 Stack    RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
+    PyFrames            11 Runtime  RuntimeData Data       Anonymous  Structures Own        Runtime   Detail;
 }

@@ -15,11 +15,11 @@ use crate::session::Session;
 pub(super) enum Subject {
     /// Blocks of the C library's malloc, used and free.
     Malloc,
-    /// Stacks of threads, with their guards.
+    /// Stacks of threads, without their guards.
     Stacks,
-    /// Objects of a managed runtime that is walked, and its collector's tables.
+    /// Objects of a managed runtime that is walked, and its collector's card tables and bitmaps.
     ManagedHeap,
-    /// What else such a runtime made: loader heaps, stubs, jitted code.
+    /// Other structures and code of such a runtime: loader heaps, handles, stubs, jitted code.
     RuntimeData,
     /// Program files.
     Images,
