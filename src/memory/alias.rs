@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::FileMapping;
@@ -149,7 +149,7 @@ const WRITTEN_MEANWHILE: usize = 16;
 /// Compare pages spread over both ranges; `None` where no page is in the core
 /// twice.
 fn compare(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
-    let page = crate::memory::scan::PAGE;
+    let page = PAGE;
     let pages = len / page;
     let step = (pages / SAMPLES).max(1);
     let mut have = false;

@@ -4,7 +4,7 @@
 //! are not position-independent, heaps of Java and Go, and what maps itself low have addresses that are numbers of 7 to 12 digits, or texts of
 //! a few letters. There more is asked. So it is with memory that was only set aside, of which sanitizers have many TiB.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::map::Kind;
 use crate::map::kind_facts::Backing;
 use crate::native::unwind::code::{follows_call, is_signal_return};
@@ -12,9 +12,6 @@ use crate::scrub::letters::{is_printable, is_readable};
 use crate::scrub::plan::{Part, Use};
 use crate::scrub::{Plan, Rule};
 use crate::targets::{Piece, PieceState};
-
-/// `size_t`.
-const WORD: u64 = 8;
 
 /// Addresses below this are numbers of up to 12 digits, and can be read as a text of a few letters.
 pub(super) const LOW: u64 = 1 << 40;

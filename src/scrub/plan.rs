@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, WORD, union};
 use crate::limits;
 pub(super) use crate::map::kind_facts::Use;
 use crate::map::{Kind, Region};
@@ -18,9 +18,6 @@ use crate::session::Session;
 use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
-
-/// What is kept or overwritten together.
-const WORD: u64 = 8;
 
 /// A part of memory that is for one thing.
 #[derive(Clone, Copy, Debug)]

@@ -52,11 +52,8 @@ pub use residence::Residence;
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use reads::Loss;
-
-/// Bytes of a word.
-const WORD: u64 = 8;
 
 /// So many tasks before a scan comes to one, it asks for it. At 4 MiB each that is
 /// more than disks have under way; the kernel by itself reads 128 KiB ahead.

@@ -238,7 +238,8 @@ fn kinds_by_default(path: &str, lines: &[String]) -> Vec<String> {
             continue;
         }
         let indent = line.len() - line.trim_start().len();
-        let within = lines[i + 1..].iter().take_while(|l| l.trim().is_empty() || l.len() - l.trim_start().len() > indent);
+        let within =
+            lines[i + 1..].iter().take_while(|l| l.trim().is_empty() || l.len() - l.trim_start().len() > indent);
         // rustfmt begins each arm four columns in, and each of its patterns too.
         let arms: Vec<&str> = within.filter_map(|l| l.strip_prefix(&format!("{:1$}", "", indent + 4))).collect();
         let arms: Vec<&str> = arms.into_iter().filter(|arm| !arm.starts_with([' ', '}', ')'])).collect();

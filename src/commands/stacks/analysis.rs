@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::analysis::crash::crash;
 use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
@@ -9,7 +9,6 @@ use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::commands::threads::Doing;
 use crate::map::{Confidence, Kind};
-use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, fill_resident};
@@ -122,7 +121,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         // One that overflowed has its stack pointer in the guard.
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
-            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(PAGE).max(s.stack.start)))),
         in_core: session.process.space().dumped_in(s.stack),
         lost,
         zero: scanned.map(|z| z.zero),

@@ -1,7 +1,7 @@
 //! Where the arenas are: an array of `arena_object`, to which the interpreter's state leads (3.12 on), or a static
 //! variable without a name.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::image::ModuleKind;
 use crate::layout::{Layout, LayoutError, StructView};
@@ -16,8 +16,6 @@ const SIZES: [(u64, u64); 2] = [(1 << 20, 16 << 10), (256 << 10, 4 << 10)];
 /// Blocks begin at multiples of this (ALIGNMENT), and their sizes are such.
 pub(crate) const ALIGNMENT: u64 = 16;
 
-/// Bytes of a pointer, and of `uint`.
-const WORD: u64 = 8;
 const COUNT: u64 = 4;
 
 /// An arena.

@@ -115,8 +115,7 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
     table.write(out);
     command(out, view, "info");
     let mut sums: BTreeMap<(Kind, String), (u64, u64)> = BTreeMap::new();
-    let is_other =
-        |kind: Kind| matches!(kind.facts().backing, Backing::File | Backing::Shared | Backing::SecondView);
+    let is_other = |kind: Kind| matches!(kind.facts().backing, Backing::File | Backing::Shared | Backing::SecondView);
     for row in view.answers.regions.regions.iter().filter(|row| is_other(row.kind)) {
         let name = row.file.as_ref().map_or_else(|| row.detail.to_string(), ToString::to_string);
         let sum = sums.entry((row.kind, name)).or_default();
