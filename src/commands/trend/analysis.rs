@@ -9,6 +9,7 @@ use crate::map::kind_facts::Contents;
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
 use crate::series::shape::{Nature, Point, Shape, judge};
 use crate::series::{Moment, Recording};
+use crate::shell::quoted;
 
 /// A recording, or a core as a recording of one look.
 #[derive(Clone, Debug)]
@@ -231,18 +232,14 @@ impl About<'_> {
         let command = match key.of {
             SeriesOf::Type if &*key.name == ALL_OBJECTS => "heapstat".to_owned(),
             SeriesOf::Type => {
-                // regex::escape writes what a shell takes within quotes, but for the quote itself.
-                let pattern = format!("^{}$", regex::escape(&key.name)).replace('\'', r"'\''");
-                format!("gcroot --type '{pattern}'")
+                format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(&key.name))))
             }
             SeriesOf::Malloc | SeriesOf::MallocClass | SeriesOf::MallocSize => "leaks".to_owned(),
             SeriesOf::Threads => "threads --group".to_owned(),
             SeriesOf::Finding | SeriesOf::Total => "triage".to_owned(),
             SeriesOf::Kind => of_kind(Kind::from_name(&key.name)?),
         };
-        let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c));
-        let path = if plain { path.clone() } else { format!("'{}'", path.replace('\'', r"'\''")) };
-        Some(format!("coremap {command} {path}"))
+        Some(format!("coremap {command} {}", quoted(path)))
     }
 }
 
