@@ -11,7 +11,7 @@ use crate::commands::threads::Doing;
 use crate::map::{Confidence, Kind};
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Severity, fill_resident};
+use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
@@ -75,7 +75,7 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
     if let Some(residence) = session.process.residence() {
         let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
         let told = by_range(session, residence, &ranges, zeros);
-        rows.iter_mut().zip(told).for_each(|(row, told)| fill_resident!(row, told));
+        rows.iter_mut().zip(told).for_each(|(row, told)| row.resident = told);
     }
     for lost in &session.stacks().without {
         rows.push(StackRow {
@@ -164,7 +164,7 @@ fn tell_sums(
     let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
     let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
     if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
-        fill_resident!(total, *told);
+        total.resident = *told;
     }
     let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
     let own = rows.iter().filter(|row| row.tid.is_some());
@@ -198,7 +198,8 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
-        let rss: Option<u64> = threads.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+        let rss: Option<u64> =
+            threads.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
             format!(", {} each", round(size))
@@ -297,7 +298,8 @@ const CACHE: u64 = 40 << 20;
 fn kept(rows: &[StackRow]) -> Option<Finding> {
     let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
-    let rss: Option<u64> = cached.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+    let rss: Option<u64> =
+        cached.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
     let size = match rss {
         Some(rss) => format!("{}, {} of it resident", round(reserved), round(rss)),
         None => round(reserved),

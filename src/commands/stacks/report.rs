@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, StackState};
+use crate::report::{Finding, Resident, StackState};
 
 /// `stacks`: what threads reserve, and what they used of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -69,23 +69,9 @@ pub struct StackRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be of other memory in the same mapping, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold other memory too.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
     /// How sure that is; `null` where no stack was found.
     pub confidence: Option<Confidence>,
     /// How it is known.
@@ -113,23 +99,9 @@ pub struct StacksTotal {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be of other memory in the same mapping, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold other memory too.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Threads that do the same, and their stacks. Sizes in bytes.

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::map::Kind;
-use crate::report::{ConditionRow, Finding};
+use crate::report::{ConditionRow, Finding, Resident};
 
 /// `summary`: where the memory is, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -56,23 +56,9 @@ pub struct KindRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Sums over all kinds. Sizes in bytes.
@@ -88,23 +74,9 @@ pub struct TotalRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// All that is mapped, counted apart from the map. Sizes in bytes.
