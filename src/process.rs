@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
@@ -372,7 +372,7 @@ fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
     // Strings and the random bytes lie above the vector.
-    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
+    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(PAGE);
     let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
     let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::bytes;
 use crate::core::note_bytes::add;
 use crate::core::notes::Cursor;
@@ -50,9 +50,6 @@ pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
 
 /// What is kept where it is not what some commands read.
 const FULL: &str = "full";
-
-/// Pages are counted in this size.
-const PAGE: u64 = 4096;
 
 /// What the notes say.
 #[derive(Default)]

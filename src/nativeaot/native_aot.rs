@@ -175,20 +175,19 @@ impl ManagedRuntime for NativeAot<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        match kind {
-            Kind::HandleTable => {
-                let (all, start) = (self.handles(), addr.align_down(8));
-                let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
-                let (address, object, secondary) = (found.address, found.object, found.secondary);
-                Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
-            }
-            Kind::Image => {
-                let name = self.names.known(addr)?;
-                let module = crate::image::file_name(&self.runtime.path).to_owned();
-                Some(Structure::Descriptor { kind: "MethodTable", name, module })
-            }
-            _ => None,
+        if kind == Kind::HandleTable {
+            let (all, start) = (self.handles(), addr.align_down(8));
+            let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
+            let (address, object, secondary) = (found.address, found.object, found.secondary);
+            return Some(Structure::Handle { address, kind: found.kind.name(), object, secondary });
         }
+        // Types are in the program file.
+        if kind != Kind::Image {
+            return None;
+        }
+        let name = self.names.known(addr)?;
+        let module = crate::image::file_name(&self.runtime.path).to_owned();
+        Some(Structure::Descriptor { kind: "MethodTable", name, module })
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

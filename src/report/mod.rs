@@ -46,7 +46,6 @@ pub use object::{
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;
-pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;

@@ -5,8 +5,8 @@ mod analysis;
 mod report;
 mod table;
 
+pub(in crate::commands) use analysis::quick;
 pub use analysis::{TriageOptions, triage};
-pub(in crate::commands) use analysis::{quick, quoted};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::map::{Base, Confidence};
@@ -302,9 +302,6 @@ const BLANK: usize = 24;
 
 /// Words from a control block's address of itself to the second one (`tcbhead_t`, x86_64).
 const SELF: usize = 2;
-
-/// What stacks that a library maps are multiples of.
-const PAGE: u64 = 4096;
 
 /// A stack whose bounds are known, with nothing around it.
 fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
