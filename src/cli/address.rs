@@ -8,7 +8,7 @@ use coremap::process::Process;
 use coremap::report::Name;
 
 use crate::cli::Failure;
-use crate::cli::output::tell;
+use crate::cli::output::message;
 
 /// The address that `text` means in this process. If it is in the null page, a note on stderr says so.
 ///
@@ -17,7 +17,7 @@ use crate::cli::output::tell;
 pub(crate) fn read(text: &str, process: &Process) -> Result<Addr, Failure> {
     let addr = parse(text, process).map_err(Failure::Usage)?;
     if addr < Addr::new(NULL_PAGE) && !is_mapped(addr, process) {
-        tell(&format!("{addr} is in the null page, where nothing is mapped: a null pointer, or an offset from one"));
+        message(&format!("{addr} is in the null page, where nothing is mapped: a null pointer, or an offset from one"));
     }
     Ok(addr)
 }

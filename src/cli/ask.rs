@@ -11,7 +11,7 @@ use coremap::session::Session;
 use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::Common;
-use crate::cli::output::{answer, tell};
+use crate::cli::output::{answer, message};
 use crate::cli::{Exit, Failure, address, progress};
 
 /// The expression that `--type` gives for names of types.
@@ -66,7 +66,7 @@ pub(super) fn ask_at<R: Render>(
     let addr = address::read(text, &process).map_err(|e| with_type(e, command, text, core))?;
     let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
     let is_empty = |report: &R| {
-        note(report, addr).iter().for_each(|note| tell(note));
+        note(report, addr).iter().for_each(|note| message(note));
         is_empty(report)
     };
     respond(common, &process, &progress, command, analyse, is_empty)

@@ -172,11 +172,14 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
+        let table = header.e_phoff.saturating_add(promised.saturating_mul(entry));
         diag.partial(
             WarningCode::HeadersCut,
             format!(
-                "{count} of {promised} program headers are in the file; the other segments \
-                                             and notes are missing"
+                "the core is cut off in its table of program headers: {count} of {promised} are in the file. The table alone \
+                 needs {} bytes, and the file has {} bytes. All other segments and notes are missing",
+                exact(table),
+                exact(file.len() as u64)
             ),
         );
     }

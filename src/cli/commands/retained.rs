@@ -5,7 +5,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{open, respond, type_pattern};
 use crate::cli::commands::Command;
-use crate::cli::output::tell;
+use crate::cli::output::message;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
@@ -38,7 +38,7 @@ impl Command for Retained {
         respond(common, &process, &progress, Self::NAME, analyse, |r| {
             let row = object.zip(r.object.as_ref());
             let note = row.and_then(|(addr, row)| address::inside(addr, row.object, row.name.as_ref()));
-            note.iter().for_each(|note| tell(note));
+            note.iter().for_each(|note| message(note));
             r.types.is_empty()
         })
     }

@@ -274,7 +274,8 @@ impl Finder<'_> {
             GivenUp::TooMany => "glibc's lists of stacks are implausibly long".to_owned(),
         });
         if let Some(why) = why {
-            self.process.diag.partial(WarningCode::Limit, format!("cached stacks are missing: {why}"));
+            let (code, message) = (WarningCode::Limit, format!("cached stacks are missing: {why}"));
+            self.process.diag.add(Warning { code, message, is_partial: is_damage });
         }
         for pointer in ended {
             let record = stack_records::read_record(memory, layout, pointer);
