@@ -23,7 +23,7 @@ pub(crate) struct Common {
     /// Print JSON; same as --format json
     #[arg(long, global = true, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Look in DIR for the program's files (repeatable). A file is used only if it is the same build
+    /// Look in DIR for the program's files (repeatable). A file is used only if it comes from the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
     /// Read resident memory from FILE, a copy of /proc/PID/smaps taken just before the core
@@ -78,7 +78,7 @@ pub(crate) enum Colour {
     Auto,
     /// Also in pipes and files
     Always,
-    /// Never, and without bars
+    /// No colours, and no bars
     Never,
 }
 

@@ -13,7 +13,6 @@ pub(crate) const OPTIONS: &str = "options";
 #[command(
     name = "coremap",
     version = env!("COREMAP_VERSION"),
-    about,
     max_term_width = 100,
     arg_required_else_help = true,
     disable_help_flag = true,

@@ -14,41 +14,41 @@ words! {
     /// Commands that a smaller core can be made for.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     pub enum Purpose {
-        /// For info
+        /// Process, system and modules
         Info = "info",
-        /// For summary without --zero-fill
+        /// Sizes by kind, but not summary --zero-fill
         Summary = "summary",
-        /// For regions and maddress
+        /// The memory map: regions and maddress
         Regions = "regions",
-        /// For stacks without --zero-fill and without activity (add threads for it)
+        /// Thread stacks, but not stacks --zero-fill, and not activity (add threads for it)
         Stacks = "stacks",
-        /// For heap
+        /// Segments of the managed heap
         Heap = "heap",
-        /// For check
+        /// Checks of the memory map
         Check = "check",
-        /// For ip2method, symbolicate and perfmap
+        /// Methods of addresses: ip2method, symbolicate and perfmap
         Ip2method = "ip2method",
-        /// For threads
+        /// Frames of all threads
         Threads = "threads",
-        /// For threads --virtual: the whole heap of a Java VM
+        /// threads --virtual; includes the whole heap of a Java VM
         VirtualThreads = "virtual-threads",
-        /// For async
+        /// Async methods and tasks
         Async = "async",
-        /// For object at each --address
+        /// The object at each --address
         Object = "object",
-        /// For heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+        /// heapstat, objects, object, gcroot, retained and holders; includes the whole managed heap
         Objects = "objects",
-        /// For malloc: all chunk headers and the allocator's own data
+        /// malloc; includes all chunk headers and the allocator's own data
         Malloc = "malloc",
-        /// For handles
+        /// GC handles
         Handles = "handles",
-        /// For finalizers
+        /// Objects with finalizers
         Finalizers = "finalizers",
-        /// For syncblocks
+        /// Contended locks
         Syncblocks = "syncblocks",
-        /// For exceptions
+        /// Exception objects
         Exceptions = "exceptions",
-        /// For all of these. From a running process, large heaps are left out unless you name them too
+        /// All of these. From a running process, those that include a large heap are left out unless you name them too
         All = "all",
     }
 }

@@ -228,9 +228,12 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
 const CONDITION: &str = "\
 Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
 
-A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit:
-'gcheap.delta>20%', 'total.delta>100MiB', 'threads.new>200'.
+A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'gcheap.delta>20%', \
+'total.delta>100MiB' or 'threads.new>200'.
+
 KIND is a kind of region in upper or lower case, total, or threads.
-COLUMN is old, new, delta, old_count, new_count, delta_count, old_in_core, new_in_core or
-delta_in_core. For threads it is old, new or delta.
+
+COLUMN is old, new, delta, old_count, new_count, delta_count, old_in_core, new_in_core or delta_in_core. For \
+threads it is old, new or delta.
+
 The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old value.";

@@ -205,15 +205,15 @@ impl Example {
         format!("Example: {}\n  {}", self.does, self.line)
     }
 
-    /// The same as Markdown.
+    /// The example as Markdown.
     pub(super) fn markdown(&self) -> String {
-        let mut text = format!("Example: {}\n\n```sh\n{}\n```\n", self.does, self.line);
-        if !self.columns.is_empty() {
-            text.push_str("\nColumns:\n\n");
-            let lines = self.columns.iter().map(|(title, means)| format!("- **{title}**: {means}\n"));
-            text.extend(lines);
-        }
-        text
+        format!("Example: {}\n\n```sh\n{}\n```\n\n", self.does, self.line)
+    }
+
+    /// The columns as Markdown; `None` if they explain themselves.
+    pub(super) fn columns_in_markdown(&self) -> Option<String> {
+        let lines = self.columns.iter().map(|(title, means)| format!("- **{title}**: {means}\n"));
+        (!self.columns.is_empty()).then(|| std::iter::once("\nColumns:\n\n".to_owned()).chain(lines).collect())
     }
 
     /// The words of its line.

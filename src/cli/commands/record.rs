@@ -48,10 +48,10 @@ pub(super) struct Record {
     /// Stop after TIME, e.g. 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// Stop after N samples
+    /// Stop after N samples, which the output calls looks
     #[arg(long, value_name = "N")]
     looks: Option<u64>,
-    /// Choose the data to sample beside kinds and findings. Data that needs more than a tenth of the interval
+    /// Choose the data to sample beside kinds and findings. Data that takes more than a tenth of the interval
     /// is sampled less often
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS", default_value = "types,malloc")]
     with: Vec<With>,

@@ -7,6 +7,7 @@ use coremap::commands::{self, Group, schema};
 
 use crate::cli::args::COMMON;
 use crate::cli::commands::example_of;
+use crate::cli::commands::examples::Example;
 
 const HEAD: &str = "\
 # Commands
@@ -66,20 +67,18 @@ fn section(text: &mut String, command: &Command, described: &commands::Command) 
         wrapped(text, "", &format!("{paragraph}{end}"));
         text.push('\n');
     }
-    if let Some(example) = example_of(name) {
-        text.push_str(&example.markdown());
-        text.push('\n');
-    }
     let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ");
-    let lines: Vec<&str> = usage.lines().map(str::trim).collect();
-    text.push_str(&format!("Usage:\n\n```text\n{}\n```\n\n", lines.join("\n")));
+    let lines: Vec<&str> = usage.trim_start_matches("Usage: ").lines().map(str::trim).collect();
+    text.push_str(&format!("```text\n{}\n```\n\n", lines.join("\n")));
+    let example = example_of(name);
+    text.extend(example.map(Example::markdown));
     let own = command.get_arguments().filter(|arg| arg.get_help_heading() != Some(COMMON) && !arg.is_hide_set());
     own.for_each(|arg| option(text, arg));
+    text.extend(example.and_then(Example::columns_in_markdown));
     let fields = fields(name);
     if fields.is_empty() {
         if let Some(why) = described.without_rows {
-            text.push_str(&format!("\nNo JSON or CSV: {why}.\n"));
+            text.push_str(&format!("\n`--json` and `--format csv` do not apply: {why}.\n"));
         }
     } else {
         let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();

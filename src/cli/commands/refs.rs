@@ -16,7 +16,7 @@ pub(super) struct Refs {
     /// Find only pointers to exactly this address
     #[arg(long, conflicts_with_all = ["length", "region"])]
     exact: bool,
-    /// Find pointers into SIZE bytes from the address on, e.g. 64, 4k or 1MB
+    /// Find pointers into the SIZE bytes that begin at the address, e.g. 64, 4k or 1MB
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "region")]
     length: Option<u64>,
     /// Find pointers into the whole region that contains the address

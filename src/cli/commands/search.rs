@@ -40,7 +40,7 @@ pub(super) struct Search {
     /// Read PATTERN as an address, and find aligned 8-byte words that contain it
     #[arg(long, conflicts_with_all = ["hex", "ignore_case", "encoding"])]
     pointer: bool,
-    /// Search text in this encoding
+    /// Search for text in this encoding
     #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
     encoding: Encoding,
     /// Search only regions of this kind (repeatable)

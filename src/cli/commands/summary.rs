@@ -53,12 +53,15 @@ impl Command for Summary {
 const CONDITION: &str = "\
 Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
 
-A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit:
-'stack.written>1GiB', 'total.in_core>=2GB', 'malloc.size>40%', 'threads.count>200'.
+A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'stack.written>1GiB', \
+'total.in_core>=2GB', 'malloc.size>40%' or 'threads.count>200'.
+
 KIND is a kind of region in upper or lower case, total, or threads.
-COLUMN is size, in_core, count or largest. With --zero-fill it can be written or zero. With
---smaps or a running process it can be rss, pss, private_dirty or swap. For threads it is count.
-The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's
-total. A percentage for largest is of the total size.
+
+COLUMN is size, in_core, count or largest. With --zero-fill it can be written or zero. With --smaps or a \
+running process it can be rss, pss, private_dirty or swap. For threads it is count.
+
+The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's total. A \
+percentage for largest is of the total size.
 
 finding=NAME is true if there is a finding of that name, e.g. finding=stack-overflow.";

@@ -18,7 +18,7 @@ pub(super) struct Whatis {
     /// Addresses, or - to read them from standard input; then the core file, plain or compressed, or - for standard input
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
-    /// Show N bytes from the address on
+    /// Show N bytes that begin at the address
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes: usize,
 }
