@@ -1,14 +1,14 @@
-//! What the .NET runtime in a core says of its own structs, against a bundled table:
-//! where both say the same, where they differ, and what only one of them has. For who
-//! makes a table for a new version; docs/adding.md tells how.
+//! Compares the contract descriptor of the .NET runtime in a core with a bundled layout table. Lists
+//! fields that are equal, fields that differ, and fields that only one of them has. Use it to write the
+//! table for a new version; docs/adding.md describes how.
 //!
 //! ```text
 //! cargo run --release --example descriptor -- CORE [--against MAJOR] [--all] [--table]
 //! ```
 //!
-//! `--all` lists what is equal too, and all that no table asks for; `--table` writes
-//! the beginning of a table instead: every name of the old one, with the descriptor's number,
-//! or `null` where that must be found elsewhere.
+//! `--all` also lists equal fields, and types that the table does not use. `--table` writes the draft of a
+//! new table instead: every name of the old table with the descriptor's number, or `null` if the
+//! descriptor has none.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -47,14 +47,14 @@ fn main() -> Fallible {
                 writeln!(std::io::stderr(), "{}: {}, layout: {}", r.path, r.name(), r.layout_source)?;
                 against = against.or(Some(r.major));
             }
-            Detection::Unusable(why) => writeln!(std::io::stderr(), "{why}")?,
+            Detection::Unusable(why) => writeln!(std::io::stderr(), "{}", why.message)?,
             Detection::NotMine => {}
         }
     }
-    // The newest table that is not newer than what is asked for.
+    // The newest table that is not newer than the requested version.
     let tables: &[_] = if process.arch() == Arch::Aarch64 { &DOTNET_ARM64 } else { &DOTNET_X64 };
     let newest = tables.iter().rfind(|(major, _)| against.is_none_or(|a| *major <= a));
-    let known = newest.ok_or("no table is so old")?.1.layout()?;
+    let known = newest.ok_or("coremap has no table for this version or an older one")?.1.layout()?;
     let (own, pointers) = descriptor(&process)?;
     if table {
         write_table(&mut out, known, &own)
@@ -71,7 +71,7 @@ fn descriptor(process: &Process) -> Fallible<(Layout, Vec<Addr>)> {
             return Ok(read_descriptor(&process.memory, symbol.addr)?);
         }
     }
-    Err("no module exports a contract descriptor: .NET 8 and earlier have none, and the kernel's cores lack the symbols"
+    Err("no module exports a contract descriptor. .NET 8 and earlier have none, and cores of the kernel lack the symbols"
         .into())
 }
 
@@ -81,12 +81,12 @@ type Numbers = BTreeMap<String, String>;
 fn compare(out: &mut impl Write, table: &Layout, own: &Layout, all: bool) -> Fallible {
     let fields = |l: &Layout| -> Numbers { l.offsets().map(|(t, f, o)| (format!("{t}.{f}"), o.to_string())).collect() };
     part(out, "fields", &fields(table), &fields(own), all)?;
-    // Slots and the descriptor's pointers are two ways to one global: neither number tells of the other.
+    // Slots and the descriptor's pointers both lead to a global; their numbers are unrelated.
     let slots: Vec<&str> = table.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot.")).collect();
     let (led, alone): (Vec<&str>, Vec<&str>) =
         slots.iter().partition(|name| matches!(own.global(name), Ok(Global::Pointer(_))));
-    writeln!(out, "\nslots that the descriptor has a pointer for: {}", led.join(", "))?;
-    writeln!(out, "slots that only the table has: {}", alone.join(", "))?;
+    writeln!(out, "\nslots with a pointer in the descriptor: {}", led.join(", "))?;
+    writeln!(out, "slots only in the table: {}", alone.join(", "))?;
     let globals = |l: &Layout| -> Numbers {
         let numbers =
             l.globals().filter(|(name, global)| !name.starts_with("DacSlot.") && !matches!(global, Global::Pointer(_)));
@@ -128,8 +128,8 @@ fn part(out: &mut impl Write, what: &str, table: &Numbers, own: &Numbers, all: b
     for (name, value) in &here {
         writeln!(out, "  {name:<55} {value}")?;
     }
-    // Of types that no code asks for there are many.
-    let hint = if all { "" } else { " (those of types that the table has; all by --all)" };
+    // Many types are not used by coremap.
+    let hint = if all { "" } else { " (of types in the table; --all lists all)" };
     writeln!(out, "{what} only in the descriptor: {}{hint}", there.len())?;
     let kind = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     let kinds: std::collections::BTreeSet<String> = table.keys().map(|name| kind(name)).collect();

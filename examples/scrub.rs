@@ -1,47 +1,60 @@
-//! Write a scrubbed core that depends on the input alone, so that two versions of coremap can be compared byte by byte.
+//! `coremap shrink --scrub` as a program that uses the library. Tests use it to scrub several cores with
+//! one key, or without one of the rules.
 //!
-//! `cargo run --example scrub -- CORE OUT [--names]`
+//! ```text
+//! cargo run --release --example scrub -- [--without RULE]... [--by-length] CORE OUT [CORE OUT]...
+//! cargo run --release --example scrub -- --rules
+//! ```
 //!
-//! It is `coremap shrink --scrub` without a key: each text is overwritten by its length. With `--names` it also prints
-//! the names that would be replaced, sorted. Never use the output for anything but a comparison.
+//! All cores of one run are scrubbed with the same key, so equal inputs become equal outputs. `--by-length`
+//! overwrites strings by their length only, `--without` skips a rule, and `--rules` lists the rules.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use coremap::commands::shrink::{rule_rows, scrub_plan};
+use coremap::commands::shrink::scrub_plan;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::scrub::{Fill, LeftTexts, Level};
+use coremap::scrub::{Fill, LeftTexts, Level, Rule};
 use coremap::session::Session;
-use coremap::shrink::write_scrubbed;
+use coremap::shrink;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [core, out, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: scrub CORE OUT [--names]".into());
-    };
-    let silent = Progress::silent();
-    let options = Options { record_bytes: true, ..Options::default() };
-    let process = Process::open(Path::new(core), &options, &silent)?;
+type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Fallible {
+    let mut fill = Fill::default();
+    let mut without = Vec::new();
+    let mut files = Vec::new();
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--rules" => {
+                let rules: Vec<&str> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+                return Ok(writeln!(std::io::stdout(), "{}", rules.join("\n"))?);
+            }
+            "--by-length" => fill = Fill::ByLength,
+            "--without" => {
+                let name = args.next().unwrap_or_default();
+                let rule = Rule::ALL.iter().find(|rule| rule.name() == name);
+                without.push(*rule.ok_or_else(|| format!("unknown rule '{name}'; --rules lists the rules"))?);
+            }
+            _ => files.push(arg),
+        }
+    }
+    if files.is_empty() || files.len() % 2 != 0 {
+        return Err("usage: scrub [--without RULE]... [--by-length] CORE OUT [CORE OUT]...".into());
+    }
+    files.as_chunks::<2>().0.iter().try_for_each(|[core, out]| scrub(core.as_ref(), out.as_ref(), &fill, &without))
+}
+
+fn scrub(core: &Path, out: &Path, fill: &Fill, without: &[Rule]) -> Fallible {
+    let options = Options { record_bytes: true, alone: true, handle_sigbus: true, ..Options::default() };
+    let process = Process::open(core, &options, &Progress::silent())?;
     let session = Session::new(&process);
-    if rest.iter().any(|option| option == "--names") {
-        let plan = scrub_plan(&session, Fill::ByLength, Level::Names, &silent);
-        let table = plan.table_of_names().unwrap_or_default();
-        // The new names depend on a key.
-        let mut names: Vec<&str> = table.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
-        names.sort_unstable();
-        names.iter().for_each(|name| println!("{name}"));
-        return Ok(());
-    }
-    let plan = scrub_plan(&session, Fill::ByLength, Level::Values, &silent);
-    let mut file = BufWriter::new(File::create(out)?);
-    let (_, scrubbed) = write_scrubbed(&process, None, &plan, LeftTexts::default(), &mut file)?;
-    file.flush()?;
-    println!("{}", serde_json::to_string(&rule_rows(&scrubbed.memory))?);
-    for warning in process.diag.warnings() {
-        println!("{}", serde_json::to_string(&warning)?);
-    }
-    Ok(())
+    let mut plan = scrub_plan(&session, fill.clone(), Level::Values, &Progress::silent());
+    without.iter().for_each(|&rule| plan.without(rule));
+    let mut writer = BufWriter::new(File::create_new(out)?);
+    shrink::write_scrubbed(&process, None, &plan, LeftTexts::default(), &mut writer)?;
+    Ok(writer.flush()?)
 }

@@ -1,4 +1,4 @@
-//! Diagnostics: what could not be read or understood, as data on the report.
+//! Diagnostics: what could not be read or understood, as data for the report.
 //!
 //! A phase that fails adds a warning here and the other phases go on. The first few warnings of a
 //! code are stored with their text; the rest are only counted.
@@ -291,8 +291,7 @@ struct Count {
     partial: bool,
 }
 
-/// Collects warnings from all phases; shared, so that readers behind `&self`
-/// can report.
+/// Collects warnings of all phases. Shared, so that readers with `&self` can report.
 #[derive(Default)]
 pub struct Diagnostics {
     inner: Mutex<Inner>,

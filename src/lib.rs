@@ -1,12 +1,12 @@
-//! coremap tells where the memory of a process went, from its core dump alone.
+//! coremap shows where a process's memory went, from its core dump or the running process.
 //!
-//! A core file is an address space. Every byte of it gets exactly one label,
-//! with how it is known, and nothing counts twice.
+//! A core file is an address space. Every byte of it gets exactly one label and the evidence for it, so
+//! nothing counts twice.
 //!
-//! # From a file to an answer
+//! # From a core to an answer
 //!
-//! Open a process, ask a [`Session`](session::Session) about it. The session reads what a question
-//! needs, once, and lends it to the next question.
+//! Open a [`Process`](process::Process) and create a [`Session`](session::Session) for it. The session
+//! reads what an analysis needs, once, and shares it with later ones.
 //!
 //! ```
 //! use std::path::Path;
@@ -23,17 +23,17 @@
 //! for kind in &report.kinds {
 //!     println!("{:20} {:>14}", kind.kind, kind.size);
 //! }
-//! // Every byte is counted once: the kinds are as much as the file's headers say.
+//! // Every byte is counted once: the kinds add up to what the file's headers say.
 //! assert_eq!(report.total.size, report.base.size);
-//! // What could not be read or understood is told, not guessed.
+//! // Whatever could not be read or understood is reported as a warning, never guessed.
 //! assert!(process.diag.warnings().is_empty());
 //!
-//! // The map itself: what is the memory that a thread's stack pointer leads to?
+//! // The map itself: which memory does a thread's stack pointer point to?
 //! let thread = &process.threads()[0];
 //! let region = session.map().region_at(thread.registers.sp()).expect("every mapped byte has a label");
 //! assert_eq!(region.kind.name(), "Stack");
 //!
-//! // The same as the program prints it with `--json`.
+//! // The JSON that the program prints with `--json`.
 //! let answer = commands::envelope("summary", &session, report);
 //! let mut text = Vec::new();
 //! coremap::render::json(&answer, &mut text)?;
@@ -44,8 +44,8 @@
 //!
 //! # Objects of a managed runtime
 //!
-//! [`Session::runtimes`](session::Session::runtimes) gives them, whatever they are
-//! ([`managed::ManagedRuntime`]).
+//! [`Session::runtimes`](session::Session::runtimes) returns all managed runtimes of the process behind one
+//! interface ([`managed::ManagedRuntime`]): .NET, NativeAOT, Java and Python.
 //!
 //! ```
 //! # use std::path::Path;
@@ -69,44 +69,44 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Rooms
+//! # Modules
 //!
 //! Data flows one way:
 //!
 //! ```text
 //! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
 //!           -> Session: introspectors make Claims -> AddressMap (resolved); runtimes
-//!           -> a command's analysis -> its report (plain data) -> its table, json, csv
+//!           -> a command's analysis -> its report (plain data) -> table, JSON, CSV
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`session`] | what was read of a process: start here |
-//! | [`commands`] | every command: the function that answers, its report, its table, the schema |
-//! | [`report`] | what every answer begins with, and the rows that several of them have |
-//! | [`render`] | how reports are written: tables, JSON and CSV |
-//! | [`process`] | opening; memory, modules and what went wrong so far |
-//! | [`map`] | kinds, claims, and the one label for each byte |
-//! | [`managed`] | what is asked of a managed runtime, whatever it is |
-//! | [`search`] | text, patterns and bytes in the dumped memory |
-//! | [`symbolicate`] | texts of tracing tools, with their addresses named |
-//! | [`series`] | rows of looks at a process: the file they are kept in, and what grows in them |
-//! | [`shrink`] | a smaller core that still answers |
-//! | [`dump`] | a core of a process that runs |
-//! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
-//! | [`memory`] | reads that give bytes or the reason why not; page scans |
+//! | [`session`] | everything read of a process so far: start here |
+//! | [`commands`] | every command: its function, its report, its table, its JSON schema |
+//! | [`report`] | the common head of all answers, and rows that several of them share |
+//! | [`render`] | writers for reports: tables, JSON and CSV |
+//! | [`process`] | opening a process; its memory, modules and warnings |
+//! | [`map`] | kinds, claims, and the label of each byte |
+//! | [`managed`] | the interface of managed runtimes |
+//! | [`search`] | searches for text, patterns and bytes in dumped memory |
+//! | [`symbolicate`] | names for the addresses in the output of tracing tools |
+//! | [`series`] | recordings of a process over time, and what grows in them |
+//! | [`shrink`] | smaller cores that still give the same answers |
+//! | [`dump`] | cores of running processes |
+//! | [`targets`] | targets: facts and bytes of a core or a running process |
+//! | [`memory`] | reads that return bytes or the reason for a failure; page scans |
 //! | [`layout`] | struct layouts as data |
 //!
-//! What these are built on (ELF and PE files in memory, core files, CoreCLR's structures, stacks and malloc of
-//! the C library) is not for users of the library: it changes with every runtime that is added. Its modules can be
-//! reached, since tests and benches of coremap ask them, but are in no documentation and promise nothing;
-//! docs/design.md tells of them.
+//! The lower modules (ELF and PE files, core files, structures of the runtimes, stacks and malloc of the C
+//! library) are internal and change with every supported runtime. They are public only for coremap's own
+//! tests and benchmarks, are hidden from the documentation, and have no stability promise. docs/design.md
+//! describes them.
 //!
-//! Core files are mapped: one that becomes shorter while it is read ends the program, unless
+//! Core files are mapped into memory. If a core file shrinks while it is read, the program ends, unless
 //! [`process::Options::handle_sigbus`] is set.
 //!
-//! The program `coremap` and what it alone needs (arguments, progress bar, log) come with the feature
-//! `cli`, which is on unless one says `default-features = false`.
+//! The `coremap` program and its own dependencies (arguments, progress bar, log) are in the feature `cli`.
+//! It is on by default; turn it off with `default-features = false`.
 
 pub mod addr;
 pub(crate) mod analysis;
@@ -160,6 +160,8 @@ pub mod scrub;
 pub mod search;
 pub mod series;
 pub mod session;
+#[doc(hidden)]
+pub mod shell;
 pub mod shrink;
 #[doc(hidden)]
 pub mod stackwalk;

@@ -1,4 +1,4 @@
-//! The `coremap` program: parse, run, exit status.
+//! The `coremap` program: parses arguments, runs a command, sets the exit status.
 
 mod cli;
 

@@ -149,7 +149,7 @@ impl Phase {
                 ("malloc", "heaps may be missing or have unknown bounds; they count as anonymous memory then")
             }
             Phase::MappedChunks => {
-                ("malloc's mappings", "blocks with a mapping of their own may count as anonymous memory")
+                ("malloc's mappings", "large blocks with their own mapping may count as anonymous memory")
             }
             Phase::Blocks => {
                 ("malloc's blocks", "blocks may be missing, and it may be unknown whether a block is used or free")

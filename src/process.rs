@@ -1,12 +1,12 @@
-//! The process that is looked at: target, memory, modules and diagnostics in one place, the
-//! single argument of introspectors and analyses.
+//! An opened process: its target, memory, modules and diagnostics. It is the argument of all introspectors and
+//! analyses.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
@@ -29,38 +29,36 @@ use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
 
-/// What the user gives beside the core.
+/// Options for opening a process.
 #[derive(Default)]
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
     /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
     pub smaps: Option<PathBuf>,
-    /// Bytes of memory that may be taken (`--memory`), for decompression and for the answer;
-    /// `None`: what [`limits`] allow by the size of the core.
+    /// Limit on coremap's own memory in bytes (`--memory`), for decompression and for answers. `None`: a limit
+    /// derived from the size of the core ([`limits`]).
     pub memory: Option<u64>,
-    /// Whether this program does nothing but answer: then the memory that it has taken is
-    /// held to what the core can be worth.
+    /// Whether this program does nothing but answer. Its memory use is then limited in proportion to the core.
     pub alone: bool,
-    /// Have a handler of SIGBUS in this program, so that it outlives a core file that becomes
-    /// shorter, or whose disk fails, while it is read ([`mapped::handle_sigbus`]): what can't
-    /// be read is zero then, and the answer partial. Without it such a read ends the program:
-    /// files are mapped, and the system has no other way to tell. So can a full tmpfs below
-    /// `$TMPDIR`, where a compressed core is decompressed to.
+    /// Installs a SIGBUS handler in this program ([`mapped::handle_sigbus`]). A core file may shrink while it
+    /// is read, or its disk may fail. With the handler, unreadable bytes are zero and the answer is partial.
+    /// Without it, such a read ends the program, because files are mapped. A full tmpfs under `$TMPDIR`, where
+    /// compressed cores are unpacked, has the same effect.
     pub handle_sigbus: bool,
-    /// Of a process that runs: let it run while it is read. What is read then may not fit together, and of its threads no more
-    /// is known than where those stand that wait in the kernel.
+    /// Running process: read it without stopping it. What is read may be inconsistent, and registers are only
+    /// available for threads that wait in the kernel.
     pub no_stop: bool,
-    /// Of a process that runs: let it go after so long, whatever is still to be read.
+    /// Running process: resume it after this time, even if reading is not finished.
     pub stop_at_most: Option<Duration>,
-    /// Of a process that runs: it is to be dumped, so what a core holds beside memory is kept, and its own files are not asked for
-    /// names, as whoever reads the core may not have them.
+    /// Running process: it is to be dumped. Data that a core stores beside memory is retained. The process's
+    /// own files are not read for names, since a reader of the core may not have them.
     pub to_dump: bool,
-    /// Record which pages are read ([`Process::reads`]).
+    /// Records which pages are read ([`Process::reads`]).
     pub record: bool,
-    /// Record which bytes are read.
+    /// Records which bytes are read.
     pub record_bytes: bool,
-    /// Make the read of this number fail, from 1 on: for tests.
+    /// Makes the read with this number fail, counted from 1. For tests.
     #[doc(hidden)]
     pub fail_at: Option<u64>,
 }
@@ -69,22 +67,22 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {
-    /// The core.
+    /// The core can't be opened.
     #[error(transparent)]
     Core(#[from] OpenError),
-    /// The process that runs.
+    /// The running process can't be read.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// A `--symbols` directory.
+    /// A `--symbols` directory can't be listed.
     #[error("--symbols {0}")]
     Symbols(std::io::Error),
-    /// The file of `--smaps`.
+    /// The file of `--smaps` can't be used.
     #[error("--smaps: {0}")]
     Smaps(#[from] SavedError),
 }
 
-/// Arguments and environment, from the main stack.
+/// Arguments and environment, read from the main stack.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStrings {
     /// argv
@@ -93,7 +91,7 @@ pub struct ProcessStrings {
     pub environment: Vec<String>,
 }
 
-/// A process, dumped or one that still runs.
+/// A process: a core dump or a running process.
 ///
 /// ```
 /// # use std::path::Path;
@@ -107,7 +105,7 @@ pub struct ProcessStrings {
 /// assert_eq!(process.pid(), Some(9854));
 /// assert!(process.modules.iter().any(|m| m.path.ends_with("/libc.so.6")));
 ///
-/// // A read gives the bytes, or the reason why there are none.
+/// // A read returns the bytes, or the reason for the failure.
 /// let mut text = [0; 7];
 /// process.memory.read(Addr::new(0x557a_682b_6b10), &mut text)?;
 /// assert_eq!(&text, b"coremap");
@@ -117,13 +115,13 @@ pub struct ProcessStrings {
 /// ```
 pub struct Process {
     target: Arc<dyn Target>,
-    /// Its memory, with files filled in where that was asked for and proven.
+    /// Its memory. Bytes that the core lacks are filled in from `--symbols` files proven to be the same build.
     pub memory: ProcessMemory,
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
-    /// What is in the program's file, if that is a single-file program of .NET.
+    /// Files bundled into the program's file, if it is a .NET single-file program.
     pub bundle: Option<Bundle>,
-    /// What went wrong so far.
+    /// Warnings so far.
     pub diag: Diagnostics,
     /// `--symbols` directories, for the names of code.
     pub(crate) symbols: SymbolDirs,
@@ -133,12 +131,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Open the core at `path`, or on Linux the process that `path` names: `/proc/4711`, or `4711` where no file has that
-    /// name. A process that runs stands still from then on, until an answer is put into its
-    /// [`envelope`](crate::commands::envelope) or this is dropped.
+    /// Opens the core at `path`, or on Linux a running process: `/proc/4711`, or `4711` if no file has
+    /// that name. A running process is stopped until an answer is put into its
+    /// [`envelope`](crate::commands::envelope) or this value is dropped.
     ///
     /// # Errors
-    /// Where it is no core, the process may not be looked at, or a `--symbols` directory can't be listed.
+    /// [`ProcessError`], if the file is not a core, the process can't be read, or a `--symbols` directory
+    /// can't be listed.
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -156,7 +155,7 @@ impl Process {
         if let Some(pid) = live::named(path) {
             let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
-                diag.note(WarningCode::Smaps, "--smaps is of a core: of a process that runs the system is asked");
+                diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
             // The files of the process as it sees them, from another container too.
@@ -174,7 +173,7 @@ impl Process {
         Ok(Process::assemble(Arc::new(core), dirs, diag))
     }
 
-    /// A process that was opened by other means than [`Process::open`].
+    /// Wraps a target that was opened by other means than [`Process::open`].
     pub fn of(target: Arc<dyn Target>) -> Process {
         Process::assemble(target, SymbolDirs::default(), Diagnostics::default())
     }
@@ -216,43 +215,43 @@ impl Process {
         Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base }
     }
 
-    /// What is looked at, for scans of its bytes.
+    /// The target, for scans of its bytes.
     pub fn target(&self) -> &dyn Target {
         &*self.target
     }
 
-    /// The core file that it was read from, if it was one.
+    /// The core file, if the process was read from one.
     pub fn core(&self) -> Option<&Core> {
         let target: &dyn Any = self.target();
         target.downcast_ref()
     }
 
-    /// All that is known of it but its bytes.
+    /// Everything about the process except its bytes.
     pub fn facts(&self) -> &Facts {
         self.target.facts()
     }
 
-    /// What of its memory was in RAM, where that is known.
+    /// Resident memory, if the target has this information.
     pub fn residence(&self) -> Option<&Residence> {
         self.facts().residence.as_deref()
     }
 
-    /// Its mappings, and which of their bytes are there.
+    /// Its mappings, and which of their bytes are available.
     pub fn space(&self) -> &AddressSpace {
         &self.facts().space
     }
 
-    /// The record of what was read of it.
+    /// The record of all reads.
     pub fn reads(&self) -> &Reads {
         self.target.reads()
     }
 
-    /// Machine it ran on.
+    /// Machine type.
     pub fn arch(&self) -> Arch {
         self.facts().arch
     }
 
-    /// How it was captured.
+    /// Which program wrote the core, or how the process was read.
     pub fn producer(&self) -> Producer {
         self.facts().producer
     }
@@ -262,7 +261,7 @@ impl Process {
         &self.facts().threads
     }
 
-    /// Files that it has mapped.
+    /// File mappings.
     pub fn files(&self) -> &[FileMapping] {
         &self.space().files
     }
@@ -272,38 +271,38 @@ impl Process {
         self.facts().auxv(key)
     }
 
-    /// The mapping that holds `addr`.
+    /// The mapping that contains `addr`.
     pub fn mapping_at(&self, addr: Addr) -> Option<&Mapping> {
         self.space().mapping_at(addr)
     }
 
-    /// What is read from now on is for `phase` ([`Reads::enter`]).
+    /// Attributes all following reads to `phase` ([`Reads::enter`]).
     pub(crate) fn enter(&self, phase: Phase) -> InPhase<'_> {
         self.target.reads().enter(phase)
     }
 
-    /// What is being done with it, in words for those who wait: `following references`. May be asked while another
+    /// The current activity, for progress displays, such as `following references`. Can be called while another
     /// thread works.
     pub fn doing(&self) -> &'static str {
         self.target.reads().phase().doing()
     }
 
-    /// Tell which phases could not read what the core's headers promise, and what
-    /// the answer may lack for it. To be called when the answer is there.
+    /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
+    /// the answer is computed.
     pub fn tell_unread(&self) {
         let budget = self.target.reads().budget();
         tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
         let spent = match budget.spent() {
             Some(Spent::Memory) => Some(format!(
-                "this core asks for more than the {} of memory that the answer may take",
+                "reading this core needs more than the {} of memory that coremap may use",
                 round(budget.memory())
             )),
-            Some(Spent::Work) => Some("this core asks for more work than its size can be worth".to_owned()),
+            Some(Spent::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
             None => None,
         };
         if let Some(why) = spent {
-            let more = "it may be damaged, or made so; --memory SIZE allows more";
-            self.diag.partial(WarningCode::Budget, format!("{why}, so the rest was left: {more}"));
+            let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
+            self.diag.partial(WarningCode::Budget, format!("{why}, so the answer is incomplete. {more}"));
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
@@ -316,18 +315,18 @@ impl Process {
         }
     }
 
-    /// Every byte that is mapped, as the headers tell it.
+    /// All mapped bytes, as the headers describe them.
     pub fn base(&self) -> &Base {
         self.base.get_or_init(|| Base::of(self.facts()))
     }
 
-    /// Process id, where the core has it.
+    /// Process ID, if the core has it.
     pub fn pid(&self) -> Option<u32> {
         self.facts().process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
     }
 
-    /// The first thread: its tid is the pid. Where that is not known, the one thread
-    /// whose stack pointer is in the mapping of the kernel's strings.
+    /// The first thread; its thread ID is the process ID. If the process ID is missing, the only thread whose
+    /// stack pointer is in the mapping that contains the kernel's strings.
     pub fn main_tid(&self) -> Option<u32> {
         *self.main_tid.get_or_init(|| {
             let threads = self.threads();
@@ -342,7 +341,7 @@ impl Process {
         })
     }
 
-    /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).
+    /// A thread's name. Most cores contain only the main thread's (NT_PRPSINFO).
     pub fn thread_name(&self, tid: u32) -> Option<String> {
         if let Some(name) = self.facts().thread_names.get(&tid) {
             return Some(bytes::printable(name).into_owned());
@@ -351,8 +350,8 @@ impl Process {
         (self.main_tid() == Some(tid) && !info.name.is_empty()).then(|| bytes::printable(&info.name).into_owned())
     }
 
-    /// argv and envp as the kernel laid them on the main stack; `None` where
-    /// that part of the stack is not in the core.
+    /// argv and envp as the kernel put them on the main stack. `None` if that range of the stack is not in the
+    /// core.
     pub fn strings(&self) -> Option<&ProcessStrings> {
         let find = || {
             let _phase = self.enter(Phase::Strings);
@@ -361,20 +360,20 @@ impl Process {
         self.strings.get_or_init(find).as_ref()
     }
 
-    /// The value of an environment variable at the process's start.
+    /// The value of an environment variable when the process started.
     pub fn environment(&self, name: &str) -> Option<&str> {
         let strings = self.strings()?;
         strings.environment.iter().find_map(|e| e.split_once('=').filter(|(n, _)| *n == name).map(|(_, v)| v))
     }
 }
 
-/// The auxiliary vector lies on the main stack right above envp, which lies
-/// right above argv and argc (System V ABI, process initialization).
+/// The auxiliary vector is on the main stack directly above envp, which is directly above argv and argc (System
+/// V ABI, process initialization).
 fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
     // Strings and the random bytes lie above the vector.
-    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
+    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(PAGE);
     let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
     let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;

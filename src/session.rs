@@ -1,5 +1,4 @@
-//! What was read of one process, kept by one owner: each part is made when it is first
-//! asked for, and borrowed from then on.
+//! A session owns what was read of one process. Each item is read when first requested, then borrowed.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -18,7 +17,7 @@ use crate::runtimes::{self, Found};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
-/// A process that questions are asked about.
+/// An analysis session: the process, and everything read of it so far.
 ///
 /// ```
 /// # use std::path::Path;
@@ -30,7 +29,7 @@ use crate::targets::Thread;
 /// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let session = Session::new(&process);
-/// // The map is made for the first of these and serves both.
+/// // The map is computed for the first call and reused by the second.
 /// let summary = commands::summary(&session, false, &Progress::silent());
 /// assert_eq!(summary.total.count, session.map().regions.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,11 +37,11 @@ use crate::targets::Thread;
 pub struct Session<'p> {
     /// The process.
     pub process: &'p Process,
-    /// Runtimes that the user of the library knows of.
+    /// Runtimes supplied by the caller of the library.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
     /// Runtimes that were found.
     found: OnceLock<Vec<Found<'p>>>,
-    /// Stacks that are no guesses.
+    /// Stacks found by evidence, without guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
     blocks: OnceLock<(FreeLists, Blocks)>,
@@ -52,12 +51,12 @@ pub struct Session<'p> {
 }
 
 impl<'p> Session<'p> {
-    /// Questions about `process`. Nothing is read yet.
+    /// Creates a session for `process`. Nothing is read yet.
     pub fn new(process: &'p Process) -> Session<'p> {
         Session::with_runtimes(process, Vec::new())
     }
 
-    /// The same, with runtimes beside those that are found.
+    /// Creates a session with runtimes in addition to those that coremap finds.
     pub fn with_runtimes(process: &'p Process, others: Vec<Box<dyn ManagedRuntime + 'p>>) -> Session<'p> {
         Session {
             process,
@@ -72,19 +71,18 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// The one label of every byte.
+    /// The map: one label for each byte.
     pub fn map(&self) -> &AddressMap {
         &self.whole().map
     }
 
-    /// Stacks of threads, those that are guesses too.
+    /// Thread stacks, guesses included.
     #[doc(hidden)]
     pub fn stacks(&self) -> &Stacks {
         &self.whole().stacks
     }
 
-    /// Stacks of threads that something tells of: without the guesses, which the whole map
-    /// is needed for.
+    /// Thread stacks found by evidence. Guesses are excluded, because they need the whole map.
     #[doc(hidden)]
     pub fn known_stacks(&self) -> &Stacks {
         self.stacks.get_or_init(|| {
@@ -93,7 +91,7 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// malloc of the C library.
+    /// The C library's malloc.
     #[doc(hidden)]
     pub fn malloc(&self) -> &Malloc {
         &self.whole().malloc
@@ -143,20 +141,21 @@ impl<'p> Session<'p> {
         RuntimeId::all().zip(self.found())
     }
 
-    /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.
+    /// Creates a stack walker that unwinds through the code of all runtimes. `stacks`: bounds of the thread
+    /// stacks.
     #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
         let lists = self.runtimes_by_id().into_iter().filter_map(|(id, runtime)| Some((id, runtime.listed_methods()?)));
         Walker::new(self.process, self.codes(), stacks).with_lists(lists.collect())
     }
 
-    /// The stack of a thread, as `walker` follows it through the marks of all runtimes.
+    /// The stack of a thread, unwound by `walker` with the marks of all runtimes.
     #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
         walker.walk(thread, self.marks(thread.tid))
     }
 
-    /// The same of the thread of that number; `None` where there is none.
+    /// The stack of the thread with this ID. `None` if there is no such thread.
     #[doc(hidden)]
     pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<Walk> {
         Some(self.walk(walker, self.thread(tid)?))
@@ -170,7 +169,7 @@ impl<'p> Session<'p> {
         marks
     }
 
-    /// Tell what of the runtimes' threads could not be read.
+    /// Reports what could not be read of the runtimes' threads.
     pub fn tell_threads(&self) {
         for runtime in self.runtimes() {
             for (code, note) in &runtime.threads().notes {
@@ -179,7 +178,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// What keeps the objects of that runtime.
+    /// GC roots of this runtime.
     pub fn roots(&self, id: RuntimeId) -> Roots {
         let Some(runtime) = self.runtime(id) else { return Roots::default() };
         self.tell_threads();
@@ -192,18 +191,18 @@ impl<'p> Session<'p> {
         &self.graphs
     }
 
-    /// Keep the graph of each heap for whoever asks for it next, as long as what this gives lives.
+    /// Retains the graph of each heap for later requests while the returned guard lives.
     pub(crate) fn keep_graphs(&self) -> Keeping<'_> {
         self.graphs.keep()
     }
 
-    /// The thread of that number, with its registers.
+    /// The thread with this ID, with its registers.
     pub fn thread(&self, tid: u32) -> Option<&'p Thread> {
         let by_tid = || self.process.threads().iter().rev().map(|thread| (thread.tid, thread)).collect();
         self.threads.get_or_init(by_tid).get(&tid).copied()
     }
 
-    /// All blocks of malloc, with the lists that tell which of them are free.
+    /// All malloc blocks, and the free lists that show which of them are free.
     #[doc(hidden)]
     pub fn blocks(&self) -> &(FreeLists, Blocks) {
         self.blocks.get_or_init(|| {
@@ -212,7 +211,7 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// What a runtime notes in its blocks of malloc, if one does.
+    /// Labels that a runtime writes into its malloc blocks, if one does.
     #[doc(hidden)]
     pub fn block_labels(&self) -> Option<&dyn BlockLabels> {
         self.runtimes().into_iter().find_map(|runtime| runtime.block_labels())
@@ -224,14 +223,14 @@ impl<'p> Session<'p> {
         self.symbols.get_or_init(|| NativeSymbols::new(self.process))
     }
 
-    /// The stack pointer of the thread whose stack `region` is, where it lies in it.
+    /// The stack pointer of the thread that owns stack `region`, if it points into `region`.
     pub fn sp_in(&self, region: &Region) -> Option<Addr> {
         let Owner::Thread(tid) = region.owner else { return None };
         let mut used = self.stacks().used_by(tid).filter(|_| region.kind == Kind::Stack).filter_map(|s| s.sp);
         used.find(|sp| region.range.contains(*sp))
     }
 
-    /// Whether `addr`, in `region`, lies below a stack pointer: nobody uses it any more.
+    /// Whether `addr` in `region` is below the stack pointer, so that it is no longer in use.
     pub fn is_left_over(&self, region: &Region, addr: Addr) -> bool {
         self.sp_in(region).is_some_and(|sp| addr < sp)
     }

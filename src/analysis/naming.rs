@@ -8,22 +8,9 @@ use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::diag::WarningCode;
 use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
-use crate::map::Kind;
+use crate::map::kind_facts::Contents;
 use crate::native::NativeSymbol;
 use crate::session::Session;
-
-/// Heaps of a runtime that hold stubs.
-const STUB_HEAPS: [Kind; 9] = [
-    Kind::StubHeap,
-    Kind::ExecutableHeap,
-    Kind::FixupPrecodeHeap,
-    Kind::NewStubPrecodeHeap,
-    Kind::HighFrequencyHeap,
-    Kind::LowFrequencyHeap,
-    Kind::LookupHeap,
-    Kind::ResolveHeap,
-    Kind::DispatchHeap,
-];
 
 /// What code an address is of.
 pub(crate) enum Code {
@@ -157,7 +144,7 @@ impl<'s, 'p> Names<'s, 'p> {
         match self.session.map().region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
-                if matches!(code, Code::None) && STUB_HEAPS.contains(&region.kind) {
+                if matches!(code, Code::None) && region.kind.facts().contents == Contents::Stubs {
                     let stub = self.runtimes().find_map(|code| code.stub_shaped(ip));
                     parts.extend(stub.map(|stub| self.words(&Code::Stub(stub))));
                 }

@@ -21,9 +21,9 @@ mod values;
 mod words;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use coremap::bytes::{is_harmful, printable};
 
@@ -62,7 +62,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Why there is no answer, on stderr; the status that says so too.
+/// Prints why there is no answer on stderr, and returns the exit status.
 fn told(failure: &Failure) -> ExitCode {
     if !failure.is_broken_pipe() {
         output::message(&failure.to_string());
@@ -70,18 +70,28 @@ fn told(failure: &Failure) -> ExitCode {
     failure.exit().into()
 }
 
-/// What would help more than clap's own words.
+/// A more helpful message than clap's own.
 fn mistake(e: &clap::Error) -> Option<String> {
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
-    let form = word.strip_prefix("--")?;
-    matches!(form, "csv" | "table").then(|| format!("there is no --{form}: write --format {form}"))
+    let Some(form) = word.strip_prefix("--") else { return second_core(word) };
+    matches!(form, "csv" | "table").then(|| format!("unknown option --{form}; use --format {form}"))
 }
 
-/// clap repeats arguments as they are. Where one of them holds what a terminal would obey
-/// (`coremap *` in a folder of somebody else's files), what it says of them escaped.
+/// A command got two cores: the one that compares two.
+fn second_core(second: &str) -> Option<String> {
+    let args: Vec<String> = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok()).collect();
+    let command = args.iter().find_map(|arg| coremap::commands::named(arg))?.name;
+    let at = args.iter().position(|arg| arg == second)?;
+    let first = args.get(..at)?.iter().rfind(|arg| Path::new(arg).is_file())?;
+    let sentence = format!("{command} reads one core; to compare two: `coremap diff {first} {second}`");
+    Path::new(second).is_file().then_some(sentence)
+}
+
+/// Escapes control characters in the arguments that clap repeats: `coremap *` in a folder of somebody
+/// else's files must not control the terminal.
 fn escaped(e: clap::Error) -> clap::Error {
     let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     if !args.iter().any(|arg| arg.chars().any(is_harmful)) {
@@ -89,11 +99,11 @@ fn escaped(e: clap::Error) -> clap::Error {
     }
     match program::Args::read(args.iter().map(|arg| printable(arg).into_owned())) {
         Err(same) => same,
-        Ok(_) => program::Args::command().error(e.kind(), "an argument holds control characters"),
+        Ok(_) => program::parser().error(e.kind(), "an argument contains control characters"),
     }
 }
 
-/// A panic hook that says whose mistake it is, and what still helps.
+/// Prints the panic, whose mistake it is, and what still helps.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
@@ -117,8 +127,8 @@ fn install_panic_hook() {
         }
         let _ = writeln!(
             err,
-            "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
-             report the lines above with what `coremap info CORE` prints.",
+            "coremap {}: this is a bug in coremap, not in your core. Other commands may still work. Please report the \
+             lines above with the output of `coremap info CORE`.",
             env!("COREMAP_VERSION")
         );
     }));

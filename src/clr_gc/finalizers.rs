@@ -29,11 +29,11 @@ pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<Final
     for (heap, at) in queues(gc, server, segments) {
         match queue(gc, heap, at) {
             Ok(queue) => out.push(queue),
-            Err(e) => notes.push(format!("objects to be finalized of heap {heap}: {e}")),
+            Err(e) => notes.push(format!("finalization queue of heap {heap}: {e}")),
         }
     }
     if out.is_empty() && notes.is_empty() {
-        notes.push("objects to be finalized: not in the core".into());
+        notes.push("finalization queue: not in the core".into());
     }
     (out, notes)
 }
@@ -82,7 +82,7 @@ fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
         let end = fill(segment)?;
         let len = end.checked_since(start).filter(|len| len.is_multiple_of(8));
         let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
-            return Err(format!("a segment from {start} to {end} is not believed"));
+            return Err(format!("implausible segment from {start} to {end}"));
         };
         let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
         for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {

@@ -235,7 +235,7 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
         }
     }
     if missing > 0 {
-        notes.push(format!("segment at {at}: blocks of handles are not in the core, {missing} of them"));
+        notes.push(format!("segment at {at}: {missing} handle blocks are not in the core"));
     }
 }
 
@@ -297,6 +297,6 @@ mod tests {
             &mut notes,
         );
         assert!(out.is_empty());
-        assert_eq!(notes, ["segment at 0x1000: blocks of handles are not in the core, 2 of them"]);
+        assert_eq!(notes, ["segment at 0x1000: 2 handle blocks are not in the core"]);
     }
 }

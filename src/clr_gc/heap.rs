@@ -192,7 +192,7 @@ pub(crate) fn parts(segments: &[Segment], notes: &mut Vec<String>, mut fit: impl
     });
     if all.len() < whole {
         let out = crate::units::count((whole - all.len()) as u64, "segment");
-        notes.push(format!("left out: {out} that overlap others or can't be"));
+        notes.push(format!("{out} with invalid or overlapping bounds ignored"));
     }
     all
 }

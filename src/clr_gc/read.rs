@@ -5,7 +5,7 @@
 //! dac_generation, dac_region_free_list), dac_gcheap_fields.h, gc.cpp
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::clr_gc::sink::Sink;
 use crate::clr_gc::{AllocContext, Gc};
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
@@ -23,7 +23,7 @@ const OBJECT_HEADER: u64 = 8;
 /// Why the GC can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GcError {
-    #[error("its description of itself (GcDacVars) is not in the core")]
+    #[error("GcDacVars, the GC's own description, is not in the core")]
     NoVars,
     #[error(transparent)]
     View(#[from] ViewError),
@@ -33,11 +33,11 @@ pub(crate) enum GcError {
     Fault(#[from] Fault),
     #[error("a list {0}")]
     Walk(#[from] Stop),
-    #[error("the segment at {0} lies in another one")]
+    #[error("the segment at {0} is inside another one")]
     Overlap(Addr),
-    #[error("{0} heaps")]
+    #[error("implausible number of heaps: {0}")]
     Heaps(u32),
-    #[error("a range of {} bytes at {} is not believed", .0.len(), .0.start)]
+    #[error("implausible range of {} bytes at {}", .0.len(), .0.start)]
     Range(AddrRange),
 }
 
@@ -185,7 +185,9 @@ impl Reader<'_> {
         let entry = |i: usize| table.saturating_add(size.saturating_mul(i as u64));
         let younger = self.allocation_start(entry(1)).zip(self.allocation_start(entry(0)));
         if !self.regions && live.0.is_none() {
-            self.out.notes.push("ephemeral_heap_segment can't be read: generations 0 to 2 are not told apart".into());
+            self.out
+                .notes
+                .push("ephemeral_heap_segment can't be read, so generations 0 to 2 can't be separated".into());
         }
         let first_segment = self.out.segments.len();
         for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
@@ -256,7 +258,7 @@ impl Reader<'_> {
             _ => view.ptr("allocated")?,
         };
         // The struct stands in front of its memory, or elsewhere.
-        let page = start.align_down(4096);
+        let page = start.align_down(PAGE);
         let low = match generation {
             _ if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER => at,
             // Objects that a program file has begin anywhere in it, and what lies before them is none.
@@ -292,7 +294,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if let Some(lists) = self.variable("global_regions_to_decommit") {
-            self.free_lists(lists, "region to decommit")?;
+            self.free_lists(lists, "region to be decommitted")?;
         }
         if let Some(list) = self.variable("global_free_huge_regions") {
             let head = StructView::new(self.memory, self.layout, "region_free_list", list).ptr("head_free_region")?;
@@ -334,7 +336,7 @@ impl Reader<'_> {
         let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| !a.is_null()) else { return Ok(()) };
         let size = StructView::new(self.memory, self.layout, "card_table_info", start).u64("size")?;
         if size > limits::MAX_GC_BOOKKEEPING {
-            self.out.notes.push(format!("bookkeeping of {size} bytes at {start} is not believed"));
+            self.out.notes.push(format!("implausible bookkeeping size {size} at {start}"));
             return Ok(());
         }
         self.out.bookkeeping.push(AddrRange::sized(start, size));
@@ -366,14 +368,14 @@ impl GcHeap {
             out.exact(AddrRange::new(s.committed.end, s.reserved_end), Kind::GCHeapReserve, &detail, &evidence);
         }
         for (committed, reserve, what) in &self.free {
-            out.exact(*committed, Kind::GCHeapToBeFreed, what, "the GC's lists of free regions");
-            out.exact(*reserve, Kind::GCHeapReserve, what, "the GC's lists of free regions");
+            out.exact(*committed, Kind::GCHeapToBeFreed, what, "the GC's free region lists");
+            out.exact(*reserve, Kind::GCHeapReserve, what, "the GC's free region lists");
         }
         for range in &self.bookkeeping {
             out.exact(
                 *range,
                 Kind::GCBookkeeping,
-                "card table and its kin",
+                "card table and other bookkeeping",
                 "bookkeeping_start and card_table_info.size",
             );
         }

@@ -43,8 +43,8 @@ impl Sizes {
 /// Why no object begins at `at`.
 fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
     match window.word(at).unwrap_or(key) {
-        0 => "no object: zero where its MethodTable should be".into(),
-        word => format!("no object: 0x{word:x} is no MethodTable"),
+        0 => "no object: 0 instead of a MethodTable".into(),
+        word => format!("no object: 0x{word:x} is not a MethodTable"),
     }
 }
 

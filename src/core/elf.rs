@@ -16,6 +16,7 @@ use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
+use crate::units::exact;
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;
@@ -53,7 +54,7 @@ pub enum HeaderError {
     #[error("the ELF header could not be read")]
     Unreadable,
     /// Shorter than an ELF header.
-    #[error("the file ends within the ELF header ({0} bytes)")]
+    #[error("cut off: the file has only {0} bytes, fewer than an ELF header (64)")]
     Short(usize),
     /// EI_CLASS is not ELFCLASS64.
     #[error("a 32-bit ELF file; coremap reads 64-bit cores")]
@@ -65,38 +66,38 @@ pub enum HeaderError {
     #[error("an ELF {0}, not a core dump")]
     NotCore(&'static str),
     /// Neither x86_64 nor aarch64.
-    #[error("a core of machine type {0}; coremap reads x86_64 and aarch64")]
+    #[error("a core for machine type {0} (ELF e_machine); coremap reads x86_64 and aarch64")]
     Machine(u16),
     /// `e_phentsize` is not that of ELF64.
-    #[error("program headers of {0} bytes each; ELF64 has 56")]
+    #[error("its program headers have {0} bytes each; those of ELF64 have 56")]
     EntrySize(u16),
 }
 
 fn hint(what: &str) -> String {
-    if what.is_empty() { String::new() } else { format!(" (it looks like {what})") }
+    if what.is_empty() { String::new() } else { format!(": it looks like {what}") }
 }
 
 /// What a file that is not ELF may be instead, for the error's sake.
 fn looks_like(head: &[u8]) -> &'static str {
     match head {
-        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump; coremap reads cores of Linux",
-        [b'P', b'A', b'G', b'E', b'D', b'U', ..] => "a Windows kernel dump; coremap reads cores of Linux",
+        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump; coremap reads Linux cores",
+        [b'P', b'A', b'G', b'E', b'D', b'U', ..] => "a Windows kernel dump; coremap reads Linux cores",
         [b'M', b'Z', ..] => "a Windows program",
-        [0xcf, 0xfa, 0xed, 0xfe, ..] => "a Mach-O file, of macOS; coremap reads cores of Linux",
-        [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => "perf's own data, which is no core",
-        [b'N', b'e', b't', b't', b'r', b'a', b'c', b'e', ..] => "a trace of dotnet-trace, which is no core",
-        [b'J', b'A', b'V', b'A', b' ', b'P', ..] => "a Java HPROF heap dump",
-        [b'K', b'D', b'U', b'M', b'P', ..] => "a kdump file of a kernel",
-        [b'B', b'Z', b'h', ..] => "bzip2; unpack it first",
-        [b'P', b'K', 3, 4, ..] => "a zip archive; unpack it first",
+        [0xcf, 0xfa, 0xed, 0xfe, ..] => "a macOS Mach-O file; coremap reads Linux cores",
+        [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => "perf's own data (perf.data), not a core",
+        [b'N', b'e', b't', b't', b'r', b'a', b'c', b'e', ..] => "a dotnet-trace recording (.nettrace), not a core",
+        [b'J', b'A', b'V', b'A', b' ', b'P', ..] => "a Java heap dump (HPROF), not a core",
+        [b'K', b'D', b'U', b'M', b'P', ..] => "a kernel's kdump file, not a process's core",
+        [b'B', b'Z', b'h', ..] => "bzip2; decompress it first",
+        [b'P', b'K', 3, 4, ..] => "a zip archive; extract the core first",
         [b'{', ..] | [b'[', ..] => "JSON",
         // dotnet-gcdump writes what FastSerialization makes of its graph.
         _ if head.get(4..5) == Some(b"!") && head.get(5..22) == Some(b"FastSerialization") => {
-            "a graph of dotnet-gcdump, which is no core"
+            "a dotnet-gcdump file (.gcdump), not a core"
         }
         // A text before NUL or control characters come.
         _ if is_text(head) => "text",
-        _ if head.get(257..262) == Some(b"ustar") => "a tar archive; unpack it first",
+        _ if head.get(257..262) == Some(b"ustar") => "a tar archive; extract the core first",
         _ => "",
     }
 }
@@ -171,18 +172,27 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
-        diag.partial(WarningCode::HeadersCut, format!("{count} of {promised} program headers are in the file"));
+        let table = header.e_phoff.saturating_add(promised.saturating_mul(entry));
+        diag.partial(
+            WarningCode::HeadersCut,
+            format!(
+                "the core is cut off in its table of program headers: {count} of {promised} are in the file. The table alone \
+                 needs {} bytes, and the file has {} bytes. All other segments and notes are missing",
+                exact(table),
+                exact(file.len() as u64)
+            ),
+        );
     }
     let parsed = match usize::try_from(header.e_phoff) {
         Ok(_) if count > 0 && reads.fails() => {
             diag.partial(
                 WarningCode::Headers,
-                format!("the program headers could not be read: none of the {promised} segments and notes is known"),
+                format!("the program headers could not be read: all {promised} segments and notes are missing"),
             );
             Vec::new()
         }
         Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
-            diag.partial(WarningCode::Headers, format!("program headers: {e}"));
+            diag.partial(WarningCode::Headers, format!("the program headers can't be parsed: {e}"));
             Vec::new()
         }),
         _ => Vec::new(),
@@ -231,7 +241,7 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
     first.unwrap_or_else(|| {
         diag.partial(
             WarningCode::HeadersCut,
-            "more than 65,534 segments, and the section header with their number is missing",
+            "the section header with the number of segments (more than 65,534) is missing",
         );
         u64::from(PN_XNUM)
     })
@@ -242,13 +252,17 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     if range.len() < p.p_memsz {
         diag.partial(
             WarningCode::SegmentOverflow,
-            format!("the segment at {} reaches past the address space; cut", range.start),
+            format!(
+                "the segment at {} extends past the end of the address space; the \
+                                                  excess is ignored",
+                range.start
+            ),
         );
     }
     if p.p_filesz > p.p_memsz {
         diag.partial(
             WarningCode::SegmentFilesz,
-            format!("the segment at {} has more bytes in the file than in memory; cut", range.start),
+            format!("the segment at {} has more bytes in the file than in memory; the excess is ignored", range.start),
         );
     }
     let file_size = p.p_filesz.min(range.len());
@@ -299,7 +313,7 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     if map.covered() < total {
         diag.partial(
             WarningCode::SegmentsOverlap,
-            format!("segments overlap by {} bytes; the first with bytes counts", total - map.covered()),
+            format!("segments overlap by {} bytes; the first segment with bytes is used", total - map.covered()),
         );
     }
     map
@@ -315,8 +329,8 @@ pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) 
     diag.partial(
         WarningCode::SegmentsShareBytes,
         format!(
-            "{bytes} bytes of {} segments stand on bytes of the file that another segment has too: scans look at \
-             each byte of the file once, at one of its addresses",
+            "{bytes} bytes of {} segments are bytes of the file that another segment has too. Scans read each byte of \
+             the file once, at one of its addresses",
             repeated.len()
         ),
     );

@@ -88,16 +88,22 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
         let start = offset.min(file.len() as u64) as usize;
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
-            diag.partial(WarningCode::NotesCut, format!("{} of {size} bytes of notes are in the file", end - start));
+            diag.partial(
+                WarningCode::NotesCut,
+                format!("the notes are cut off: {} of {size} bytes are in the file", end - start),
+            );
             notes.threads_lost = true;
         }
         // Headers that name the same bytes again would multiply what they hold.
         if seen.iter().any(|r| r.start < end && start < r.end) {
-            diag.partial(WarningCode::NotesOverlap, "two note segments share bytes; the first counts");
+            diag.partial(WarningCode::NotesOverlap, "two note segments overlap; the first is used");
             continue;
         }
         if seen.len() >= limits::MAX_NOTE_SEGMENTS {
-            diag.partial(WarningCode::Limit, format!("more than {} note segments", limits::MAX_NOTE_SEGMENTS));
+            diag.partial(
+                WarningCode::Limit,
+                format!("more than {} note segments; the others are ignored", limits::MAX_NOTE_SEGMENTS),
+            );
             break;
         }
         seen.push(start..end);
@@ -116,13 +122,16 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         if reads.fails() {
             diag.partial(
                 WarningCode::NotesCut,
-                "a note could not be read: it is missing, and so are those behind it (threads, files, signal)",
+                "a note could not be read; it and all later notes are missing (threads, files, signal)",
             );
             notes.threads_lost = true;
             return;
         }
         let Some((owner, kind, desc, next)) = split_note(rest) else {
-            diag.partial(WarningCode::NotesCut, "a note reaches past the end of the notes");
+            diag.partial(
+                WarningCode::NotesCut,
+                "a note extends past the end of the notes; it and all later notes are missing",
+            );
             notes.threads_lost = true;
             return;
         };
@@ -140,11 +149,17 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             let thread = if lost { None } else { prstatus::parse(desc, arch) };
             match thread {
                 Some(_) if before >= limits::MAX_THREADS => {
-                    diag.partial(WarningCode::Limit, format!("more than {} threads", limits::MAX_THREADS));
+                    diag.partial(
+                        WarningCode::Limit,
+                        format!("more than {} threads; the others are ignored", limits::MAX_THREADS),
+                    );
                 }
                 Some(thread) => notes.threads.push(thread),
                 None if lost => {}
-                None => diag.partial(WarningCode::NoteShort, format!("NT_PRSTATUS of {} bytes", desc.len())),
+                None => diag.partial(
+                    WarningCode::NoteShort,
+                    format!("NT_PRSTATUS has {} bytes, too few: a thread is missing", desc.len()),
+                ),
             }
             current = notes.threads.len() > before;
             notes.threads_lost |= !current;
@@ -158,7 +173,14 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         match (owner, kind) {
             (b"CORE", nt::PRPSINFO) => match parse_prpsinfo(desc) {
                 Some(info) => notes.process = Some(info),
-                None => diag.partial(WarningCode::NoteShort, format!("NT_PRPSINFO of {} bytes", desc.len())),
+                None => diag.partial(
+                    WarningCode::NoteShort,
+                    format!(
+                        "NT_PRPSINFO has {} bytes, too few: process ID and name are \
+                                                            missing",
+                        desc.len()
+                    ),
+                ),
             },
             (own_notes::OWNER_BYTES, kind) => notes.own.take(kind, desc),
             (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
@@ -182,13 +204,16 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
 fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
     Some(match (owner, kind) {
         (b"CORE", nt::PRSTATUS) => "a thread is missing",
-        (b"CORE", nt::PRPSINFO) => "process id and name are not known",
-        (b"CORE", nt::AUXV) => "the auxiliary vector is missing: the program and the main stack are known by less",
-        (b"CORE", nt::FILE) => {
-            "the list of files is missing: modules are unknown, and mapped files count as anonymous memory"
+        (b"CORE", nt::PRPSINFO) => "process ID and name are missing",
+        (b"CORE", nt::AUXV) => {
+            "the auxiliary vector is missing, so the program and the main stack are found by weaker \
+                                evidence"
         }
-        (b"CORE", nt::SIGINFO) => "the signal is not known",
-        (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing: its stack is known by its mapping",
+        (b"CORE", nt::FILE) => {
+            "the file list is missing, so modules are missing and mapped files count as anonymous memory"
+        }
+        (b"CORE", nt::SIGINFO) => "the signal is missing",
+        (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing, so its stack has its mapping's bounds",
         (own_notes::OWNER_BYTES, kind) => return Own::loses(kind),
         _ => return None,
     })
@@ -265,14 +290,20 @@ fn parse_auxv(desc: &[u8]) -> Vec<(u64, u64)> {
 
 fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
     let (Some(promised), Some(page)) = (bytes::u64_at(desc, 0), bytes::u64_at(desc, 8)) else {
-        diag.partial(WarningCode::NoteShort, format!("NT_FILE of {} bytes", desc.len()));
+        diag.partial(
+            WarningCode::NoteShort,
+            format!("NT_FILE has {} bytes, too few: the file list is missing", desc.len()),
+        );
         return;
     };
     let room = desc.len().saturating_sub(16) / 24;
     let left = limits::MAX_FILE_MAPPINGS.saturating_sub(notes.files.len());
     let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(left);
     if (count as u64) < promised {
-        diag.partial(WarningCode::FilesCount, format!("NT_FILE promises {promised} files and has room for {count}"));
+        diag.partial(
+            WarningCode::FilesCount,
+            format!("NT_FILE promises {promised} files but has {count}; the others are missing"),
+        );
     }
     notes.file_page_size = Some(page);
     let mut names = &desc[16 + 24 * count..];
@@ -292,7 +323,7 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
             .clone();
         let range = AddrRange::new(Addr::new(start), Addr::new(end));
         if range.is_empty() {
-            diag.partial(WarningCode::FilesRange, format!("NT_FILE entry {i} ends before it starts"));
+            diag.partial(WarningCode::FilesRange, format!("NT_FILE entry {i} ends before it starts; it is ignored"));
             continue;
         }
         let offset = offset.saturating_mul(page.max(1));

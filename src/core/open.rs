@@ -46,7 +46,7 @@ pub enum OpenError {
         path: String,
     },
     /// The compressed stream can't be decompressed to the temporary file.
-    #[error("{path}: unpacking: {source}")]
+    #[error("{path}: can't be unpacked: {source}")]
     Inflate {
         /// As given.
         path: String,
@@ -149,13 +149,16 @@ impl Core {
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
-            diag.partial(WarningCode::Inflate, format!("the compressed stream breaks off: {reason}"));
+            diag.partial(
+                WarningCode::Inflate,
+                format!(
+                    "the compressed core is damaged or cut off ({reason}); everything after \
+                                             this point is missing"
+                ),
+            );
         }
         if out.trailing {
-            diag.note(
-                WarningCode::Trailing,
-                "behind the compressed core the file goes on with bytes that are not compressed: left out",
-            );
+            diag.note(WarningCode::Trailing, "uncompressed bytes follow the compressed core; they are ignored");
         }
         Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
     }
@@ -173,7 +176,7 @@ impl Core {
         if size == 0 {
             return Err(match compression {
                 Some(_) => {
-                    let nothing = "nothing comes out of it: is it cut off?";
+                    let nothing = "unpacking yields no bytes; the file may be cut off";
                     let source = InflateError::Input(io::Error::new(io::ErrorKind::UnexpectedEof, nothing));
                     OpenError::Inflate { path, source }
                 }
@@ -195,18 +198,17 @@ impl Core {
             diag.partial(
                 WarningCode::Truncated,
                 format!(
-                    "the core is cut off: {} of {} bytes are there, {} bytes of memory are missing",
+                    "the core is cut off: it has {} of {} bytes, and {} bytes of memory are missing",
                     t.actual, t.expected, t.missing
                 ),
             );
         }
         if notes.own.scrubbed {
-            let names = if notes.own.scrubbed_names { ", and its own names by others of the same form" } else { "" };
+            let names = if notes.own.scrubbed_names { " and the program's own names replaced" } else { "" };
             diag.note(
                 WarningCode::Scrubbed,
                 format!(
-                    "this core was scrubbed: values of the process were overwritten{names}, and what looks like a text or a \
-                     number of its is none"
+                    "this core was scrubbed: process data is overwritten{names}. Texts and numbers in it are not real"
                 ),
             );
         }

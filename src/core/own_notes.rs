@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::bytes;
 use crate::core::note_bytes::add;
 use crate::core::notes::Cursor;
@@ -50,9 +50,6 @@ pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
 
 /// What is kept where it is not what some commands read.
 const FULL: &str = "full";
-
-/// Pages are counted in this size.
-const PAGE: u64 = 4096;
 
 /// What the notes say.
 #[derive(Default)]
@@ -98,11 +95,11 @@ impl Own {
     /// What is missing without a note of that type.
     pub(super) fn loses(kind: u32) -> Option<&'static str> {
         Some(match kind {
-            kind::MADE => "that coremap wrote this core, and what it kept, is not known",
-            kind::SMAPS | kind::STATUS | kind::PAGES | kind::CGROUP => "what was resident is not known",
-            kind::NAMES => "threads lack their names",
-            kind::SCRUBBED => "whether values are real is not known",
-            kind::STOOD => "whether the process stood still until all was read is not known",
+            kind::MADE => "whether coremap wrote this core, and which memory it left out, is unknown",
+            kind::SMAPS | kind::STATUS | kind::PAGES | kind::CGROUP => "residence is unknown",
+            kind::NAMES => "thread names are missing",
+            kind::SCRUBBED => "whether this core was scrubbed is unknown",
+            kind::STOOD => "whether the process was stopped for the whole dump is unknown",
             _ => return None,
         })
     }
@@ -114,14 +111,14 @@ impl Own {
         if self.stood.is_some_and(|stood| stood.timed_out) {
             diag.partial(
                 WarningCode::RanOn,
-                "when this core was written the process was let go before all was read (--stop-at-most): what was read then \
-                 may not fit together",
+                "this core may be inconsistent: coremap resumed the process before everything was read \
+                 (--stop-at-most)",
             );
         }
         if self.stood.is_some_and(|stood| stood.lost) {
             diag.partial(
                 WarningCode::ReadFailed,
-                "when this core was written some memory could not be read: it is zero here",
+                "some memory could not be read when this core was written; it is zero here",
             );
         }
         let known = |tid: &&u32| !threads.iter().any(|thread| thread.tid == **tid);
@@ -130,7 +127,7 @@ impl Own {
             diag.partial(
                 WarningCode::NotStopped,
                 format!(
-                    "{without} of the threads did not stop when this core was written: their registers are not known"
+                    "{without} of the threads did not stop when this core was written; their registers are missing"
                 ),
             );
         }

@@ -52,8 +52,8 @@ pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Di
         diag.partial(
             WarningCode::ReadFailed,
             format!(
-                "producer: {DIAG_PAGE}: the core file could not be read there; \
-                 createdump may not be told, and its own page counts as the process's memory"
+                "producer: {DIAG_PAGE}: the core file could not be read there; createdump may go unrecognized, and its \
+                 diagnostic page counts as memory of the process"
             ),
         );
         return None;

@@ -167,7 +167,7 @@ impl ManagedRuntime for CPython<'_> {
             let Some(heap) = self.objects() else { return Vec::new() };
             let (found, more) = buffers::buffers(heap);
             if more > 0 {
-                self.tell("buffers", &format!("{more} more than are read"));
+                self.tell("buffers", &format!("{more} over the limit are ignored"));
             }
             found
         })

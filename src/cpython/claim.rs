@@ -18,9 +18,9 @@ pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
                 kind: Kind::PyMalloc,
                 confidence: Confidence::Exact,
                 owner,
-                detail: "arena of obmalloc".into(),
+                detail: "obmalloc arena".into(),
                 evidence: format!(
-                    "arena_object {} of the array at {}, by the {}",
+                    "arena_object {} of the array at {}, found by the {}",
                     arena.index, arenas.array, arenas.how
                 )
                 .into(),
@@ -39,10 +39,9 @@ fn frames(python: &CPython<'_>, claims: &mut Claims, owner: Owner) {
         if let Some(e) = ended {
             python.tell("frames", &e.to_string());
         }
-        let of =
-            thread.tid.map_or_else(|| "a thread that is not in the core".to_owned(), |tid| format!("thread {tid}"));
+        let of = thread.tid.map_or_else(|| "a thread missing from the core".to_owned(), |tid| format!("thread {tid}"));
         for chunk in chunks {
-            let spare = if chunk.spare { ", kept for the next call" } else { "" };
+            let spare = if chunk.spare { " (cached for the next call)" } else { "" };
             claims.add(Claim {
                 range: chunk.range,
                 kind: Kind::PyFrames,

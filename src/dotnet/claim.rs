@@ -92,8 +92,8 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
     if let Some(found) = executable_memory(process, runtime) {
         if found.missing > 0 {
             let (missing, given) = (found.missing, found.given);
-            let why = format!("{missing} of {given} bytes that were given out are in no block at {}", found.at);
-            tell("memory for code", &why);
+            let why = format!("{missing} of {given} allocated bytes are in no block at {}", found.at);
+            tell("executable memory", &why);
         }
         let phase = process.enter(Phase::CodeHeaps);
         for label in found.labels(process, runtime) {

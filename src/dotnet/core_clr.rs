@@ -18,6 +18,7 @@ use crate::managed::{
     self, ClrGc, ClrHeaps, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
     StackFrame, Structure, Walk,
 };
+use crate::map::kind_facts::Contents;
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -215,13 +216,23 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        match kind {
-            Kind::HandleTable => handle_at(CoreClr::handles(self), addr),
-            // Where the core has a part of a segment only, the map does not name it.
-            Kind::AnonRW => handle_at(CoreClr::handles(self), addr).or_else(|| self.types().descriptor_at(addr)),
-            Kind::GCHeap | Kind::GCHeapReserve | Kind::Malloc | Kind::Stack | Kind::StackGuard | Kind::NoAccess => None,
-            _ => self.types().descriptor_at(addr),
-        }
+        // If the core has only a part of a segment, the map does not name it.
+        let may_be_handle = kind == Kind::HandleTable || kind == Kind::AnonRW;
+        let has_descriptors = kind != Kind::HandleTable
+            && match kind.facts().contents {
+                Contents::Nothing | Contents::Blocks | Contents::Objects | Contents::FreeHeap | Contents::Frames => {
+                    false
+                }
+                Contents::Unclaimed
+                | Contents::File
+                | Contents::Program
+                | Contents::LoaderHeap
+                | Contents::Stubs
+                | Contents::Structures
+                | Contents::Unwalked => true,
+            };
+        let handle = if may_be_handle { handle_at(CoreClr::handles(self), addr) } else { None };
+        handle.or_else(|| if has_descriptors { self.types().descriptor_at(addr) } else { None })
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
@@ -266,8 +277,8 @@ impl ManagedRuntime for CoreClr<'_> {
 
     fn stack_size_advice(&self) -> Option<&'static str> {
         Some(
-            "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: \
-             180000 means 1.5 MiB (it is not set here, or not visible).",
+            "The size is set by `ulimit -s`, or for .NET threads by DOTNET_DefaultStackSize (hexadecimal: 180000 means \
+             1.5 MiB), which is not set or not visible here.",
         )
     }
 }

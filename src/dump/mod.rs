@@ -21,12 +21,12 @@ use std::io::{self, Write};
 pub use debugger::for_debugger;
 pub use plan::{Keep, Plan};
 
+use crate::addr::PAGE;
 use crate::core::own_notes;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::targets::dump_notes::Standstill;
-use crate::targets::reads::PAGE;
 use crate::words::Compression;
 
 /// What was written.
@@ -97,7 +97,11 @@ fn check(process: &Process, lost: bool) -> io::Result<()> {
         Some(process.target().copy(place, &mut [0; PAGE as usize]).is_err())
     };
     match lost && has_ended().unwrap_or(false) {
-        true => Err(io::Error::new(io::ErrorKind::NotFound, "the process ended before all was read")),
+        true => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the process ended before coremap had read all of its \
+            memory",
+        )),
         false => Ok(()),
     }
 }

@@ -23,9 +23,9 @@ const OFF_HEAP: [(Kind, &str); 9] = [
     (Kind::ClassSpace, "class space"),
     (Kind::CdsArchive, "CDS archive"),
     (Kind::CodeCache, "code cache"),
-    (Kind::GCBookkeeping, "the collector's notes"),
+    (Kind::GCBookkeeping, "GC bookkeeping"),
     (Kind::MappedFile, "mapped files"),
-    (Kind::AnonRW, "memory that nobody claims"),
+    (Kind::AnonRW, "memory with no known owner"),
 ];
 
 pub(super) fn findings(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
@@ -45,9 +45,9 @@ fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
     let told: Vec<String> =
         rest.iter().take(4).filter(|(b, _)| *b > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
-    let most = hotspot.vm().flag("MaxHeapSize").map(|most| format!(" of at most {}", round(most))).unwrap_or_default();
+    let most = hotspot.vm().flag("MaxHeapSize").map(|most| format!(" (limit {})", round(most))).unwrap_or_default();
     let text = format!(
-        "Written: {} of the Java heap{most}, and {} beside it, program files not counted: {}.",
+        "Written memory: Java heap {}{most}; everything else {} (without program files): {}.",
         round(heap),
         round(sum),
         told.join(", ")
@@ -79,8 +79,8 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     kind.for_each(|name| *kinds.entry(name).or_default() += 1);
     let kind = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, n)| format!(", {} of them {kind}", exact(*n as u64)));
     let text = format!(
-        "{} class loaders have a class {name} each, of {}{}: something keeps loaders that are no longer used, as \
-         applications that were redeployed, or scripts that are compiled anew.",
+        "{} class loaders each have their own class {name} ({} in total{}). Unused loaders may be retained, as after \
+         redeployments or repeated script compilation.",
         exact(*most as u64),
         count(all.len() as u64, "class loader"),
         kind.unwrap_or_default()
@@ -102,24 +102,24 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
     let class_most = vm.flag("CompressedClassSpaceSize").filter(|&most| most != 0);
     let near =
         |bytes: u64, most: Option<u64>| most.filter(|&most| bytes.saturating_mul(100) >= most.saturating_mul(FULL));
-    let limit = near(bytes, most).map(|most| format!("MaxMetaspaceSize is {}", round(most)));
+    let limit = near(bytes, most).map(|most| format!("MaxMetaspaceSize ({})", round(most)));
     let limit =
-        limit.or_else(|| near(space, class_most).map(|most| format!("CompressedClassSpaceSize is {}", round(most))));
+        limit.or_else(|| near(space, class_most).map(|most| format!("CompressedClassSpaceSize ({})", round(most))));
     if bytes == 0 {
         return None;
     }
     let classes = hotspot.classes();
     let loaded: u64 = classes.loaders().iter().map(|loader| loader.classes.len() as u64).sum();
     let text = format!(
-        "What the VM keeps of classes: metaspace {}, class space {}, for {} of {}{}.",
+        "Class metadata: metaspace {}, class space {}, for {} of {}{}.",
         round(rest),
         round(space),
         count(loaded, "class"),
         count(classes.loaders().len() as u64, "class loader"),
-        limit.as_ref().map_or_else(String::new, |limit| format!("; {limit}, which is nearly reached"))
+        limit.as_ref().map_or_else(String::new, |limit| format!("; the limit {limit} is nearly reached"))
     );
     let severity = if limit.is_some() { Severity::Warning } else { Severity::Info };
-    let finding = Finding::new("metaspace", severity, text, "where the structures of classes lie");
+    let finding = Finding::new("metaspace", severity, text, "mappings that contain class structures");
     Some(finding.about(bytes).known(Confidence::Derived).more("regions --kind Metaspace").within("runtime"))
 }
 
@@ -133,8 +133,8 @@ fn code_cache(hotspot: &HotSpot<'_>) -> Vec<Finding> {
             continue;
         }
         let text = format!(
-            "The code cache is nearly full: {} of {} for {}; methods that become hot stay interpreted. \
-             -XX:ReservedCodeCacheSize makes room.",
+            "The code cache is nearly full: {} of {} for {}. Newly hot methods stay interpreted; raise the limit with \
+             -XX:ReservedCodeCacheSize.",
             round(used),
             round(heap.reserved.len()),
             heap.name

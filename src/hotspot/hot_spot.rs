@@ -130,7 +130,7 @@ impl ManagedRuntime for HotSpot<'_> {
             module: printable(&self.vm.path).into_owned(),
             base: self.vm.range.start,
             gc: spaces.map(|spaces| spaces.collector.name()),
-            layout_source: "vmStructs of the VM itself".to_owned(),
+            layout_source: "the VM's own vmStructs".to_owned(),
         }
     }
 
@@ -157,7 +157,7 @@ impl ManagedRuntime for HotSpot<'_> {
             let _phase = self.vm.process.enter(Phase::Objects);
             let (found, more) = buffers::buffers(&self.classes, heap);
             if more > 0 {
-                self.tell("buffers", &format!("{more} objects more than are read"));
+                self.tell("buffers", &format!("{more} objects over the limit are ignored"));
             }
             found
         })

@@ -70,7 +70,7 @@ impl<'p> Nmt<'p> {
         if !known {
             vm.process.diag.note(
                 WarningCode::Hotspot,
-                format!("{}: headers of tracked memory have no form that is known", vm.name()),
+                format!("{}: Native Memory Tracking headers have an unsupported format", vm.name()),
             );
         }
         known.then_some(nmt)

@@ -31,9 +31,13 @@ enum Proof {
 
 /// What is said of files whose proof is none by bytes of their own.
 const WEAK: &[(Proof, &str)] = &[
-    (Proof::Elsewhere, "taken by another mapping of the same path, whose bytes are the file's"),
-    (Proof::Sections, "taken by name, and place and length of sections: the core has no byte of them to compare"),
-    (Proof::Pages, "taken by name and number of pages: the core has no byte of them to compare"),
+    (Proof::Elsewhere, "accepted because another mapping of the same path has this file's bytes"),
+    (
+        Proof::Sections,
+        "accepted by name, and by offset and length of sections; the core has none of its bytes to \
+                       compare",
+    ),
+    (Proof::Pages, "accepted by name and number of pages; the core has none of its bytes to compare"),
 ];
 
 /// A proven file, ready to fill in for a module.
@@ -61,12 +65,13 @@ pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &
         tell(diag, WarningCode::SymbolsUnproven, &names, what);
     }
     for (why, code, what) in [
-        (Unused::Mismatch, WarningCode::SymbolsMismatch, "not used: not the build that the core maps"),
+        (Unused::Mismatch, WarningCode::SymbolsMismatch, "not used: not the build that the process mapped"),
         (Unused::NoProgram, WarningCode::SymbolsNoProgram, "not used: neither an ELF nor a PE file"),
         (
             Unused::Astray,
             WarningCode::SymbolsAstray,
-            "not used: a link that leads out of the folder, or to nothing; name a folder that holds both",
+            "not used: the link leads out of the folder or to nothing; name a folder that contains the link and its \
+             target",
         ),
     ] {
         let names: Vec<&str> = refused.iter().filter(|r| r.0 == why).map(|r| r.1).collect();

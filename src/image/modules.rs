@@ -94,12 +94,12 @@ pub fn find(target: &dyn Target, memory: &dyn Memory, diag: &Diagnostics) -> Vec
     if reader.parts >= limits::MAX_IMAGE_PARTS {
         diag.partial(
             WarningCode::Limit,
-            format!("images with more than {} parts; the rest is not looked at", limits::MAX_IMAGE_PARTS),
+            format!("images have more than {} segments and sections; the others are ignored", limits::MAX_IMAGE_PARTS),
         );
     }
     modules.sort_by_key(|m| (m.range.start, m.range.end));
     if modules.len() > limits::MAX_MODULES {
-        diag.partial(WarningCode::Limit, format!("more than {} modules", limits::MAX_MODULES));
+        diag.partial(WarningCode::Limit, format!("more than {} modules; the others are ignored", limits::MAX_MODULES));
         modules.truncate(limits::MAX_MODULES);
     }
     modules
@@ -172,7 +172,7 @@ fn take_headers_again(module: &mut Module, mapping: &FileMapping, reader: &mut H
             module.range.end = module.range.end.max(whole.end);
         }
         module.kind = kind;
-        module.evidence = "NT_FILE, and its headers as a section shows them".into();
+        module.evidence = "NT_FILE, and its headers in a mapped section".into();
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     malloc.unread = native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
-        process.diag.partial(WarningCode::Limit, "more claims on the memory than are taken; labels are incomplete");
+        process.diag.partial(WarningCode::Limit, "too many claims on the memory; some labels are missing");
     }
     Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
 }
@@ -89,6 +89,9 @@ fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
     if let Some(first) = stacks.without.first() {
         let (count, tid, why) = (stacks.without.len(), first.tid, &first.why);
         let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
-        diag.partial(WarningCode::StackMissing, format!("{threads} without a stack (first: thread {tid}: {why})"));
+        diag.partial(
+            WarningCode::StackMissing,
+            format!("the stack of {threads} was not found (first: thread {tid}: {why})"),
+        );
     }
 }

@@ -44,11 +44,11 @@ pub fn read_descriptor(memory: &dyn Memory, addr: Addr) -> Result<(Layout, Vec<A
     let at = |off| addr.saturating_add(off);
     let magic = memory.u64(addr)?;
     if magic != MAGIC {
-        return Err(DescriptorError::Form(format!("magic {magic:#x} at {addr}")));
+        return Err(DescriptorError::Form(format!("wrong magic {magic:#x} at {addr}")));
     }
     let (size, count) = (memory.u32(at(header::SIZE))?, memory.u32(at(header::COUNT))?);
     if size > limits::MAX_DESCRIPTOR || count > limits::MAX_DESCRIPTOR_POINTERS {
-        return Err(DescriptorError::Form(format!("{size} bytes of JSON, {count} pointers")));
+        return Err(DescriptorError::Form(format!("implausible sizes ({size} bytes of JSON, {count} pointers)")));
     }
     let table = memory.ptr(at(header::POINTERS))?;
     let pointers =

@@ -97,7 +97,7 @@ impl Layout {
     /// [`LayoutError::Parse`], where no struct is so large.
     pub fn put(&mut self, kind: &str, field: &str, offset: i64) -> Result<(), LayoutError> {
         if offset.unsigned_abs() > limits::MAX_FIELD_OFFSET.unsigned_abs() {
-            return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is no offset")));
+            return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is not a valid offset")));
         }
         let offset = Offset { bytes: offset, origin: self.origin.clone() };
         self.types.entry(kind.to_owned()).or_default().insert(field.to_owned(), offset);

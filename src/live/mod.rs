@@ -39,37 +39,37 @@ use stop::{Ended, Stop};
 #[non_exhaustive]
 pub enum LiveError {
     /// There is none of that number.
-    #[error("there is no process {pid} here; in a container, or seen from one, it has another number")]
+    #[error("no process {pid} here; inside and outside a container, a process has different IDs")]
     NoProcess {
         /// Process id asked for.
         pid: u32,
     },
     /// It ended and waits for its parent (a zombie): it has no memory any more.
-    #[error("process {pid} has ended, and only its number is left (a zombie): there is no memory to look at")]
+    #[error("process {pid} has ended (it is a zombie) and has no memory")]
     Ended {
         /// Process id.
         pid: u32,
     },
     /// A thread of the kernel.
-    #[error("process {pid} has no memory of its own: it is a thread of the kernel, or just ending")]
+    #[error("process {pid} has no memory: it is a kernel thread or is just ending")]
     NoMemory {
         /// Process id.
         pid: u32,
     },
     /// Our own process: who reads can't stand still.
-    #[error("process {pid} is coremap itself, which can't stop itself and read")]
+    #[error("process {pid} is coremap itself; it can't stop and read itself")]
     Itself {
         /// Process id.
         pid: u32,
     },
     /// A program of 32 bits.
-    #[error("process {pid} is a program of 32 bits; coremap reads those of 64")]
+    #[error("process {pid} is a 32-bit program; coremap reads 64-bit programs")]
     Bits32 {
         /// Process id.
         pid: u32,
     },
     /// A program of a machine that is not read.
-    #[error("process {pid} is a program of machine {machine} (e_machine of ELF); coremap reads x86_64 and aarch64")]
+    #[error("process {pid} is a program for machine type {machine} (ELF e_machine); coremap reads x86_64 and aarch64")]
     Machine {
         /// Process id.
         pid: u32,

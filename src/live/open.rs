@@ -65,10 +65,13 @@ impl Live {
         };
         if !stopped.unstopped.is_empty() && !how.no_stop {
             let (count, first) = (stopped.unstopped.len(), stopped.unstopped.first().copied().unwrap_or(0));
-            let what = if count == 1 { "a thread".to_owned() } else { format!("{count} threads") };
+            let what = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
             diag.partial(
                 WarningCode::NotStopped,
-                format!("{what} did not stop (first: {first}), as in a wait for a disk that hangs: its registers are not known"),
+                format!(
+                    "{what} did not stop (first: {first}); its registers are missing. A thread that waits for a \
+                         hung disk can't stop"
+                ),
             );
         }
         let vmas = maps::parse(&proc.read("maps").map_err(|e| refused(pid, e))?);

@@ -58,63 +58,65 @@ impl Circumstances {
         let pid = self.pid;
         if let Some((tracer, name)) = &self.tracer {
             return format!(
-                "process {pid} is traced by process {tracer} ({name}), and a process has one tracer: end that first, or read \
-                 while it runs with --no-stop"
+                "process {pid} is already traced by process {tracer} ({name}), and only one tracer is allowed. End \
+                 that tracer, or read without stopping the process: --no-stop"
             );
         }
         if self.yama == Some(3) {
-            return "no process may look at another here until the next boot (kernel.yama.ptrace_scope is 3): have the kernel \
-                    write a core (kill -ABRT) and look at that"
+            return "reading other processes is disabled until the next boot (kernel.yama.ptrace_scope is 3). Let the \
+                    kernel write a core (kill -ABRT) and read that"
                 .to_owned();
         }
         if !self.capable && self.own_uid == 0 {
             return format!(
-                "root has no CAP_SYS_PTRACE here, as in most containers: give it (docker run --cap-add SYS_PTRACE; in Kubernetes \
-                 securityContext.capabilities.add: [SYS_PTRACE], or kubectl debug --profile=sysadmin --target=CONTAINER), or look \
-                 at process {pid} from the host"
+                "process {pid} can't be read: root has no CAP_SYS_PTRACE here, as in most containers. Grant it (docker \
+                 run --cap-add SYS_PTRACE; in Kubernetes securityContext.capabilities.add: [SYS_PTRACE], or kubectl \
+                 debug --profile=sysadmin --target=CONTAINER), or run coremap on the host"
             );
         }
         if let (Some(uid), false) = (self.uid, self.capable)
             && uid != self.own_uid
         {
             return format!(
-                "process {pid} is of user {uid}, and this is user {}: run coremap with sudo, or as that user",
+                "process {pid} belongs to user {uid}, and coremap runs as user {}: run it with sudo or as that user",
                 self.own_uid
             );
         }
         if !self.capable && self.owner == Some(0) && self.uid != Some(0) {
             return format!(
-                "process {pid} may not be dumped (it changed its user, its program file can't be read, or it asked for that with \
+                "process {pid} is not dumpable (it changed its user, its program file is unreadable, or it called \
                  PR_SET_DUMPABLE): run coremap with sudo"
             );
         }
         match self.yama {
             Some(1) if !self.capable => {
                 return format!(
-                    "only its parents may look at process {pid} (kernel.yama.ptrace_scope is 1): run coremap with sudo, or \
-                     allow it for now with: sudo sysctl kernel.yama.ptrace_scope=0"
+                    "only an ancestor may read process {pid} (kernel.yama.ptrace_scope is 1): run coremap with sudo, \
+                     or allow it until the next boot: sudo sysctl kernel.yama.ptrace_scope=0"
                 );
             }
             Some(2) if !self.capable => {
                 return format!(
-                    "only who has CAP_SYS_PTRACE may look at process {pid} (kernel.yama.ptrace_scope is 2): run coremap with sudo"
+                    "reading process {pid} requires CAP_SYS_PTRACE (kernel.yama.ptrace_scope is 2): run coremap with \
+                     sudo"
                 );
             }
             _ => {}
         }
         if self.filtered {
             return format!(
-                "a seccomp filter is on coremap, which may forbid to look at process {pid}: run it without (docker run \
-                 --security-opt seccomp=unconfined; in Kubernetes seccompProfile.type: Unconfined)"
+                "process {pid} can't be read; coremap runs under a seccomp filter, which may forbid it. Run it without \
+                 one (docker run --security-opt seccomp=unconfined; in Kubernetes seccompProfile.type: Unconfined)"
             );
         }
         if self.capable {
             return format!(
-                "process {pid} may not be looked at, although CAP_SYS_PTRACE is there: it is in another user namespace, or a security \
-                 module (SELinux, AppArmor) forbids it; its log tells (ausearch -m avc, dmesg). From the host it may work"
+                "process {pid} can't be read, although coremap has CAP_SYS_PTRACE. It may be in another user \
+                 namespace, or a security module (SELinux, AppArmor) may forbid it; check its log (ausearch -m avc, \
+                 dmesg). Running coremap on the host may work"
             );
         }
-        format!("process {pid} may not be looked at: run coremap with sudo")
+        format!("process {pid} can't be read: run coremap with sudo")
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
         says(&Circumstances { yama: Some(1), ..plain.clone() }, "sysctl kernel.yama.ptrace_scope=0");
         says(&Circumstances { yama: Some(2), ..plain.clone() }, "CAP_SYS_PTRACE");
         says(&Circumstances { yama: Some(3), capable: true, ..plain.clone() }, "next boot");
-        says(&Circumstances { uid: Some(0), owner: Some(0), ..plain.clone() }, "user 0, and this is user 1000");
+        says(&Circumstances { uid: Some(0), owner: Some(0), ..plain.clone() }, "user 0, and coremap runs as user 1000");
         says(&Circumstances { owner: Some(0), ..plain.clone() }, "PR_SET_DUMPABLE");
         says(&Circumstances { own_uid: 0, ..plain.clone() }, "--cap-add SYS_PTRACE");
         says(&Circumstances { filtered: true, ..plain.clone() }, "seccomp=unconfined");

@@ -1,4 +1,4 @@
-//! The heap of a managed runtime: what must be asked of it, and in which words it answers.
+//! The interface of a managed heap.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,43 +7,42 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::graph::Space;
 
-/// Number of a type among those met so far; dense from 0 on.
+/// Index of a type among those seen so far, from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeIndex(pub u32);
 
-/// The type of the space between objects, where a runtime fills it with objects of their own.
+/// The type of free space between objects, in runtimes that fill it with pseudo-objects.
 pub const FREE: TypeIndex = TypeIndex(0);
 
-/// What listings call such space, as SOS does.
+/// Name of free space in listings, as in SOS.
 pub const FREE_NAME: &str = "Free";
 
 /// An object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Where it begins, as references to it say.
+    /// Its start, as in references to it.
     pub addr: Addr,
     /// Its type.
     pub kind: TypeIndex,
-    /// Its size in bytes, as the runtime's own tools count it: not rounded up to where the
-    /// next may begin.
+    /// Its size in bytes as the runtime's own tools count it, without padding before the next object.
     pub size: u64,
 }
 
-/// A part of the heap that a collection treats as one: a generation, or a space.
+/// A generation or space: the unit of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Its number among [`Heap::generations`].
+    /// Its index in [`Heap::generations`].
     pub number: u8,
-    /// Its name in the runtime's own words, as `gen2` or `eden`.
+    /// Its name in the runtime's words, such as `gen2` or `eden`.
     pub name: &'static str,
     /// Whether its objects are never collected, so that each is its own root.
     pub frozen: bool,
 }
 
-/// A run of objects of one generation.
+/// A range of objects of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number of its heap, where a runtime has several; else 0.
+    /// Number of its heap, if the runtime has several; else 0.
     pub heap: u32,
     /// Generation of all objects in it.
     pub generation: Generation,
@@ -51,10 +50,10 @@ pub struct Part {
     pub range: AddrRange,
 }
 
-/// Where the elements of objects with a length stand.
+/// Position of the elements in arrays and strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements {
-    /// Bytes from the object's start to its first element.
+    /// Bytes from the start of the object to its first element.
     pub start: u64,
     /// Bytes of an element; never 0.
     pub size: u64,
@@ -63,41 +62,41 @@ pub struct Elements {
 /// A type of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeInfo {
-    /// What the runtime knows it by: a MethodTable, a Klass, a PyTypeObject.
+    /// Address of the type in the runtime: a MethodTable, a Klass, a PyTypeObject.
     pub address: Addr,
-    /// Whether it is the space between objects.
+    /// Whether it is free space between objects.
     pub free: bool,
-    /// Whether it is the runtime's string.
+    /// Whether it is the runtime's string type.
     pub string: bool,
-    /// Whether its objects stand for types and hold their static variables (`java.lang.Class`): a field of one is found
-    /// by [`Heap::static_at`].
+    /// Whether its objects represent types and contain their static variables (`java.lang.Class`).
+    /// [`Heap::static_at`] names their fields.
     pub of_types: bool,
-    /// Of arrays, and of strings that hold their own characters.
+    /// For arrays, and for strings that contain their own characters.
     pub elements: Option<Elements>,
 }
 
-/// A stretch of the heap without an object that is known.
+/// A range of the heap where no object was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Where.
+    /// Its addresses.
     pub range: AddrRange,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// What could not be walked.
+/// Ranges that could not be walked.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
-    /// The first of them, by address.
+    /// The first ranges, by address.
     pub places: Vec<Loss>,
-    /// Number of all.
+    /// Number of all ranges.
     pub count: u64,
-    /// Bytes of all.
+    /// Bytes of all ranges.
     pub bytes: u64,
 }
 
 impl Losses {
-    /// Bytes from `from` to `to` can't be walked, and why.
+    /// Adds the bytes from `from` to `to`, with the reason.
     pub fn add(&mut self, from: u64, to: u64, reason: impl FnOnce() -> String) {
         self.count = self.count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
@@ -106,7 +105,7 @@ impl Losses {
         }
     }
 
-    /// Put `other` to these.
+    /// Adds the losses of `other`.
     pub(crate) fn merge(&mut self, other: Losses) {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -116,75 +115,75 @@ impl Losses {
     }
 }
 
-/// How an object holds another.
+/// How an object references another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// By a field or element at this offset from its start.
+    /// Through the field or element at this offset from its start.
     Field(u64),
-    /// In no field of it; how, in words: `(dependent handle)`.
+    /// Through no field. The text names the way: `(dependent handle)`.
     Beside(&'static str),
 }
 
-/// An object as one looks at it by its address.
+/// An object found by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its type.
     pub kind: TypeIndex,
     /// Its size in bytes.
     pub size: u64,
-    /// Its size as the walk counts it: no object has less room than the smallest.
+    /// Its size as the walk counts it: at least the minimum object size.
     pub counted_size: u64,
 }
 
-/// What a string holds.
+/// Contents of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StringContent<'a> {
     /// Its length in units.
     pub length: u32,
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// What a unit is.
+    /// The unit's encoding.
     pub units: StringUnits,
 }
 
-/// Units of a string.
+/// Unit of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StringUnits {
-    /// Two bytes each, little-endian.
+    /// UTF-16, little-endian.
     Utf16,
-    /// A byte each: the first 256 code points.
+    /// One byte each: the first 256 code points.
     Latin1,
-    /// Bytes of UTF-8.
+    /// UTF-8 bytes.
     Utf8,
 }
 
-/// Goes from object to object.
+/// Walks the objects of the heap in address order.
 pub trait Walker: Send {
-    /// Visit the objects of `part` by address; what is lost is added to `losses`.
+    /// Visits the objects of `part` in address order, and adds unreadable ranges to `losses`.
     fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object));
 
-    /// Bytes that allocators own and have not used, of all parts walked so far.
+    /// Bytes that allocators own but have not used, over all parts walked so far.
     fn unused(&self) -> u64 {
         0
     }
 }
 
-/// What an object holds, some at once ([`ObjectReader::targets`]).
+/// A limited batch of an object's references ([`ObjectReader::targets`]).
 pub(crate) struct Batch<'o> {
     out: &'o mut Vec<(u32, u64)>,
     most: usize,
-    /// The place to go on from, where not all fitted.
+    /// The position to continue from, if not all references fit.
     pub(crate) next: Option<u32>,
 }
 
 impl<'o> Batch<'o> {
-    /// Up to `most`, into `out`.
+    /// Creates a batch of up to `most` references, stored in `out`.
     pub(crate) fn new(out: &'o mut Vec<(u32, u64)>, most: usize) -> Batch<'o> {
         out.clear();
         Batch { out, most, next: None }
     }
 
-    /// One more; whether there is room for others.
+    /// Adds a reference. Returns whether more fit.
     #[inline]
     pub(crate) fn take(&mut self, place: u32, value: u64) -> bool {
         if self.out.len() < self.most {
@@ -196,28 +195,28 @@ impl<'o> Batch<'o> {
     }
 }
 
-/// Objects that were looked at together ([`ObjectReader::look`]).
+/// Objects that were read together ([`ObjectReader::look`]).
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// What each of them is, if an object may be there.
+    /// The object at each address, if there may be one.
     pub nodes: Vec<Option<Node>>,
-    /// Where in `held` what each of them holds ends; that of the next begins there.
+    /// End of each object's references in `held`. The next object's references start there.
     pub ends: Vec<usize>,
-    /// What they hold, in the order of their places.
+    /// References of the objects, in order of their positions.
     pub held: Vec<u64>,
-    /// The place to go on from, where not all that the last of them holds is here.
+    /// The position to continue from, if the last object has more references.
     pub next: Option<u32>,
-    /// How each of `held` is held, where that is asked for.
+    /// How each reference in `held` is made, if requested.
     pub links: Option<Vec<Link>>,
 }
 
 impl Looked {
-    /// For those who ask how what is held is held.
+    /// Creates a buffer that also records links.
     pub(crate) fn with_links() -> Looked {
         Looked { links: Some(Vec::new()), ..Looked::default() }
     }
 
-    /// None.
+    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.ends.clear();
@@ -226,7 +225,7 @@ impl Looked {
         self.links.iter_mut().for_each(Vec::clear);
     }
 
-    /// One more that is held, if that does not make more than `most`; whether to go on.
+    /// Adds a reference, unless there are `most` already. Returns whether to continue.
     #[inline(always)]
     pub(crate) fn hold(&mut self, most: usize, place: u32, link: Link, value: u64) -> bool {
         if self.held.len() >= most {
@@ -240,7 +239,7 @@ impl Looked {
         true
     }
 
-    /// Each of them, and what it holds.
+    /// Each object with its references.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Option<Node>, &[u64])> {
         let mut start = 0;
         self.nodes.iter().zip(&self.ends).map(move |(&node, &end)| {
@@ -251,27 +250,26 @@ impl Looked {
     }
 }
 
-/// Looks at single objects and what they hold. Each thread has its own.
+/// Reads single objects and their references. Each thread has its own reader.
 pub trait ObjectReader: Send {
     /// The object at `addr`, if one may be there.
     fn node(&mut self, addr: u64) -> Option<Node>;
 
-    /// Visit what the object at `addr` holds, from the place `from` on, as an earlier visit
-    /// was told it; 0 is the first. `visit` gets place, how, and what; it tells whether to
-    /// go on.
+    /// Visits the references of the object at `addr` from position `from` on. Position 0 is the first; others
+    /// come from an earlier visit. `visit` gets position, link and target, and returns whether to continue.
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool);
 
-    /// The same into a list, some at once: put up to `most` of what the object holds into `out`, with
-    /// their places. Gives the place to go on from where there may be more. Who follows all
-    /// references of a heap asks so: a call for each reference is what would take longest.
+    /// Stores up to `most` references of the object at `addr` into `out`, with their positions. Returns the
+    /// position to continue from, if there may be more. For traversals of the whole heap, where one call per
+    /// reference would dominate the time.
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
         let mut batch = Batch::new(out, most);
         self.each_from(addr, from, &mut |place, _, value| batch.take(place, value));
         batch.next
     }
 
-    /// What the objects at some addresses are and hold, one after the other, until they hold `most` references. Who looks at
-    /// all objects of a heap asks so.
+    /// Reads the objects at `addrs` and their references, one object after the other, until `most` references
+    /// are stored. For analyses that read all objects of a heap.
     fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
         out.clear();
         for &addr in addrs {
@@ -286,13 +284,13 @@ pub trait ObjectReader: Send {
 }
 
 impl dyn ObjectReader + '_ {
-    /// Visit what the object at `addr` holds: how, and what. `visit` tells whether to go on.
+    /// Visits the references of the object at `addr`. `visit` returns whether to continue.
     #[inline]
     pub fn each(&mut self, addr: u64, mut visit: impl FnMut(Link, u64) -> bool) {
         self.each_from(addr, 0, &mut |_, link, value| visit(link, value));
     }
 
-    /// How the object at `addr` holds that at `next`, if it does itself.
+    /// How the object at `addr` references the object at `next`, if it does.
     pub fn link(&mut self, addr: u64, next: u64) -> Option<Link> {
         let mut found = None;
         self.each(addr, |link, value| {
@@ -307,16 +305,16 @@ impl dyn ObjectReader + '_ {
 
 /// The heap of a runtime, ready to be walked.
 pub trait Heap: Sync {
-    /// Runs of objects, by address; none shares a byte with another.
+    /// Ranges of objects, by address, without overlap.
     fn parts(&self) -> &[Part];
 
-    /// All generations that parts may be of, by their numbers.
+    /// All generations, by their numbers.
     fn generations(&self) -> &[Generation];
 
     /// The dumped memory of all parts.
     fn space(&self) -> &Space<'_>;
 
-    /// Objects begin at multiples of this.
+    /// Alignment of objects in bytes.
     fn alignment(&self) -> u64 {
         8
     }
@@ -326,7 +324,7 @@ pub trait Heap: Sync {
         &[]
     }
 
-    /// Note which names of types that were asked for could not be had, and what would help.
+    /// Warns about requested type names that were not available, with a way to get them.
     fn tell_missing(&self) {}
 
     /// Whether a collection was moving objects.
@@ -334,28 +332,28 @@ pub trait Heap: Sync {
         false
     }
 
-    /// How many types were met so far.
+    /// Number of types seen so far.
     fn types(&self) -> usize;
 
-    /// Whether there are more types than are taken; objects of the others are lost.
+    /// Whether the limit on types is reached. Objects of other types are then lost.
     fn has_too_many_types(&self) -> bool {
         false
     }
 
-    /// What is known of a type.
+    /// Data of a type.
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo>;
 
-    /// A type's name, as the runtime's own tools write it.
+    /// Name of a type, as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
-    /// The file of the module that defines a type, as the runtime names it: the path of its assembly; `None` where types have no
-    /// such file, or it is not known.
+    /// File of the module that defines a type, as the runtime names it, such as an assembly's path. `None` if
+    /// the type has no file or it was not found.
     fn type_module(&self, _kind: TypeIndex) -> Option<String> {
         None
     }
 
-    /// The field at `offset` of objects that are no arrays: `name`, or `name.inner` where
-    /// that is within a value.
+    /// Name of the field at `offset` of objects that are not arrays: `name`, or `name.inner` for a field within
+    /// a value.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
 
     /// What only a heap has whose objects are blocks of an allocator; `None` if objects follow each other.
@@ -363,53 +361,52 @@ pub trait Heap: Sync {
         None
     }
 
-    /// The field at `offset` of each element of an array, where elements are no references.
+    /// Name of the field at `offset` of each array element, if elements are not references.
     fn element_field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None
     }
 
-    /// The static variable at `place`, in words; looked for in the modules of `near` first.
+    /// Name of the static variable at `place`. The modules of `near` are searched first.
     fn static_at(&self, _place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         None
     }
 
-    /// All static variables that hold objects, in words, by where they are.
+    /// Names of all static variables that reference objects, by address.
     fn statics(&self) -> HashMap<Addr, Arc<str>> {
         HashMap::new()
     }
 
-    /// The type of strings, if one was met.
+    /// The string type, if one was seen.
     fn string_type(&self) -> Option<TypeIndex> {
         None
     }
 
-    /// What a string holds; `None` where that is not in the core.
+    /// Contents of a string. `None` if they are not in the core.
     fn string_content(&self, _string: &Object) -> Option<StringContent<'_>> {
         None
     }
 
-    /// Something that walks parts.
+    /// Creates a walker.
     fn walker(&self) -> Box<dyn Walker + '_>;
 
-    /// A reader of objects.
+    /// Creates a reader.
     fn reader(&self) -> Box<dyn ObjectReader + '_>;
 }
 
 /// A heap whose objects are blocks of an allocator (CPython). They may have heads before them, and memory of their own
 /// elsewhere.
 pub trait BlockHeap: Sync {
-    /// How many objects of each type the collector knows of: it does not know of all.
+    /// Number of objects of each type that the collector tracks.
     fn tracked(&self) -> &HashMap<TypeIndex, u64>;
 
-    /// Bytes before an object of this type that are its own, and part of its size (PyGC_Head of CPython).
+    /// Bytes before an object of this type that belong to it and count in its size (CPython's PyGC_Head).
     fn prefix(&self, kind: TypeIndex) -> u64;
 
-    /// Where the pointer stands that is visited at `offset` of the object at `object`: elsewhere, where an object has
-    /// its elements in memory of their own.
+    /// Address of the pointer that is visited at `offset` of `object`. It is outside of the object if its
+    /// elements are in separate memory.
     fn place(&self, object: Addr, offset: u64) -> Addr;
 
-    /// What the object at `object` itself calls what it holds at `offset`, where its type does not tell: the key of an
-    /// entry of a dict.
+    /// The object's own name for the reference at `offset`, if its type has none: the key of a dict entry.
     fn link_name(&self, object: Addr, offset: u64) -> Option<String>;
 }
 
@@ -444,9 +441,9 @@ pub(crate) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
     (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
 }
 
-/// Visit `items` with the object that each is in, [`FREE`] ones too; `at` tells an item's
-/// address, and they are sorted by it. What lies between objects, or outside the heap, is
-/// in none. Only parts that hold an item are walked.
+/// Visits each item with the object that contains it, [`FREE`] included. `at` returns an item's address; items
+/// must be sorted by it. Items between objects or outside the heap are skipped. Only parts that contain items
+/// are walked.
 pub fn locate<T>(
     heap: &dyn Heap,
     items: &mut [T],

@@ -168,7 +168,7 @@ impl<H: Linear> LinearWalker<'_, H> {
     fn text(&self, window: &Window<'_>, at: u64, damage: Damage) -> String {
         match damage {
             Damage::NoType(key) => self.heap.no_object(window, at, key),
-            Damage::TooLong(size) => format!("an object of {size} bytes, past the end of its {}", H::PART),
+            Damage::TooLong(size) => format!("an object of {size} bytes that extends past the end of its {}", H::PART),
             Damage::NoSize => H::NO_SIZE.into(),
         }
     }
@@ -217,7 +217,7 @@ impl<H: Linear> LinearWalker<'_, H> {
         let gap = self.heap.gaps(AddrRange::new(Addr::new(at), Addr::new(end))).first();
         let found = self.find(window, at, end_of_run::<H>(window, end, gap), end);
         if found > at {
-            losses.add(at, found, || "the middle of an object that begins outside the core".into());
+            losses.add(at, found, || "the rest of an object that begins outside the core".into());
         }
         found
     }

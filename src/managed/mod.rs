@@ -1,9 +1,9 @@
-//! What a managed runtime tells, whatever it is: heaps of objects with types and
-//! references, roots, and what follows from them.
+//! Interfaces to managed runtimes: heaps of objects with types and references, roots, and what follows from
+//! them.
 //!
-//! A runtime's own room (`dotnet` is the first) answers by the traits here; all that is
-//! worked out from the answers stands here once: sums by type, equal strings, shortest
-//! paths from roots, dominators.
+//! Each runtime (`dotnet`, `hotspot`, `cpython`, `nativeaot`) implements the traits of this module. What can be
+//! derived from them is implemented here once: sums by type, equal strings, shortest paths from roots,
+//! dominators.
 
 pub mod anatomy;
 mod clr_gc;

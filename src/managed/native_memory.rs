@@ -1,51 +1,50 @@
-//! Memory outside of a runtime's heap that is the runtime's all the same: buffers that objects own, and what a runtime
-//! notes of blocks that it has from malloc.
+//! Runtime memory outside of its heap: buffers that objects own, and labels of malloc blocks.
 
 use crate::addr::{Addr, AddrRange};
 use crate::words::BufferMemory;
 
-/// Memory outside of the heap that an object owns: when the object goes, it does.
+/// Memory outside of the heap that an object owns. It is freed with the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedBuffer {
     /// Where it is.
     pub range: AddrRange,
     /// The object.
     pub object: Addr,
-    /// The field of the object that leads to it.
+    /// The field of the object that references it.
     pub field: &'static str,
     /// Where it came from.
     pub how: BufferMemory,
 }
 
-/// What a runtime wrote into a block of malloc that it asked for.
+/// Contents of a malloc block owned by a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLabel {
-    /// What the block is for, by the runtime's number ([`BlockLabels::name`]).
+    /// Purpose of the block, as the runtime's number ([`BlockLabels::name`]).
     pub label: u8,
-    /// Bytes that were asked for, without what the runtime put around them.
+    /// Requested size in bytes, without the runtime's own header and footer.
     pub size: u64,
 }
 
-/// What a runtime notes at the start of each block of malloc that it asks for.
+/// Labels that a runtime writes at the start of its malloc blocks.
 pub trait BlockLabels: Sync {
-    /// Who writes the labels, in words.
+    /// Name of the writer of the labels.
     fn whose(&self) -> String;
 
-    /// Bytes at the start of a labelled block that are the runtime's note.
+    /// Length in bytes of the label at the start of a block.
     fn header(&self) -> u64;
 
-    /// The label of a used block; `None` where it has none. `usable`: from what malloc returned on, as far as its
+    /// Label of a used block. `None` if it has none. `usable`: the range that malloc returned, as far as the
     /// program may use it.
     fn label(&self, usable: AddrRange) -> Option<BlockLabel>;
 
-    /// The bytes of a labelled block by which its label is known: no more of the note than that.
+    /// The bytes of a labelled block that prove its label.
     fn marks(&self, usable: AddrRange) -> Vec<AddrRange>;
 
-    /// What a label means; the number where that is not known.
+    /// Meaning of a label, or its number if unknown.
     fn name(&self, label: u8) -> String;
 }
 
-/// The buffer that holds `addr`, among `buffers` by address.
+/// The buffer that contains `addr`. `buffers` is sorted by address.
 pub fn buffer_at(buffers: &[OwnedBuffer], addr: Addr) -> Option<&OwnedBuffer> {
     let behind = buffers.partition_point(|b| b.range.start <= addr);
     // One object may own what begins before another's and ends behind it: a few steps back are enough to see that.

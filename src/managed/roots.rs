@@ -1,23 +1,22 @@
-//! What keeps objects alive from outside the heap, in words that any runtime can use.
+//! GC roots: references that keep objects alive from outside the heap.
 
 use std::fmt;
 
 use crate::addr::Addr;
 
-/// What kind of root it is. In the order in which kinds are told.
+/// Kind of a root, in output order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RootKind {
-    /// One of the runtime's own kinds: its place among them, and its name, as
-    /// `StrongHandle`.
+    /// A kind of one runtime: its index and name, such as `StrongHandle`.
     Of(u8, &'static str),
     /// A place in memory of the heap that is never collected ([`Generation::frozen`]);
     /// found by the walk, and not among a runtime's roots.
     ///
     /// [`Generation::frozen`]: crate::managed::Generation::frozen
     Frozen,
-    /// A slot of a managed frame that the runtime's maps tell of, or of a list of a thread's.
+    /// A slot of a managed frame found through the runtime's maps, or in a list of a thread.
     Stack,
-    /// A word of a thread's stack, or one of its registers, that may be a reference.
+    /// A word on a thread's stack or in a register that may be a reference.
     StackWord,
 }
 
@@ -33,10 +32,10 @@ impl RootKind {
     }
 }
 
-/// The frame that holds a reference.
+/// A frame that contains a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefFrame {
-    /// Where its code is: a return address, unless `exact`.
+    /// Code address: a return address, unless `exact`.
     pub ip: Addr,
     /// Its stack pointer.
     pub sp: Addr,
@@ -44,12 +43,12 @@ pub struct RefFrame {
     pub exact: bool,
 }
 
-/// Where a frame holds a reference.
+/// Position of a reference in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSlotPlace {
     /// In a register.
     Register(&'static str),
-    /// On the stack: where, and how its method finds it: a register and a distance.
+    /// On the stack: its address, and the base register and offset by which its method finds it.
     Stack(Addr, &'static str, i64),
 }
 
@@ -66,43 +65,43 @@ impl fmt::Display for FrameSlotPlace {
     }
 }
 
-/// Where a reference of a thread is.
+/// Position of a thread's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefPlace {
     /// A slot of a managed frame.
     Slot(FrameSlotPlace),
-    /// Named in a list of the runtime's: address, and which list.
+    /// Named in a runtime list: address, and which list.
     Listed(Addr, &'static str),
 }
 
-/// Something that keeps an object.
+/// A reference that keeps an object alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// What it is.
     pub kind: RootKind,
-    /// Where it stands; for a register, the stack pointer of its frame, or of its thread.
+    /// Address of the reference. For a register, the stack pointer of its frame or thread.
     pub address: Addr,
     /// The object.
     pub object: Addr,
-    /// The thread it is of, by the system's number.
+    /// ID of its thread, in the system's numbering.
     pub thread: Option<u32>,
-    /// The register that it is.
+    /// The register that contains it.
     pub register: Option<&'static str>,
-    /// Of a stack: the frame that holds it.
+    /// On a stack: the frame that contains it.
     pub frame: Option<RefFrame>,
-    /// Of a stack: how it is known.
+    /// On a stack: how it was found.
     pub place: Option<RefPlace>,
-    /// Of a stack: whether it may lead into the object, and not to its start.
+    /// On a stack: whether it may point into the object instead of to its start.
     pub interior: bool,
-    /// Of a stack: whether the object must not be moved.
+    /// On a stack: whether the object is pinned.
     pub pinned: bool,
-    /// How many arrays of static variables stand first on a path from it: 1 where its
-    /// object is one, 2 where that holds others.
+    /// Number of arrays of static variables at the start of its paths: 1 if its object is such an array, 2 if
+    /// that array contains others.
     pub static_arrays: u8,
 }
 
 impl Root {
-    /// A root of which no more is known.
+    /// Creates a root without further details.
     pub fn new(kind: RootKind, address: Addr, object: Addr) -> Root {
         Root {
             kind,
@@ -122,24 +121,24 @@ impl Root {
 /// How threads' stacks were read for references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackCoverage {
-    /// Threads looked at.
+    /// Threads whose stacks were read.
     pub threads: u64,
-    /// Managed frames whose references the runtime's own maps tell.
+    /// Managed frames whose references come from the runtime's own maps.
     pub frames_precise: u64,
-    /// Managed frames all of whose words were taken for references.
+    /// Managed frames in which every word was treated as a reference.
     pub frames_conservative: u64,
-    /// Why parts of a stack were taken word by word, and on how many threads.
+    /// Reasons for treating stack words as references, with the number of threads.
     pub conservative: Vec<(&'static str, u64)>,
 }
 
-/// All roots, and what was known of the stacks.
+/// All roots, and how the stacks were read.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     /// The roots.
     pub all: Vec<Root>,
     /// What could not be read, in words.
     pub notes: Vec<String>,
-    /// Slots of managed frames that hold a reference, but no object is there.
+    /// Slots of managed frames whose references point to no object.
     pub stray: u64,
     /// How stacks were read.
     pub stacks: StackCoverage,

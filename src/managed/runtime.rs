@@ -1,4 +1,4 @@
-//! A managed runtime as one asks it, whatever it is.
+//! The interface of a managed runtime.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,94 +13,94 @@ use crate::managed::{
 };
 use crate::map::{Claims, Confidence, Kind};
 
-/// A thread as a runtime knows it.
+/// A thread as a runtime sees it.
 #[derive(Clone, Debug)]
 pub struct ManagedThread {
-    /// What the runtime knows it by.
+    /// Address of the runtime's thread structure.
     pub address: Addr,
-    /// The runtime's number of it.
+    /// The runtime's number of the thread.
     pub id: Option<u32>,
     /// Its marks on the stack, lowest first.
     pub marks: Vec<Mark>,
 }
 
-/// A thread that a runtime runs on threads of the system, now on this one, now on that: a virtual thread of Java.
+/// A thread that a runtime schedules on system threads, such as a virtual thread of Java.
 #[derive(Clone, Debug)]
 pub struct LightThread {
-    /// Its object.
+    /// Address of its object.
     pub address: Addr,
-    /// The runtime's number of it.
+    /// The runtime's number of the thread.
     pub id: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// What it does, in the runtime's words.
+    /// Its state, in the runtime's words.
     pub state: Option<&'static str>,
-    /// The thread of the system that it is on, by number; its frames are there, or the newer ones.
+    /// Thread ID of the system thread that it runs on. Its newer frames are on that stack.
     pub carrier: Option<u32>,
     /// What it waits for.
     pub wait: Option<WaitRow>,
-    /// Its frames that are on no thread of the system, that of the latest call first.
+    /// Its frames outside of any system thread, latest call first.
     pub frames: Vec<LightFrame>,
-    /// Why there are no more, in words, where there should be.
+    /// Why frames are missing, if they are.
     pub missing: Option<&'static str>,
 }
 
 /// The threads of a runtime.
 #[derive(Clone, Debug, Default)]
 pub struct ManagedThreads {
-    /// By the system's number.
+    /// Threads by the system's thread ID.
     pub by_tid: HashMap<u32, Vec<ManagedThread>>,
-    /// What could not be read: code of a warning, and words.
+    /// What could not be read: warning code and message.
     pub notes: Vec<(WarningCode, String)>,
 }
 
 impl ManagedThreads {
-    /// The first that is of the system's thread.
+    /// The first runtime thread of the system thread `tid`.
     pub fn of(&self, tid: u32) -> Option<&ManagedThread> {
         self.by_tid.get(&tid)?.first()
     }
 }
 
-/// What an address is of the structures that a runtime keeps beside objects and code.
+/// A runtime structure beside objects and code, at some address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// The description of a type, or of a method, begins there.
+    /// The start of a type's or method's description.
     Descriptor {
-        /// What it is, in the runtime's words: `MethodTable`.
+        /// Its name in the runtime: `MethodTable`.
         kind: &'static str,
         /// Name of the type or method.
         name: String,
         /// File name of the module that defines it.
         module: String,
     },
-    /// It is in a handle that leads to an object.
+    /// Inside a handle that references an object.
     Handle {
-        /// Where the handle begins.
+        /// Start of the handle.
         address: Addr,
-        /// Its kind, in the runtime's words.
+        /// Kind of the handle, in the runtime's words.
         kind: &'static str,
         /// The object.
         object: Addr,
-        /// The object that it keeps together with that one.
+        /// The second object that a dependent handle keeps alive.
         secondary: Option<Addr>,
     },
 }
 
-/// A managed runtime of a process. Each answer is read when it is first asked for.
+/// A managed runtime of a process. Each answer is read when first requested.
 ///
 /// Seven methods are required. All others have a default that means "no such thing", and most of them return an optional
 /// capability: a trait of its own, which a runtime implements if it has that.
 pub trait ManagedRuntime: Sync {
-    /// Who it is, as it stands at the head of every answer.
+    /// The runtime's row in the head of every answer.
     fn row(&self) -> RuntimeRow;
 
-    /// Name and version in a few words, for warnings.
+    /// Name and version, for warnings.
     fn label(&self) -> String;
 
-    /// Say what memory is its own.
+    /// Adds claims for the memory that it owns.
     fn claim(&self, claims: &mut Claims);
 
-    /// Its objects; `None` where no part of its heap is known.
+    /// Its heap. `None` if no range of it was found.
     fn heap(&self) -> Option<&dyn Heap>;
 
     /// Its code.
@@ -109,17 +109,16 @@ pub trait ManagedRuntime: Sync {
     /// Its threads.
     fn threads(&self) -> &ManagedThreads;
 
-    /// What keeps its objects. `walk` follows the stack of a thread by the system's number;
-    /// in its frames this runtime is `own`.
+    /// Its GC roots. `walk` unwinds the stack of a thread by the system's thread ID. In those frames, this
+    /// runtime is `own`.
     fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
 
-    /// The object at `addr`, or that it leads into, with its fields.
+    /// The object at `addr`, or the object that contains it, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {
         None
     }
 
-    /// What of the runtime's own structures `addr` is, in memory of that kind; `None` where it is none
-    /// that can be told.
+    /// The runtime structure at `addr`, in memory of this kind. `None` if there is none.
     fn structure(&self, _addr: Addr, _kind: Kind) -> Option<Structure> {
         None
     }
@@ -129,28 +128,27 @@ pub trait ManagedRuntime: Sync {
         &[]
     }
 
-    /// The buffer that holds `addr`. Of memory that is no part of the heap and of what its objects own within it, where
-    /// that is told apart.
+    /// The buffer that contains `addr`. Covers memory outside of the heap, and buffers inside the heap where
+    /// the runtime separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
         buffer_at(self.buffers(), addr).cloned()
     }
 
-    /// Whether an object is freed as soon as nobody uses it, but for cycles: what is counted of it then is no garbage that waits for a
-    /// collection.
+    /// Whether unreferenced objects are freed at once, except for cycles. Counted objects are then not garbage
+    /// that awaits a collection.
     fn frees_at_once(&self) -> bool {
         false
     }
 
-    /// What it notes at the start of blocks that it has from malloc; `None` where it notes nothing.
+    /// Labels at the start of its malloc blocks. `None` if it writes none.
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None
     }
 
-    /// Fill in what the runtime says of a thread.
+    /// Adds to `row` what the runtime records about the thread.
     fn describe(&self, _thread: &ManagedThread, _row: &mut ThreadRow) {}
 
-    /// What the thread is for, and how sure that is, by its row without frames, and its
-    /// frames.
+    /// The role of a thread and its confidence, from its row (without frames) and its frames.
     fn role(
         &self,
         _thread: Option<&ManagedThread>,
@@ -175,7 +173,7 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// Visit its threads that are none of the system's.
+    /// Visits its threads that are not system threads.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
     /// Methods that it lists by thread, which are in no frame of their own; `None` if frames tell all methods.
@@ -203,7 +201,7 @@ pub trait ManagedRuntime: Sync {
         AsyncFunctions::Elsewhere
     }
 
-    /// What decides how large the stacks of its threads are, in a sentence.
+    /// One sentence about the setting that decides the stack size of its threads.
     fn stack_size_advice(&self) -> Option<&'static str> {
         None
     }

@@ -1,10 +1,11 @@
-//! Claims resolved over the base: one label for each byte.
+//! Resolution of claims over the base: one label for each byte.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::map::base::{Base, BaseEntry};
+use crate::map::kind_facts::Backing;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::Facts;
@@ -16,36 +17,36 @@ use crate::targets::Perms;
 pub struct Region {
     /// Addresses.
     pub range: AddrRange,
-    /// What it is.
+    /// Kind of memory.
     pub kind: Kind,
     /// Which one: thread, arena, file and section.
     pub detail: Arc<str>,
-    /// How sure.
+    /// Confidence of the label.
     pub confidence: Confidence,
-    /// Whose.
+    /// Owner of the memory.
     pub owner: Owner,
-    /// Access, where a PT_LOAD tells it.
+    /// Access, if a PT_LOAD gives it.
     pub perms: Option<Perms>,
-    /// Path of the file mapped here.
+    /// Path of the file that is mapped here.
     pub file: Option<Arc<str>>,
-    /// Bytes of it that the core holds.
+    /// Bytes of it that are in the core.
     pub in_core: u64,
-    /// Index of the winning claim; `None` where the mapping speaks for itself.
+    /// Index of the winning claim. `None` if the label comes from the mapping itself.
     pub claim: Option<u32>,
     segment: Option<u32>,
     file_end: Option<u64>,
 }
 
 impl Region {
-    /// `rw-p` as in /proc/PID/maps. What the core can't tell is `?`: access
-    /// where only NT_FILE knows the mapping, shared or private of a plain file.
+    /// Access like `rw-p`, as in /proc/PID/maps. `?` marks what the core does not show: access if only NT_FILE
+    /// lists the mapping, and shared or private for a plain file.
     pub fn perms_text(&self) -> String {
         let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
         text.push(match &self.file {
             Some(_) if self.kind == Kind::Image => 'p',
             Some(path) => MappingName::of(path).sharing(),
             // Known as such though no file note lists it.
-            None if matches!(self.kind, Kind::SharedMemory | Kind::DoubleMapped) => 's',
+            None if matches!(self.kind.facts().backing, Backing::Shared | Backing::SecondView) => 's',
             None => 'p',
         });
         text
@@ -82,20 +83,19 @@ impl Ranged for Region {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct AddressMap {
-    /// What is to be covered.
+    /// The bytes to be covered.
     pub base: Base,
-    /// All claims, sorted by their content.
+    /// All claims, sorted by content.
     pub claims: Vec<Claim>,
-    /// The labels: sorted, disjoint, covering the base.
+    /// The regions: sorted, disjoint, covering the base.
     pub regions: RangeMap<Region>,
 }
 
 impl AddressMap {
-    /// Resolve `claims` over the base of the process that `facts` are of.
+    /// Resolves `claims` over the base of the process with these `facts`.
     ///
-    /// In each place the claim of highest confidence wins, then the most
-    /// specific kind, then the shorter range; what is still equal is decided
-    /// by content, never by who claimed first.
+    /// At each address the claim with the highest confidence wins, then the most specific kind, then the
+    /// shorter range. Remaining ties are decided by content, never by insertion order.
     pub fn resolve(facts: &Facts, base: Base, claims: Claims) -> AddressMap {
         let claims = claims.into_sorted();
         let items: Vec<_> = claims
@@ -182,12 +182,12 @@ impl AddressMap {
         region
     }
 
-    /// The region that holds `addr`.
+    /// The region that contains `addr`.
     pub fn region_at(&self, addr: Addr) -> Option<&Region> {
         self.regions.at(addr)
     }
 
-    /// All claims on `addr`, in or out of the base, the winner first.
+    /// All claims on `addr`, inside or outside of the base, the winner first.
     pub fn claims_at(&self, addr: Addr) -> Vec<(usize, &Claim)> {
         let mut out: Vec<_> = self.claims.iter().enumerate().filter(|(_, c)| c.range.contains(addr)).collect();
         out.sort_by_key(|(i, c)| (Reverse(c.confidence), Reverse(c.kind.specificity()), c.range.len(), *i));

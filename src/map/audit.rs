@@ -1,11 +1,11 @@
-//! The invariants, checked on every run.
+//! Invariants of the map, checked on every run.
 
 use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
 use crate::targets::Facts;
 use crate::units::exact;
 
-/// One thing that must hold, and whether it does.
+/// One invariant, and whether it holds.
 #[derive(Clone, Debug, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Invariant {
     /// Short name.
@@ -16,22 +16,22 @@ pub struct Invariant {
     pub detail: String,
 }
 
-/// Two claims on the same bytes that can't both be right.
+/// Two claims on the same bytes that contradict each other.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Conflict {
-    /// First byte both claim.
+    /// First byte of the overlap.
     pub start: crate::addr::Addr,
-    /// Bytes both claim.
+    /// Size of the overlap in bytes.
     pub size: u64,
-    /// Kind that won.
+    /// Kind of the winning claim.
     pub winner: crate::map::Kind,
-    /// Kind that lost.
+    /// Kind of the losing claim.
     pub loser: crate::map::Kind,
-    /// Evidence of both.
+    /// Evidence of both claims.
     pub detail: String,
 }
 
-/// Check that the labels cover the base exactly, once, in every column.
+/// Checks that the labels cover the base exactly once, in every column.
 pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
@@ -42,12 +42,16 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
         Invariant {
             name: "disjoint",
             ok: sorted,
-            detail: format!("{} regions, sorted and without overlap", map.regions.len()),
+            detail: format!("{} regions, sorted, no overlap", map.regions.len()),
         },
         Invariant {
             name: "covering",
             ok: covered,
-            detail: format!("the same bytes as the {} runs of {}", map.base.entries.len(), facts.producer.lists()),
+            detail: format!(
+                "covers the same bytes as the {} runs of {}",
+                map.base.entries.len(),
+                facts.producer.lists()
+            ),
         },
         Invariant {
             name: "size",
@@ -57,7 +61,7 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
         Invariant {
             name: "in_core",
             ok: in_core == facts.space.dumped_total(),
-            detail: format!("kinds {} bytes, core holds {} bytes", exact(in_core), exact(facts.space.dumped_total())),
+            detail: format!("kinds {} bytes, core {} bytes", exact(in_core), exact(facts.space.dumped_total())),
         },
     ]
 }
@@ -67,12 +71,11 @@ fn covers(map: &AddressMap) -> bool {
     join(map.regions.iter().map(|r| r.range).collect()) == join(map.base.entries.iter().map(|e| e.range).collect())
 }
 
-/// Claims that overlap although both are sure, and of different kinds: one of
-/// two introspectors is wrong there. A guess that loses is no conflict, nor is
-/// a claim that lies wholly within a less specific one (a heap in a mapping).
+/// Overlapping claims that are both certain and of different kinds: one of the two introspectors is wrong
+/// there. A losing guess is no conflict, nor is a claim entirely within a less specific one (a heap in a
+/// mapping).
 ///
-/// Also tells how many claims were not compared with those after them, as too many
-/// lie over one address.
+/// Also returns how many claims were not compared with later ones, because too many cover one address.
 pub fn conflicts(map: &AddressMap) -> (Vec<Conflict>, usize) {
     let sure: Vec<_> = map.claims.iter().filter(|c| c.confidence != Confidence::Heuristic).collect();
     let mut out = Vec::new();

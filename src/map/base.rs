@@ -1,5 +1,5 @@
-//! The base: every byte the core knows of, as the union of PT_LOAD and NT_FILE,
-//! and the label each has before anybody claims it.
+//! The base: every byte of the core's mappings, as the union of PT_LOAD and NT_FILE, with the label that the
+//! mapping alone gives.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::targets::{Perms, Producer};
 pub struct BaseEntry {
     /// Addresses.
     pub range: AddrRange,
-    /// Index of the PT_LOAD that maps it; `None` where only NT_FILE does.
+    /// Index of the PT_LOAD that maps it. `None` if only NT_FILE does.
     pub segment: Option<u32>,
-    /// Access, where a PT_LOAD tells it.
+    /// Access, if a PT_LOAD gives it.
     pub perms: Option<Perms>,
     /// Index into the core's NT_FILE list.
     pub file: Option<u32>,
-    /// Where in that file this run begins, in bytes.
+    /// Offset of this run in that file, in bytes.
     pub file_offset: u64,
-    /// What NT_FILE says of it where that is no file: huge pages.
+    /// What NT_FILE says about memory that is not a file: huge pages.
     pub anonymous: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ pub struct Base {
     told: &'static Told,
 }
 
-/// How a mapping's label is known, in words, by where mappings are told.
+/// Evidence texts for labels of mappings, by the source of the mappings.
 struct Told {
     file: &'static str,
     unmapped: &'static str,
@@ -56,27 +56,28 @@ struct Told {
     uncertain: &'static str,
 }
 
-/// Of a core.
+/// Evidence texts for cores.
 const IN_CORE: Told = Told {
     file: "NT_FILE lists this file here",
-    unmapped: "the name in NT_FILE; no PT_LOAD tells its access",
+    unmapped: "name in NT_FILE; no PT_LOAD gives its access",
     guessed: "PT_LOAD flags, written by gdb",
-    named: "PT_LOAD flags, and the name in NT_FILE",
+    named: "PT_LOAD flags, and name in NT_FILE",
     anonymous: "PT_LOAD flags; NT_FILE lists no file here",
-    uncertain: "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)",
+    uncertain: "PT_LOAD flags. This core does not list all mapped files, so this may be one (a memfd or a deleted \
+                file)",
 };
 
-/// Of a process that runs, where the kernel tells all of it.
+/// Evidence texts for running processes, where the kernel lists everything.
 const IN_MAPS: Told = Told {
-    file: "/proc/PID/maps has this file here",
+    file: "/proc/PID/maps lists this file here",
     named: "access and name in /proc/PID/maps",
-    anonymous: "/proc/PID/maps has no file here",
-    uncertain: "/proc/PID/maps has no file here",
+    anonymous: "/proc/PID/maps lists no file here",
+    uncertain: "/proc/PID/maps lists no file here",
     ..IN_CORE
 };
 
 impl Base {
-    /// Join the core's segments and file mappings, by overlap.
+    /// Joins the core's segments and file mappings by overlap.
     pub fn of(facts: &Facts) -> Base {
         let files: Vec<(AddrRange, Reverse<usize>)> =
             facts.space.files.iter().enumerate().map(|(i, f)| (f.range, Reverse(i))).collect();
@@ -148,7 +149,7 @@ impl Base {
         self.entries.covered()
     }
 
-    /// The entry that holds `addr`.
+    /// The entry that contains `addr`.
     pub fn at(&self, addr: Addr) -> Option<&BaseEntry> {
         self.entries.at(addr)
     }
@@ -158,7 +159,7 @@ impl Base {
         self.paths.get(entry.file? as usize)
     }
 
-    /// What the mapping alone says: kind, confidence, detail, evidence.
+    /// The label that the mapping alone gives: kind, confidence, detail, evidence.
     pub fn label(&self, entry: &BaseEntry) -> (Kind, Confidence, Arc<str>, &'static str) {
         if let Some(path) = self.path(entry) {
             let (kind, detail) = match MappingName::of(path) {
@@ -180,7 +181,7 @@ impl Base {
             (false, false, false) => Kind::NoAccess,
         };
         if kind == Kind::AnonRO && !self.flags_tell_no_access {
-            let detail = "read-only or no access: gdb writes both alike";
+            let detail = "read-only or no access (gdb writes both alike)";
             return (kind, Confidence::Heuristic, detail.into(), self.told.guessed);
         }
         if let Some(what) = entry.anonymous {

@@ -1,4 +1,4 @@
-//! Claims: this range is of that kind, because of this.
+//! Claims: statements that a range has a kind, with evidence.
 
 use std::sync::Arc;
 
@@ -8,72 +8,72 @@ use crate::map::Kind;
 use crate::words::words;
 
 words! {
-    /// How sure a label is.
+    /// Confidence of a label.
     #[derive(Default)]
     pub enum Confidence {
-        /// A guess by what it looks like; its evidence names the guess.
+        /// A guess by appearance. The evidence names the rule.
         #[default]
         Heuristic = "heuristic",
         /// A structure plus arithmetic.
         Derived = "derived",
-        /// A structure, header or note says so.
+        /// A structure, header or note states it.
         Exact = "exact",
     }
 }
 
-/// Whose memory it is.
+/// Owner of a range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// Nobody in particular.
+    /// No particular owner.
     None,
-    /// The thread of this tid.
+    /// The thread with this thread ID.
     Thread(u32),
-    /// The module of this index in the process's list.
+    /// The module with this index in the process's list.
     Module(u32),
 }
 
-/// One statement about a range of addresses.
+/// A claim: one statement about a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim {
     /// Addresses.
     pub range: AddrRange,
-    /// What they are.
+    /// Kind of memory.
     pub kind: Kind,
-    /// How sure.
+    /// Confidence of the claim.
     pub confidence: Confidence,
-    /// Whose.
+    /// Owner of the memory.
     pub owner: Owner,
-    /// Which one: thread, arena, file and section, heap and generation.
+    /// Which one: thread, arena, file and section, or heap and generation.
     pub detail: Arc<str>,
-    /// How it is known: structure, address, field; or the rule of a guess.
+    /// Evidence: structure, address and field, or the rule of a guess.
     pub evidence: Arc<str>,
 }
 
-/// Where introspectors put their claims.
+/// Collects the claims of introspectors.
 #[derive(Default)]
 pub struct Claims {
     list: Vec<Claim>,
 }
 
 impl Claims {
-    /// Add a claim; an empty range claims nothing.
+    /// Adds a claim. Empty ranges are ignored.
     pub fn add(&mut self, claim: Claim) {
         if !claim.range.is_empty() && !self.is_full() {
             self.list.push(claim);
         }
     }
 
-    /// Whether no more claims are taken ([`limits::MAX_CLAIMS`]).
+    /// Whether the limit on claims is reached ([`limits::MAX_CLAIMS`]).
     pub fn is_full(&self) -> bool {
         self.list.len() >= limits::MAX_CLAIMS
     }
 
-    /// All claims so far, as they came.
+    /// All claims so far, in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.list.iter()
     }
 
-    /// All claims, in an order that does not depend on who came first.
+    /// All claims, sorted independently of insertion order.
     pub fn into_sorted(mut self) -> Vec<Claim> {
         self.list.sort();
         self.list.dedup();

@@ -1,11 +1,12 @@
-//! The map: a base of every byte the core knows of, claims on it with evidence
-//! and confidence, and the one label for each byte that follows from them.
+//! The map: the base (every byte of the core's mappings), claims on it with evidence and confidence, and the
+//! label of each byte that results from them.
 
 mod address_map;
 pub mod audit;
 mod base;
 mod claim;
 mod kind;
+pub(crate) mod kind_facts;
 
 pub use address_map::{AddressMap, Region};
 pub use base::{Base, BaseEntry};

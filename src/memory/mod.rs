@@ -1,6 +1,5 @@
-//! The dumped process's memory: reads that give bytes or the reason why not,
-//! page scans, and bytes filled in from files that are proven the same build. Lists
-//! in it are followed by the walks of `walk.rs` alone.
+//! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in
+//! from proven files. Lists are followed only by the walks in `walk.rs`.
 
 #[doc(hidden)]
 pub mod alias;
@@ -14,8 +13,8 @@ pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
 
-/// What a word is in a core that was scrubbed (docs/sharing.md) whose value went: no address of a program on any machine, and
-/// nobody's text. The form is that of Breakpad's and Crashpad's sanitizers.
+/// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine,
+/// and no text. Breakpad's and Crashpad's sanitizers use the same form.
 pub const OVERWRITTEN: u64 = 0x0def_aced_0def_aced;
 
 pub use process_memory::{Overlay, Pristine, ProcessMemory};
@@ -30,27 +29,27 @@ use crate::targets::reads::{Loss, Script};
 /// Why an address can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// No mapping of the core covers it.
+    /// No mapping contains it.
     Unmapped,
     /// Mapped, but its bytes were left out of the dump.
     NotDumped,
-    /// Its bytes should be in the file, but the file was cut off.
+    /// The core file is cut off before its bytes.
     Truncated,
     /// The read itself failed.
     Failed,
-    /// The budget of work or memory for this core is spent.
+    /// The work or memory budget for this core is spent.
     Spent,
 }
 
 impl FaultKind {
-    /// In words.
+    /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
             FaultKind::Unmapped => "not mapped",
             FaultKind::NotDumped => "mapped, but not in the dump",
-            FaultKind::Truncated => "cut off: the core file ends before it",
+            FaultKind::Truncated => "the core file is cut off before it",
             FaultKind::Failed => "the core file could not be read there",
-            FaultKind::Spent => "not read: the budget of work or memory is spent",
+            FaultKind::Spent => "not read: coremap's work or memory budget is spent",
         }
     }
 }
@@ -75,29 +74,28 @@ pub struct Fault {
     pub kind: FaultKind,
 }
 
-/// Something whose memory can be read by address.
+/// Memory that can be read by address.
 ///
-/// Reads are all or nothing. Numbers are little-endian, as on both machines
-/// that are supported.
+/// Reads are all or nothing. Numbers are little-endian, as on both supported machines.
 pub trait Memory: Sync {
-    /// Fill `buf` from `addr` on.
+    /// Fills `buf` from `addr` on.
     ///
     /// # Errors
     /// A [`Fault`] at the first address that can't be read.
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault>;
 
-    /// `len` bytes at `addr` without a copy, where they lie in one piece.
+    /// `len` bytes at `addr` without a copy. `None` if they are not contiguous in one mapping.
     fn borrow(&self, _addr: Addr, _len: usize) -> Option<&[u8]> {
         None
     }
 
-    /// Bytes that can be read from `addr` on, at most `max`.
+    /// Number of readable bytes from `addr` on, at most `max`.
     fn readable(&self, addr: Addr, max: u64) -> u64;
 
-    /// `len` bytes at `addr`; the caller has capped `len`.
+    /// `len` bytes at `addr`. The caller limits `len`.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn bytes(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
         // Ask before allocating: `len` may come from the core.
         let have = self.readable(addr, len as u64);
@@ -115,7 +113,7 @@ pub trait Memory: Sync {
     /// The u64 at `addr`.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn u64(&self, addr: Addr) -> Result<u64, Fault> {
         let mut buf = [0; 8];
         self.read(addr, &mut buf)?;
@@ -125,7 +123,7 @@ pub trait Memory: Sync {
     /// The u32 at `addr`.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn u32(&self, addr: Addr) -> Result<u32, Fault> {
         let mut buf = [0; 4];
         self.read(addr, &mut buf)?;
@@ -135,62 +133,64 @@ pub trait Memory: Sync {
     /// The pointer at `addr`.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn ptr(&self, addr: Addr) -> Result<Addr, Fault> {
         self.u64(addr).map(Addr::new)
     }
 
-    /// The same as [`Memory::bytes`], to look for something in it: where it is recorded which bytes are structures
-    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these are none, but for what is told to [`Memory::keep`].
+    /// Like [`Memory::bytes`], for a search. Where reads of structures are recorded
+    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these bytes are not, unless [`Memory::keep`] is
+    /// called for them.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
         self.bytes(addr, len)
     }
 
-    /// The same as [`Memory::read`], to look for something in it.
+    /// Like [`Memory::read`], for a search.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn peek(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
         self.read(addr, buf)
     }
 
-    /// The u64 at `addr`, to look for something in it.
+    /// The u64 at `addr`, for a search.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn peek_u64(&self, addr: Addr) -> Result<u64, Fault> {
         let mut buf = [0; 8];
         self.peek(addr, &mut buf)?;
         Ok(LittleEndian::read_u64(&buf))
     }
 
-    /// The u32 at `addr`, to look for something in it.
+    /// The u32 at `addr`, for a search.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// Like [`Memory::read`].
     fn peek_u32(&self, addr: Addr) -> Result<u32, Fault> {
         let mut buf = [0; 4];
         self.peek(addr, &mut buf)?;
         Ok(LittleEndian::read_u32(&buf))
     }
 
-    /// The same as [`Memory::borrow`], to look for something in it.
+    /// Like [`Memory::borrow`], for a search.
     fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
         self.borrow(addr, len)
     }
 
-    /// Whether it is recorded what [`Memory::keep`] is told.
+    /// Whether calls of [`Memory::keep`] are recorded.
     fn keeps(&self) -> bool {
         false
     }
 
-    /// What was found at `addr` is a structure, or a name that answers print.
+    /// Records that the bytes found at `addr` are a structure, or a name that answers print.
     fn keep(&self, _addr: Addr, _len: u64) {}
 
-    /// What was found at `addr` is a name that answers print: where names are overwritten too, this is one.
+    /// Records that the bytes found at `addr` are a name that answers print. They are replaced when names are
+    /// scrubbed.
     fn keep_name(&self, addr: Addr, len: u64, _script: Script) {
         self.keep(addr, len);
     }
@@ -198,7 +198,7 @@ pub trait Memory: Sync {
     /// The NUL-terminated text at `addr`, at most `max` bytes of it.
     ///
     /// # Errors
-    /// As [`Memory::read`], where not even the first byte can be read.
+    /// Like [`Memory::read`], if not even the first byte can be read.
     fn text(&self, addr: Addr, max: usize) -> Result<String, Fault> {
         let have = self.readable(addr, max.min(limits::MAX_ARG_BYTES) as u64);
         if have == 0 {
@@ -210,23 +210,24 @@ pub trait Memory: Sync {
         Ok(bytes::text(&bytes))
     }
 
-    /// The same, of a text that everybody who runs the same program files has: no name of the program's own.
+    /// Like [`Memory::text`], for text that every process with the same program files has. It is not a name of
+    /// the program itself.
     ///
     /// # Errors
-    /// As [`Memory::text`].
+    /// Like [`Memory::text`].
     fn public_text(&self, addr: Addr, max: usize) -> Result<String, Fault> {
         let text = self.text(addr, max)?;
         self.keep_name(addr, text.len() as u64, Script::Public);
         Ok(text)
     }
 
-    /// Where to look on after `addr`, which can't be read: nothing before it can.
+    /// The next address worth reading after `addr`, which can't be read.
     fn past_gap(&self, addr: Addr) -> Addr {
         // What producers leave out, they leave out by pages.
         addr.align_down(4096).saturating_add(4096)
     }
 
-    /// The parts of `range` that can be read, each at most `longest` bytes.
+    /// The readable ranges within `range`, each at most `longest` bytes.
     fn readable_parts(&self, range: AddrRange, longest: u64) -> Vec<AddrRange> {
         let mut out = Vec::new();
         let mut at = range.start;

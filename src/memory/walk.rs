@@ -18,13 +18,13 @@ use crate::phase::Phase;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
     /// The walk was at this node before.
-    #[error("runs in a cycle at {0}")]
+    #[error("has a cycle at {0}")]
     Cycle(Addr),
     /// Another walk of the same kind was.
-    #[error("leads into another list at {0}")]
+    #[error("runs into another list at {0}")]
     Met(Addr),
     /// The node is fine, but no more are looked at.
-    #[error("is left at {at}: more than {most} steps of reading {}", .phase.name())]
+    #[error("is not followed past {at}: more than {most} steps of reading {}", .phase.name())]
     TooMany {
         /// The first node that was not looked at.
         at: Addr,
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Cycle(Addr::new(1))));
         let left = Stop::TooMany { at: Addr::new(3), phase: Phase::Locks, most: 2 };
         assert_eq!(over(all.alone().at_most(2), &[1, 2, 3]), Err(left));
-        assert_eq!(left.to_string(), "is left at 0x3: more than 2 steps of reading locks");
+        assert_eq!(left.to_string(), "is not followed past 0x3: more than 2 steps of reading locks");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
             (end.map_err(|e| e.to_string()), met.clone())
         };
         assert_eq!(go(|at| Ok((at + 1) % 4)), (Ok(()), vec![1, 2, 3]));
-        assert_eq!(go(|at| Ok(3 - at)), (Err("runs in a cycle at 0x1".into()), vec![1, 2]));
+        assert_eq!(go(|at| Ok(3 - at)), (Err("has a cycle at 0x1".into()), vec![1, 2]));
         let gone = |at: u64| if at == 2 { Err("gone".to_owned()) } else { Ok(2) };
         assert_eq!(go(gone), (Err("breaks off at 0x2: gone".into()), vec![1, 2]));
     }

@@ -18,7 +18,7 @@ pub fn which(process: &Process, module: &Module) -> Option<(Libc, &'static str)>
         ));
     }
     if name.starts_with("libc.so.") || name.starts_with("libc-2.") {
-        return Some((Libc::Glibc, "a module named as glibc's libc"));
+        return Some((Libc::Glibc, "a module with glibc's libc name"));
     }
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let soname = elf::soname(&process.memory, image);
@@ -26,7 +26,7 @@ pub fn which(process: &Process, module: &Module) -> Option<(Libc, &'static str)>
     let folder = name == "libc.so" && module.path.contains("-linux-musl");
     match (soname, folder) {
         (true, _) => Some((Libc::Musl, "a libc with musl's DT_SONAME")),
-        (_, true) => Some((Libc::Musl, "libc.so in a folder of musl's")),
+        (_, true) => Some((Libc::Musl, "libc.so in a musl folder")),
         _ => None,
     }
 }

@@ -45,8 +45,8 @@ impl Heaps {
             out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
         }
         if let Some(Bookkeeping { bounds, range }) = &self.bookkeeping {
-            let evidence = format!("card_table_info at {}: its size", range.start);
-            out.exact(*range, Kind::GCBookkeeping, "card table and its kin", &evidence);
+            let evidence = format!("size in the card_table_info at {}", range.start);
+            out.exact(*range, Kind::GCBookkeeping, "card table and other bookkeeping", &evidence);
             // Segments lie scattered: between them is other people's memory.
             if self.gc.regions {
                 self.reserve(runtime, *bounds, &mut out);

@@ -17,7 +17,7 @@ impl ManagedCode for NoCode {
     }
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("NativeAOT's code is unwound as native code is".to_owned())
+        Err("NativeAOT code is unwound as native code".to_owned())
     }
 
     fn each(&self, _visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {}

@@ -75,8 +75,8 @@ impl<'p> Names<'p> {
             if found.is_none() {
                 let name = crate::image::file_name(&self.runtime.path);
                 let why = format!(
-                    "{}: the program's metadata, which names its types, is not in the core; with {name} under --symbols \
-                     it would be read from there",
+                    "{}: types have no names, because the program's metadata is not in the core. Give the folder of \
+                     {name} with --symbols DIR",
                     self.runtime.name()
                 );
                 self.runtime.process.diag.note(WarningCode::NativeaotNames, why);
@@ -92,7 +92,7 @@ impl<'p> Names<'p> {
             let release = self.runtime.release?;
             self.said_version(release)
                 .map(|version| (version, "attributes in its metadata"))
-                .or_else(|| self.version_text(release).map(|version| (version, "a text among its constants")))
+                .or_else(|| self.version_text(release).map(|version| (version, "a string among its constants")))
         };
         let found = self.version.get_or_init(read).as_ref();
         found.map(|(version, from)| (version.as_str(), *from))

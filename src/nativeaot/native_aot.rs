@@ -120,7 +120,7 @@ impl ManagedRuntime for NativeAot<'_> {
         let heaps = self.heaps.get().filter(|heaps| !heaps.gc.segments.is_empty());
         let (version, from) = match (self.names.version(), self.runtime.release) {
             (Some((version, from)), _) => (Some(version.to_owned()), format!("; version from {from}")),
-            (None, Some(release)) => (Some(release.to_owned()), "; version from that of the header".to_owned()),
+            (None, Some(release)) => (Some(release.to_owned()), "; version from its header".to_owned()),
             (None, None) => (None, String::new()),
         };
         RuntimeRow {
@@ -178,15 +178,16 @@ impl ManagedRuntime for NativeAot<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        match kind {
-            Kind::HandleTable => handle_at(NativeAot::handles(self), addr),
-            Kind::Image => {
-                let name = self.names.known(addr)?;
-                let module = crate::image::file_name(&self.runtime.path).to_owned();
-                Some(Structure::Descriptor { kind: "MethodTable", name, module })
-            }
-            _ => None,
+        if kind == Kind::HandleTable {
+            return handle_at(NativeAot::handles(self), addr);
         }
+        // Types are in the program file.
+        if kind != Kind::Image {
+            return None;
+        }
+        let name = self.names.known(addr)?;
+        let module = crate::image::file_name(&self.runtime.path).to_owned();
+        Some(Structure::Descriptor { kind: "MethodTable", name, module })
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

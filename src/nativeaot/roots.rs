@@ -23,7 +23,7 @@ const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
 const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
 /// Why stacks are taken word by word.
-const WHY: &str = "the maps of references in NativeAOT's frames are not read";
+const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";
 
 /// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
 const REGISTERS: u16 = 32;
@@ -87,7 +87,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
             },
         };
         if range.len() > limits::MAX_STACK_SCAN {
-            roots.notes.push(format!("the stack of thread {tid}: {range} is too large to be one"));
+            roots.notes.push(format!("the stack of thread {tid} has an implausible range: {range}"));
             continue;
         }
         words(heap, range, word, &mut candidates);

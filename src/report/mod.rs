@@ -39,7 +39,6 @@ pub use lost::{AddrRangeRow, LossRow, LostRow};
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;
-pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 

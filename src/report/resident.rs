@@ -1,7 +1,11 @@
 //! What of some memory was resident: the columns that several rows have.
 
-/// Resident figures of some memory, in bytes. `None` if unknown. Rows have them as their own fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Resident figures of some memory, in bytes. `None` if unknown, as for a core without `--smaps`. JSON and CSV have
+/// them as fields of the row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Resident {
     /// Resident bytes.
     pub rss: Option<u64>,
@@ -21,34 +25,6 @@ pub struct Resident {
     /// rows.
     pub others_estimated: Option<u64>,
 }
-
-/// Put the figures of a [`Resident`] into the fields of a row.
-macro_rules! fill_resident {
-    ($row:expr, $told:expr) => {{
-        let $crate::report::Resident { rss, rss_estimated, pss, private_dirty, shared, swap, huge, others_estimated } =
-            $told;
-        ($row.rss, $row.rss_estimated, $row.pss, $row.private_dirty) = (rss, rss_estimated, pss, private_dirty);
-        ($row.shared, $row.swap, $row.huge, $row.others_estimated) = (shared, swap, huge, others_estimated);
-    }};
-}
-pub(crate) use fill_resident;
-
-/// The figures of a row.
-macro_rules! resident_of {
-    ($row:expr) => {
-        $crate::report::Resident {
-            rss: $row.rss,
-            rss_estimated: $row.rss_estimated,
-            pss: $row.pss,
-            private_dirty: $row.private_dirty,
-            shared: $row.shared,
-            swap: $row.swap,
-            huge: $row.huge,
-            others_estimated: $row.others_estimated,
-        }
-    };
-}
-pub(crate) use resident_of;
 
 impl Resident {
     /// The same of all that there is: nothing of it can be another row's.

@@ -36,8 +36,8 @@ pub enum SavedError {
     },
     /// Its addresses are not those of the core.
     #[error(
-        "{path} is not of this process: of {of} mappings of the core {matched} lie in one of its {there} (a process that \
-         was started again has other addresses)"
+        "{path} is of another process: {matched} of the core's {of} mappings are in one of the file's {there}. A \
+         restarted process has other addresses"
     )]
     OtherProcess {
         /// As given.
@@ -61,9 +61,9 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
     let smaps = opened.map_err(|source| SavedError::Io { path: name.clone(), source })?;
     if smaps.mappings.is_empty() {
         let what = match &smaps {
-            Smaps { rollup: Some(_), .. } => "is a smaps_rollup, which has sums alone: save /proc/PID/smaps",
-            Smaps { left_out: 1.., .. } => "has mappings without figures, as /proc/PID/maps: save /proc/PID/smaps",
-            _ => "has no mappings with their Rss: save /proc/PID/smaps",
+            Smaps { rollup: Some(_), .. } => "is a smaps_rollup, which has only sums; save /proc/PID/smaps",
+            Smaps { left_out: 1.., .. } => "has mappings without figures, like /proc/PID/maps; save /proc/PID/smaps",
+            _ => "has no mappings with an Rss; save /proc/PID/smaps",
         };
         return Err(SavedError::NoSmaps { path: name, what });
     }
@@ -80,7 +80,10 @@ fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts,
     if smaps.cut {
         diag.partial(
             WarningCode::SmapsCut,
-            format!("{name} ends within a mapping: that one and all above it are unknown"),
+            format!(
+                "{name} is cut off within a mapping: residence of that mapping and of all \
+                                           higher addresses is unknown"
+            ),
         );
     }
     let gone: Vec<&MappingResidence> = smaps
@@ -94,15 +97,15 @@ fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts,
         if !gone.is_empty() {
             let rss = gone.iter().map(|m| m.figures.get(Figure::Rss)).fold(0, u64::saturating_add);
             let (n, rss) = (count(gone.len() as u64, "other"), human(rss));
-            text.push_str(&format!(", and {n} with {rss} resident in that alone"));
+            text.push_str(&format!("; the file alone has {n} with {rss} resident"));
         }
-        text.push_str(": the process mapped and unmapped memory between the two, or the core leaves mappings out");
+        text.push_str(". The process mapped and unmapped memory in between, or the core leaves mappings out");
         diag.note(WarningCode::SmapsDiffers, text);
     }
     let own = facts.process.as_ref().map(|process| process.pid).filter(|&pid| pid != 0);
     if let (Some(there), Some(own)) = (smaps.status.pid.filter(|pid| Some(*pid) != own), own) {
-        let why = "the same process has two numbers where one was seen from outside its container";
-        diag.note(WarningCode::SmapsPid, format!("{name} is of process {there}, the core of process {own}: {why}"));
+        let why = "a process has another ID when seen from outside its container";
+        diag.note(WarningCode::SmapsPid, format!("{name} says process {there}, the core says process {own}; {why}"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which rule each byte went by.
+//! Counts bytes of a scrubbed core by rule.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,65 +7,65 @@ use crate::scrub::Rule;
 use crate::words::words;
 
 words! {
-    /// Why a byte is as it was.
+    /// Reason why a byte was not changed.
     pub enum Kept {
         /// It was zero.
         Zero = "zero",
-        /// It is part of a word that leads into mapped memory.
+        /// It is in a word that points into mapped memory.
         Pointers = "pointers",
-        /// Answers read it of a program file.
+        /// It is in a program file, and answers read it.
         ProgramFiles = "program-files",
-        /// Answers read it of what a runtime has for itself.
+        /// It is in a runtime's own structures, and answers read it.
         RuntimeStructures = "runtime-structures",
-        /// It is in the head of a block of malloc, in its lists or arenas.
+        /// It is in the header of a malloc block, in a free list or in an arena.
         MallocStructures = "malloc-structures",
-        /// It is in the head of a managed object, or one of its references.
+        /// It is in the header of a managed object, or in a reference.
         ObjectHeads = "object-heads",
-        /// It is in the control block of a thread, or in a frame of a signal.
+        /// It is in a thread's control block, or in a signal frame.
         ThreadRecords = "thread-records",
-        /// A reader said of it that it is a structure or a name, wherever it lies.
+        /// A reader marked it as a structure or a name.
         Found = "found",
-        /// It is in a note: its head, or what is no value of it.
+        /// It is in a note's header, or in a field without process data.
         Notes = "notes",
-        /// It is in a header of the file, or aligns a part of it.
+        /// It is in a file header, or is alignment padding.
         Headers = "headers",
     }
 }
 
-/// What became of bytes that went by one rule.
+/// Outcome for the bytes that one rule applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Became {
-    /// They are as they were.
+    /// Unchanged.
     Kept,
-    /// They were overwritten.
+    /// Overwritten.
     Overwritten,
-    /// They are names of the program's own, and became others of the same form.
+    /// Names of the program, replaced by others of the same form.
     Renamed,
 }
 
-/// A rule that bytes went by.
+/// The rule that applied to a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// They stayed, for that reason.
+    /// Unchanged, for this reason.
     Kept(Kept),
-    /// They were overwritten by that rule.
+    /// Overwritten by this rule.
     Rule(Rule),
-    /// They are names, and others were asked for.
+    /// A name that was replaced, as requested.
     Names,
 }
 
-/// As many rules as there are.
+/// Number of rules.
 const RULES: usize = Kept::ALL.len() + Rule::ALL.len() + 1;
 
 impl By {
-    /// All, in the order of rows.
+    /// All rules, in row order.
     pub fn all() -> impl Iterator<Item = By> {
         let kept = Kept::ALL.iter().map(|&kept| By::Kept(kept));
         kept.chain(Rule::ALL.iter().map(|&rule| By::Rule(rule))).chain([By::Names])
     }
 
-    /// In a word.
+    /// The rule's name.
     pub fn name(self) -> &'static str {
         match self {
             By::Kept(kept) => kept.name(),
@@ -74,7 +74,7 @@ impl By {
         }
     }
 
-    /// What became of the bytes.
+    /// The outcome for the bytes.
     pub fn became(self) -> Became {
         match self {
             By::Kept(_) => Became::Kept,
@@ -92,7 +92,7 @@ impl By {
     }
 }
 
-/// Bytes by the rule that each went by; together all that was written.
+/// Bytes by rule. The sum is all written bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts([u64; RULES]);
 
@@ -103,24 +103,24 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Count these bytes.
+    /// Counts `bytes` bytes for the rule `by`.
     pub fn count(&mut self, by: By, bytes: u64) {
         if let Some(sum) = self.0.get_mut(by.number()) {
             *sum = sum.saturating_add(bytes);
         }
     }
 
-    /// Bytes that went by a rule.
+    /// Bytes that the rule `by` applied to.
     pub fn of(&self, by: By) -> u64 {
         self.0.get(by.number()).copied().unwrap_or(0)
     }
 
-    /// Count these too.
+    /// Adds the counts of `more`.
     pub fn add(&mut self, more: &Counts) {
         By::all().for_each(|by| self.count(by, more.of(by)));
     }
 
-    /// All of them.
+    /// Sum over all rules.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -1,4 +1,4 @@
-//! Texts that are left in a core that was scrubbed: names, if all is well.
+//! Text left in a scrubbed core. Only names should be left.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ const MOST: usize = 1 << 10;
 /// How many different texts are told apart.
 const TEXTS: usize = 4 << 20;
 
-/// How characters are written.
+/// Encoding of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Encoding {
-    /// One byte each, of ASCII.
+    /// One byte each, ASCII.
     #[serde(rename = "utf-8")]
     Utf8,
     /// Two bytes each.

@@ -124,7 +124,7 @@ pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Obje
         match anatomy.and_then(|anatomy| Some((anatomy, anatomy.forms()?))) {
             Some((anatomy, forms)) => out.add_heap(session, heap, anatomy, forms, shown),
             None => {
-                out.given_up.push(format!("{}: values of objects and their sizes are overwritten", runtime.label()));
+                out.given_up.push(format!("{}: values and sizes of objects are overwritten", runtime.label()));
             }
         }
     }

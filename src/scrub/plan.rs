@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, WORD, union};
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::anatomy::Anatomy;
+pub(super) use crate::map::kind_facts::Use;
 use crate::map::{Kind, Region};
 use crate::memory::alias::{self, Alias};
 use crate::native::stacks::ThreadStack;
@@ -19,28 +20,6 @@ use crate::session::Session;
 use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
-
-/// What is kept or overwritten together.
-const WORD: u64 = 8;
-
-/// What memory is for, as far as that decides what of it stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// Program files: what was read of it stays.
-    Image,
-    /// What a runtime or an allocator made for itself: what was read of it stays.
-    Structures,
-    /// Blocks of malloc: their heads, its lists, and what a runtime has in them of its own.
-    Blocks,
-    /// Managed objects.
-    Objects,
-    /// A stack as far as it is in use.
-    Stack,
-    /// All else: words that lead somewhere stay, and what runtimes have there of their own.
-    Data,
-    /// What nobody uses any more: nothing stays.
-    Dead,
-}
 
 /// A part of memory that is for one thing.
 #[derive(Clone, Copy, Debug)]
@@ -208,29 +187,6 @@ pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'
     session.runtimes().into_iter().filter_map(|runtime| runtime.anatomy())
 }
 
-fn of_kind(kind: Kind) -> Use {
-    match kind {
-        Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,
-        Kind::Image | Kind::Vdso => Use::Image,
-        Kind::Malloc => Use::Blocks,
-        Kind::Stack | Kind::Tls => Use::Stack,
-        Kind::NoAccess
-        | Kind::AnonRO
-        | Kind::AnonRW
-        | Kind::AnonRX
-        | Kind::AnonRWX
-        | Kind::MappedFile
-        | Kind::SharedMemory
-        | Kind::RuntimeHeap
-        | Kind::LibraryBuffer
-        | Kind::SanitizerShadow
-        | Kind::StackGuard
-        | Kind::GCHeapReserve
-        | Kind::PyMalloc => Use::Data,
-        _ => Use::Structures,
-    }
-}
-
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
 fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
@@ -247,7 +203,7 @@ fn parts(session: &Session<'_>) -> Vec<Part> {
         }
     };
     for region in session.map().regions.iter() {
-        let used = of_kind(region.kind);
+        let used = region.kind.facts().scrub;
         let mut at = region.range.start.align_down(WORD);
         if used == Use::Stack {
             let first = dead.partition_point(|d| d.end <= at);

@@ -1,49 +1,50 @@
-//! What is overwritten, rule by rule.
+//! The rules by which data is overwritten.
 
 use crate::words::words;
 
 words! {
-    /// A rule by which something is overwritten. All of them hold, but in tests that show that each is needed ([`Plan::without`]).
+    /// A rule by which data is overwritten. All rules always apply; only tests switch one off to show that it
+    /// is needed ([`Plan::without`]).
     ///
     /// [`Plan::without`]: crate::scrub::Plan::without
     pub enum Rule {
-        /// Stacks below the stack pointer, and those of ended threads.
+        /// Stacks below the stack pointer, and stacks of ended threads.
         Dead = "dead",
-        /// Stacks in use, but for what frames are found by.
+        /// Stacks in use, except what frames are found by.
         Stacks = "stacks",
-        /// Memory without a form.
+        /// Memory without a recognized structure.
         Data = "data",
-        /// Blocks of malloc, but for heads and lists.
+        /// Malloc blocks, except headers and free lists.
         Blocks = "blocks",
-        /// Managed objects, but for heads and references.
+        /// Managed objects, except headers and references.
         Objects = "objects",
-        /// A runtime's own memory, but for what answers read of it.
+        /// A runtime's own memory, except what answers read.
         Structures = "structures",
-        /// Program files, but for what answers read of them.
+        /// Program files, except what answers read.
         Images = "images",
         /// Characters of strings.
         Texts = "texts",
-        /// Fields that are values, though they look like addresses or were read.
+        /// Fields that are values, even if they look like addresses or were read.
         Values = "values",
-        /// Objects that tell a value by their address become one of them.
+        /// Objects whose address would reveal a value are merged into one.
         Alike = "alike",
-        /// What was read as a structure and reads as a text.
+        /// Structures that were read but look like text.
         UnnamedTexts = "unnamed-texts",
-        /// Addresses that read as a text.
+        /// Addresses that look like text.
         Readable = "readable",
-        /// Words that lead into a heap whose objects are known, and to none of these.
+        /// Words that point into a walked heap, but to none of its objects.
         Numbers = "numbers",
-        /// The guards of stacks and pointers, and copies of them.
+        /// Stack and pointer guards, and copies of them.
         Guards = "guards",
-        /// General registers that lead nowhere.
+        /// General registers that point nowhere.
         Registers = "registers",
-        /// Other registers: of floating point and of vectors.
+        /// Floating-point and vector registers.
         FloatRegisters = "float-registers",
         /// The program's arguments.
         Arguments = "arguments",
-        /// What came with a signal.
+        /// Data that came with a signal.
         SignalInfo = "signal-info",
-        /// Notes that are not known.
+        /// Notes of unknown types.
         UnknownNotes = "unknown-notes",
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::page::{Page, Word};
 use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::commands::shrink::scrub_plan;
 use crate::cpython::CPython;
 use crate::dotnet::CoreClr;
@@ -23,7 +23,7 @@ use crate::process::{Options, Process};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::shrink::write_scrubbed;
-use crate::targets::byte_set::{PAGE, WORDS};
+use crate::targets::byte_set::WORDS;
 use crate::targets::{Arch, at};
 
 /// Bytes of memory that are looked through at once.

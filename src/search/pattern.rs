@@ -111,13 +111,13 @@ impl Pattern {
 
     fn hex(text: &str, options: PatternOptions) -> Result<Pattern, PatternError> {
         if options.regex {
-            return Err(PatternError::Conflict("a pattern is either --hex or --regex, not both"));
+            return Err(PatternError::Conflict("--hex and --regex can't be combined"));
         }
         if options.ignore_case {
-            return Err(PatternError::Conflict("-i is about letters; --hex has bytes only"));
+            return Err(PatternError::Conflict("-i applies to letters; it can't be combined with --hex"));
         }
         if options.encoding != Encoding::Both {
-            return Err(PatternError::Conflict("--encoding is about text; --hex has bytes only"));
+            return Err(PatternError::Conflict("--encoding applies to text; it can't be combined with --hex"));
         }
         let needles = vec![Needle::bytes(HitEncoding::Hex, hex::parse(text)?)];
         Ok(Pattern { needles, note: None })

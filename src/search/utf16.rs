@@ -25,8 +25,8 @@ impl Untranslatable {
     /// In words.
     pub(super) fn reason(self) -> &'static str {
         match self {
-            Untranslatable::LookAround => "look-around (^ $ \\b and the like) can't be searched in UTF-16",
-            Untranslatable::RawByte => "single bytes outside ASCII, as in (?-u:\\xff), are not characters of UTF-16",
+            Untranslatable::LookAround => "look-around (^ $ \\b and the like) is not supported in UTF-16",
+            Untranslatable::RawByte => "single non-ASCII bytes, such as (?-u:\\xff), are not UTF-16 characters",
             Untranslatable::TooBig => "the expression is too big in UTF-16",
         }
     }

@@ -182,16 +182,16 @@ pub struct Summary {
 #[non_exhaustive]
 pub enum SymbolicateError {
     /// Reading the text.
-    #[error("reading the text: {0}")]
+    #[error("can't read the text: {0}")]
     Read(io::Error),
     /// Writing the answer.
-    #[error("writing: {0}")]
+    #[error("can't write: {0}")]
     Write(io::Error),
     /// Folding needs stacks, and a text of this kind has none.
-    #[error("no stacks to fold: this is not the text of perf script, heaptrack_print, memleak or gdb")]
+    #[error("no stacks to fold; the text must come from perf script, heaptrack_print, memleak or gdb")]
     NoStacks,
     /// heaptrack's text has no list of this cost.
-    #[error("the heaptrack text has no stacks of this cost; heaptrack_print -F writes folded stacks of all of them")]
+    #[error("the heaptrack text has no stacks for this cost; heaptrack_print -F writes folded stacks for all costs")]
     NoCost,
 }
 

@@ -143,11 +143,11 @@ enum Style {
 }
 
 /// There is no virtual address because nobody says where the file lies.
-const NOT_MAPPED: &str = "an offset into a file that is not known to be mapped there";
+const NOT_MAPPED: &str = "no mapping of this file has this offset";
 /// The file has that offset mapped as code more than once.
-const SEVERAL: &str = "the file has this offset mapped more than once; this is the lowest address";
+const SEVERAL: &str = "the file maps this offset more than once; this is the lowest address";
 /// Not this process's.
-const KERNEL: &str = "an address of the kernel";
+const KERNEL: &str = "a kernel address";
 
 /// All mappings, of the core and of the text.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is known of a target once it is open: plain data.
+//! Facts about an opened target: plain data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::targets::space::AddressSpace;
 use crate::targets::threads::Thread;
 use crate::words::Compression;
 
-/// Entries of the auxiliary vector that are read (linux/auxvec.h).
+/// Entries of the auxiliary vector that coremap reads (linux/auxvec.h).
 pub mod at {
     /// Program headers of the executable.
     pub const PHDR: u64 = 3;
-    /// Number of those.
+    /// Number of program headers.
     pub const PHNUM: u64 = 5;
     /// Page size.
     pub const PAGESZ: u64 = 6;
@@ -34,16 +34,16 @@ pub mod at {
     pub const SYSINFO_EHDR: u64 = 33;
 }
 
-/// What is known of the process by itself (NT_PRPSINFO in a core).
+/// Basic data of the process (NT_PRPSINFO in a core).
 #[derive(Clone, Debug, Default)]
 pub struct ProcessInfo {
-    /// Process id.
+    /// Process ID.
     pub pid: u32,
-    /// Parent.
+    /// Process ID of the parent.
     pub ppid: u32,
-    /// Real user id.
+    /// Real user ID.
     pub uid: u32,
-    /// Real group id.
+    /// Real group ID.
     pub gid: u32,
     /// Up to 15 bytes of the main thread's name.
     pub name: String,
@@ -58,81 +58,80 @@ pub struct SignalInfo {
     pub signo: i32,
     /// `si_code`
     pub code: i32,
-    /// `si_addr`; means something for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP.
+    /// `si_addr`. Meaningful for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP.
     pub addr: Addr,
 }
 
 /// How much of the target's file is missing.
 #[derive(Clone, Copy, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Truncation {
-    /// File size the headers call for, in bytes.
+    /// File size according to the headers, in bytes.
     pub expected: u64,
-    /// File size found, in bytes.
+    /// Actual file size, in bytes.
     pub actual: u64,
     /// Bytes of memory (PT_LOAD) that the headers promise and the file lacks.
     pub missing: u64,
 }
 
-/// All that is known of a target but its bytes.
+/// Everything about a target except its bytes.
 pub struct Facts {
-    /// What to call it: a path as given, `-` for standard input.
+    /// Its name: the path as given, or `-` for standard input.
     pub path: String,
-    /// Bytes that it takes as a file, after decompression; what an answer may take is
-    /// reckoned by it.
+    /// Size as a file in bytes, after decompression. Limits on work and memory depend on it.
     pub size: u64,
-    /// The compression it came in, if any.
+    /// Compression of the file, if any.
     pub compression: Option<Compression>,
-    /// Machine.
+    /// Machine type.
     pub arch: Arch,
-    /// How it was made.
+    /// Which program wrote it.
     pub producer: Producer,
-    /// Its mappings, which of their bytes are there, and files.
+    /// Its mappings, which of their bytes are available, and its files.
     pub space: AddressSpace,
-    /// Threads, the one that crashed first where the producer has that habit.
+    /// Threads. The crashed thread is first, if the producer orders them so.
     pub threads: Vec<Thread>,
-    /// Whether threads may be missing: the list was cut, or one could not be read.
+    /// Whether threads may be missing, because the list was cut off or a thread could not be read.
     pub threads_lost: bool,
-    /// Whether the first thread could not be read: the first that is known is another then.
+    /// Whether the first thread could not be read. The first entry is then another thread.
     pub first_thread_lost: bool,
-    /// What threads call themselves (pthread_setname_np), by thread id: known of a process that runs, and of a core that
-    /// coremap wrote. Other cores have no such names.
+    /// Thread names (pthread_setname_np) by thread ID. Available for running processes and for cores that
+    /// coremap wrote, not for other cores.
     pub thread_names: BTreeMap<u32, String>,
-    /// The process by itself.
+    /// Basic data of the process.
     pub process: Option<ProcessInfo>,
     /// The signal it was dumped for.
     pub signal: Option<SignalInfo>,
-    /// The thread that got it.
+    /// The thread that received the signal.
     pub signal_tid: Option<u32>,
-    /// Auxiliary vector: (type, value), without the closing AT_NULL.
+    /// Auxiliary vector: (type, value), without the final AT_NULL.
     pub auxv: Vec<(u64, u64)>,
-    /// A page that the producer added: no memory of the process.
+    /// Page that the producer added. It is not memory of the process.
     pub diag_page: Option<DiagPage>,
-    /// What is missing at the end.
+    /// What is missing at the end of the file.
     pub truncation: Option<Truncation>,
-    /// Whether most of what was dumped is left out, so that one command's answer stays
-    /// the same ([`crate::shrink`]).
+    /// Whether the core contains only what one command's answer needs ([`crate::shrink`]).
     pub is_shrunk: bool,
-    /// How it was dumped, where coremap did that.
+    /// How coremap dumped it, if it did.
     pub dumped: Option<Dumped>,
-    /// Pages that are mapped twice, where that is known without a look at their bytes: of a core that was scrubbed.
+    /// Pages that are mapped twice, if that is recorded instead of visible in their bytes: in scrubbed cores.
     pub second_views: Option<Vec<SecondView>>,
-    /// What of its memory was in RAM, where the target knows; of core files, those that coremap wrote do.
+    /// Resident memory, if the target has this information. Among core files, only those that coremap wrote
+    /// have it.
     pub residence: Option<Arc<Residence>>,
 }
 
-/// Memory that has the pages of another part.
+/// A second mapping of the same pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondView {
     /// Where it is.
     pub range: AddrRange,
-    /// Where the first view of the same bytes begins.
+    /// Start of the first view of the same bytes.
     pub first: Addr,
-    /// Whether bytes of both were compared.
+    /// Whether bytes of both views were compared.
     pub compared: bool,
 }
 
 impl Facts {
-    /// Nothing but an address space.
+    /// Creates facts with an address space and nothing else.
     pub fn new(path: &str, arch: Arch, space: AddressSpace) -> Facts {
         Facts {
             path: path.to_owned(),

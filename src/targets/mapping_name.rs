@@ -32,10 +32,10 @@ impl MappingName {
             // name is made; without, it is anonymous memory.
             "/dev/zero" if name == path => MappingName::Anonymous("private mapping of /dev/zero"),
             "/dev/zero" => MappingName::Shared,
-            "/[aio]" => MappingName::Kernel("ring of asynchronous I/O"),
-            "anon_inode:[io_uring]" => MappingName::Kernel("rings of io_uring"),
-            "anon_inode:[perf_event]" | "anon_inode:[perf]" => MappingName::Kernel("perf events"),
-            _ if name.starts_with("anon_inode:") => MappingName::Kernel("memory of a kernel object"),
+            "/[aio]" => MappingName::Kernel("asynchronous I/O ring"),
+            "anon_inode:[io_uring]" => MappingName::Kernel("io_uring rings"),
+            "anon_inode:[perf_event]" | "anon_inode:[perf]" => MappingName::Kernel("perf event buffer"),
+            _ if name.starts_with("anon_inode:") => MappingName::Kernel("kernel object memory"),
             _ if name.starts_with("/SYSV") => MappingName::Shared,
             _ if ["/dev/shm/", "/run/shm/", "/memfd:"].iter().any(|start| name.starts_with(start)) => {
                 MappingName::Memory

@@ -1,25 +1,24 @@
-//! What is looked at, whatever it came from: an address space with what is known of its
-//! process, and a way to its bytes.
+//! Targets: an address space, facts about its process, and access to its bytes.
 //!
-//! A core file is one ([`core::open::Core`](crate::core::open::Core)). All rooms above ask
-//! a target and know no file format, so that a process that still runs, or a dump of another
-//! system, takes no more than another `impl` of [`Target`].
+//! A core file is a target ([`core::open::Core`](crate::core::open::Core)), and so is a running process.
+//! All modules above use a target and no file format, so another source of memory needs only another
+//! implementation of [`Target`].
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `facts` | plain data, known once the target is open |
-//! | `space` | its mappings, pieces and files, and which of the bytes are there |
-//! | `arch` | machines |
+//! | `facts` | plain data, available once the target is open |
+//! | `space` | mappings, their ranges and files, and which bytes are available |
+//! | `arch` | machine types |
 //! | `threads` | threads and their registers |
-//! | `producer` | how it was made, and what that means for reading it |
-//! | `mapping_name` | what the name of a mapping says that it is |
-//! | `residence` | what of it was in RAM, where somebody tells |
-//! | `dump_notes` | what of a process that runs its core holds beside memory |
-//! | `extents` | which of its bytes are written, where all else is known to be zero |
+//! | `producer` | which program wrote the core, and what that means for reading it |
+//! | `mapping_name` | meaning of mapping names |
+//! | `residence` | resident memory, if the target has this information |
+//! | `dump_notes` | data that a core of a running process stores beside memory |
+//! | `extents` | which places were written; all others are zero |
 //! | `byte_set` | a set of bytes, by address |
-//! | `reads`, `budget` | what was read, for what, what was lost, and how much is left to spend |
+//! | `reads`, `budget` | record of reads by phase, failures, and the remaining budget |
 //!
-//! Nothing in here may depend on any room above it, nor on `core`.
+//! This module depends neither on modules above it nor on `core`.
 
 mod arch;
 pub(crate) mod budget;
@@ -52,56 +51,51 @@ pub use residence::Residence;
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use reads::Loss;
 
-/// Bytes of a word.
-const WORD: u64 = 8;
-
-/// So many tasks before a scan comes to one, it asks for it. At 4 MiB each that is
-/// more than disks have under way; the kernel by itself reads 128 KiB ahead.
+/// Tasks ahead of a scan that are requested from the disk. At 4 MiB each this exceeds what disks have in
+/// flight; the kernel alone reads 128 KiB ahead.
 pub(crate) const AHEAD: usize = 8;
 
-/// An address space that can be looked at: what is known of it, and its bytes.
+/// An address space that coremap can read: facts about it, and its bytes.
 ///
-/// Bytes are asked for by *place*: the number that [`PieceState::Dumped`] gives to the first
-/// byte of a piece, such as its offset in a core file. What a place means is the target's own
-/// affair, but for this: where one piece ends at the address and at the place at which the
-/// next begins, both lie in one slice. Places that lie in no piece are not asked for.
+/// Bytes are requested by *place*: the number that [`PieceState::Dumped`] gives to the first byte of a
+/// piece, such as its offset in a core file. The target defines the meaning of places, with one rule: if
+/// two pieces are adjacent by address and by place, one slice contains both. Places outside of all pieces
+/// are never requested.
 ///
-/// Which read is for what, which failed and how much may be spent is kept by [`Reads`] and
-/// not by the target: whoever reads asks there first ([`crate::memory`] and the methods of
-/// `dyn Target` do).
+/// [`Reads`], not the target, records the purpose of reads, failures and the remaining budget. Readers
+/// check it first; [`crate::memory`] and the methods of `dyn Target` do.
 pub trait Target: Any + Send + Sync {
-    /// What is known of it. It stays the same as long as the target lives.
+    /// Facts about the process. They don't change while the target lives.
     fn facts(&self) -> &Facts;
 
     /// The record of all reads.
     fn reads(&self) -> &Reads;
 
-    /// The bytes at a place, without a copy; `None` where they can be had by
-    /// [`Target::copy`] only.
+    /// The bytes at `place`, without a copy. `None` if only [`Target::copy`] can return them.
     fn slice(&self, place: Range<u64>) -> Option<&[u8]>;
 
-    /// The same for scans, which look at all there is: a target that has no slices copies a
-    /// piece when it is first asked for and keeps the copy. `None`: the bytes can't be had.
+    /// The bytes at `place`, for scans of the whole memory. A target without slices copies a range on first use
+    /// and retains the copy. `None` if the bytes can't be read.
     fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
         self.slice(place)
     }
 
-    /// Copy bytes from a place on, without a touch of what [`Target::slice`] would give: for
-    /// samples of large memory. Returns how many; 0 where the target ends.
+    /// Copies bytes from `place` on, without touching the memory that [`Target::slice`] returns. For samples of
+    /// large memory. Returns the number of bytes; 0 at the end of the target.
     ///
     /// # Errors
-    /// Those of the system, where the bytes can't be read.
+    /// The system's error, if the bytes can't be read.
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
         let bytes = self.slice(place..place.saturating_add(out.len() as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         Ok(out.len())
     }
 
-    /// The words at many places that lie far apart, each in one piece; `None` for one that can't be had. A process that runs gives
-    /// them in a few system calls.
+    /// Reads one word at each of many scattered places. `None` for a word that can't be read. A running process
+    /// returns them in a few system calls.
     fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
         let word = |place: &u64| {
             let mut word = [0; 8];
@@ -111,86 +105,85 @@ pub trait Target: Any + Send + Sync {
         places.iter().map(word).collect()
     }
 
-    /// Which places hold something; all others are zero, and scans pass over them. It may be
-    /// found on first use.
+    /// The places that contain data. All others are zero and skipped by scans. May be computed on first use.
     fn extents(&self) -> &Extents;
 
-    /// All bytes are about to be scanned.
+    /// Hint: all bytes are about to be scanned.
     fn expect_scan(&self) {}
 
-    /// The bytes at these places are read next.
+    /// Hint: the bytes at these places are read next.
     fn fetch(&self, _places: Vec<Range<u64>>) {}
 
-    /// A scan comes to the bytes at this place soon.
+    /// Hint: a scan reaches the bytes at this place soon.
     fn fetch_soon(&self, _place: Range<u64>) {}
 
-    /// So many bytes are about to be read again and again, in no order: it is worth to keep them.
+    /// Hint: this many bytes are about to be read repeatedly in random order, so caching pays off.
     fn expect_random(&self, _bytes: u64) {}
 
-    /// What a core of it is to hold beside its memory; `None`: it was not opened to be dumped.
+    /// Data that a core of this process stores beside its memory. `None` unless it was opened to be dumped.
     fn dump_notes(&self) -> Option<&DumpNotes> {
         None
     }
 
-    /// Structures that belong together are read. What is still to be read are samples, which may be of different moments: a process
-    /// that stands still goes on.
+    /// Ends the consistent part of reading: all related structures are read, and only samples follow. A stopped
+    /// process may resume.
     fn let_go(&self) {}
 
-    /// More than one answer is asked for, and all are to be of one moment: [`Target::let_go`] waits for [`Target::finish`].
+    /// Several answers must come from the same moment, so [`Target::let_go`] has no effect until
+    /// [`Target::finish`].
     fn hold(&self) {}
 
-    /// No more is read for this answer: a process that stands still for it goes on. What follows is read while it runs. How
-    /// that went; `None`: it is no process that runs.
+    /// Ends reading for this answer; a stopped process resumes. Later reads see it running. Returns how the
+    /// reading went, or `None` if this is not a running process.
     fn finish(&self) -> Option<Stood> {
         None
     }
 }
 
-/// How a process that runs was read.
+/// How a running process was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stood {
-    /// How long it stood still.
+    /// How long it was stopped.
     pub lasted: Duration,
-    /// Whether it was let go before all was read, as that was all the time it was given.
+    /// Whether it was resumed before everything was read, because its time limit was reached.
     pub timed_out: bool,
-    /// Whether it ran all the while, as that was asked for.
+    /// Whether it was never stopped, as requested.
     pub ran: bool,
-    /// Whether some of its memory could not be read: it ended, or gave it back.
+    /// Whether some of its memory could not be read, because it ended or unmapped it.
     pub lost: bool,
-    /// Bytes that were read of it.
+    /// Bytes read from it.
     pub fetched: u64,
 }
 
-/// A run of memory that the target holds.
+/// A run of memory whose bytes the target has.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// Addresses.
     pub range: AddrRange,
-    /// Place of its first byte ([`Target`]).
+    /// Place of its first byte; see [`Target`].
     pub offset: u64,
     /// Its bytes.
     pub bytes: &'a [u8],
 }
 
 impl dyn Target {
-    /// Tell the target that the dumped bytes of `ranges` are read next, so that a disk
-    /// fetches them side by side and in the file's order: each would be waited for alone
-    /// otherwise. Beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD) none is.
+    /// Hint: the dumped bytes of `ranges` are read next. A disk can then fetch them in parallel and in file
+    /// order. Ignored beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD).
     pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
         self.fetch(ranges.flat_map(|range| self.facts().space.places(range)).collect());
     }
 
-    /// Tell the target that a scan comes to the dumped bytes of `range` soon.
+    /// Hint: a scan reaches the dumped bytes of `range` soon.
     pub fn expect_soon(&self, range: AddrRange) {
         for data in self.facts().space.places(range).flat_map(|place| self.extents().within(place)) {
             self.fetch_soon(data);
         }
     }
 
-    /// A copy of the dumped bytes of `range`, up to the first that can't be had.
+    /// Copies the dumped bytes of `range`, up to the first unreadable one.
     ///
-    /// For samples of large memory: a page touched in the mapping brings up to 2 MiB beside
-    /// it into our own, where the page cache has it.
+    /// For samples of large memory: touching a mapped page brings up to 2 MiB around it into this program, if
+    /// the page cache has it.
     pub(crate) fn copied(&self, range: AddrRange) -> Vec<u8> {
         let Some(place) = self.facts().space.places(range).next() else { return Vec::new() };
         if self.reads().refuses(range.start, range.len()).is_some() {
@@ -212,15 +205,15 @@ impl dyn Target {
         out
     }
 
-    /// The dumped bytes at `addr`, copied as by `copied`: for a look at the start of each of many mappings,
-    /// most of which are not what is looked for. `None`: they can't be had so.
+    /// Copies the dumped bytes at `addr`, like `copied`. For a look at the start of many mappings, few of which
+    /// match. `None` if they can't be read.
     pub(crate) fn peek<const N: usize>(&self, addr: Addr) -> Option<[u8; N]> {
         let bytes = self.copied(AddrRange::sized(addr, N as u64)).try_into().ok()?;
         self.reads().note_run(addr, N as u64);
         Some(bytes)
     }
 
-    /// The dumped words at `addrs`, as by `peek`, all of them together.
+    /// Copies the dumped words at `addrs`, like `peek`, in one batch.
     pub(crate) fn peek_words(&self, addrs: &[Addr]) -> Vec<Option<u64>> {
         let mut out = vec![None; addrs.len()];
         let wanted = |&(_, addr): &(usize, Addr)| self.reads().refuses(addr, WORD).is_none();
@@ -239,10 +232,9 @@ impl dyn Target {
         out
     }
 
-    /// Runs of memory that the target holds inside `range`, with their bytes: each of its
-    /// places once, whatever pieces claim it. Neighbours that
-    /// follow each other in place too are one run. One that can't be read is left out:
-    /// together they have fewer bytes than [`AddressSpace::dumped_in`] then.
+    /// Runs of available memory inside `range`, with their bytes. Each place appears once, even if several
+    /// mappings share it. Neighbours that are contiguous in place too are merged. Unreadable runs are skipped,
+    /// so that the sum may be below [`AddressSpace::dumped_in`].
     pub fn dumped_runs(&self, range: AddrRange) -> Vec<Run<'_>> {
         let space = &self.facts().space;
         let mut out: Vec<(AddrRange, u64)> = Vec::new();

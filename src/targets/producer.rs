@@ -1,11 +1,11 @@
-//! How a target was made, and what that means for reading it.
+//! Producers: how a target was captured, and what that means for reading it.
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::space::FileMapping;
 use crate::words::words;
 
 words! {
-    /// Program that wrote the core, if it is one.
+    /// Program that wrote the core.
     #[derive(Default)]
     pub enum Producer {
         /// The Linux kernel.
@@ -16,17 +16,16 @@ words! {
         Createdump = "createdump",
         /// `coremap dump`.
         Coremap = "coremap",
-        /// Nobody: the process still runs, and is read where it is.
+        /// None: a running process, read in place.
         Live = "live",
-        /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
+        /// Another program (qemu, a JVM's or Go's own writer, a shrunk core, …).
         #[default]
         Unknown = "unknown",
     }
 }
 
 impl Producer {
-    /// Whether PT_LOAD flags tell PROT_NONE from read-only. gdb writes its
-    /// reservations as `R`.
+    /// Whether PT_LOAD flags distinguish PROT_NONE from read-only. gdb writes reservations as `R`.
     pub fn flags_tell_no_access(self) -> bool {
         self != Producer::Gcore
     }
@@ -41,7 +40,7 @@ impl Producer {
         }
     }
 
-    /// Where mappings and files are told, in words.
+    /// Where mappings and files are listed, in words.
     pub fn lists(self) -> &'static str {
         match self {
             Producer::Live => "/proc/PID/maps",
@@ -50,7 +49,7 @@ impl Producer {
     }
 }
 
-/// What createdump's diagnostic page says.
+/// Contents of createdump's diagnostic page.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagPage {
     /// Addresses of the page; not memory of the process.

@@ -86,5 +86,5 @@ fn without_metadata_it_says_so() {
     let path = real::plain("dotnet31-kernel");
     let out = run(["async", path.to_str().unwrap()]);
     assert_eq!(out.code, Some(4), "{out:?}");
-    assert!(out.stderr.contains("no metadata of"), "{}", out.stderr);
+    assert!(out.stderr.contains("no metadata for"), "{}", out.stderr);
 }

@@ -67,7 +67,7 @@ fn without_the_program_names_are_those_of_assemblies_and_what_is_missing_is_told
         let text = &out.stdout;
         assert!(text.contains("System.Private.CoreLib.dll!0x02"), "{name}: {text}");
         assert!(!text.contains("module_0x"), "{name}: {text}");
-        let told = "they are in the single-file program azmcp; give that with --symbols DIR";
+        let told = "they are in the single-file program azmcp; give its folder with --symbols DIR";
         assert_eq!(out.stderr.matches(told).count(), 1, "{name}: {}", out.stderr);
     }
 }

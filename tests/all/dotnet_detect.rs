@@ -52,7 +52,7 @@ fn a_program_that_has_the_runtime_inside_is_one() {
     fake.program(FREE, "/srv/app/app", &data);
     let (runtimes, warnings, code) = found(&fake);
     assert_eq!((runtimes.len(), code), (1, 4), "{warnings}");
-    let told = "/srv/app/app: .NET 7.0.20: no layout that is known fits its structures";
+    let told = "/srv/app/app: .NET 7.0.20: its structures fit no layout";
     assert!(warnings.contains(told), "{warnings}");
 }
 
@@ -83,19 +83,19 @@ fn structures_are_judged_before_the_text() {
     let (runtimes, warnings, code) = found(&fake);
     assert_eq!(code, 4);
     is(&runtimes[0], "42.42.0", "dotnet-8-x64");
-    assert!(warnings.contains("that of 8 is tried"), "{warnings}");
+    assert!(warnings.contains("coremap uses the layout of .NET 8"), "{warnings}");
     // No text at all.
     fake.version("");
     fake.path = Some("/x/libcoreclr.so");
     let (runtimes, warnings, code) = found(&fake);
     assert_eq!(code, 4);
     is(&runtimes[0], "8.0", "dotnet-8-x64");
-    assert!(warnings.contains("its version is not in the core; by its structures it is .NET 8.0"), "{warnings}");
+    assert!(warnings.contains("its version is not in the core; its structures match .NET 8.0"), "{warnings}");
     // A GC that no known version has.
     fake.put(VARS_AT + 8, 0x118);
     let (runtimes, warnings, _) = found(&fake);
     assert!(runtimes.is_empty());
-    assert!(warnings.contains("its structures fit no layout that is known"), "{warnings}");
+    assert!(warnings.contains("its structures fit no layout"), "{warnings}");
     // And a table without any.
     for i in 0..128 {
         fake.put(IMAGE + SLOTS + 8 * i, 0);
@@ -139,7 +139,7 @@ fn a_version_that_no_core_has_proven_is_read_by_shape_and_told_as_derived() {
         ("5.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
         ("6.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
         ("7.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
-        ("42.42.42.42424", "dotnet-8-x64", "that of 8 is tried, and checked"),
+        ("42.42.42.42424", "dotnet-8-x64", "coremap uses the layout of .NET 8. The GC's structures fit"),
     ] {
         let file = disguised("dotnet8-shrunk", "8.0.3326.52219", version);
         let answer = bounded(&["summary", "--json"], file.path()).go();

@@ -73,7 +73,7 @@ fn ten_thousand_blocks_that_share_one_list_of_waiters() {
     let (n, nodes) = (10_000, 60_000);
     let (pulse, warnings, out) = waiting(&blocks(std::iter::repeat_n(FREE, n), &chain(nodes, 0)));
     assert_eq!((pulse.len(), pulse[0], pulse[1]), (n, nodes as usize, 0));
-    assert!(warnings.contains("that of sync block 2 leads into another list at 0x700000000000"), "{warnings}");
+    assert!(warnings.contains("the list of sync block 2 runs into another list at 0x700000000000"), "{warnings}");
     out.exits(4);
 }
 
@@ -81,7 +81,7 @@ fn ten_thousand_blocks_that_share_one_list_of_waiters() {
 fn a_list_of_waiters_that_runs_in_a_circle() {
     let (pulse, warnings, out) = waiting(&blocks([FREE].into_iter(), &chain(10, FREE + 16)));
     assert_eq!(pulse, [10]);
-    assert!(warnings.contains("runs in a cycle at 0x700000000010"), "{warnings}");
+    assert!(warnings.contains("has a cycle at 0x700000000010"), "{warnings}");
     out.exits(4);
 }
 
@@ -109,5 +109,5 @@ fn handle_segments_a_word_apart() {
     let file = fake.core().write();
     let out = bounded(&["handles", "--json"], file.path()).within(MOST).go();
     out.exits(4);
-    assert!(out.json()["warnings"].to_string().contains("lies in another one"), "{}", out.stderr);
+    assert!(out.json()["warnings"].to_string().contains("is inside another one"), "{}", out.stderr);
 }

@@ -99,7 +99,7 @@ fn placed(fake: &Fake, offset: u64) -> (Value, Output) {
 #[test]
 fn blocks_are_labelled_by_the_allocators_lists() {
     let (fake, allocator) = fake();
-    let code = "/memfd:doublemapper (deleted): .NET's memory for code";
+    let code = "/memfd:doublemapper (deleted): .NET executable memory";
     let evidence =
         format!("ExecutableAllocator at {:#x}, BlockRX at {:#x}: offset 0x0", allocator.at, allocator.nodes[0]);
     let barriers = region(&fake, BARRIERS);
@@ -130,12 +130,12 @@ fn offsets_of_perf_are_placed_without_a_file_note() {
 fn a_list_that_is_being_changed_is_less_sure() {
     let (mut fake, allocator) = fake();
     fake.set("ExecutableBlockRX", allocator.nodes[2], "Next", 0);
-    is(&region(&fake, BARRIERS), "SharedMemory", "derived", "memory for code", "BlockRX at");
+    is(&region(&fake, BARRIERS), "SharedMemory", "derived", "executable memory", "BlockRX at");
     is(&region(&fake, STUBS), "AnonRX", "exact", "", "");
     let file = fake.core().write();
     let out = bounded(&["summary", "--json"], file.path()).go();
     out.exits(4);
-    let why = "8192 of 1138688 bytes that were given out are in no block";
+    let why = "8192 of 1138688 allocated bytes are in no block";
     assert!(out.json()["warnings"].to_string().contains(why), "{}", out.stdout);
 }
 

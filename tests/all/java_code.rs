@@ -89,10 +89,10 @@ fn every_address_of_the_code_cache_is_something() {
         format!("iload (interpreter codelet at {}), where an interpreted Java frame is", hex(vm.interpreter + 64)),
         format!("StubRoutines (1): call_stub (return) (stub at {})", hex(vm.stubs)),
         "StubRoutines (1): jint_arraycopy (".to_owned(),
-        "StubRoutines (1): jint_arraycopy, or behind it (".to_owned(),
+        "StubRoutines (1): jint_arraycopy, or past its end (".to_owned(),
         "StubRoutines (1) (".to_owned(),
-        "tables of java.lang.String Lab.outer(int), beside its code".to_owned(),
-        "the code cache at 0x7e0000000000, but in no code of it".to_owned(),
+        "data of java.lang.String Lab.outer(int), outside of its code".to_owned(),
+        "in the code cache at 0x7e0000000000, but in no code blob".to_owned(),
     ]) {
         assert!(reason.starts_with(&begin), "{reason}: not {begin}");
     }
@@ -153,7 +153,7 @@ type Lie = fn(&mut Vm);
 #[test]
 fn code_caches_that_lie_end() {
     let lies: &[(&str, Lie)] = &[
-        ("a block without end", |vm| {
+        ("a block without a valid size", |vm| {
             let block = vm.fake.block(200, true) - size("HeapBlock");
             vm.fake.put(block + at("HeapBlock::Header", "_length"), 1 << 63);
         }),

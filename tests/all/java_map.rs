@@ -21,7 +21,7 @@ const CATEGORIES: [(&str, &[&str], &str); 6] = [
     ("Metaspace", &["Metaspace"], "reserved for metaspace"),
     ("Shared class space", &["CdsArchive"], "reserved for the CDS archive"),
     ("Code", &["CodeCache"], "reserved for the code cache"),
-    ("GC", &["GCBookkeeping"], "reserved for the collector's notes"),
+    ("GC", &["GCBookkeeping"], "reserved for GC bookkeeping"),
 ];
 
 #[test]

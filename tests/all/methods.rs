@@ -258,7 +258,7 @@ fn addresses_on_standard_input() {
     let out = program(["ip2method", "--json", "-", &core(name)]).input(Vec::new()).go();
     assert_eq!(out.exits(1).json()["results"], Value::Array(Vec::new()));
     let out = program(["ip2method", "-", "-"]).input(Vec::new()).go();
-    assert!(out.exits(2).stderr.contains("standard input can't be both"), "{}", out.stderr);
+    assert!(out.exits(2).stderr.contains("cannot both come from standard input"), "{}", out.stderr);
 }
 
 #[test]

@@ -61,10 +61,10 @@ fn it_is_told_with_its_version_and_how_that_is_known() {
         let source = runtime["layout_source"].as_str().unwrap();
         if name == PLAIN {
             assert_eq!(runtime["version"], "9.0");
-            assert!(source.contains("by its shape, the order of its entries"), "{source}");
+            assert!(source.contains("by its shape, the order of the entries"), "{source}");
         } else {
             assert_eq!(runtime["version"], truth(name)["program"]["runtime_version"]);
-            assert!(source.contains("exported, the names in it"), "{source}");
+            assert!(source.contains("exported, the names in the header"), "{source}");
         }
     }
 }

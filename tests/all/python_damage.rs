@@ -189,7 +189,7 @@ fn frames_in_a_ring_end() {
                 damaged.ask(&["retained"]);
                 damaged.ask(&["async"]);
             }
-            Damaged::new(places, "a ring", &[(previous(4), frames[1].get())]).ends_and_says("frames runs in a cycle");
+            Damaged::new(places, "a ring", &[(previous(4), frames[1].get())]).ends_and_says("frames has a cycle");
         });
     }
 }
@@ -212,9 +212,9 @@ fn chunks_of_frames_are_no_larger_than_their_mapping() {
                 assert_eq!(frames(&damaged), whole - (16 << 10), "{}", damaged.what);
             }
             let damaged = Damaged::new(places, "a chunk of 4 GiB", &[(place("size"), 1 << 32)]);
-            damaged.ends_and_says("a chunk of the data stack whose size");
+            damaged.ends_and_says("a data stack chunk with an invalid size");
             let damaged = Damaged::new(places, "chunks in a ring", &[(place("previous"), chunk.get())]);
-            damaged.ends_and_says("chunks of the data stack runs in a cycle");
+            damaged.ends_and_says("data stack chunks has a cycle");
             assert_eq!(frames(&damaged), whole);
         });
     }

@@ -161,7 +161,7 @@ fn types_with_two_billion_fields_are_not_all_looked_at() {
     real::write_sparse(file.as_file_mut(), &bytes);
     let out = bounded(&["retained", "-v"], file.path()).within(Duration::from_secs(40)).go();
     out.is_sound().exits(4);
-    assert!(out.stderr.contains("types have more fields than are looked at"), "{}", out.stderr);
+    assert!(out.stderr.contains("types have more fields than the limit"), "{}", out.stderr);
 }
 
 /// With memory for no table at all, the answers are the same; where no file can be made either, that is said.

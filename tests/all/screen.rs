@@ -340,7 +340,7 @@ fn without_a_terminal_it_says_what_to_ask_instead() {
     for (args, words) in [
         (&["explore", &core][..], "stdout is not a terminal; `coremap triage CORE`"),
         (&["explore", "--json", &core], "explore is interactive and has no JSON"),
-        (&["explore", "--format", "csv", &core], "there is no CSV of explore"),
+        (&["explore", "--format", "csv", &core], "explore has no CSV"),
         (&["top", &core], "top needs a running process"),
     ] {
         let out = run(args.iter().copied());
@@ -418,7 +418,7 @@ fn a_process_that_runs_is_looked_at_again_and_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     let screen = pty.shows("SAMPLE FAILED");
-    assert!(screen.contains("there is no process") && screen.contains("Memory"), "{screen}");
+    assert!(screen.contains("no process") && screen.contains("Memory"), "{screen}");
     pty.keys("q");
     assert!(pty.end().success());
 }

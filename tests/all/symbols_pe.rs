@@ -162,7 +162,7 @@ fn places_and_lengths_of_sections_without_a_byte() {
     let reloc = (RELOC.0, 0x3_5800, 0x5800, 0x200, RELOC.4);
     let pe = Pe::new(&[data, text, reloc]);
     let core = pe.core();
-    taken(&core, &pe, Some("place and length of sections"));
+    taken(&core, &pe, Some("offset and length of sections"));
     // One section elsewhere.
     let moved = Pe::new(&[data, (TEXT.0, 0x2_4800, 0x3800, 0x2000, TEXT.4), reloc]);
     refused(&core, &pe, &moved.file);
@@ -182,7 +182,7 @@ fn dumped_bytes_decide_but_for_those_that_were_relocated() {
     refused(&pe.dumped(pe.core(), &text, R | X, patched), &pe, &pe.file);
     // What may be written proves nothing, either way.
     let written = |bytes: &mut [u8]| bytes.fill(0x77);
-    taken(&pe.dumped(pe.core(), &data, R | W, written), &pe, Some("place and length of sections"));
+    taken(&pe.dumped(pe.core(), &data, R | W, written), &pe, Some("offset and length of sections"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn several_frames_streams_or_members_are_one_core() {
         assert!(trailing.stderr.contains("trailing"), "{}", trailing.stderr);
         // The second part is half there.
         let cut = summary(file(&parts.concat()[..parts[0].len() + parts[1].len() / 2]).path());
-        assert!(cut.exits(4).stderr.contains("breaks off"), "{name}: {}", cut.stderr);
+        assert!(cut.exits(4).stderr.contains("damaged or cut off"), "{name}: {}", cut.stderr);
     }
 }
 
@@ -154,7 +154,7 @@ fn a_full_tmpdir_is_told_as_that() {
     let Some(out) = with_small_tmpdir(1, &["summary", packed.path().to_str().unwrap()]) else { return };
     assert_eq!((out.exits(3).stdout.as_str(), out.stderr.lines().count()), ("", 1));
     assert!(out.stderr.contains("no space left in "), "{}", out.stderr);
-    assert!(out.stderr.contains("TMPDIR names another folder"), "{}", out.stderr);
+    assert!(out.stderr.contains("set TMPDIR to another folder"), "{}", out.stderr);
 }
 
 #[test]

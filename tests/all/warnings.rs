@@ -6,9 +6,9 @@ use std::process::Command;
 
 use coremap::diag::{Effect, WarningCode};
 
-use crate::support::builder::small_core;
+use crate::support::builder::{file_with, small_core};
 use crate::support::pty::{Pty, there_is_one};
-use crate::support::run::{Output, file_with, program, run};
+use crate::support::run::{Output, run};
 
 const README: &str = "testdata/cores/dotnet8-objects/core.zst";
 const HEALTHY: &str = "testdata/cores/zoo-kernel/core.zst";

@@ -13,10 +13,10 @@ use crate::cli::output::{self, answer, finish};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The same map in the columns and words of SOS !maddress
+/// Show the memory map in the format of SOS !maddress
 #[derive(Args, Debug)]
 pub(super) struct Maddress {
-    /// Only the sums by kind
+    /// Print only the sums by kind
     #[arg(long)]
     summary: bool,
     #[command(flatten)]

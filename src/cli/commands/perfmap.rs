@@ -12,7 +12,7 @@ use crate::cli::output::{answer, finish, message, no_runtime};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The map of jitted code that perf reads as /tmp/perf-PID.map
+/// Print the map of JIT code that perf reads as /tmp/perf-PID.map
 #[derive(Args, Debug)]
 pub(super) struct Perfmap {
     #[command(flatten)]

@@ -168,10 +168,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         largest: t.size,
         zero: t.zero,
         written: t.written,
-        rss: t.rss,
-        pss: t.pss,
-        private_dirty: t.private_dirty,
-        swap: t.swap,
+        resident: t.resident,
         ..KindRow::default()
     };
     let none = KindRow::default();
@@ -181,10 +178,10 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         "written" => row.written.unwrap_or(0),
         "zero" => row.zero.unwrap_or(0),
         "largest" => row.largest,
-        "rss" => row.rss.unwrap_or(0),
-        "pss" => row.pss.unwrap_or(0),
-        "private_dirty" => row.private_dirty.unwrap_or(0),
-        "swap" => row.swap.unwrap_or(0),
+        "rss" => row.resident.rss.unwrap_or(0),
+        "pss" => row.resident.pss.unwrap_or(0),
+        "private_dirty" => row.resident.private_dirty.unwrap_or(0),
+        "swap" => row.resident.swap.unwrap_or(0),
         _ => row.count,
     };
     conditions

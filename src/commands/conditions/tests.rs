@@ -2,8 +2,7 @@ use super::{Condition, Scope, judge_diff, judge_findings, judge_summary};
 use crate::commands::diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 use crate::commands::summary::{BaseRow, KindRow, SummaryReport, TotalRow};
 use crate::map::Kind;
-use crate::report::KindOrTotal;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, KindOrTotal, Resident, Severity};
 use crate::targets::Producer;
 
 const GIB: u64 = 1 << 30;
@@ -18,7 +17,7 @@ fn summary() -> SummaryReport {
         largest: GIB / 2,
         zero: Some(GIB / 2),
         written: Some(GIB / 2),
-        rss: Some(GIB / 4),
+        resident: Resident { rss: Some(GIB / 4), ..Resident::default() },
         ..KindRow::default()
     };
     SummaryReport {
@@ -29,7 +28,7 @@ fn summary() -> SummaryReport {
             in_core: 2 * GIB,
             zero: Some(GIB),
             written: Some(GIB),
-            rss: Some(GIB),
+            resident: Resident { rss: Some(GIB), ..Resident::default() },
             ..TotalRow::default()
         },
         base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },

@@ -6,7 +6,7 @@ use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
 use crate::diag::{Warning, WarningCode};
 use crate::limits;
-use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -168,7 +168,8 @@ fn add(report: &mut LeaksReport, share: &Share) {
 /// Whether all memory that may hold pointers is in the core; what is not is told.
 fn tell_missing(session: &Session<'_>) -> bool {
     let wanted = session.map().regions.iter().filter(|r| {
-        !matches!(r.kind, Kind::Image | Kind::NoAccess | Kind::DoubleMapped | Kind::GCHeapReserve)
+        !r.kind.is_reserved()
+            && !matches!(r.kind.facts().backing, Backing::Image | Backing::SecondView)
             && r.perms.is_some_and(|p| p.write)
     });
     let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::analysis::crash::crash;
 use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
@@ -9,10 +9,9 @@ use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::commands::threads::Doing;
 use crate::map::{Confidence, Kind};
-use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Severity, fill_resident};
+use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
@@ -76,7 +75,7 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
     if let Some(residence) = session.process.residence() {
         let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
         let told = by_range(session, residence, &ranges, zeros);
-        rows.iter_mut().zip(told).for_each(|(row, told)| fill_resident!(row, told));
+        rows.iter_mut().zip(told).for_each(|(row, told)| row.resident = told);
     }
     for lost in &session.stacks().without {
         rows.push(StackRow {
@@ -122,7 +121,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         // One that overflowed has its stack pointer in the guard.
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
-            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(PAGE).max(s.stack.start)))),
         in_core: session.process.space().dumped_in(s.stack),
         lost,
         zero: scanned.map(|z| z.zero),
@@ -165,7 +164,7 @@ fn tell_sums(
     let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
     let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
     if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
-        fill_resident!(total, *told);
+        total.resident = *told;
     }
     let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
     let own = rows.iter().filter(|row| row.tid.is_some());
@@ -199,7 +198,8 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
-        let rss: Option<u64> = threads.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+        let rss: Option<u64> =
+            threads.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
             format!(" ({} each)", round(size))
@@ -300,7 +300,8 @@ const CACHE: u64 = 40 << 20;
 fn kept(rows: &[StackRow]) -> Option<Finding> {
     let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
-    let rss: Option<u64> = cached.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+    let rss: Option<u64> =
+        cached.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
     let size = match rss {
         Some(rss) => format!("{}, {} of it resident", round(reserved), round(rss)),
         None => round(reserved),

@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, StackState};
+use crate::report::{Finding, Resident, StackState};
 
 /// `stacks`: what thread stacks reserve and use.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -67,23 +67,9 @@ pub struct StackRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// Resident bytes. This and the following fields are `null` if unknown, as for a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Part of `rss` that may belong to other memory in the same mapping, if single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// Resident bytes, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// Resident, modified bytes of this process alone: memory that would be freed if it ended.
-    pub private_dirty: Option<u64>,
-    /// Resident bytes that other processes map too.
-    pub shared: Option<u64>,
-    /// Bytes in swap.
-    pub swap: Option<u64>,
-    /// Bytes in huge pages.
-    pub huge: Option<u64>,
-    /// Bytes of `rss` and `swap` whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion,
-    /// because their mappings contain other memory too.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
     /// Confidence in the stack. `null` if no stack was found.
     pub confidence: Option<Confidence>,
     /// The evidence for it.
@@ -111,23 +97,9 @@ pub struct StacksTotal {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// Resident bytes. This and the following fields are `null` if unknown, as for a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Part of `rss` that may belong to other memory in the same mapping, if single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// Resident bytes, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// Resident, modified bytes of this process alone: memory that would be freed if it ended.
-    pub private_dirty: Option<u64>,
-    /// Resident bytes that other processes map too.
-    pub shared: Option<u64>,
-    /// Bytes in swap.
-    pub swap: Option<u64>,
-    /// Bytes in huge pages.
-    pub huge: Option<u64>,
-    /// Bytes of `rss` and `swap` whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion,
-    /// because their mappings contain other memory too.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Threads with the same activity, and their stacks. Sizes in bytes.

@@ -8,7 +8,7 @@ use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
-use crate::report::{Resident, StackState, resident_of};
+use crate::report::{Resident, StackState};
 use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -41,7 +41,7 @@ impl Render for StacksReport {
             .optional()
             .number("In core")
             .optional_rank(2);
-        let resident = ResidentColumns::of(&resident_of!(self.total));
+        let resident = ResidentColumns::of(&self.total.resident);
         if let Some(columns) = &resident {
             table = columns.add(table.optional_rank(4).number("RSS"));
         }
@@ -73,7 +73,7 @@ impl Render for StacksReport {
                 row[6] = "-".into();
             }
             if let Some(columns) = &resident {
-                let told = resident_of!(s);
+                let told = s.resident;
                 row.push(rss(&told));
                 row.extend(columns.cells(&told));
             }
@@ -100,7 +100,7 @@ impl Render for StacksReport {
             human(t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = resident_of!(t);
+            let told = t.resident;
             footer.push(rss(&told));
             footer.extend(columns.cells(&told));
         }
@@ -114,7 +114,7 @@ impl Render for StacksReport {
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
-        let in_ram = t.rss.map(|rss| format!("; RSS {}", exact(rss))).unwrap_or_default();
+        let in_ram = t.resident.rss.map(|rss| format!("; RSS {}", exact(rss))).unwrap_or_default();
         doc.line(format!(
             "Bytes: reserved {}; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}{in_ram}",
             exact(t.reserved),
@@ -123,7 +123,7 @@ impl Render for StacksReport {
             exact_or_dash(t.written),
             exact_or_dash(t.zero)
         ));
-        let rows = self.stacks.iter().map(|s| resident_of!(s));
+        let rows = self.stacks.iter().map(|s| s.resident);
         legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         if told {
             groups(&mut doc, &self.groups);

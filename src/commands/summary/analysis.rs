@@ -30,7 +30,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     };
     let rss = resident::tell(session, &mut kinds, &mut total, zeros.as_ref());
     // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
-    kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.rss, r.in_core, r.size)), r.kind.name()));
+    kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.resident.rss, r.in_core, r.size)), r.kind.name()));
     let source = session.process.producer().lists();
     let base = BaseRow { source, size: map.base.size(), in_core: session.process.space().dumped_total() };
     for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::map::Kind;
-use crate::report::{ConditionRow, Finding};
+use crate::report::{ConditionRow, Finding, Resident};
 
 /// `summary`: where the memory went, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -56,23 +56,9 @@ pub struct KindRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// Resident bytes. This and the following fields are `null` if unknown, as for a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Part of `rss` that may belong to another kind in the same mapping, if single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// Resident bytes, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// Resident, modified bytes of this process alone: memory that would be freed if it ended.
-    pub private_dirty: Option<u64>,
-    /// Resident bytes that other processes map too.
-    pub shared: Option<u64>,
-    /// Bytes in swap.
-    pub swap: Option<u64>,
-    /// Bytes in huge pages, including hugetlbfs, which `rss` does not count.
-    pub huge: Option<u64>,
-    /// Bytes of `rss` and `swap` whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion,
-    /// because their mappings contain several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Sums over all kinds. Sizes in bytes.
@@ -88,23 +74,9 @@ pub struct TotalRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// Resident bytes. This and the following fields are `null` if unknown, as for a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Part of `rss` that may belong to another kind in the same mapping, if single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// Resident bytes, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// Resident, modified bytes of this process alone: memory that would be freed if it ended.
-    pub private_dirty: Option<u64>,
-    /// Resident bytes that other processes map too.
-    pub shared: Option<u64>,
-    /// Bytes in swap.
-    pub swap: Option<u64>,
-    /// Bytes in huge pages, including hugetlbfs, which `rss` does not count.
-    pub huge: Option<u64>,
-    /// Bytes of `rss` and `swap` whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion,
-    /// because their mappings contain several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Totals of all mappings, counted independently of the map. Sizes in bytes.

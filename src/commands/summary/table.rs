@@ -6,7 +6,6 @@ use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Render, csv_rows};
-use crate::report::resident_of;
 use crate::units::{count, exact, human};
 
 /// Findings that are shown, those of most weight.
@@ -26,7 +25,7 @@ impl Render for SummaryReport {
             .number("In core")
             .number("%")
             .optional_rank(2);
-        let resident = ResidentColumns::of(&resident_of!(self.total));
+        let resident = ResidentColumns::of(&self.total.resident);
         table = match &resident {
             // What was in RAM is what people come for.
             Some(columns) => columns.add(table.optional_rank(4).number("RSS").number("%").optional_rank(2).bar()),
@@ -50,8 +49,11 @@ impl Render for SummaryReport {
                 percent(k.in_core, self.total.in_core),
             ];
             if let Some(columns) = &resident {
-                let told = resident_of!(k);
-                row.extend([rss(&told), k.rss.map(|rss| percent(rss, t.rss.unwrap_or(0))).unwrap_or_default()]);
+                let told = k.resident;
+                row.extend([
+                    rss(&told),
+                    k.resident.rss.map(|rss| percent(rss, t.resident.rss.unwrap_or(0))).unwrap_or_default(),
+                ]);
                 row.extend(columns.cells(&told));
             }
             row.push(human(k.largest));
@@ -70,8 +72,8 @@ impl Render for SummaryReport {
             percent(t.in_core, t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = resident_of!(t).as_sum();
-            footer.extend([rss(&told), percent(t.rss.unwrap_or(0), t.rss.unwrap_or(0))]);
+            let told = t.resident.as_sum();
+            footer.extend([rss(&told), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
             footer.extend(columns.cells(&told));
         }
         footer.push(String::new());
@@ -117,7 +119,7 @@ impl Render for SummaryReport {
         ));
         if let Some(told) = &self.rss {
             rss_lines(&mut doc, told);
-            let rows = self.kinds.iter().map(|k| resident_of!(k));
+            let rows = self.kinds.iter().map(|k| k.resident);
             legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         }
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));

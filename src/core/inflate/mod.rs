@@ -64,7 +64,7 @@ pub struct Inflated {
 #[non_exhaustive]
 pub enum InflateError {
     /// More memory than is allowed.
-    #[error("{what} takes {} of memory, and unpacking may take {}: --memory {} allows it", human(*needs), round(*allowed), suggested(*needs))]
+    #[error("{what} needs {} of memory, more than the {} that unpacking may use; allow it with --memory {}", human(*needs), round(*allowed), suggested(*needs))]
     Memory {
         /// What takes it.
         what: String,
@@ -74,7 +74,7 @@ pub enum InflateError {
         allowed: u64,
     },
     /// Memory that the system did not give.
-    #[error("{what} could not be had: {}", human(*needs))]
+    #[error("{what} could not be allocated: {}", human(*needs))]
     Unavailable {
         /// What for.
         what: String,
@@ -82,7 +82,7 @@ pub enum InflateError {
         needs: u64,
     },
     /// The temporary file can't be had, or can't grow.
-    #[error("{} in {} for the unpacked core, which has {} so far; TMPDIR names another folder", reason(source), folder.display(), human(*written))]
+    #[error("{} in {} for the unpacked core ({} written so far); set TMPDIR to another folder", reason(source), folder.display(), human(*written))]
     Output {
         /// Where the file is.
         folder: PathBuf,
@@ -106,9 +106,9 @@ impl InflateError {
 fn reason(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::StorageFull => "no space left".to_owned(),
-        io::ErrorKind::QuotaExceeded => "the quota is used up".to_owned(),
-        io::ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
-        _ => format!("no file ({e})"),
+        io::ErrorKind::QuotaExceeded => "the disk quota is used up".to_owned(),
+        io::ErrorKind::FileTooLarge => "the file size limit is reached (ulimit -f)".to_owned(),
+        _ => format!("can't write a temporary file ({e})"),
     }
 }
 
@@ -129,7 +129,7 @@ impl Ended {
     }
 
     fn cut() -> Ended {
-        Ended::broken("it ends before its end")
+        Ended::broken("the stream is cut off")
     }
 }
 

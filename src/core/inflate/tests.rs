@@ -206,7 +206,7 @@ fn a_dictionary_is_refused_by_what_comes_out_and_not_by_what_it_claims() -> Fall
     for file in [None, Some(&file)] {
         let refused = to_temporary_file(&large[..], file, Some(8 << 20), &Progress::silent());
         let why = refused.err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(why.contains("its dictionary takes 256.") && why.contains("--memory 257MiB allows it"), "{why}");
+        assert!(why.contains("the dictionary needs 256.") && why.contains("allow it with --memory 257MiB"), "{why}");
     }
     assert!(to_temporary_file(&large[..], None, Some(257 << 20), &Progress::silent())?.broken.is_none());
     Ok(())

@@ -64,7 +64,7 @@ pub(super) fn decompress<R: Read>(
             }
             Err(Error::Mem) => {
                 let needs = needs.unwrap_or(memory);
-                return Err(InflateError::Unavailable { what: "memory for its dictionary".to_owned(), needs });
+                return Err(InflateError::Unavailable { what: "memory for the dictionary".to_owned(), needs });
             }
             Err(e) => return Ok(Ended::broken(&e.to_string())),
         }
@@ -72,7 +72,7 @@ pub(super) fn decompress<R: Read>(
 }
 
 fn too_large(needs: u64, allowed: u64) -> InflateError {
-    InflateError::Memory { what: "its dictionary".to_owned(), needs, allowed }
+    InflateError::Memory { what: "the dictionary".to_owned(), needs, allowed }
 }
 
 /// What a decoder that refused `limit` asks for: the least limit that it takes.

@@ -174,7 +174,7 @@ fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
             Err(_) if told.is_none() && len > STEP => len /= 2,
             Err(_) => {
                 let content = header.content.unwrap_or(header.window);
-                let what = "address space to unpack it".to_owned();
+                let what = "address space for unpacking".to_owned();
                 return Err(InflateError::Unavailable { what, needs: content });
             }
         }

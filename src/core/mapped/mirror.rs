@@ -104,7 +104,7 @@ impl Mirror {
         let free =
             |slot: &AtomicPtr<Inner>| slot.compare_exchange(null, at, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let Some(slot) = TABLE.iter().position(free) else {
-            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many processes are looked at"));
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many processes are being read"));
         };
         let mirror = Mirror { inner, slot };
         mirror.hold(most);

@@ -328,7 +328,7 @@ mod sigbus {
                     return Ok(Slot { index, _file: file });
                 }
             }
-            Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files are mapped"))
         }
     }
 

@@ -1,9 +1,9 @@
 //! What the bytes of an object are, by the form of its type.
 
+use super::memory;
 use super::names::Names;
 use super::numbers::Numbers;
-use super::{WORD, memory};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 use crate::limits;

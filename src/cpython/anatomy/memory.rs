@@ -1,7 +1,6 @@
 //! What the bytes of memory are that objects own, by what it is for.
 
-use super::WORD;
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::heap::{Heap, OwnedKind};
 use crate::limits;
 use crate::managed::anatomy::Meaning;

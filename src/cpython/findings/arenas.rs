@@ -24,7 +24,7 @@ const BESIDE: [(Kind, &str); 5] = [
     (Kind::Stack, "stacks"),
     (Kind::PyFrames, "frames"),
     (Kind::MappedFile, "mapped files"),
-    (Kind::AnonRW, "memory that nobody claims"),
+    (Kind::AnonRW, "memory with no known owner"),
 ];
 
 pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
@@ -43,8 +43,8 @@ fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
         rest.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
     let (outside, owned) = python.objects().map(|heap| heap.outside_sums()).unwrap_or_default();
     let text = format!(
-        "Written: {} of Python's arenas; beside them {}. Outside of the arenas Python has {} in {} and {} in {} that they own; \
-         what else malloc holds is of extensions and libraries.",
+        "Written memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
+         that objects own. The rest of malloc's memory belongs to extensions and libraries.",
         round(of(Kind::PyMalloc)),
         if told.is_empty() { "nothing".to_owned() } else { told.join(", ") },
         round(outside.1),
@@ -66,7 +66,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let (number, wasted) =
         empty.fold((0_u64, 0_u64), |(n, bytes), a| (n + 1, bytes.saturating_add(a.range.len().saturating_sub(a.used))));
     let mut text = format!(
-        "{}: {} in {}: {} used, {} free in blocks of pools in use{}, {} in free pools.",
+        "{}: {} in {}; {} used, {} free in partly used pools{}, {} in free pools.",
         blocks.name,
         round(all),
         count(blocks.arenas.len() as u64, "arena"),
@@ -77,7 +77,8 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     );
     if number > 0 {
         text.push_str(&format!(
-            " {} less than {NEARLY_EMPTY} % used: {} that go back to the system only when their last block is freed.",
+            " {} less than {NEARLY_EMPTY} % used. Their {} of free memory returns to the system only when an arena's \
+             last block is freed.",
             match number {
                 1 => "One arena is".to_owned(),
                 n => format!("{} arenas are", exact(n)),
@@ -88,7 +89,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let waste = free.saturating_add(pools);
     let much = waste >= LARGE && waste.saturating_mul(100) >= all.saturating_mul(MUCH);
     let severity = if much { Severity::Warning } else { Severity::Info };
-    Finding::new("small-blocks", severity, text, "arena_object and pool_header of each, lists of free blocks")
+    Finding::new("small-blocks", severity, text, "each arena_object and pool_header, lists of free blocks")
         .about(waste)
         .known(Confidence::Exact)
         .more("malloc")
@@ -100,7 +101,7 @@ fn by_size(classes: &[SmallClass]) -> String {
     let mut free: Vec<&SmallClass> = classes.iter().filter(|class| class.free > 0).collect();
     free.sort_by_key(|class| (std::cmp::Reverse(class.free_bytes()), class.size));
     let told: Vec<String> =
-        free.iter().take(SIZES).map(|c| format!("of {} bytes {}", exact(c.size), round(c.free_bytes()))).collect();
+        free.iter().take(SIZES).map(|c| format!("{}-byte blocks {}", exact(c.size), round(c.free_bytes()))).collect();
     if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
@@ -130,7 +131,7 @@ mod tests {
         let told = small_blocks(&blocks);
         assert_eq!(told.severity, Severity::Warning);
         assert!(told.text.contains("40 arenas are less than 25 % used"), "{}", told.text);
-        assert!(told.text.contains("of 64 bytes"), "{}", told.text);
+        assert!(told.text.contains("64-byte blocks"), "{}", told.text);
         blocks.arenas = vec![arena(1, 1 << 20)];
         (blocks.free_pools, blocks.classes) = (0, vec![]);
         let told = small_blocks(&blocks);

@@ -41,10 +41,10 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
         .filter(|cache| cache.entries > 0)
         .map(|cache| {
             format!(
-                "{} {} of {}, {} ({} hits, {} misses)",
+                "{} {} entries (limit {}), {}, {} hits, {} misses",
                 cache.name,
                 exact(cache.entries),
-                cache.most.map_or_else(|| "any number".to_owned(), exact),
+                cache.most.map_or_else(|| "none".to_owned(), exact),
                 round(cache.bytes),
                 exact(cache.hits),
                 exact(cache.misses)
@@ -52,13 +52,13 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
         })
         .collect();
     let text = format!(
-        "{} of functools.lru_cache with {}: {}.",
+        "{} of functools.lru_cache, {} in total: {}.",
         count(candidates.caches.len() as u64, "cache"),
         round(bytes),
         told.join("; ")
     );
     Some(
-        Finding::new("caches", Severity::Info, text, "their dicts, and counts of references of what these hold")
+        Finding::new("caches", Severity::Info, text, "cache dicts, and reference counts of their contents")
             .about(bytes)
             .known(Confidence::Derived)
             .more(format!("object {}", first.at))

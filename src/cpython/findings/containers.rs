@@ -150,10 +150,8 @@ pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<
         .filter_map(|Container { object, length, weight }| {
             let kind = heap.type_of(*object)?;
             let text = format!(
-                "{} is a {} of {} {}: {}{} with what nothing else refers to, {} % of all objects.",
-                named
-                    .name(*object)
-                    .map_or_else(|| format!("{object} (its name is not known)"), |name| format!("`{name}`")),
+                "{} is a {} of {} {}: {}{} with everything that only it references, {} % of all objects.",
+                named.name(*object).map_or_else(|| format!("{object} (no name found)"), |name| format!("`{name}`")),
                 kind.name,
                 exact(*length),
                 weight.item.as_deref().unwrap_or("items"),
@@ -163,7 +161,7 @@ pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<
             );
             let much = weight.bytes.saturating_mul(100) >= total.saturating_mul(MUCH);
             let severity = if much { Severity::Warning } else { Severity::Info };
-            let evidence = format!("{object}: its items, their counts of references; globals of modules");
+            let evidence = format!("{object}: items and their reference counts; module globals");
             Some(
                 Finding::new("containers", severity, text, evidence)
                     .about(weight.bytes)

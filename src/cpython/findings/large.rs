@@ -41,7 +41,7 @@ fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option
         })
         .collect();
     let text =
-        format!("{} of 1 MiB and more: {}.", count(candidates.large.len() as u64, "single object"), told.join(", "));
+        format!("{} of at least 1 MiB: {}.", count(candidates.large.len() as u64, "single object"), told.join(", "));
     Some(
         Finding::new("biggest-objects", Severity::Info, text, "sizes of their blocks and buffers")
             .about(bytes)
@@ -80,7 +80,7 @@ fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
         })
         .collect();
     let text = format!(
-        "{} of numpy with data of their own, {}, and {}: {}.",
+        "numpy: {} with their own data ({}), and {}: {}.",
         count(owning, "array"),
         round(bytes),
         count(views, "view"),

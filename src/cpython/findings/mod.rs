@@ -43,8 +43,8 @@ fn collector_off(python: &CPython<'_>) -> Option<Finding> {
         gc.is_ok_and(|gc| runtime.view("_gc_runtime_state", gc).u32("enabled") == Ok(0))
     });
     off.then(|| {
-        let text = "The cyclic garbage collector is off (gc.disable()): objects that refer to one another in a cycle are \
-                    never freed.";
+        let text = "The cyclic garbage collector is off (gc.disable()), so objects in reference cycles are never \
+                    freed.";
         Finding::new("collector-off", Severity::Info, text, "_gc_runtime_state.enabled")
             .known(Confidence::Exact)
             .more("heapstat")

@@ -53,7 +53,7 @@ impl ManagedCode for PyCode<'_> {
     }
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("CPython makes no code".to_owned())
+        Err("CPython generates no machine code".to_owned())
     }
 
     fn name_of(&self, id: Addr) -> Option<String> {

@@ -61,7 +61,7 @@ impl<'p> Codes<'p> {
     /// What runs in a frame; a code object that can't be read is told as such.
     pub(in crate::cpython) fn activation(&self, frame: &PyFrame) -> Activation {
         let Some(code) = self.code(frame.code) else {
-            let name = format!("code object at {} that can't be read", frame.code);
+            let name = format!("unreadable code object at {}", frame.code);
             return Activation { method: Arc::new(method(name, "", frame.code)), position: Position::default() };
         };
         let source = Source {

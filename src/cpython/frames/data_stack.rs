@@ -6,14 +6,12 @@
 
 use std::collections::HashMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::runtime::{PyError, Runtime, follow};
 use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::StructView;
 use crate::limits;
 use crate::memory::walk::Walks;
-
-const WORD: u64 = 8;
 
 /// Bytes of the smallest chunk; larger ones are twice as many until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
 const SMALLEST: u64 = 16 << 10;
@@ -55,8 +53,8 @@ pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: A
         });
         ended = ended.or(walked.err());
     }
-    let odd = odd.map(|at| PyError::Nonsense { what: "a chunk of the data stack whose size can't be", at });
-    (out, ended.map(PyError::list("chunks of the data stack")).or(odd))
+    let odd = odd.map(|at| PyError::Nonsense { what: "a data stack chunk with an invalid size", at });
+    (out, ended.map(PyError::list("data stack chunks")).or(odd))
 }
 
 /// All of the chunk at `at`, where its size is one that chunks have and its mapping goes so far.

@@ -71,7 +71,7 @@ impl Census {
         let before = all.len();
         all.dedup_by(|next, kept| next.0.range.start < kept.0.range.end);
         if all.len() < before {
-            notes.push(format!("{} arenas that overlap others are left out", before - all.len()));
+            notes.push(format!("{} overlapping arenas are ignored", before - all.len()));
         }
         let source = Source::new(
             runtime.process,
@@ -126,7 +126,7 @@ impl Census {
         let unsound =
             census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
         if unsound > 0 {
-            notes.push(format!("{unsound} pools whose list of free blocks does not agree with their header"));
+            notes.push(format!("{unsound} pools have a list of free blocks that disagrees with their header"));
         }
         Ok(census)
     }
@@ -198,7 +198,7 @@ impl Census {
             }
         }
         if left_out > 0 {
-            notes.push(format!("{left_out} objects outside of the arenas more than are read"));
+            notes.push(format!("{left_out} objects outside of the arenas are over the limit and ignored"));
         }
     }
 

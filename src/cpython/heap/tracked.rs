@@ -37,7 +37,7 @@ pub(super) fn lists(runtime: &Runtime<'_>, notes: &mut Vec<String>) -> Tracked {
     let walks = Walks::new(Phase::GcHeap, limits::MAX_PY_TRACKED);
     for &interpreter in &runtime.interpreters {
         if let Err(e) = of_interpreter(runtime, interpreter, &walks, &mut found, notes) {
-            notes.push(format!("what the collector tracks can't be read: {e}"));
+            notes.push(format!("the collector's lists can't be read: {e}"));
         }
     }
     found.objects.sort_unstable();
@@ -63,11 +63,11 @@ fn of_interpreter(
     let all_rings = |first: &Addr| (0..GENERATIONS).all(|i| is_ring(first.wrapping_add(i * size)) == Some(true));
     let near = (0..=2 * NEAR / 4).map(|i| told.saturating_sub(NEAR).wrapping_add(4 * i));
     let first = std::iter::once(told).chain(near).find(all_rings);
-    let first = first.ok_or(PyError::Nonsense { what: "no ring of objects", at: told })?;
+    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: told })?;
     for i in 0..GENERATIONS {
         let head = first.wrapping_add(i * size);
         if let Err(e) = ring(runtime, head, walks, found) {
-            notes.push(format!("generation {i} of the collector {e}; objects of it may be missing"));
+            notes.push(format!("generation {i} of the collector {e}; some of its objects may be missing"));
         }
     }
     Ok(())

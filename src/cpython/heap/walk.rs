@@ -58,9 +58,7 @@ impl PyWalker<'_, '_> {
                 }
                 PoolState::Unreadable => {
                     let end = pool.start.saturating_add(map.pool_size());
-                    losses.add(pool.start.get(), end.get(), || {
-                        "a pool whose header is not in the core, or makes no sense".to_owned()
-                    });
+                    losses.add(pool.start.get(), end.get(), || "a pool whose header is missing or invalid".to_owned());
                     continue;
                 }
             }

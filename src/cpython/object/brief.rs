@@ -81,7 +81,7 @@ impl<'h, 'p> Brief<'h, 'p> {
             Form::NdArray => {
                 let array = self.heap.ndarray(object)?;
                 let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
-                let whose = if array.owns { "owns its data" } else { "data of another" };
+                let whose = if array.owns { "owns its data" } else { "data of another object" };
                 Some(format!("{} [{}], {whose}", array.dtype, shape.join(", ")))
             }
             Form::List | Form::Dict | Form::Set | Form::Deque | Form::Array => {

@@ -60,7 +60,7 @@ impl Objects<'_> {
             None => {
                 let digits = self.integer_form(object)?.digits;
                 let bits = digits.min(limits::MAX_PY_DIGITS) * u64::from(DIGIT_BITS);
-                (digits <= limits::MAX_PY_DIGITS).then(|| format!("an integer of some {bits} bits"))
+                (digits <= limits::MAX_PY_DIGITS).then(|| format!("an integer of about {bits} bits"))
             }
         }
     }

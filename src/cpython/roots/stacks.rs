@@ -8,7 +8,7 @@ use crate::managed::{Root, RootKind, Roots};
 use crate::memory::window::Window;
 
 /// Why stacks are taken word by word.
-const WHY: &str = "C code keeps objects where no map tells";
+const WHY: &str = "references in C frames have no map";
 
 pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
     let process = heap.runtime().process;

@@ -63,23 +63,19 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
 fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let name = module.name();
     if let Some((_, other)) = OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)) {
-        return unsupported(format!("{}: {other}, whose objects are not known", module.path));
+        return unsupported(format!("{}: {other}, whose objects coremap can't read", module.path));
     }
     let named = NAMES.iter().any(|prefix| name.starts_with(prefix)) && !name.contains(".cpython-");
     let ModuleKind::Elf(image) = &module.kind else {
         let why = "its ELF header is not in the core";
-        return if named {
-            unsupported(format!("{}: {why}, so nothing is known of Python", module.path))
-        } else {
-            None
-        };
+        return if named { unsupported(format!("{}: {why}, so Python can't be read", module.path)) } else { None };
     };
     let exported = symbols::find(&process.memory, image, SYMBOL).map(|symbol| symbol.addr);
     if !named && exported.is_none() {
         return None;
     }
     if process.arch() != Arch::X86_64 {
-        return unsupported(format!("{}: Python is read on x86_64 only", module.path));
+        return unsupported(format!("{}: coremap reads Python on x86_64 only", module.path));
     }
     let finder = Finder { process, image };
     // A program that has only the name of Python, and loads libpython, has no runtime inside.
@@ -167,7 +163,7 @@ impl<'p> Finder<'p, '_> {
                             let runtime = Addr::new(at).checked_sub(heads.interpreters)?;
                             heads.interpreter(memory, runtime).map(|_| runtime)
                         });
-                        rings.extend(found.map(|runtime| (runtime, "interpreters that lead back to it")));
+                        rings.extend(found.map(|runtime| (runtime, "interpreters that point back to it")));
                     }
                     at += 8;
                 }
@@ -186,12 +182,14 @@ impl<'p> Finder<'p, '_> {
             let version = version::text(head.hexversion);
             if head.free_threaded {
                 return Err(Unusable::unsupported(format!(
-                    "CPython {version} without the global lock (free-threaded), whose objects are not known"
+                    "CPython {version} is free-threaded (no global lock); coremap can't read its objects"
                 )));
             }
             let table = CPYTHON_X64.iter().find(|(of, _)| *of == minor && head.hexversion >> 24 == 3);
             let Some((_, table)) = table else {
-                return Err(Unusable::unsupported(format!("CPython {version}, whose objects are not known")));
+                return Err(Unusable::unsupported(format!(
+                    "CPython {version} is not supported; coremap can't read its objects"
+                )));
             };
             let mut layout = table.layout().map_err(|e| Unusable::unsupported(e.to_string()))?.clone();
             match debug_offsets::read(memory, runtime, minor) {
@@ -206,7 +204,7 @@ impl<'p> Finder<'p, '_> {
                 .map_err(|e| Unusable::damaged(format!("CPython {version}: {e}")));
         }
         // 3.9 and 3.10 lead back to themselves by the same offsets: the version that sys tells decides.
-        let why = "no interpreter of CPython 3.9 to 3.14 leads back to _PyRuntime";
+        let why = "no interpreter of CPython 3.9 to 3.14 points back to _PyRuntime";
         let mut why = Unusable::unsupported(why.to_owned());
         for (minor, table) in &CPYTHON_X64 {
             let Some(layout) = table.layout().ok().filter(|layout| is_silent(layout)) else { continue };
@@ -218,7 +216,9 @@ impl<'p> Finder<'p, '_> {
                 Ok(proven) if proven.hexversion >> 16 & 0xff == *minor => return Ok(proven),
                 Ok(proven) => {
                     let version = version::text(proven.hexversion);
-                    why = Unusable::unsupported(format!("CPython {version}, whose objects are not known"));
+                    why = Unusable::unsupported(format!(
+                        "CPython {version} is not supported; coremap can't read its objects"
+                    ));
                 }
                 Err(e) => why = Unusable::damaged(e.to_string()),
             }
@@ -231,9 +231,10 @@ impl<'p> Finder<'p, '_> {
         let memory = &self.process.memory;
         let shape = Shape::of(&layout)?;
         let nonsense = |what| PyError::Nonsense { what, at: runtime };
-        let heads = Heads::of(&layout).ok_or_else(|| nonsense("a table without interpreters"))?;
-        let first =
-            heads.interpreter(memory, runtime).ok_or_else(|| nonsense("no interpreter leads back to _PyRuntime"))?;
+        let heads = Heads::of(&layout).ok_or_else(|| nonsense("a layout without interpreters"))?;
+        let first = heads
+            .interpreter(memory, runtime)
+            .ok_or_else(|| nonsense("no interpreter that points back to _PyRuntime"))?;
         let mut interpreters = Vec::new();
         let walks = Walks::new(Phase::Runtime, limits::MAX_PY_INTERPRETERS);
         let next = |at: Addr| StructView::new(memory, &layout, "PyInterpreterState", at).ptr("next");
@@ -247,7 +248,7 @@ impl<'p> Finder<'p, '_> {
         let sysdict = StructView::new(memory, &layout, "PyInterpreterState", first).ptr("sysdict")?;
         let hexversion = match (version::hexversion(&objects, sysdict), told) {
             (Ok(own), Some(told)) if own != told => {
-                return Err(nonsense("two versions, by sys and by its own offsets,"));
+                return Err(nonsense("different versions in sys and in the runtime's own offsets"));
             }
             (Ok(own), _) => own,
             // What the runtime says of itself stands at its start; sys may be gone already, as it ends.

@@ -22,7 +22,7 @@ pub(super) fn text(hex: u32) -> String {
 /// # Errors
 /// Where its `sys` module can't be read.
 pub(super) fn hexversion(objects: &Objects<'_>, sysdict: Addr) -> Result<u32, PyError> {
-    let nonsense = || PyError::Nonsense { what: "no sys.hexversion in the dict of the module sys", at: sysdict };
+    let nonsense = || PyError::Nonsense { what: "no sys.hexversion in the dict of module sys", at: sysdict };
     let value = objects.lookup(sysdict, "hexversion").ok_or_else(nonsense)?;
     let number = objects.integer(value).ok_or_else(nonsense)?;
     u32::try_from(number).map_err(|_| nonsense())

@@ -84,7 +84,7 @@ impl<'c, 'p> Finder<'c, 'p> {
             });
         }
         if more > 0 {
-            self.python.tell("tasks", &format!("{} more tasks are left out", exact(more)));
+            self.python.tell("tasks", &format!("{} tasks over the limit are ignored", exact(more)));
         }
         found.sort_unstable();
         found.dedup();

@@ -42,10 +42,10 @@ pub(super) fn awaiting(
 
 fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<String>>) -> String {
     let Some(waiter) = task.waiter else {
-        return "nothing: it is to go on, or has not begun".to_owned();
+        return "nothing: it is ready to run, or has not started".to_owned();
     };
     if finder.is_pending(waiter) == Some(false) {
-        return "nothing: what it awaited is done, and it has not gone on yet".to_owned();
+        return "nothing: what it awaited is done; it has not resumed yet".to_owned();
     }
     if let Some(name) = names.get(&waiter) {
         let name = name.as_ref().map_or_else(|| waiter.to_string(), |name| format!("\"{name}\""));
@@ -54,7 +54,7 @@ fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<Str
     if is_gather(finder, waiter) {
         let children = finder.gathered(waiter);
         let left = children.iter().filter(|child| finder.is_pending(**child) == Some(true)).count();
-        return format!("asyncio.gather of {}, {left} of them not done", children.len());
+        return format!("asyncio.gather of {}, {left} of them pending", children.len());
     }
     let by_function = task.coroutines.first().and_then(|(_, _, frame)| by_function(finder, frame));
     by_function.unwrap_or_else(|| {

@@ -20,7 +20,7 @@ const ROLES: [(&str, &str, &str); 8] = [
     ("/concurrent/futures/thread.py", "_worker", "thread pool worker"),
     ("/concurrent/futures/process.py", "run", "process pool manager"),
     ("/multiprocessing/pool.py", "_handle_workers", "process pool manager"),
-    ("/multiprocessing/queues.py", "_feed", "feeder of a multiprocessing queue"),
+    ("/multiprocessing/queues.py", "_feed", "multiprocessing queue feeder"),
     ("/socketserver.py", "serve_forever", "server"),
     ("/logging/handlers.py", "_monitor", "log listener"),
     ("/threading.py", "_shutdown", "main"),
@@ -28,7 +28,7 @@ const ROLES: [(&str, &str, &str); 8] = [
 
 mod how {
     pub(super) const SELF: &str = "the object whose method the thread waits in";
-    pub(super) const FUTEX: &str = "the system call waits at the lock's semaphore";
+    pub(super) const FUTEX: &str = "the thread waits in a system call on the lock's semaphore";
 }
 
 impl CPython<'_> {

@@ -85,8 +85,8 @@ impl Threads {
         }
         if bridged > 0 {
             notes.push(format!(
-                "the C stacks of {} lack links from frame to frame: frames are told as they lie in memory, without those of \
-                 generators and coroutines in between",
+                "C stacks of {} lack the links between frames. Their frames are listed in memory order, without frames \
+                 of generators and coroutines",
                 count(bridged, "thread")
             ));
         }

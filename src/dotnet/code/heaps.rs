@@ -53,7 +53,7 @@ fn code_heap(
     if host.ptr("m_pJitManager").ok() == Some(manager) {
         let range = AddrRange::new(host.ptr("m_pBaseAddr")?, host.ptr("m_pLastAvailableCommittedAddr")?);
         if range.len() > limits::MAX_LOADER_BLOCK {
-            walk.notes.push(format!("the HostCodeHeap at {heap} makes no sense: {range}"));
+            walk.notes.push(format!("the HostCodeHeap at {heap} has an implausible range: {range}"));
             return Ok(Vec::new());
         }
         let evidence = format!("HostCodeHeap at {heap}");

@@ -88,7 +88,7 @@ pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeM
         fits
     });
     if found.len() != before {
-        notes.push(format!("{} ranges of code overlap others and are left out", before - found.len()));
+        notes.push(format!("{} code ranges overlap others and are ignored", before - found.len()));
     }
     (RangeMap::from_sorted(found).unwrap_or_default(), notes)
 }
@@ -155,7 +155,7 @@ impl Radix<'_> {
         let bytes = match self.memory.bytes(at, entries as usize * 8) {
             Ok(bytes) => bytes,
             Err(e) => {
-                self.note(format!("map of code ranges: {e}"));
+                self.note(format!("code range map: {e}"));
                 return;
             }
         };
@@ -174,7 +174,7 @@ impl Radix<'_> {
         let full = self.walks.is_spent() || self.cycles >= limits::MAX_CODE_RANGE_NOTES;
         if full && !self.full {
             self.full = true;
-            self.notes.push("the map of code ranges makes no sense and is not followed to its end".to_owned());
+            self.notes.push("the code range map is inconsistent; the rest is ignored".to_owned());
         }
         full
     }
@@ -188,7 +188,7 @@ impl Radix<'_> {
 
     fn cycle(&mut self, at: Addr) {
         self.cycles += 1;
-        self.note(format!("the map of code ranges runs in a cycle at {at}"));
+        self.note(format!("the code range map has a cycle at {at}"));
     }
 
     fn fragments(&mut self, first: Addr) {
@@ -207,7 +207,7 @@ impl Radix<'_> {
             Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
             Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
             Err(Broken::Stop(Stop::Cycle(at))) => self.cycle(at),
-            Err(Broken::Unreadable(_, e)) => self.note(format!("fragment of the map of code ranges: {e}")),
+            Err(Broken::Unreadable(_, e)) => self.note(format!("code range map fragment: {e}")),
         }
     }
 }

@@ -31,12 +31,12 @@ pub(in crate::dotnet) fn misfit(process: &Process, runtime: &Runtime) -> Option<
         return Some(format!("its GC has no segment of {}", empty.name()));
     }
     if let Some(odd) = heap.segments.iter().find(|s| !is_ordered(process, s)) {
-        return Some(format!("what would be the heap_segment at {} is none", odd.address));
+        return Some(format!("the heap_segment at {} is invalid", odd.address));
     }
     let full = heap.segments.iter().filter(|s| s.start < s.end).take(limits::MAX_CHECKED_SEGMENTS);
     let firsts = full.filter_map(|s| process.memory.ptr(s.start).ok()).filter(|at| !at.is_null());
     let told: Vec<bool> = firsts.filter_map(|at| is_type(process, runtime, at)).collect();
-    (!told.is_empty() && !told.contains(&true)).then(|| "no segment of its GC begins with an object".into())
+    (!told.is_empty() && !told.contains(&true)).then(|| "no GC segment begins with an object".into())
 }
 
 /// Whether a segment's bounds follow one another, in memory that is mapped.

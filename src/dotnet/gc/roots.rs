@@ -40,7 +40,7 @@ pub(in crate::dotnet) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRe
             roots.notes.extend(broken.map(str::to_owned));
             roots.all.extend(threads.iter().filter_map(|t| thread_statics(types, t)));
         }
-        Err(e) => roots.notes.push(format!("its threads: {e}")),
+        Err(e) => roots.notes.push(format!("threads: {e}")),
     }
     let (queues, broken) = finalizers::read(runtime.gc(process), heaps.server, &heaps.segments);
     roots.notes.extend(broken);
@@ -123,7 +123,7 @@ fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &m
     let (memory, space) = (heap.type_system().memory, heap.space());
     for range in union(stack.stretches.iter().map(|s| s.range).collect()) {
         if range.len() > limits::MAX_STACK_SCAN {
-            notes.push(format!("the stack of thread {}: {range} is too large to be one", stack.thread));
+            notes.push(format!("the stack of thread {} has an implausible range: {range}", stack.thread));
             continue;
         }
         for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {

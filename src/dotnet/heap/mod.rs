@@ -65,7 +65,7 @@ impl<'p> Heap<'p> {
                 contexts.extend(list.iter().filter_map(|t| t.alloc_context));
                 notes.extend(broken.map(str::to_owned));
             }
-            Err(e) => notes.push(format!("its threads' allocation contexts: {e}")),
+            Err(e) => notes.push(format!("allocation contexts of threads: {e}")),
         }
         contexts.sort_unstable();
         contexts.dedup();
@@ -287,7 +287,10 @@ fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {
-        notes.push(format!("{} of its segments are left out: they hold more than the whole file", whole - kept));
+        notes.push(format!(
+            "{} segments are ignored: together the segments are larger than the core file",
+            whole - kept
+        ));
     }
     all
 }

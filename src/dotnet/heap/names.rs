@@ -87,7 +87,7 @@ impl Heap<'_> {
         looked.fields = limits::MAX_FIELDS_OF_STATICS.saturating_sub(left);
         looked.of.insert(module, found.clone());
         if had > 0 && left == 0 {
-            let why = "types have more fields than are looked at: statics of some have no names";
+            let why = "types have more fields than the limit; some statics have no names";
             self.types.process.diag.note(WarningCode::Limit, why);
         }
         found

@@ -205,8 +205,8 @@ impl ExecutableMemory {
                 .as_ref()
                 .is_some_and(|code| process.memory.bytes(b.range.start, code.len()).is_ok_and(|bytes| bytes == *code));
             let (confidence, detail) = match is_stub {
-                true => (sure.min(Confidence::Derived), format!("{file}: call counting stubs, by their code")),
-                false => (sure, format!("{file}: .NET's memory for code, in no heap that is read")),
+                true => (sure.min(Confidence::Derived), format!("{file}: call counting stubs, by their code bytes")),
+                false => (sure, format!("{file}: .NET executable memory outside of the heaps that coremap reads")),
             };
             Label { range: b.range, kind: Kind::SharedMemory, confidence, detail, evidence }
         };

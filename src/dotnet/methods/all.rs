@@ -52,7 +52,7 @@ impl<'p, F: FnMut(Result<Arc<Method<'p>>, StubBlock>) -> bool> Walk<F> {
         }
         if self.left == 0 {
             self.stopped = true;
-            self.lose("more methods than any process has");
+            self.lose("more methods than the limit");
             return false;
         }
         self.left = self.left.saturating_sub(weight);
@@ -94,7 +94,7 @@ impl<'p> Methods<'p> {
         }
         if let Some(first) = walk.why {
             let (name, lost) = (self.types.runtime.name(), walk.lost);
-            let why = format!("{name}: code that can't be read (heaps, images, blocks): {lost}; the first: {first}");
+            let why = format!("{name}: {lost} heaps, images or blocks of code can't be read; the first: {first}");
             self.types.process.diag.partial(WarningCode::Dotnet, why);
         }
     }

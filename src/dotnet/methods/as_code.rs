@@ -52,10 +52,13 @@ impl ManagedCode for Methods<'_> {
         let module = &ours.module;
         let missing = |why: &String| match module.container(&self.types) {
             Some(program) => format!(
-                "no metadata of {}: it is in the single-file program {program}; give that with --symbols",
+                "no metadata of {}: it is in the single-file program {program}; give its folder with --symbols",
                 module.name()
             ),
-            None => format!("no metadata of {}: {why}; give the program's files with --symbols", module.name()),
+            None => format!(
+                "no metadata of {}: {why}; give the folder of the program's files with --symbols",
+                module.name()
+            ),
         };
         MethodDetail {
             class: ours.desc.as_ref().and_then(|d| self.types.ee_class(d.method_table).ok()),

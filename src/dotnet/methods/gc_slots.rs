@@ -106,13 +106,13 @@ impl Methods<'_> {
         let version = runtime.layout.value("GCInfoVersion").or_else(bundled);
         let encoding = version.and_then(|v| Encoding::of(self.types.process.arch(), v));
         encoding.ok_or_else(|| match version {
-            Some(version) => format!("GC info of version {version} is not known"),
-            None => format!("the GC info of {} is not known", runtime.name()),
+            Some(version) => format!("GC info version {version} is not supported"),
+            None => format!("the GC info of {} is not supported", runtime.name()),
         })
     }
 
     fn gc_info_at(&self, at: Addr) -> Result<Found, String> {
-        let missing = || format!("no GC info of code at {at}");
+        let missing = || format!("no GC info for the code at {at}");
         let range = self.ranges.at(at).ok_or_else(missing)?;
         match range.kind {
             CodeRangeKind::Heap(node) => {
@@ -167,7 +167,7 @@ impl Methods<'_> {
         let mut last = String::new();
         for most in [limits::FIRST_GC_INFO, limits::MAX_GC_INFO] {
             if self.gc_work.load(Ordering::Relaxed) > limits::MAX_GC_INFO_WORK {
-                return Err("more GC info than the frames of any process have".to_owned());
+                return Err("more GC info than the limit".to_owned());
             }
             let len = memory.readable(found.gc_info, most) as usize;
             let owned;

@@ -194,10 +194,10 @@ impl<'p> Methods<'p> {
                 Err(e) => CodeAt::Nothing(e.clone()),
                 Ok(image) => match image.method(ip) {
                     Some(found) => self.known(found.start, || {
-                        let unused = "in precompiled code of a generic that the process has not used";
+                        let unused = "in precompiled code of a generic instantiation that the process has not used";
                         self.precompiled(module, found)?.ok_or_else(|| unused.to_owned())
                     }),
-                    None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
+                    None => CodeAt::Nothing("in a precompiled image, but in none of its methods".into()),
                 },
             },
             CodeRangeKind::Stubs(_) | CodeRangeKind::Other => {
@@ -218,7 +218,7 @@ impl<'p> Methods<'p> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction.
         let at = if exact { ip } else { ip.saturating_sub(1) };
-        let missing = || format!("no unwind data of managed code at {ip}");
+        let missing = || format!("no unwind data for managed code at {ip}");
         let range = self.ranges.at(at).ok_or_else(missing)?;
         let pristine = self.types.process.memory.pristine();
         let (memory, entry): (&dyn Memory, _) = match range.kind {
@@ -254,7 +254,7 @@ impl<'p> Methods<'p> {
         self.heaps.get(node, || {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             if room.0 == 0 {
-                return Err("more jitted code than any process has".to_owned());
+                return Err("more jitted code than the limit".to_owned());
             }
             CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
         })
@@ -264,7 +264,7 @@ impl<'p> Methods<'p> {
         self.images.get(module, || {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             if room.1 == 0 {
-                return Err("more precompiled code than any process has".to_owned());
+                return Err("more precompiled code than the limit".to_owned());
             }
             let pristine = self.types.process.memory.pristine();
             let image = ReadyToRun::read(&pristine, &self.types.runtime, module, range.begin);

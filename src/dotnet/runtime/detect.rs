@@ -167,9 +167,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     let arch = process.arch();
     let candidates = candidates(tables(arch), version.as_ref().map(|v| v.1));
     let mut why = match said {
-        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known on {}", arch.name()),
-        Some(version) => format!(".NET {version}: no layout of it is known, and its structures fit none that is"),
-        None => "its version is not in the core, and its structures fit no layout that is known".to_owned(),
+        Some(version) if candidates.is_empty() => {
+            format!("coremap has no layout of .NET {version} for {}", arch.name())
+        }
+        Some(version) => format!(
+            ".NET {version}: coremap has no layout of this version, and its structures fit no \
+                                  other layout"
+        ),
+        None => "the runtime's version is not in the core, and its structures fit no layout".to_owned(),
     };
     let (mut misfit, mut damaged) = (false, false);
     for candidate in candidates {
@@ -217,8 +222,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             if !misfit {
                 let tried = candidate.table.layout().map_or("?", |table| &table.id);
                 why = match said {
-                    Some(v) => format!(".NET {v}: no layout that is known fits its structures (by {tried}: {odd})"),
-                    None => format!("{why} (by {tried}: {odd})"),
+                    Some(v) => format!(".NET {v}: its structures fit no layout (tried {tried}: {odd})"),
+                    None => format!("{why} (tried {tried}: {odd})"),
                 };
             }
             misfit = true;
@@ -235,19 +240,23 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
 /// Say what the answers rest on, where that is no layout that cores of this very version have proven.
 fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
     let name = runtime.name();
-    let rests = "the GC's structures fit it, and what is told is derived";
+    let rests = "The GC's structures fit; all results have confidence derived";
     let why = match (runtime.own_table, derived) {
         (false, false) => {
-            let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) { " under its own descriptor" } else { "" };
-            format!("{name} has no layout of its own here; that of {table} is tried{over}, and checked: {rests}")
+            let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) {
+                " under the runtime's own descriptor"
+            } else {
+                ""
+            };
+            format!("{name} has no layout of its own; coremap uses the layout of .NET {table}{over}. {rests}")
         }
         (_, true) => {
             let id = &runtime.layout.id;
-            format!("{name}: its layout ({id}) is derived from public headers, and no core has proven it: {rests}")
+            format!("{name}: its layout ({id}) is derived from public headers and not yet confirmed by a core. {rests}")
         }
         (true, false) if by_structures => {
             let path = &runtime.path;
-            format!("{path}: its version is not in the core; by its structures it is {name}")
+            format!("{path}: its version is not in the core; its structures match {name}")
         }
         (true, false) => return,
     };
@@ -303,7 +312,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
                     process.diag.partial(
                         WarningCode::Limit,
                         format!(
-                            "the contract descriptor at {} has more than {most} {what}: the rest is taken as not there",
+                            "the contract descriptor at {} has more than {most} {what}; the others are ignored",
                             symbol.addr
                         ),
                     );

@@ -17,7 +17,7 @@ use crate::memory::Memory;
 #[non_exhaustive]
 pub enum RootsError {
     /// No table of globals, exported or by shape.
-    #[error("its table of globals (g_dacTable) is not in the core")]
+    #[error("the table of globals (g_dacTable) is not in the core")]
     NoTable,
     /// A global no table names.
     #[error("global {0} is in no table")]
@@ -66,7 +66,7 @@ impl Roots {
                 let place = layout.value("DacSlot.GcDacGlobals").zip(found);
                 // A table in which one slot has moved is another one: none of its slots is believed.
                 if place.is_some_and(|(wanted, (i, _))| wanted != i as u64) {
-                    let source = "export g_dacTable, whose slots have moved".into();
+                    let source = "export g_dacTable, with slots in other positions".into();
                     return Ok(Roots { slots: Vec::new(), pointers, gc_dac_vars, source });
                 }
                 return Ok(Roots { slots, pointers, gc_dac_vars, source: "export g_dacTable".into() });
@@ -151,7 +151,7 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
                 let width = if wide { 8 } else { 4 };
                 let start = part.start.saturating_add(width * first as u64);
                 memory.keep(start, width * slots.len() as u64);
-                let source = format!("g_dacTable by its shape at {start}");
+                let source = format!("g_dacTable, found by its shape at {start}");
                 let (slots, pointers) = (slots.to_vec(), pointers.clone());
                 found.push(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
             }
@@ -209,7 +209,7 @@ fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: boo
                 in_table = i + slots.len();
             }
             let vars = gc_dac_vars(memory, image, word, counted).filter(|_| i < in_table)?;
-            let source = format!("GcDacVars by its shape at {vars}, from a table of globals");
+            let source = format!("GcDacVars, found by its shape at {vars} through a table of globals");
             Some(Roots { slots: Vec::new(), pointers: Vec::new(), gc_dac_vars: Some(vars), source })
         })
     })

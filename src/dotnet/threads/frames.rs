@@ -122,7 +122,7 @@ impl<'p> FrameClasses<'p> {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
             if out.last().is_some_and(|last| last.addr >= at) {
-                return Err("it turns back there".to_owned());
+                return Err("it is out of order".to_owned());
             }
             let view = self.view("Frame", at);
             let identifier = view.u64("Identifier").map_err(|e| e.to_string())?;
@@ -133,7 +133,7 @@ impl<'p> FrameClasses<'p> {
                 class,
                 method: self.method(at, keeps),
                 regs: self.regs(at, class, keeps),
-                objects: self.objects(at, class).map_err(|e| format!("what its references are {e}"))?,
+                objects: self.objects(at, class).map_err(|e| format!("the references {e}"))?,
                 exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
             });
             Ok(next_of(next))
@@ -190,10 +190,10 @@ impl<'p> FrameClasses<'p> {
             let view = self.view("GCFrame", node);
             // A node made later lies lower; one that names another thread is none.
             if node <= last || view.ptr("CurThread") != Ok(thread.address) {
-                return Err("it is none of this thread".to_owned());
+                return Err("it does not belong to this thread".to_owned());
             }
             let refs = self.gc_frame(node).ok_or("it can't be read")?;
-            out.extend(refs.map_err(|e| format!("what its references are {e}"))?);
+            out.extend(refs.map_err(|e| format!("the references {e}"))?);
             last = node;
             Ok(view.ptr("Next").map_or(Addr::NULL, next_of))
         });

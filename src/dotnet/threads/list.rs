@@ -109,8 +109,11 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let mut broken = end.err().map(|why| format!("the list of threads {why}"));
     let missing = count.map_or(0, |n| (n as usize).saturating_sub(out.len()));
     if missing > 0 && broken.is_none() {
-        broken =
-            Some(format!("the list of threads has {} of {} threads", out.len(), out.len().saturating_add(missing)));
+        broken = Some(format!(
+            "the list of threads has only {} of {} threads",
+            out.len(),
+            out.len().saturating_add(missing)
+        ));
     }
     Ok((out, broken))
 }

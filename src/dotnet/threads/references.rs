@@ -44,7 +44,7 @@ pub(in crate::dotnet) fn stack_refs(
         let most = limits::MAX_STACK_REFS;
         process
             .diag
-            .partial(WarningCode::Limit, format!("stacks hold more than {most} references; the rest is not listed"));
+            .partial(WarningCode::Limit, format!("stacks have more than {most} references; the others are not listed"));
     }
     out
 }
@@ -58,14 +58,14 @@ struct Reader<'a, 'p> {
 
 /// Why words of a stack are taken for references.
 mod why {
-    pub(super) const COOPERATIVE: &str = "the thread was in the runtime's native code that may hold references";
-    pub(super) const NOT_SAFE: &str = "a frame was not at a place that a collection could meet";
+    pub(super) const COOPERATIVE: &str = "the thread was in native runtime code that may use references";
+    pub(super) const NOT_SAFE: &str = "a frame was not at a GC safe point";
     pub(super) const NO_INFO: &str = "GC info of a frame can't be read";
-    pub(super) const UNREAD: &str = "a frame's registers are not known";
-    pub(super) const GUESSED: &str = "frames may have been passed over: no unwind data";
-    pub(super) const ENDED: &str = "the stack could not be followed to its end";
+    pub(super) const UNREAD: &str = "the registers of a frame are unknown";
+    pub(super) const GUESSED: &str = "frames may have been skipped (no unwind data)";
+    pub(super) const ENDED: &str = "the stack could not be unwound to its end";
     pub(super) const ARGUMENTS: &str = "arguments of a call that the runtime was about to make";
-    pub(super) const MARKED: &str = "a Frame of the runtime's keeps references near it";
+    pub(super) const MARKED: &str = "a runtime Frame has references near it";
     pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
 }
 

@@ -16,11 +16,11 @@ const STATES: [(&str, &str); 11] = [
     ("Detached", "detached"),
     ("Background", "background"),
     (POOL_WORKER, "thread pool"),
-    ("Interruptible", "in a wait"),
+    ("Interruptible", "waiting"),
     ("Interrupted", "interrupted"),
     ("AbortRequested", "abort requested"),
-    ("GCSuspendPending", "to stop for a collection"),
-    ("DebugSuspendPending", "to stop for a debugger"),
+    ("GCSuspendPending", "suspending for GC"),
+    ("DebugSuspendPending", "suspending for a debugger"),
     ("Hijacked", "hijacked"),
 ];
 

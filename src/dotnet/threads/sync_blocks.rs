@@ -76,7 +76,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let table = pointer("SyncTableEntries")?;
     let next = cache.u32("FreeSyncTableIndex").map_err(|e| text(&e))?;
     if next > limits::MAX_SYNC_BLOCKS {
-        return Err(format!("{next} sync blocks are not believed"));
+        return Err(format!("implausible number of sync blocks: {next}"));
     }
     let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
     let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
@@ -139,14 +139,19 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
             block.pulse = pulse.into_iter().map(at_address).collect();
             if let Some(why) = ended {
                 lists.0 += 1;
-                lists.1.get_or_insert(format!("that of sync block {index} {why}"));
+                lists.1.get_or_insert(format!("the list of sync block {index} {why}"));
             }
         }
         out.push(block);
     }
-    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are not believed, or not in the core"));
+    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are invalid or not in the core"));
     let (count, first) = lists;
-    let lists = first.map(|first| format!("lists of waiting threads that do not end as they must: {count} ({first})"));
+    let lists = first.map(|first| {
+        format!(
+            "{count} lists of waiting threads can't be read to their end (first: \
+                                           {first})"
+        )
+    });
     let why: Vec<String> = blocks.into_iter().chain(lists).collect();
     if why.is_empty() { Ok(()) } else { Err(why.join("; ")) }
 }

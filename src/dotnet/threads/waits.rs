@@ -65,7 +65,7 @@ impl Locks {
     ) -> Option<WaitRow> {
         let types = &methods.types;
         if let Some(&object) = self.pulse.get(&thread.address) {
-            let how = "its Thread is in the list of those that wait to be pulsed";
+            let how = "its Thread is in the object's list of threads waiting for a pulse";
             return Some(row(types, WaitKind::Pulse, object, how, Confidence::Exact));
         }
         let wait = self.by_helper(types, thread, frames);
@@ -85,7 +85,7 @@ impl Locks {
             },
         );
         let block = self.wanted_by(thread, object?)?;
-        let how = "the runtime's helper protects it on the stack, and its sync block has waiters";
+        let how = "the runtime's lock helper protects it on the stack, and its sync block has waiters";
         Some(self.owned_by(types, block, how, Confidence::Derived))
     }
 
@@ -110,12 +110,13 @@ impl Locks {
         };
         match find(&of_method) {
             Some(block) if !named => {
-                let how = "its innermost managed frame, which has no name here, has it, and its sync block has waiters";
+                let how = "it is in the innermost managed frame (which has no name here), and its sync block has \
+                           waiters";
                 Some(self.owned_by(types, block, how, Confidence::Heuristic))
             }
             None if !named => None,
             Some(block) => {
-                let how = "the frame of Monitor's method has it, and its sync block has waiters";
+                let how = "it is in the frame of Monitor's method, and its sync block has waiters";
                 Some(self.owned_by(types, block, how, Confidence::Derived))
             }
             None => find(&below).map(|block| {
@@ -137,7 +138,7 @@ impl Locks {
         let candidates: BTreeSet<u64> = words(types, frames, first, last).into_iter().collect();
         let found: Vec<(Addr, u32)> = candidates.into_iter().filter_map(held).collect();
         let [(object, owner)] = *found.as_slice() else { return None };
-        let how = "the frames of Lock's methods have it, and it is held";
+        let how = "it is in the frames of Lock's methods, and it is held";
         Some(WaitRow {
             owner_tid: Some(owner),
             owner_managed_id: self.by_tid.get(&owner).copied(),

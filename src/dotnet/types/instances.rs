@@ -343,7 +343,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     fn tell_broken(&self, module: Addr, stop: Stop) {
-        let why = format!("a list of the table of types of the module at {module} {stop}");
+        let why = format!("a list in the type table of the module at {module} {stop}");
         self.process.diag.partial(WarningCode::Dotnet, why);
     }
 }

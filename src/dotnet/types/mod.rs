@@ -67,7 +67,7 @@ impl<'p> TypeSystem<'p> {
             return known.clone();
         }
         if modules.len() >= limits::MAX_MANAGED_MODULES {
-            return Arc::new(ModuleInfo::unread(addr, "it is one of more modules than any process has"));
+            return Arc::new(ModuleInfo::unread(addr, "more modules than the limit"));
         }
         let copied: usize = modules.values().filter_map(|m| m.metadata.as_ref()).map(Metadata::copied).sum();
         let module = Arc::new(ModuleInfo::read(self, addr, copied < limits::MAX_METADATA_COPIES));
@@ -101,14 +101,14 @@ impl<'p> TypeSystem<'p> {
         let help = match containers.next() {
             Some(program) => {
                 let them = if containers.count() + 1 == missing.len() { "they are" } else { "most are" };
-                format!("{them} in the single-file program {program}; give that with --symbols DIR")
+                format!("{them} in the single-file program {program}; give its folder with --symbols DIR")
             }
             None => {
                 let why = first.missing.as_deref().unwrap_or_default();
-                format!("{why}; give the program's files with --symbols DIR")
+                format!("{why}; give the folder of the program's files with --symbols DIR")
             }
         };
-        let what = format!("no metadata of {}{more}, so their types and methods are tokens", some.join(", "));
+        let what = format!("no metadata for {}{more}, so their types and methods appear as tokens", some.join(", "));
         Some(format!("{what}: {help}"))
     }
 }

@@ -68,7 +68,7 @@ impl<'p> ModuleInfo<'p> {
         let base = image_base(types, addr).unwrap_or(Addr::NULL);
         let image = if base.is_null() { None } else { pe::read(types.memory, base) };
         let found = match (wanted, &image) {
-            (false, _) => Err("too much metadata in all".to_owned()),
+            (false, _) => Err("too much metadata in total".to_owned()),
             (true, Some(image)) => in_image(types, base, image),
             (true, None) if !base.is_null() => Err(format!("no PE headers at {base} in the core")),
             (true, None) => emitted(types, addr).map(|m| (m, false)),
@@ -198,7 +198,7 @@ fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(
 fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, String> {
     let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
     if buffer.is_null() {
-        return Err("it was made by Reflection.Emit and kept no metadata for debuggers".into());
+        return Err("Reflection.Emit created it without a metadata copy for debuggers".into());
     }
     let view = types.view("DynamicMetadata", buffer);
     // In place from .NET 9 on, behind a pointer before.

@@ -124,7 +124,7 @@ pub fn write(
         first = first.checked_add(len).ok_or_else(too_many_nodes)?;
     }
     if first == 0 {
-        return Err(ExportError::Unfit("the core has no object of the managed heap: nothing was written".into()));
+        return Err(ExportError::Unfit("the core has no managed heap object; no file was written".into()));
     }
     let tree = Tree::of(&heaps);
     let before = tree.nodes.len() as u32;
@@ -171,7 +171,7 @@ fn too_many_nodes() -> ExportError {
 }
 
 fn too_many(what: &str) -> ExportError {
-    ExportError::Unfit(format!("the heap has more objects than a .gcdump takes: {what} at most"))
+    ExportError::Unfit(format!("the heap is too large for a .gcdump: its limit is {what}"))
 }
 
 /// Write the table of types: first the one of no node, then those of the tree, one each, then those of objects. Gives how many of the

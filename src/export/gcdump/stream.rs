@@ -56,7 +56,7 @@ impl<'o> Stream<'o> {
     /// Places have four bytes.
     fn place(&self) -> Result<u32, ExportError> {
         u32::try_from(self.at)
-            .map_err(|_| ExportError::Unfit("a .gcdump of this heap would have more than 4 GiB".into()))
+            .map_err(|_| ExportError::Unfit("the heap is too large for a .gcdump: its limit is 4 GiB".into()))
     }
 
     /// Go to `at`. What is passed over must be written some time.

@@ -115,10 +115,11 @@ pub fn write(
     out: &mut dyn Output,
     progress: &Progress,
 ) -> Result<Written, ExportError> {
-    let too_many = || ExportError::Unfit("the heap has more than 4,294,967,295 objects".into());
+    let too_many =
+        || ExportError::Unfit("the heap is too large for HPROF: it has more than 4,294,967,295 objects".into());
     let objects = Objects::of(source.heap, progress).ok_or_else(too_many)?;
     if objects.len() == 0 {
-        return Err(ExportError::Unfit("the core has no object of the managed heap: nothing was written".into()));
+        return Err(ExportError::Unfit("the core has no managed heap object; no file was written".into()));
     }
     let present = (0..).zip(&objects.kinds).filter(|(kind, of)| *kind != FREE.0 && of.tally.count > 0);
     let present: Vec<(u32, Addr)> =

@@ -66,7 +66,13 @@ pub(super) fn record(out: &mut dyn Write, tag: u8, body: &[u8]) -> Result<(), Ex
 
 /// Begin a record of so many bytes.
 pub(super) fn head(out: &mut dyn Write, tag: u8, len: u64) -> Result<(), ExportError> {
-    let len = u32::try_from(len).map_err(|_| ExportError::Unfit("a record of more than 4 GiB".into()))?;
+    let len = u32::try_from(len).map_err(|_| {
+        ExportError::Unfit(
+            "the heap is too large for HPROF: a record has more \
+        than 4 GiB"
+                .into(),
+        )
+    })?;
     out.write_all(&[tag, 0, 0, 0, 0])?;
     Ok(out.write_all(&len.to_be_bytes())?)
 }

@@ -10,7 +10,7 @@ use crate::map::Kind;
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let known = Known::exact("CodeCache::_heaps, CodeHeap::_memory");
     for heap in hotspot.all_code().heaps() {
-        let name = if heap.name.is_empty() { "a part without a name" } else { &heap.name };
+        let name = if heap.name.is_empty() { "an unnamed code heap" } else { &heap.name };
         out.add(heap.committed, Kind::CodeCache, name, known);
         let reserved = format!("reserved for the code cache: {name}");
         for rest in [

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::hotspot::HotSpot;
 use crate::hotspot::claim::{Known, Sink, is_taken, words};
 use crate::hotspot::heap::Collector;
@@ -16,7 +16,7 @@ use crate::map::Kind;
 use crate::memory::Memory as _;
 use crate::units::exact;
 
-const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for the collector's notes");
+const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for GC bookkeeping");
 
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let (vm, Some(spaces)) = (hotspot.vm(), hotspot.spaces()) else { return };
@@ -28,7 +28,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
         _ => Ok(()),
     };
     if let Err(e) = told {
-        hotspot.tell("the collector's notes", &e.to_string());
+        hotspot.tell("GC bookkeeping", &e.to_string());
     }
 }
 
@@ -43,9 +43,6 @@ fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
     Ok(range)
 }
 
-/// What memory is given out by.
-const PAGE: u64 = 4096;
-
 /// Serial's table of block starts: `_bts` of the old generation leads to it, and it has a VirtualSpace.
 fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let kind = if vm.tables.has("SerialHeap", "_old_gen") { "SerialHeap" } else { "GenCollectedHeap" };
@@ -57,7 +54,7 @@ fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let space = |at: Addr| vm.process.reads().attempt(|| vm.virtual_space(at).ok().filter(is_one));
     let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| space(at));
     let (reserved, committed) =
-        found.ok_or(VmError::Nonsense { what: "no range in the table of block starts", at: table })?;
+        found.ok_or(VmError::Nonsense { what: "no range in the block offset table", at: table })?;
     let known = Known::derived("a VirtualSpace in TenuredGeneration::_bts");
     out.add(committed, Kind::GCBookkeeping, "block offset table", known);
     out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, known);
@@ -76,8 +73,8 @@ fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Res
         let detail = match heap.len().checked_div(range.len()).unwrap_or(0) {
             _ if range.intersect(&cards).is_some() => continue,
             48..=64 => "mark bitmap, by its size".to_owned(),
-            400..=512 => "block offset table or counts of cards, by its size".to_owned(),
-            _ => "G1's notes of its heap".to_owned(),
+            400..=512 => "block offset table or card counts, by its size".to_owned(),
+            _ => "G1 bookkeeping".to_owned(),
         };
         out.add_by_access(range, (Kind::GCBookkeeping, &detail), RESERVE, Known::derived(&evidence));
     }
@@ -103,7 +100,7 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
             // The end of a range need not be mapped.
             vm.memory.keep(at.saturating_add(8 * place as u64), 16);
         }
-        let evidence = || format!("G1RegionToSpaceMapper at {at}, of the shape of that of the heap");
+        let evidence = || format!("G1RegionToSpaceMapper at {at}, with the same shape as the heap's mapper");
         fits.then(|| (AddrRange::new(start, end), evidence()))
     };
     // What is no mapper may have two such words: no notes are as large as the heap itself.
@@ -122,7 +119,7 @@ fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
             let start = Addr::new(word);
             let entry = out.base.at(start).filter(|e| e.file.is_none() && e.range.start == start);
             if entry.is_some_and(|e| e.range.len() == size) && !is_taken(&taken, AddrRange::sized(start, size)) {
-                let evidence = format!("the word at {at} leads to it, and MarkStackSize is {}", exact(size / 8));
+                let evidence = format!("the word at {at} points to it, and MarkStackSize is {}", exact(size / 8));
                 let range = AddrRange::sized(start, size);
                 out.add(range, Kind::GCBookkeeping, "G1's marking stack", Known::derived(&evidence));
                 return;

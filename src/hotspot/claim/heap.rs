@@ -19,7 +19,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
         let kind = if generation == Generation::Free { Kind::GCHeapToBeFreed } else { Kind::GCHeap };
         out.add_by_access(range, (kind, &format!("{gc} {}", generation.name())), reserve, known);
     }
-    let between = (Kind::GCHeapReserve, "reserved for the Java heap, in no space of it");
+    let between = (Kind::GCHeapReserve, "reserved for the Java heap, in none of its spaces");
     out.add_by_access(spaces.reserved, between, reserve, Known::exact("CollectedHeap::_reserved"));
     if spaces.collector == Collector::Z {
         views(hotspot, spaces, out);
@@ -51,18 +51,18 @@ fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
     let base = out.base;
     for view in [good].into_iter().chain(bases.iter().copied()) {
         for entry in base.entries.overlapping(AddrRange::sized(view, len)) {
-            let known = Known::derived("in the address space of ZGC's heap, by its masks of addresses");
+            let known = Known::derived("in the address space of ZGC's heap, by its address masks");
             let memory_of_it = base.path(entry).is_none_or(|path| path.contains("java_heap"));
             match (is_committed(entry), view == good) {
                 _ if !memory_of_it => {}
                 (false, _) => out.add(entry.range, Kind::GCHeapReserve, "reserved for the Java heap", known),
                 (true, true) => {
                     for rest in without(entry.range, spaces) {
-                        out.add(rest, Kind::GCHeapToBeFreed, "ZGC: in no page of the heap", known);
+                        out.add(rest, Kind::GCHeapToBeFreed, "ZGC: in no heap page", known);
                     }
                 }
                 (true, false) => {
-                    let detail = format!("ZGC: a second view of what is at {good}");
+                    let detail = format!("ZGC: second view of the memory at {good}");
                     out.add(entry.range, Kind::DoubleMapped, &detail, known);
                 }
             }

@@ -48,7 +48,15 @@ fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
     for entry in base.entries.iter() {
         let is_archive = base.path(entry).is_some_and(|path| path.ends_with(".jsa"));
         if is_archive && !heap.contains(entry.range.start) {
-            out.add(entry.range, Kind::CdsArchive, "classes", Known::derived("NT_FILE: mappings of an archive (.jsa)"));
+            out.add(
+                entry.range,
+                Kind::CdsArchive,
+                "classes",
+                Known::derived(
+                    "NT_FILE: mappings of a CDS archive \
+                (.jsa)",
+                ),
+            );
             all = if all.is_empty() { entry.range } else { AddrRange::new(all.start, entry.range.end) };
         }
     }
@@ -78,8 +86,8 @@ fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[A
     let Some(start) = best.filter(|&start| holds(start) > 0) else { return AddrRange::default() };
     let range = AddrRange::sized(start, size);
     let evidence = format!(
-        "CompressedClassSpaceSize from the first writable mapping {}; {} classes lie in it",
-        if Some(start) == candidates[0] { "behind the CDS archive" } else { "with a class" },
+        "CompressedClassSpaceSize from the first writable mapping {}; {} classes are in it",
+        if Some(start) == candidates[0] { "after the CDS archive" } else { "with a class" },
         holds(start)
     );
     let (kind, reserve) = (
@@ -157,10 +165,10 @@ fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
     let base = out.base;
     let known = found.known;
     let taken = out.taken();
-    let by_content = Known::derived("methods, pools or fields of classes lie in it");
+    let by_content = Known::derived("it contains methods, constant pools or fields of classes");
     let mut end_of_last = Addr::NULL;
     for range in known.values() {
-        out.add(*range, Kind::Metaspace, "metadata of classes", by_content);
+        out.add(*range, Kind::Metaspace, "class metadata", by_content);
         // A node is one reservation: what follows without a gap is of it, as far as a node goes.
         let limit = range.start.align_down(ROOT_CHUNK).saturating_add(NODE);
         let mut at = range.end.max(end_of_last);
@@ -169,9 +177,9 @@ fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
             if executable || known.contains_key(&entry.range.start) || is_taken(&taken, entry.range) {
                 break;
             }
-            let why = Known::guess("within 64 MiB behind memory that holds metadata, without a gap");
+            let why = Known::guess("directly after class metadata, within 64 MiB");
             match is_committed(entry) {
-                true => out.add(entry.range, Kind::Metaspace, "metadata of classes", why),
+                true => out.add(entry.range, Kind::Metaspace, "class metadata", why),
                 false => out.add(entry.range, Kind::NoAccess, "reserved for metaspace", why),
             }
             at = entry.range.end;

@@ -4,15 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::hotspot::HotSpot;
 use crate::hotspot::claim::{Known, Sink, words};
 use crate::image::ModuleKind;
 use crate::limits;
 use crate::map::Kind;
-
-/// What memory is given out by.
-const PAGE: u64 = 4096;
 
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let vm = hotspot.vm();
@@ -38,20 +35,20 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
         anonymous.flat_map(|e| e.range.without(&taken)).map(|range| (range.start, range)).collect();
     let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
         if let Some(range) = open.remove(&Addr::new(word)) {
-            let evidence = format!("{whose} at {at} leads to its start");
+            let evidence = format!("{whose} at {at} points to its start");
             out.add(range, kind, detail, Known::guess(&evidence));
         }
     };
     for segment in image.segments.iter().filter(|s| s.perms.write) {
         let len = segment.range.len().min(limits::MAX_VM_DATA);
         for place in words(vm, segment.range.start, len) {
-            claim(place, Kind::VmData, "of libjvm's own", "libjvm's data");
+            claim(place, Kind::VmData, "data of libjvm", "libjvm's data");
         }
     }
     let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return };
     for (_, object) in words(vm, heap, limits::MAX_VM_OBJECT) {
         for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
-            claim(place, Kind::GCBookkeeping, "of the collector's own", "an object of the VM's heap");
+            claim(place, Kind::GCBookkeeping, "data of the collector", "an object of the VM's heap");
         }
     }
 }

@@ -62,11 +62,7 @@ impl Encoding {
         let shift = |names: &[(&str, &str)]| {
             let at = vm.first_static(names)?;
             let bits = vm.memory.u32(at).map_err(VmError::fault("CompressedOops", "_shift"))?;
-            if bits < 32 {
-                Ok(bits)
-            } else {
-                Err(VmError::Nonsense { what: "a shift of more bits than there are", at })
-            }
+            if bits < 32 { Ok(bits) } else { Err(VmError::Nonsense { what: "an invalid shift", at }) }
         };
         let narrow = vm.is_set("UseCompressedOops");
         let (oop_base, oop_shift) = if narrow {
@@ -221,7 +217,7 @@ fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
     let bits = global("_ZPointerLoadShift")?;
     let at = globals.addr;
     let bits = u32::try_from(bits).ok().filter(|&bits| bits < 64);
-    let bits = bits.ok_or(VmError::Nonsense { what: "a shift of more bits than there are", at })?;
+    let bits = bits.ok_or(VmError::Nonsense { what: "an invalid shift", at })?;
     // zAddress.hpp: the colours that a pointer may be loaded with, and all others.
     let colours = ["_ZPointerLoadGoodMask", "_ZPointerLoadBadMask"];
     let by_colour = vm.process.arch() == Arch::X86_64 && colours.iter().all(|field| globals.has(field));

@@ -48,7 +48,7 @@ impl Classes<'_> {
                 self.vm
                     .process
                     .diag
-                    .partial(WarningCode::Hotspot, format!("{}: list of class loaders {e}", self.vm.name()));
+                    .partial(WarningCode::Hotspot, format!("{}: the list of class loaders {e}", self.vm.name()));
                 break;
             }
             let view = self.vm.at("ClassLoaderData", data);
@@ -67,7 +67,7 @@ impl Classes<'_> {
                     self.vm
                         .process
                         .diag
-                        .partial(WarningCode::Hotspot, format!("{}: list of classes {e}", self.vm.name()));
+                        .partial(WarningCode::Hotspot, format!("{}: the list of classes {e}", self.vm.name()));
                     break;
                 }
                 loader.classes.push(klass);

@@ -26,27 +26,27 @@ impl ManagedCode for Code<'_> {
         let heap = self.heap_at(ip)?;
         if let Some(codelet) = self.interpreter().filter(|i| i.range.contains(ip)) {
             let known = codelet.codelet(ip);
-            let name = known.map_or_else(|| "beyond its codelets".to_owned(), |codelet| codelet.title());
+            let name = known.map_or_else(|| "outside of its codelets".to_owned(), |codelet| codelet.title());
             let start = known.map_or(codelet.range.start, |codelet| codelet.range.start);
             return Some(stub("interpreter codelet", start, name, Some(INTERPRETED)));
         }
         let Some(blob) = self.blob_at(ip) else {
-            return Some(CodeAt::Other(format!("the code cache at {}, but in no code of it", heap.committed.start)));
+            return Some(CodeAt::Other(format!("in the code cache at {}, but in no code blob", heap.committed.start)));
         };
         Some(match &blob.compiled {
             _ if !blob.code.contains(ip) => {
-                CodeAt::Other(format!("tables of {}, beside its code at {}", self.title(blob), blob.code))
+                CodeAt::Other(format!("data of {}, outside of its code at {}", self.title(blob), blob.code))
             }
             Some(compiled) => match self.method(blob, compiled) {
                 Some(method) => CodeAt::Method(Arc::new(method)),
-                None => CodeAt::Other(format!("{} at {}, of a method that can't be read", blob.name, blob.code.start)),
+                None => CodeAt::Other(format!("{} at {}, whose method can't be read", blob.name, blob.code.start)),
             },
             None => stub("stub", blob.code.start, self.stub_name(blob, ip), None),
         })
     }
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("frames of Java code are not followed".to_owned())
+        Err("frames of Java code can't be unwound".to_owned())
     }
 
     fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
@@ -130,12 +130,16 @@ fn stub(kind: &'static str, start: Addr, name: String, runs: Option<&'static str
 }
 
 fn note(compiled: &Compiled) -> Option<String> {
-    let osr =
-        compiled.osr.map(|bci| format!("made while the method ran: entered at bytecode {bci} (on-stack replacement)"));
+    let osr = compiled.osr.map(|bci| {
+        format!(
+            "compiled while the method ran, entered at bytecode {bci} (on-stack \
+                                        replacement)"
+        )
+    });
     let state = match compiled.state {
         IN_USE => None,
         state if state < IN_USE => Some("not yet installed".to_owned()),
-        state => Some(format!("no longer entered (state {state}): frames that are in it may stay")),
+        state => Some(format!("no longer entered (state {state}); existing frames may still run it")),
     };
     let parts: Vec<String> = osr.into_iter().chain(state).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -188,7 +192,7 @@ impl Code<'_> {
         let before = before.and_then(|i| routines.get(i)).filter(|routine| blob.code.contains(routine.entry));
         match before {
             Some(routine) if routine.entry == ip => format!("{}: {}", blob.name, routine.name),
-            Some(routine) => format!("{}: {}, or behind it", blob.name, routine.name),
+            Some(routine) => format!("{}: {}, or past its end", blob.name, routine.name),
             None => blob.name.to_string(),
         }
     }

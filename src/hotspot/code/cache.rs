@@ -63,7 +63,7 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     let (reserved, committed) = vm.virtual_space(heap.addr_of("_memory")?)?;
     let log2 = heap.number("_log2_segment_size")?;
     let segment = u32::try_from(log2).ok().and_then(|log2| 1_u64.checked_shl(log2));
-    let segment = segment.ok_or(VmError::Nonsense { what: "a code heap of segments without end", at: address })?;
+    let segment = segment.ok_or(VmError::Nonsense { what: "an invalid segment size in the code heap", at: address })?;
     let segment_map = heap.addr_of("_segmap").and_then(|at| vm.virtual_space(at)).ok();
     let name = name(vm, address);
     Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
@@ -103,7 +103,7 @@ impl CodeHeap {
             if let Err(e) = self.read(vm, &mut blocks, &mut notes) {
                 vm.process.diag.partial(
                     WarningCode::Hotspot,
-                    format!("{}: the code heap at {} is read up to there: {e}", vm.name(), self.committed.start),
+                    format!("{}: the code heap at {} can't be read to its end: {e}", vm.name(), self.committed.start),
                 );
             }
             if let Some(first) = notes.first {
@@ -111,7 +111,7 @@ impl CodeHeap {
                 let more = if more == 0 { String::new() } else { format!(", and {more} more") };
                 vm.process
                     .diag
-                    .partial(WarningCode::Hotspot, format!("{}: code is left out: {first}{more}", vm.name()));
+                    .partial(WarningCode::Hotspot, format!("{}: code blobs are missing: {first}{more}", vm.name()));
             }
             blocks
         })
@@ -143,9 +143,9 @@ impl CodeHeap {
                     Err(e) => notes.add(e),
                 }
             }
-            at = next.ok_or(VmError::Nonsense { what: "a block without end", at })?;
+            at = next.ok_or(VmError::Nonsense { what: "a block without a valid size", at })?;
         }
-        Err(VmError::Nonsense { what: "more blocks than are read", at })
+        Err(VmError::Nonsense { what: "more blocks than the limit", at })
     }
 }
 

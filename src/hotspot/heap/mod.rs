@@ -168,7 +168,7 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
         out.push(Part { heap: 0, generation: space.generation.managed(), range });
     }
     if left_out > 0 {
-        notes.push(format!("{left_out} regions that overlap others, or can't be, are left out"));
+        notes.push(format!("{left_out} regions with invalid or overlapping bounds ignored"));
     }
     (out, single)
 }

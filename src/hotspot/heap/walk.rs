@@ -71,6 +71,6 @@ impl Linear for Heap<'_> {
     }
 
     fn no_object(&self, _window: &Window<'_>, _at: u64, klass: u64) -> String {
-        format!("no object: 0x{klass:x} is no class")
+        format!("no object: 0x{klass:x} is not a class")
     }
 }

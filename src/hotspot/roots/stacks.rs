@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::registers::{self, Regs};
 
 /// Why stacks are taken word by word.
-const WHY: &str = "the VM's maps of references in Java frames are not read";
+const WHY: &str = "coremap does not read the VM's reference maps of Java frames";
 
 /// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
 const REGISTERS: u16 = 32;

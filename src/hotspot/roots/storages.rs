@@ -46,9 +46,11 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
         }
     }
     if found.iter().all(|(at, _)| Some(*at) != global) {
-        roots
-            .notes
-            .push("JNI's global handles are not known: what only native code keeps counts as unreachable".into());
+        roots.notes.push(
+            "JNI's global handles were not found, so objects that only native code references count as \
+                   unreachable"
+                .into(),
+        );
     }
     for (at, storage) in &found {
         // What weak ones hold may be collected.

@@ -23,13 +23,13 @@ const LINK: u64 = 2;
 pub(super) fn frames(classes: &Classes<'_>, code: &Code<'_>, chunk: Addr) -> (Vec<LightFrame>, Option<&'static str>) {
     let mut out = Vec::new();
     if classes.vm.process.arch() != Arch::X86_64 {
-        return (out, Some("frames of this machine are not known"));
+        return (out, Some("frames can't be unwound on this machine type"));
     }
     let walks = Walks::new(Phase::Frames, limits::MAX_STACK_CHUNKS);
     let (mut walk, mut next) = (walks.begin(), Some(chunk));
     while let Some(at) = next {
         if walk.step(at).is_err() {
-            return (out, Some("its chunks lead in a circle, or are too many"));
+            return (out, Some("its list of stack chunks is cyclic or too long"));
         }
         if let Err(why) = of_chunk(classes, code, at, &mut out) {
             return (out, Some(why));
@@ -46,27 +46,28 @@ fn of_chunk(
     out: &mut Vec<LightFrame>,
 ) -> Result<(), &'static str> {
     let memory = classes.vm.memory;
-    let class = classes.class_of(chunk).ok_or("its chunk is none")?;
-    let KlassShape::StackChunk { size, words_at } = class.shape else { return Err("its chunk is none") };
-    let words = memory.u32(chunk.wrapping_add(words_at)).map_err(|_| "its chunk can't be read")?;
-    let start = chunk.checked_add(size).ok_or("its chunk is none")?;
-    let end = start.checked_add(u64::from(words) * WORD).ok_or("its chunk is none")?;
+    let class = classes.class_of(chunk).ok_or("its stack chunk is invalid")?;
+    let KlassShape::StackChunk { size, words_at } = class.shape else { return Err("its stack chunk is invalid") };
+    let words = memory.u32(chunk.wrapping_add(words_at)).map_err(|_| "its stack chunk can't be read")?;
+    let start = chunk.checked_add(size).ok_or("its stack chunk is invalid")?;
+    let end = start.checked_add(u64::from(words) * WORD).ok_or("its stack chunk is invalid")?;
     let range = AddrRange::new(start, end);
-    let sp = number(classes, &class, chunk, "sp").ok_or("its chunk has no stack pointer")?;
-    let pc_at = classes.field(&class, "pc").ok_or("its chunk has no address of code")?;
-    let mut pc = memory.ptr(chunk.wrapping_add(pc_at.offset)).map_err(|_| "its chunk can't be read")?;
-    let mut sp = start.checked_add(u64::from(sp) * WORD).ok_or("its chunk is none")?;
+    let sp = number(classes, &class, chunk, "sp").ok_or("its stack chunk has no stack pointer")?;
+    let pc_at = classes.field(&class, "pc").ok_or("its stack chunk has no code address")?;
+    let mut pc = memory.ptr(chunk.wrapping_add(pc_at.offset)).map_err(|_| "its stack chunk can't be read")?;
+    let mut sp = start.checked_add(u64::from(sp) * WORD).ok_or("its stack chunk is invalid")?;
     let mut unextended = sp;
     // At the bottom there is no return address. Stack pointers rise.
     while range.contains(sp) && !pc.is_null() {
         if out.len() >= limits::MAX_STACK_FRAMES {
-            return Err("it has more frames than are read");
+            return Err("it has more frames than the limit");
         }
-        let found = step(classes, code, &range, (sp, unextended), pc).ok_or("its code is not known")?;
+        let found = step(classes, code, &range, (sp, unextended), pc).ok_or("its code was not found")?;
         out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
-        let (up, above) = found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("a frame has no end")?;
+        let (up, above) =
+            found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("the end of a frame was not found")?;
         // An address, or of no use, where the frame is none.
-        pc = word(memory, up.saturating_sub(WORD)).map(Addr::new).ok_or("its chunk can't be read")?;
+        pc = word(memory, up.saturating_sub(WORD)).map(Addr::new).ok_or("its stack chunk can't be read")?;
         (sp, unextended) = (up, above.max(up));
     }
     Ok(())

@@ -47,7 +47,7 @@ fn by_array(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> 
     let list = vm.at("ThreadsList", vm.static_ptr("ThreadsSMRSupport", "_java_thread_list")?);
     let (count, array) = (list.number("_length")?, list.ptr("_threads")?);
     if count > limits::MAX_JAVA_THREADS {
-        notes.push(format!("{count} threads are more than are read"));
+        notes.push(format!("{count} threads, more than the limit; the others are ignored"));
     }
     let slots = (0..count.min(limits::MAX_JAVA_THREADS)).map(|i| array.wrapping_add(i * WORD));
     slots.map(|slot| vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))).collect()

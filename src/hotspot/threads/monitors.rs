@@ -31,8 +31,8 @@ mod mark {
 /// How it is known that a thread holds a lock.
 mod how {
     pub(super) const MONITOR: &str = "its ObjectMonitor names the thread";
-    pub(super) const LOCK_STACK: &str = "the thread's LockStack has it";
-    pub(super) const STACK: &str = "its first word leads to a BasicLock on the thread's stack";
+    pub(super) const LOCK_STACK: &str = "it is on the thread's LockStack";
+    pub(super) const STACK: &str = "its first word points to a BasicLock on the thread's stack";
 }
 
 /// A lock that a thread holds.

@@ -18,7 +18,7 @@ const OWNER: &str = "exclusiveOwnerThread";
 mod how {
     pub(super) const PENDING: &str = "JavaThread::_current_pending_monitor";
     pub(super) const WAITING: &str = "JavaThread::_current_waiting_monitor";
-    pub(super) const OWNED: &str = "its parkBlocker is a lock, which names its owner";
+    pub(super) const OWNED: &str = "its parkBlocker is a lock that names its owner";
     pub(super) const PARKED: &str = "its parkBlocker";
 }
 

@@ -59,7 +59,7 @@ fn unsupported<'p>(module: &Module, why: &str) -> Detection<'p> {
 
 fn not_there(module: &Module, why: &str) -> String {
     format!(
-        "{}: {why}, so nothing is known of the Java VM; --symbols DIR with this file (of the same build) would help",
+        "{}: {why}, so the Java VM can't be read. Give a folder with this file (same build) by --symbols DIR",
         module.path
     )
 }
@@ -67,7 +67,10 @@ fn not_there(module: &Module, why: &str) -> String {
 fn open<'p>(process: &'p Process, index: usize, module: &Module, tables: Tables) -> Result<Vm<'p>, VmError> {
     let memory = &process.memory;
     if tables.capped {
-        process.diag.partial(WarningCode::Hotspot, format!("{}: its tables have more rows than are read", module.path));
+        process.diag.partial(
+            WarningCode::Hotspot,
+            format!("{}: its tables have more rows than the limit; the others are ignored", module.path),
+        );
     }
     let flags = Flags::read(memory, &tables)?;
     let version = text(memory, &tables, "Abstract_VM_Version", "_s_vm_release").unwrap_or_default();

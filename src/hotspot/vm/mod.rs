@@ -106,7 +106,7 @@ impl<'p> Vm<'p> {
         let committed = AddrRange { start: space.ptr("_low")?, end: space.ptr("_high")? };
         // One of no bytes is what zeros look like, too.
         if reserved.start >= reserved.end || committed.start > committed.end || !reserved.covers(&committed) {
-            return Err(VmError::Nonsense { what: "a space that is not in its own bounds", at });
+            return Err(VmError::Nonsense { what: "a memory space outside of its own bounds", at });
         }
         Ok((reserved, committed))
     }

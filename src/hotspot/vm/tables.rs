@@ -127,7 +127,7 @@ impl Exports<'_> {
             *offset = self.u64(&format!("gHotSpotVM{entry}Entry{column}Offset"))?;
         }
         if stride == 0 {
-            return Err(VmError::Nonsense { what: "rows of no length", at });
+            return Err(VmError::Nonsense { what: "a table with rows of length 0", at });
         }
         for _ in 0..limits::MAX_VM_TABLE_ROWS {
             let places = offsets.map(|offset| at.wrapping_add(offset));

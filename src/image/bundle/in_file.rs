@@ -51,7 +51,7 @@ pub(super) fn read(file: &[u8], image: &ElfImage, path: &Arc<str>) -> Option<Bun
         files.push(Some(file).filter(|f| is_sensible(f, last))?);
     }
     files.sort();
-    let source = format!("the manifest in the program's file, of version {major}.{minor}");
+    let source = format!("manifest version {major}.{minor} in the program's file");
     Some(Bundle { program: path.clone(), files, id, source })
 }
 

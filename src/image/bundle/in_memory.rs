@@ -117,7 +117,7 @@ fn read(
     if memory.keeps() {
         keep(memory, layout, &runner, (begin, kind, count))?;
     }
-    let source = format!("the host's manifest at {here}, of version {}.{}", version.0, version.1);
+    let source = format!("the host's manifest at {here}, version {}.{}", version.0, version.1);
     Ok(Some(Bundle { program: path.clone(), files, id, source }))
 }
 

@@ -64,7 +64,7 @@ pub fn add_modules(target: &dyn Target, memory: &dyn Memory, bundle: &Bundle, mo
             range: range(start, size, mapping),
             mappings: vec![i],
             sections,
-            evidence: format!("{} lists it at {:#x} of the program's file", bundle.source, file.offset).into(),
+            evidence: format!("{}: at offset {:#x} of the program's file", bundle.source, file.offset).into(),
             kind,
         });
     }

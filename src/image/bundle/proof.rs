@@ -34,7 +34,7 @@ pub fn prove(
         return None;
     }
     let name = file_name(&program.path);
-    let what = "its host is the same build, but the files in it are not those of the process";
+    let what = "the program is the same build, but its bundled files differ from those of the process";
     diag.note(WarningCode::SymbolsMismatch, format!("--symbols: {name}: not used for assemblies: {what}"));
     Some(proven.module)
 }

@@ -47,22 +47,22 @@ use tables::Tables;
 #[non_exhaustive]
 pub enum MetadataError {
     /// Another signature where BSJB should be.
-    #[error("no metadata root: its signature is 0x{0:08x}")]
+    #[error("no metadata root: the signature is 0x{0:08x}")]
     NoRoot(u32),
     /// The bytes end within it.
-    #[error("metadata cut off in its {0}")]
+    #[error("metadata is cut off in its {0}")]
     Cut(&'static str),
     /// Neither #~ nor #-.
-    #[error("metadata without tables")]
+    #[error("metadata has no tables")]
     NoTables,
     /// Rows of a table that this reader does not know: what follows can't be placed.
     #[error("metadata has rows of unknown table 0x{0:02x}")]
     UnknownTable(u8),
     /// Larger than believed.
-    #[error("metadata of {0} bytes is too large")]
+    #[error("metadata is too large ({0} bytes)")]
     TooLarge(u64),
     /// The file is no PE file, or has no CLI header.
-    #[error("not a .NET module: no CLI header")]
+    #[error("not a .NET module: it has no CLI header")]
     NoCliHeader,
     /// The memory can't be read.
     #[error("metadata can't be read: {0}")]

@@ -49,10 +49,10 @@ pub enum PdbError {
     #[error("not a portable PDB: {0}")]
     Metadata(#[from] MetadataError),
     /// Larger than believed.
-    #[error("portable PDB of {0} bytes is too large")]
+    #[error("portable PDB is too large ({0} bytes)")]
     TooLarge(u64),
     /// The embedded PDB doesn't unpack to what it says.
-    #[error("embedded PDB can't be unpacked")]
+    #[error("embedded PDB can't be decompressed")]
     Inflate,
 }
 

@@ -54,8 +54,8 @@ fn on_its_bases(own: Layout, most: usize) -> Result<Layout, LayoutError> {
     let fail = |why: &str, id: &str| LayoutError::Parse(format!("{}: {why}, {id}", own.id));
     let mut under: Option<Layout> = None;
     for id in &own.bases {
-        let (_, text) = BASES.iter().find(|(base, _)| base == id).ok_or_else(|| fail("no table is its base", id))?;
-        let most = most.checked_sub(1).ok_or_else(|| fail("too many tables below it", id))?;
+        let (_, text) = BASES.iter().find(|(base, _)| base == id).ok_or_else(|| fail("unknown base table", id))?;
+        let most = most.checked_sub(1).ok_or_else(|| fail("base tables nested too deep", id))?;
         let base = on_its_bases(Layout::parse(text)?, most)?;
         under = Some(match &under {
             Some(under) => base.on(under),

@@ -12,10 +12,14 @@ use crate::core::mapped::table::{self, Number};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// More objects than can be numbered.
-    #[error("more than {} objects: what keeps what is not told", crate::limits::MAX_LIVE_OBJECTS)]
+    #[error(
+        "what keeps objects alive is not computed: the heap has more than {} objects",
+        crate::limits::MAX_LIVE_OBJECTS
+    )]
     TooMany,
     /// Neither memory nor a temporary file can hold its tables.
-    #[error("what keeps what is not told: no room for {bytes} bytes in memory, nor in a file below {}: {why}", folder.display())]
+    #[error("what keeps objects alive is not computed: a table of {bytes} bytes fits neither in memory nor in a file \
+             under {}: {why}", folder.display())]
     NoRoom {
         /// Of one table.
         bytes: u64,

@@ -146,7 +146,7 @@ impl Content {
             Content::Zero => "zero",
             Content::Byte(_) => "one byte value",
             Content::Word(_) => "one repeated word",
-            Content::Overwritten => "values that were overwritten",
+            Content::Overwritten => "overwritten values",
             Content::Utf8 => "text",
             Content::Utf16 => "UTF-16 text",
             Content::Sparse => "nearly all zero",

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::walk::Walks;
@@ -17,7 +17,6 @@ use crate::phase::Phase;
 
 /// ERTS_SACRR_UNIT_SZ, and the page that a carrier of one block begins on.
 const UNIT: u64 = 256 << 10;
-const PAGE: u64 = 4096;
 
 /// Flags of a size (SBC_CARRIER, MSEG_CARRIER), and of the allocator's address (busy, in its pool).
 const FLAGS: u64 = 7;
@@ -64,14 +63,13 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     carriers.look(false);
     let Carriers { known, cached, allocators, .. } = carriers;
     let single: Vec<AddrRange> = singles(scene).into_iter().filter(|range| !known.contains(range)).collect();
-    let evidence =
-        format!("{} carriers of {} allocators, whose neighbours in the list lead back", known.len(), allocators.len());
+    let evidence = format!("{} carriers of {} allocators; list neighbours point back", known.len(), allocators.len());
     let cached: Vec<AddrRange> = cached.difference(&known).copied().collect();
     found.add(known.into_iter().collect(), &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
-    let evidence = format!("{} carriers with a block that fills them, of allocators that several have", single.len());
-    found.add(single, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers of one block", evidence));
-    let evidence = "a carrier's head with an allocator that others have, in no list: freed, and kept for the next";
-    found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: carriers kept free", evidence));
+    let evidence = format!("{} carriers filled by one block; other carriers have the same allocator", single.len());
+    found.add(single, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: single-block carriers", evidence));
+    let evidence = "carrier header in no list, with an allocator of other carriers: freed and cached";
+    found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: cached free carriers", evidence));
 }
 
 fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
@@ -216,7 +214,7 @@ mod tests {
             lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])
         };
         let found = ask(3, 0x3f00 | 7);
-        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: carriers of one block"));
+        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: single-block carriers"));
         assert!(ask(2, 0x3f00 | 7).is_empty());
         assert!(ask(3, 0x4000 | 7).is_empty());
         assert!(ask(3, 0x3f00).is_empty());

@@ -41,8 +41,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         return;
     }
     let owner = scene.images.iter().find(|i| i.is_program).map_or(Owner::None, |i| i.owner);
-    let evidence = format!("{} groups of megablocks that begin with descriptions of their own blocks", list.len());
-    found.add(list, &Label::derived(Kind::RuntimeHeap, owner, "GHC: megablocks of the heap", evidence));
+    let evidence = format!("{} megablock groups that begin with block descriptors", list.len());
+    found.add(list, &Label::derived(Kind::RuntimeHeap, owner, "GHC: heap megablocks", evidence));
 }
 
 /// The megablock at `at`, and those behind it that are in its group.

@@ -56,7 +56,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let known = Arenas::read(scene, table, &arenas);
     let label = |text: &str, evidence: String| Label::derived(Kind::RuntimeHeap, image.owner, text, evidence);
     let evidence = format!(
-        "the table of arenas at {} leads to {} heapArenas, whose spans begin in them",
+        "the arena table at {} points to {} heapArenas, whose spans begin in their arenas",
         known.table,
         known.list.len()
     );
@@ -64,7 +64,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     // The rest was taken from the system in one piece or another; pointers of the runtime's data lead there.
     let holds = |at: Addr| scene.open_at(at);
     let own = known.structures.iter().copied().filter_map(holds);
-    let evidence = "the mapping holds heapArenas, mspans or their table";
+    let evidence = "the mapping contains heapArenas, mspans or their table";
     let mut ranges: Vec<AddrRange> = own.collect();
     // A program without a C library has nobody else who maps memory.
     if scene.named(&["libc.so", "libc-2.", "ld-musl-", "libc.musl-"]).is_none() {

@@ -121,7 +121,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owne
     extents.dedup_by(|next, kept| next.range.start < kept.range.end);
     let committed = holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
     let evidence = format!(
-        "{} that the page map leads to and {}, of which as many bits are set as they say that blocks are free",
+        "{} in the page map, and {} whose bitmaps agree with their free counts",
         count(holders.len() as u64, "extent"),
         count(slabs as u64, "slab")
     );

@@ -77,7 +77,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let Some(first) = first else { return };
     let evidence = format!(
-        "{} (first: {first}) with a cookie: their address XOR one random number of {}'s data",
+        "{} (first: {first}) with a valid cookie: segment address XOR a random number in {}'s data",
         count(segments.len() as u64, "segment"),
         image.name
     );
@@ -90,7 +90,7 @@ fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Found) {
     let mut list: Vec<AddrRange> = pointers.iter().filter_map(|p| arena(scene, image, p)).collect();
     list.sort_unstable();
     list.dedup();
-    let evidence = format!("{} arenas: their subproc, in {}'s data, leads back to each", list.len(), image.name);
+    let evidence = format!("{} arenas whose subproc, in {}'s data, points back to each", list.len(), image.name);
     found.add(list, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
 }
 

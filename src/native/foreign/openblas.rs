@@ -25,6 +25,6 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         (range.len() >= MIN_BUFFER).then_some(range)
     };
     let buffers: Vec<AddrRange> = starts.iter().enumerate().filter_map(buffer).collect();
-    let evidence = "a pointer in OpenBLAS's data to the start of so large a range of pages; its length is a guess";
+    let evidence = "a pointer in OpenBLAS's data to the start of a range of buffer size; the length is a guess";
     found.add(buffers, &Label::heuristic(Kind::LibraryBuffer, image.owner, "OpenBLAS: working buffers", evidence));
 }

@@ -203,14 +203,14 @@ impl Parts {
         let (name, owner) = (map.name, image.owner);
         let leaf = self.leaves.first().map_or(Addr::NULL, |l| l.start);
         let evidence = format!(
-            "{} of {}: the page map's leaf at {leaf} leads to each from the very page it holds",
+            "{} of {}: the page map's leaf at {leaf} maps each one's page back to it",
             self.holders, map.structure
         );
         found.add(self.memory, &Label::derived(Kind::Allocator, owner, name, evidence));
-        let own = format!("{name}: its page map");
-        let evidence = format!("a leaf that leads to {} proven structures", self.holders);
+        let own = format!("{name}: page map");
+        let evidence = format!("a leaf that points to {} proven structures", self.holders);
         found.add(self.leaves, &Label::derived(Kind::Allocator, owner, own, evidence));
-        let own = format!("{name}: its structures");
+        let own = format!("{name}: allocator structures");
         let allocator = match name {
             "jemalloc" => Some(AllocatorName::Jemalloc),
             "tcmalloc" => Some(AllocatorName::Tcmalloc),
@@ -220,7 +220,7 @@ impl Parts {
         found.heaps.extend(allocator.map(unread));
         if name == "jemalloc" {
             let blocks = base_blocks(scene);
-            let evidence = "base_block_t: its edata_t's rest ends where the block does";
+            let evidence = "base_block_t: its edata_t's free space ends where the block ends";
             found.add(blocks, &Label::derived(Kind::Allocator, owner, own.as_str(), evidence));
         }
         if name != "tcmalloc" {
@@ -228,7 +228,7 @@ impl Parts {
         }
         // Spans lie in memory that was taken in one piece and is described nowhere.
         let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
-        let evidence = format!("the mapping holds a {} or a leaf of the page map", map.structure);
+        let evidence = format!("the mapping contains a {} or a leaf of the page map", map.structure);
         found.add(around, &Label::heuristic(Kind::Allocator, owner, own, evidence));
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Kind, Owner};
 use crate::memory::walk::Walks;
@@ -18,9 +18,6 @@ use crate::phase::Phase;
 
 /// kSuperPageSize
 const SUPER_PAGE: u64 = 2 << 20;
-
-/// kSystemPageSize: that of an entry and its descriptions.
-const PAGE: u64 = 4096;
 
 /// Bytes of a range that begins with an entry: one page between guards, or some where pools have theirs side by side.
 const MAX_ENTRY_RANGE: u64 = 16 * PAGE;
@@ -54,9 +51,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
             own.extend((0..entry.count).map(|i| AddrRange::sized(at.saturating_add(i * SUPER_PAGE), PAGE)));
         }
         let evidence =
-            format!("{} runs of super pages of root {root}, which leads to their entries as they do to it", list.len());
+            format!("{} runs of super pages of root {root}; root and entries point to each other", list.len());
         found.add(memory, &Label::derived(Kind::Allocator, owner, "PartitionAlloc", evidence));
-        let label = Label::derived(Kind::Allocator, owner, "PartitionAlloc: its structures", "entries of super pages");
+        let label =
+            Label::derived(Kind::Allocator, owner, "PartitionAlloc: allocator structures", "super page entries");
         found.add(own, &label);
     }
 }
@@ -95,7 +93,7 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     first.into_iter().find_map(|first| {
         let mut out = Vec::new();
         let end = walks.alone().follow(first, |at| {
-            let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is no entry of this root")?;
+            let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is not an entry of this root")?;
             let next = entry.next;
             out.push((at, entry));
             Ok::<_, &str>(next)

@@ -48,17 +48,15 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         if !chunks.contains(&heap.align_down(CHUNK)) {
             continue;
         }
-        let evidence = format!(
-            "a ring of {}, all with heap {heap}, which lies in one of them",
-            count(chunks.len() as u64, "chunk")
-        );
+        let evidence =
+            format!("a ring of {}, all with heap {heap}, which is in one of them", count(chunks.len() as u64, "chunk"));
         let huge = huge_blocks(scene, heap, &chunks);
         // Those kept for later are in no ring, but have their heap.
         chunks.extend(others.iter().filter(|(h, _)| *h == heap).map(|(_, at)| *at));
         let ranges = chunks.into_iter().map(|at| AddrRange::sized(at, CHUNK)).collect();
-        found.add(ranges, &Label::derived(Kind::RuntimeHeap, owner, "PHP: chunks of zend_mm", evidence));
-        let evidence = format!("the list of huge blocks of heap {heap}");
-        found.add(huge, &Label::derived(Kind::RuntimeHeap, owner, "PHP: huge blocks of zend_mm", evidence));
+        found.add(ranges, &Label::derived(Kind::RuntimeHeap, owner, "PHP: zend_mm chunks", evidence));
+        let evidence = format!("list of huge blocks of heap {heap}");
+        found.add(huge, &Label::derived(Kind::RuntimeHeap, owner, "PHP: zend_mm huge blocks", evidence));
     }
 }
 

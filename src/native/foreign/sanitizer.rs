@@ -39,19 +39,17 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let shadowed = shadow.is_some_and(|r| r.end == SHADOW.end && r.len() >= MIN_HIGH_SHADOW);
     let linked = || program().filter(|i| shadowed || i.exports(scene.memory, &["__asan_init"]));
     let Some(image) = scene.images.iter().find(named).or_else(linked) else { return };
-    let hint = if shadowed { "so large a mapping ends where its shadow does" } else { "it is loaded" };
-    let evidence = format!("{hint} ({}), and its shadow of all memory has this fixed place", image.name);
+    let hint = if shadowed { "a mapping of shadow size ends where ASan's shadow ends" } else { "ASan is loaded" };
+    let evidence = format!("{hint} ({}); its shadow has this fixed address", image.name);
     let shadow = Label::derived(Kind::SanitizerShadow, image.owner, "AddressSanitizer: shadow", evidence);
     found.add(scene.open_within(SHADOW), &shadow);
-    let evidence = format!("{hint} ({}), and its allocator's space has this fixed place", image.name);
+    let evidence = format!("{hint} ({}); its allocator's space has this fixed address", image.name);
     let label = |evidence| Label::derived(Kind::Allocator, image.owner, "AddressSanitizer's malloc", evidence);
     found.add(scene.open_within(SPACE), &label(evidence));
     let moved = space(scene, image);
     if let Some(space) = moved {
-        let evidence = format!(
-            "a word of {}'s data: size classes from {} on, each {REGION} bytes behind the one before",
-            image.name, space.start
-        );
+        let evidence =
+            format!("a word in {}'s data: size classes start at {}, {REGION} bytes apart", image.name, space.start);
         found.add(scene.open_within(space), &label(evidence));
     }
     let mut mapped = Vec::new();
@@ -68,7 +66,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let label = Label::derived(
         Kind::Allocator,
         image.owner,
-        "AddressSanitizer's malloc: blocks with a mapping of their own",
+        "AddressSanitizer's malloc: blocks with their own mapping",
         "LargeMmapAllocator: the mapping begins with its own bounds",
     );
     found.add(mapped, &label);

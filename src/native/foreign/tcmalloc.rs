@@ -104,7 +104,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     // With the entry behind the last one, which ends them.
     caches.iter().for_each(|at| scene.keep(*at, ENTRY / 8 * (sizes.len() as u64 + 1)));
     let evidence = format!(
-        "{}; {} of them, cut into objects, whose lists of free objects and counts of others make as many as they have room for",
+        "{}; in {} of them, free and used objects add up to the span's capacity",
         count(holders.len() as u64, "span"),
         cuts.len()
     );

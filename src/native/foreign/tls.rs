@@ -4,12 +4,9 @@
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Kind, Owner};
-
-/// Page that holds the control block, where its mapping is too large to be that alone.
-const PAGE: u64 = 4096;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(block) = scene.thread_pointer else { return };
@@ -19,7 +16,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
     let small = mapping.len() <= limits::MAX_TLS_MAPPING;
     let range = if small { mapping } else { AddrRange::sized(block.align_down(PAGE), PAGE) };
-    let evidence = format!("the main thread's thread pointer, {block}, leads here, and the word there to itself");
-    let detail = "main thread, and what ld.so keeps beside it";
+    let evidence = format!("the main thread's thread pointer is {block}, and the word there points to itself");
+    let detail = "main thread, and data of ld.so next to it";
     found.add(vec![range], &Label::derived(Kind::Tls, Owner::None, detail, evidence));
 }

@@ -20,7 +20,10 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     }
     if blocks.capped {
         let most = human(limits::MAX_HEAP_PART);
-        let what = format!("a part of malloc's heap is larger than {most}; its blocks behind that are not known");
+        let what = format!(
+            "a contiguous range of malloc's heap is larger than {most}; the blocks past that are not \
+                            read"
+        );
         process.diag.partial(WarningCode::Limit, what);
     }
     (lists, blocks)
@@ -31,8 +34,8 @@ pub(crate) fn tell_more_caches(process: &Process) {
     process.diag.partial(
         WarningCode::Limit,
         format!(
-            "more than {} blocks have the size of a thread's cache; the others are not looked at: \
-             what a cache among them keeps free counts as used",
+            "more than {} blocks have the size of a thread cache; the others are not checked, so blocks free in such a \
+             cache count as used",
             exact(limits::MAX_TCACHES as u64)
         ),
     );

@@ -48,7 +48,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     }
     if !malloc.musl.is_empty() {
         let (context, groups) = (malloc.musl.context.start, count(malloc.musl.groups.len() as u64, "group"));
-        let evidence = format!("mallocng's context at {context}; {groups} that their metas lead to and that lead back");
+        let evidence = format!("mallocng's context at {context}; {groups} and their metas point to each other");
         let module = malloc.musl.module.and_then(|i| process.modules.get(i));
         let module = module.map(|m| m.path.to_string()).unwrap_or_default();
         out.retain(|a| a.name != AllocatorName::Musl);
@@ -77,7 +77,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
             name: AllocatorName::Glibc,
             module: module.path.to_string(),
             evidence: format!(
-                "main_arena{} by the shape of its bins; {}",
+                "main_arena{} found by the shape of its bins; {}",
                 if linked { ", linked into the program," } else { "" },
                 if arenas == 1 { "1 arena".to_owned() } else { format!("{arenas} arenas") }
             ),
@@ -87,7 +87,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         out.push(Allocator {
             name: AllocatorName::Glibc,
             module: String::new(),
-            evidence: "heaps of its form, without a main_arena".into(),
+            evidence: "heaps of glibc's form, without a main_arena".into(),
             walked: true,
         });
     }

@@ -227,7 +227,7 @@ fn pieces(
                 break;
             }
             if !arena.holds(chunk) {
-                add(chunk, None, "a mapping that holds a chunk of its bins");
+                add(chunk, None, "mapping that contains a chunk of its bins");
             }
             before = chunk;
             at = finder.memory.ptr(chunk.saturating_add(finder.shape.chunk.fd)).ok();

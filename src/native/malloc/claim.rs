@@ -57,14 +57,14 @@ pub fn claim_musl(musl: &Mallocng, claims: &mut Claims) {
             (false, _) => format!("mallocng: group of {} slots of {size} bytes", group.slots),
         };
         let evidence = format!(
-            "the group at {} and its meta at {} lead to each other, class {}",
+            "the group at {} and its meta at {} point to each other, class {}",
             group.range.start, group.meta, group.class
         );
         add(group.range, detail, evidence);
     }
     for &area in &musl.areas {
         let evidence = format!("it begins with the secret of malloc_context at {context}; metas of {groups}");
-        add(AddrRange::sized(area, musl.area()), "mallocng: its structures".into(), evidence);
+        add(AddrRange::sized(area, musl.area()), "mallocng: allocator structures".into(), evidence);
     }
 }
 

@@ -162,7 +162,7 @@ impl Finder<'_> {
             let start = mapped_chunk::after(self.memory, self.shape, mapping.range.start, top);
             // Mappings are made downwards: older pieces of the heap lie above.
             let end = if self.chunk_size(end).is_some() { mapping.range.end } else { end };
-            (AddrRange::new(start, end), Confidence::Derived, "the mapping that holds the top chunk")
+            (AddrRange::new(start, end), Confidence::Derived, "mapping that contains the top chunk")
         };
         Some(MallocHeap {
             range,
@@ -227,7 +227,7 @@ impl Finder<'_> {
         let mut out = BTreeMap::new();
         for &state in arenas {
             if let Some(heap) = self.first_heap(state)
-                && let Some(found) = self.heap_at(heap, "on the ring of arenas")
+                && let Some(found) = self.heap_at(heap, "in the list of arenas")
             {
                 out.insert(heap, found);
             }
@@ -349,7 +349,7 @@ impl Finder<'_> {
                     chunks: e.range,
                     confidence: Confidence::Heuristic,
                     evidence: format!(
-                        "above the program and begins with {} in a row",
+                        "above the program; begins with {} in a row",
                         crate::units::count(chunks as u64, "chunk")
                     ),
                 });

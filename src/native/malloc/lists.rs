@@ -57,12 +57,12 @@ impl FreeLists {
         out.tcaches = tcaches;
         if let Some(first) = unknown.first() {
             out.unknown.push(format!(
-                "the caches of {} (the first: thread {first})",
+                "the caches of {} (first: thread {first})",
                 crate::units::count(unknown.len() as u64, "thread")
             ));
         }
         if process.facts().threads_lost {
-            out.unknown.push("the caches of threads that the core's notes lack".to_owned());
+            out.unknown.push("the caches of threads missing from the core's notes".to_owned());
         }
         out.threads = words.arenas;
         let votes = |l: Linking| out.tcaches.iter().filter(|t| t.linking == Some(l)).count();
@@ -112,9 +112,10 @@ impl FreeLists {
     /// Tell which lists are not known.
     pub fn tell_unknown(&self, process: &Process) {
         for what in &self.unknown {
-            process
-                .diag
-                .partial(WarningCode::MallocList, format!("not known: {what}; what they keep free counts as used"));
+            process.diag.partial(
+                WarningCode::MallocList,
+                format!("{what} can't be found, so blocks free in them count as used"),
+            );
         }
     }
 
@@ -193,7 +194,7 @@ impl Reader<'_> {
         let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
         let end = self.walks.light().at_most(most).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
-                return Err("no chunk of this list");
+                return Err("not a chunk of this list");
             }
             chunks.push(at);
             let place = at.saturating_add(c.fd);

@@ -30,8 +30,8 @@ impl MappedChunk {
     /// How it is known, in words.
     pub fn evidence(&self) -> String {
         let counted = match self.confidence {
-            Confidence::Exact => "as many were found as mp_.n_mmaps and mmapped_mem count",
-            _ => "their number and bytes are not those that mp_ counts, or mp_ was not found",
+            Confidence::Exact => "their number and bytes match mp_.n_mmaps and mmapped_mem",
+            _ => "their number and bytes don't match mp_, or mp_ was not found",
         };
         format!("mchunk_size {:#x} with IS_MMAPPED at {}; {counted}", self.size, self.chunk)
     }

@@ -44,11 +44,11 @@ fn who(process: &Process, s: &ThreadStack) -> String {
     };
     match (s.state, s.tid) {
         (StackState::Main, _) => "main thread".to_owned(),
-        (StackState::Cached, _) => "cached by glibc, its thread ended".to_owned(),
-        (StackState::Unknown, _) => "of a thread that is missing in the notes, or cached by glibc".to_owned(),
+        (StackState::Cached, _) => "ended thread, cached by glibc".to_owned(),
+        (StackState::Unknown, _) => "thread missing from the notes, or ended, cached by glibc".to_owned(),
         (_, None) => String::new(),
         (StackState::Thread, Some(tid)) => thread(tid),
         (StackState::Signal, Some(tid)) => format!("signal stack of {}", thread(tid)),
-        (StackState::Switched, Some(tid)) => format!("switched to by {}", thread(tid)),
+        (StackState::Switched, Some(tid)) => format!("stack that {} switched to", thread(tid)),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::map::{Base, Confidence};
@@ -120,8 +120,8 @@ impl Finder<'_> {
             self.process.diag.note(
                 WarningCode::Limit,
                 format!(
-                    "the control blocks of the first {} of {} threads do not tell where stacks are; the others were not asked, \
-                     so stacks have their mappings' bounds",
+                    "stack bounds are unknown, so stacks have their mappings' bounds: the control blocks of the first \
+                     {} of {} threads don't give them, and the others were not read",
                     limits::MAX_VOTERS,
                     exact(plain.len() as u64)
                 ),
@@ -250,8 +250,9 @@ impl Finder<'_> {
             self.process.diag.note(
                 WarningCode::StacksBlank,
                 format!(
-                    "{stacks} zero in this core from the stack pointer to the control block: gdb could not read them (a guard \
-                     within the mapping, as glibc has from 2.42 on). What they held is lost: zero does not mean untouched"
+                    "{stacks} zero in this core from the stack pointer to the control block, because gdb could not \
+                     read them (glibc 2.42 and later puts a guard into the mapping). Their contents are lost; zero \
+                     does not mean untouched here"
                 ),
             );
         }
@@ -267,13 +268,13 @@ impl Finder<'_> {
         let is_damage = matches!(given_up, Some(GivenUp::TooMany));
         let why = given_up.map(|why| match why {
             GivenUp::NotAllAsked => format!(
-                "the first of {} control blocks lead to no list of stacks and the others were not asked",
+                "the first {} control blocks lead to no list of stacks, and the others were not read",
                 exact(live.len() as u64)
             ),
-            GivenUp::TooMany => "glibc's lists of stacks are longer than any process's".to_owned(),
+            GivenUp::TooMany => "glibc's lists of stacks are implausibly long".to_owned(),
         });
         if let Some(why) = why {
-            let (code, message) = (WarningCode::Limit, format!("{why}: stacks kept for reuse are not told"));
+            let (code, message) = (WarningCode::Limit, format!("cached stacks are missing: {why}"));
             self.process.diag.add(Warning { code, message, is_partial: is_damage });
         }
         for pointer in ended {
@@ -292,7 +293,7 @@ impl Finder<'_> {
 /// strings into.
 fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
     let notes = process.facts();
-    let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
+    let keys = [(at::RANDOM, "mapping that contains AT_RANDOM"), (at::EXECFN, "mapping that contains AT_EXECFN")];
     keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr::new(notes.auxv(key)?))?, how)))
 }
 
@@ -302,9 +303,6 @@ const BLANK: usize = 24;
 
 /// Words from a control block's address of itself to the second one (`tcbhead_t`, x86_64).
 const SELF: usize = 2;
-
-/// What stacks that a library maps are multiples of.
-const PAGE: u64 = 4096;
 
 /// A stack whose bounds are known, with nothing around it.
 fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
@@ -324,7 +322,7 @@ fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> Threa
 }
 
 fn go_stack(tid: u32, state: StackState, go: &GoThread, stack: GoStack) -> ThreadStack {
-    let source = format!("stack.lo and stack.hi of Go's g at {}, of the m at {}", stack.g, go.m);
+    let source = format!("stack.lo and stack.hi of Go's g at {}, from the m at {}", stack.g, go.m);
     known(tid, state, stack.range, source)
 }
 

@@ -1,7 +1,7 @@
 //! Threads of whose stacks no structure tells: what is around their stack pointers, and
 //! no more of it than one stack can have.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind};
 use crate::native::malloc::{Blocks, FreeLists, Malloc};
@@ -10,10 +10,6 @@ use crate::native::stacks::{Adrift, Lost, StackState, Stacks, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
-
-/// Smallest piece of memory that is surely a stack where a stack pointer is: no
-/// mapping is cut finer.
-const PAGE: u64 = 4096;
 
 /// Guess the stacks of threads that are adrift, now that `claims` tells what all other
 /// memory is.
@@ -95,11 +91,11 @@ impl Guesser<'_> {
             let block = if claim.kind == Kind::Malloc { self.block(sp) } else { None };
             let block = block.filter(|b| self.alone_in(*b));
             return match block {
-                Some(block) => Ok((block, "the block of malloc that holds SP; the program runs on it".into())),
+                Some(block) => Ok((block, "malloc block that contains SP; the program uses it as a stack".into())),
                 None => Err(format!("SP points into {} {}", claim.kind, claim.detail)),
             };
         }
-        let mapping = self.space.mapping_at(sp).ok_or("no writable mapping holds SP")?;
+        let mapping = self.space.mapping_at(sp).ok_or("no writable mapping contains SP")?;
         let mut free = mapping;
         for taken in self.taken.overlapping(mapping) {
             if taken.range.end <= sp {
@@ -109,12 +105,17 @@ impl Guesser<'_> {
             }
         }
         if self.alone_in(free) && free.len() <= limits::MAX_GUESSED_STACK {
-            return Ok((free, "the mapping that holds SP; bounds may be a neighbour's".into()));
+            return Ok((free, "mapping that contains SP; its bounds may include neighbours".into()));
         }
         let page = AddrRange::sized(sp.align_down(PAGE), PAGE);
-        let page = page.intersect(&free).ok_or("no writable mapping holds SP")?;
-        let why = if self.alone_in(free) { "is too large to be one stack" } else { "holds those of other threads too" };
-        Ok((page, format!("the page that holds SP: its mapping {mapping} {why}, bounds are not known")))
+        let page = page.intersect(&free).ok_or("no writable mapping contains SP")?;
+        let why = if self.alone_in(free) {
+            "is too large for one stack"
+        } else {
+            "contains stacks of other threads \
+            too"
+        };
+        Ok((page, format!("page that contains SP: its mapping {mapping} {why}, so the bounds are unknown")))
     }
 
     fn alone_in(&self, range: AddrRange) -> bool {

@@ -191,7 +191,7 @@ impl<'a> NativeSymbols<'a> {
         image.kept.get_or_init(|| {
             let symbols = ImageSymbols::read(self.process, image, &self.budget);
             if self.budget.is_spent() {
-                let text = format!("more than {} symbols; of some modules not all are named", limits::MAX_SYMBOLS);
+                let text = format!("more than {} symbols; some modules lack function names", limits::MAX_SYMBOLS);
                 self.process.diag.note(WarningCode::Limit, text);
             }
             symbols

@@ -53,11 +53,11 @@ impl End {
     pub fn text(self) -> String {
         match self {
             End::Bottom => "the thread began here".into(),
-            End::NoUnwindData(ip) => format!("no unwind data for {ip}, and nothing else on the stack leads on"),
+            End::NoUnwindData(ip) => format!("no unwind data for {ip}; its caller can't be found"),
             End::Unreadable(fault) => format!("the stack can't be read: {fault}"),
             End::NoStack(sp) => format!("the stack pointer {sp} is in no stack"),
             End::NotUp(sp) => format!("the caller's stack pointer would not be above {sp}"),
-            End::TooMany => format!("more than {} frames; the rest is not followed", limits::MAX_STACK_FRAMES),
+            End::TooMany => format!("more than {} frames; unwinding stopped", limits::MAX_STACK_FRAMES),
         }
     }
 }

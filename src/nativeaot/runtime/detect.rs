@@ -85,7 +85,7 @@ fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
 enum OpenError {
     #[error(transparent)]
     Header(#[from] HeaderError),
-    #[error("its header names no {0}")]
+    #[error("its header has no entry {0}")]
     Missing(&'static str),
     #[error("{0}")]
     Wrong(&'static str),
@@ -116,14 +116,14 @@ fn open<'p>(
     let Named { layout: own, globals, how } = header.named(memory)?;
     let global = |name: &'static str| globals.get(name).copied().ok_or(OpenError::Missing(name));
     if global("moduleBaseAddress")? != image.range.start {
-        return Err(OpenError::Wrong("the base of its module, as its header has it, is another one"));
+        return Err(OpenError::Wrong("its header gives another base address for its module"));
     }
     let (gc_dac_vars, free) = (global("g_gcDacGlobals")?, global("g_pFreeObjectEEType")?);
     if !image.range.contains(gc_dac_vars) || !vars::looks_like(memory, gc_dac_vars, true) {
-        return Err(OpenError::Wrong("its description of the GC (GcDacVars) makes no sense"));
+        return Err(OpenError::Wrong("its GC description (GcDacVars) is invalid"));
     }
     if !image.range.contains(free) {
-        return Err(OpenError::Wrong("its type of free space lies outside of its module"));
+        return Err(OpenError::Wrong("its free-space type is outside of its module"));
     }
     let instance = global("g_pTheRuntimeInstance")?;
     let (layout, table) = layout(memory, &own, gc_dac_vars)?;

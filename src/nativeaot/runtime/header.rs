@@ -59,18 +59,18 @@ pub(super) struct Header {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HeaderError {
     /// It is none.
-    #[error("no header is there")]
+    #[error("there is no header")]
     None,
     /// It is one that was not filled in.
-    #[error("its DotNetRuntimeDebugHeader was not filled in yet: the runtime had not started")]
+    #[error("its DotNetRuntimeDebugHeader is empty: the runtime had not started yet")]
     Empty,
     /// It is one, but what it leads to can't be.
-    #[error("its DotNetRuntimeDebugHeader leads to nothing that can be read: {0}")]
+    #[error("its DotNetRuntimeDebugHeader is invalid: {0}")]
     Wrong(&'static str),
     /// Nobody knows what its entries are.
     #[error(
-        "its DotNetRuntimeDebugHeader has version {0}, of which no list is known, and the names of its entries are not \
-         in the core"
+        "its DotNetRuntimeDebugHeader has version {0}, which coremap does not support, and the names of its entries \
+         are not in the core"
     )]
     Unnamed(u16),
 }
@@ -101,7 +101,7 @@ impl Header {
         }
         let inside = |at: Addr| image.contains(at) && at.is_aligned(8);
         if !inside(types) || !inside(globals) {
-            return Err(HeaderError::Wrong("its arrays lie outside of its module"));
+            return Err(HeaderError::Wrong("its arrays are outside of its module"));
         }
         let name = |at: Addr| image.contains(at);
         let mut header = Header { major, minor, types: Vec::new(), globals: Vec::new() };
@@ -109,14 +109,14 @@ impl Header {
             let at = |offset| Addr::new(u64_at(&entry, offset).unwrap_or(0));
             let (offset, rest) = (u32_at(&entry, 16).unwrap_or(0), u32_at(&entry, 20).unwrap_or(1));
             if !name(at(0)) || !name(at(8)) || i64::from(offset) > limits::MAX_FIELD_OFFSET || rest != 0 {
-                return Err(HeaderError::Wrong("an entry of a type is none"));
+                return Err(HeaderError::Wrong("a type entry is invalid"));
             }
             header.types.push((at(0), at(8), offset));
         }
         for entry in rows(memory, globals, GLOBAL_ENTRY) {
             let at = |offset| Addr::new(u64_at(&entry, offset).unwrap_or(0));
             if !name(at(0)) {
-                return Err(HeaderError::Wrong("an entry of a global is none"));
+                return Err(HeaderError::Wrong("a global entry is invalid"));
             }
             header.globals.push((at(0), at(8)));
         }
@@ -132,7 +132,7 @@ impl Header {
             return Ok(named);
         }
         let list = entries::of(self.major).ok_or(HeaderError::Unnamed(self.major))?;
-        self.by_position(list).ok_or(HeaderError::Wrong("its entries are not those of its version"))
+        self.by_position(list).ok_or(HeaderError::Wrong("its entries don't match its version"))
     }
 
     fn by_strings(&self, memory: &dyn Memory) -> Option<Named> {
@@ -158,7 +158,7 @@ impl Header {
             globals.insert(text(name)?, at);
         }
         let fields = fields.iter().map(|(kind, field, offset)| (&**kind, &**field, *offset));
-        self.make(fields, globals, "the names in it")
+        self.make(fields, globals, "the names in the header")
     }
 
     /// The list's names, where the same names have the same addresses here, and others have others.
@@ -180,7 +180,7 @@ impl Header {
         }
         let globals = globals.map(|(name, &(_, at))| (name.clone(), at)).collect();
         let fields = types.map(|((kind, field), entry)| (kind, field, entry.2));
-        self.make(fields, globals, "the order of its entries")
+        self.make(fields, globals, "the order of the entries")
     }
 
     fn make<'n>(
@@ -278,7 +278,8 @@ mod tests {
 
     #[test]
     fn names_are_in_the_core_or_follow_from_the_order() -> Result<(), HeaderError> {
-        for (major, with_strings, how) in [(4, true, "the names in it"), (3, false, "the order of its entries")] {
+        for (major, with_strings, how) in [(4, true, "the names in the header"), (3, false, "the order of the entries")]
+        {
             let (memory, range) = image(major, with_strings);
             let found = named(&memory, range)?;
             assert_eq!(found.how, how);

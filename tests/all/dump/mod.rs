@@ -291,7 +291,7 @@ fn a_disk_that_is_too_small_gets_nothing() {
         let size = if more.is_empty() { "16m" } else { "64k" };
         let inside = format!("unshare -m sh -c '{}' \"$0\" \"$1\" \"$2\" {size}", script.replace('\'', "'\\''"));
         let out = shell(&inside, [process.pid().to_string().as_str(), folder.path().to_str().unwrap()]).go();
-        assert!(out.exits(3).stderr.contains("nothing is left of it"), "{name} {more}: {}", out.stderr);
+        assert!(out.exits(3).stderr.contains("the incomplete file was removed"), "{name} {more}: {}", out.stderr);
         assert_eq!(out.stdout.split_whitespace().collect::<Vec<_>>(), ["0"], "{name} {more}");
         process.goes_on();
     }
@@ -384,7 +384,7 @@ fn a_bounded_stop_is_kept_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let core = folder.path().join("core");
     let out = dump(&process, &core, &["--stop-at-most", "1ms"]);
-    assert!(out.exits(4).stderr.contains("resumed before all was read"), "{}", out.stderr);
+    assert!(out.exits(4).stderr.contains("resumed the process before everything was read"), "{}", out.stderr);
     process.goes_on();
     // Whoever reads it later hears of it too.
     let out = run(["info", core.to_str().unwrap()]);

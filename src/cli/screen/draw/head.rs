@@ -63,7 +63,7 @@ fn process(core: &CoreRow, state: &State) -> String {
     if let Some(map) = &state.look.map {
         let total = &map.summary.total;
         let of = format!("{} mapped", human(total.size));
-        let rss = map.summary.rss.as_ref().and_then(|rss| rss.vm_rss).or(total.rss);
+        let rss = map.summary.rss.as_ref().and_then(|rss| rss.vm_rss).or(total.resident.rss);
         parts.extend(rss.map(|rss| format!("RSS {}", human(rss))));
         // What of a process that runs a core would hold is no figure that anybody asks for.
         let held = state.live.is_none().then(|| format!("{} in the core of ", human(total.in_core)));

@@ -171,17 +171,18 @@ impl List {
         let row = |kind: &coremap::commands::summary::KindRow| {
             let name = kind.kind.name();
             let written = written.get(&kind.kind).copied().flatten();
-            let sum = Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written, rss: kind.rss };
+            let sum =
+                Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written, rss: kind.resident.rss };
             let mut row = self.row(name, &sum);
             row.cells = self.cells(&sum, true);
             row.about.push(("largest", human(kind.largest)));
             let told = [
-                ("PSS", kind.pss),
-                ("private dirty", kind.private_dirty),
-                ("shared", kind.shared),
-                ("swap", kind.swap),
-                ("huge pages", kind.huge),
-                ("RSS estimated", kind.rss_estimated.filter(|bytes| *bytes > 0)),
+                ("PSS", kind.resident.pss),
+                ("private dirty", kind.resident.private_dirty),
+                ("shared", kind.resident.shared),
+                ("swap", kind.resident.swap),
+                ("huge pages", kind.resident.huge),
+                ("RSS estimated", kind.resident.rss_estimated.filter(|bytes| *bytes > 0)),
             ];
             row.about.extend(told.into_iter().filter_map(|(what, bytes)| Some((what, human(bytes?)))));
             row.opens = Opens::Level;

@@ -35,7 +35,7 @@ type Takes = (&'static str, fn(&StackRow) -> Option<u64>);
 /// What of stacks is resident or was written, where that is known; else what is in use.
 fn takes(report: &Threads) -> Takes {
     let known = |(_, of): &Takes| report.stacks.stacks.iter().any(|stack| of(stack).is_some());
-    let best: [Takes; 2] = [("RSS", |stack| stack.rss), ("Written", |stack| stack.written)];
+    let best: [Takes; 2] = [("RSS", |stack| stack.resident.rss), ("Written", |stack| stack.written)];
     best.into_iter().find(known).unwrap_or(("In use", |stack| stack.in_use))
 }
 
@@ -78,7 +78,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
         ("touched", stack.touched),
         ("in core", Some(stack.in_core)),
         ("written", stack.written),
-        ("RSS", stack.rss),
+        ("RSS", stack.resident.rss),
     ];
     about.push(("bytes", sizes.map(|(name, bytes)| format!("{name} {}", bytes.map_or("-".into(), exact))).join(" · ")));
     if let Some(thread) = thread {

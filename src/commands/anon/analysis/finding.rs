@@ -1,13 +1,12 @@
 //! What `summary` says of anonymous memory, without reading all of the core.
 
-use crate::addr::{AddrRange, union};
+use crate::addr::{AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;
 use crate::commands::anon::analysis::sample::{Pattern, SAMPLES, largest};
 use crate::commands::anon::analysis::{is_anonymous, survey};
 use crate::limits;
 use crate::map::{Confidence, Kind, Region};
 use crate::memory::content::Content;
-use crate::memory::scan::PAGE;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;

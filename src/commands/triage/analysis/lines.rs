@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::contents::module;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{biggest, counted, plain};
+use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -70,7 +71,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             // Of loader heaps there is a list; of other structures the map has all there is.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
-                Some(kind) if kind.is_java() || kind == Kind::PyFrames => {
+                Some(kind) if kind.facts().contents == Contents::Structures => {
                     ("the runtime's internal structures", format!("regions --kind {kind}"))
                 }
                 _ => ("the runtime's lists of loader heaps and code", "heap --loader".to_owned()),
@@ -121,29 +122,36 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
 
 /// Stable names of what is recognised.
 fn id(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => "allocator",
-        Kind::RuntimeHeap => "runtime-heap",
-        _ => "recognised",
+    if kind == Kind::Allocator {
+        "allocator"
+    } else if kind == Kind::RuntimeHeap {
+        "runtime-heap"
+    } else {
+        "recognised"
     }
 }
 
 /// Whose it is, in words that say what it is too.
 fn title(kind: Kind, owner: &str) -> String {
-    match kind {
-        Kind::Tls => format!("Thread-local storage of the {owner}"),
-        Kind::SanitizerShadow => format!("A sanitizer's shadow memory ({owner})"),
-        Kind::LibraryBuffer => format!("Buffers of a library ({owner})"),
-        _ => owner.to_owned(),
+    if kind == Kind::Tls {
+        format!("Thread-local storage of the {owner}")
+    } else if kind == Kind::SanitizerShadow {
+        format!("A sanitizer's shadow memory ({owner})")
+    } else if kind == Kind::LibraryBuffer {
+        format!("Buffers of a library ({owner})")
+    } else {
+        owner.to_owned()
     }
 }
 
 /// What recognising means for who reads of it.
 fn what(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => "Not the C library's allocator. Its blocks are not walked: the figure includes free blocks.",
-        Kind::RuntimeHeap => "This runtime's heap is recognised but not walked: the figure includes dead objects.",
-        _ => "",
+    if kind == Kind::Allocator {
+        "Not the C library's allocator. Its blocks are not walked: the figure includes free blocks."
+    } else if kind == Kind::RuntimeHeap {
+        "This runtime's heap is recognised but not walked: the figure includes dead objects."
+    } else {
+        ""
     }
 }
 

@@ -24,6 +24,7 @@ use crate::native::malloc::Split;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::shell::quoted;
 use crate::units::human;
 
 /// How much time to take.
@@ -149,16 +150,6 @@ fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// A path as a shell takes it.
-pub(in crate::commands) fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !path.is_empty() && path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
-}
-
 /// A sentence on a subject: it counts, and says nothing of what is wrong.
 fn plain(id: &'static str, text: String, evidence: &str, bytes: u64) -> Finding {
     Finding::new(id, Severity::Info, text, evidence).about(bytes)
@@ -183,13 +174,6 @@ fn biggest(mut sizes: Vec<(String, u64)>, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_quoted_where_a_shell_would_read_them_otherwise() {
-        assert_eq!(quoted("/var/core.1234"), "/var/core.1234");
-        assert_eq!(quoted("my core"), "'my core'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 
     #[test]
     fn shares_are_of_the_whole_and_never_more() {

@@ -151,7 +151,7 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
         None => {
             let known = || rows.iter().filter(|row| row.low.is_some());
             let stacks = known().count() as u64;
-            let rss = known().map(|row| row.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+            let rss = known().map(|row| row.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
             let text = format!(
                 "{} reserve {} of address space{}{}.",
                 counted(stacks, "thread stack", "thread stacks"),

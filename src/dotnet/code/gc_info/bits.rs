@@ -70,19 +70,19 @@ impl<'b> Bits<'b> {
             }
             // 32 bits is what any of these numbers has.
             if shift > 32 {
-                return Err(GcInfoError::Bad("a number of more than 32 bits"));
+                return Err(GcInfoError::Bad("a number has more than 32 bits"));
             }
         }
     }
 
     pub(super) fn unsigned(&mut self, base: u32) -> Result<u32, GcInfoError> {
-        u32::try_from(self.chunks(base)?.0).map_err(|_| GcInfoError::Bad("a number of more than 32 bits"))
+        u32::try_from(self.chunks(base)?.0).map_err(|_| GcInfoError::Bad("a number has more than 32 bits"))
     }
 
     /// The highest bit told is the sign.
     pub(super) fn signed(&mut self, base: u32) -> Result<i32, GcInfoError> {
         let (value, told) = self.chunks(base)?;
         let value = (value << (64 - told)).cast_signed() >> (64 - told);
-        i32::try_from(value).map_err(|_| GcInfoError::Bad("a number of more than 32 bits"))
+        i32::try_from(value).map_err(|_| GcInfoError::Bad("a number has more than 32 bits"))
     }
 }

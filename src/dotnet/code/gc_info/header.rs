@@ -90,9 +90,9 @@ fn fat(bits: &mut Bits<'_>, encoding: &Encoding) -> Result<Header, GcInfoError> 
 
 fn code_length(bits: &mut Bits<'_>, encoding: &Encoding) -> Result<u32, GcInfoError> {
     let length = scaled(bits.unsigned(encoding.own.code_length)?, encoding.own.code_shift)?;
-    if length == 0 { Err(GcInfoError::Bad("no code")) } else { Ok(length) }
+    if length == 0 { Err(GcInfoError::Bad("the code length is 0")) } else { Ok(length) }
 }
 
 fn scaled(value: u32, shift: u32) -> Result<u32, GcInfoError> {
-    value.checked_mul(1 << shift).ok_or(GcInfoError::Bad("a number of more than 32 bits"))
+    value.checked_mul(1 << shift).ok_or(GcInfoError::Bad("a number has more than 32 bits"))
 }

@@ -92,7 +92,7 @@ impl GcInfo<'_> {
             return Ok((0, bits));
         }
         let width = bits.unsigned(self.encoding.own.pointer_size)?.saturating_add(1);
-        if width > u32::BITS { Err(GcInfoError::Bad("pointers of more than 32 bits")) } else { Ok((width, bits)) }
+        if width > u32::BITS { Err(GcInfoError::Bad("pointers have more than 32 bits")) } else { Ok((width, bits)) }
     }
 
     fn at_point(&self, point: usize) -> Result<Vec<usize>, GcInfoError> {
@@ -150,7 +150,7 @@ impl GcInfo<'_> {
         // The safe points' sets come first. The runtime does not expect that they
         // are shared where there are ranges too.
         if width != 0 {
-            return Err(GcInfoError::Bad("shared sets of live slots, and ranges"));
+            return Err(GcInfoError::Bad("shared live-slot sets together with ranges"));
         }
         let mut bits = bits.seek(bits.position() + self.safe_points.len() as u64 * self.slots.tracked as u64);
         let length: u32 = self.ranges.iter().map(|r| r.1 - r.0).sum();
@@ -160,7 +160,7 @@ impl GcInfo<'_> {
             return Ok(Vec::new());
         }
         if width > u32::BITS {
-            return Err(GcInfoError::Bad("pointers of more than 32 bits"));
+            return Err(GcInfoError::Bad("pointers have more than 32 bits"));
         }
         let table = bits.position();
         let asked = linear >> CHUNK_BITS;

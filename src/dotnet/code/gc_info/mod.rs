@@ -30,10 +30,10 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::dotnet) enum GcInfoError {
     /// The bytes end before it does.
-    #[error("GC info that is cut off")]
+    #[error("the GC info is cut off")]
     End,
     /// It contradicts itself.
-    #[error("GC info that makes no sense: {0}")]
+    #[error("the GC info is invalid: {0}")]
     Bad(&'static str),
 }
 
@@ -75,7 +75,7 @@ impl<'b> GcInfo<'b> {
         }
         let safe_points = (0..header.safe_points).map(|_| bits.read(width)).collect::<Result<Vec<_>, _>>()?;
         if !safe_points.is_sorted() || safe_points.last().is_some_and(|&last| last > length) {
-            return Err(GcInfoError::Bad("safe points out of order"));
+            return Err(GcInfoError::Bad("the safe points are out of order"));
         }
         // Each takes two numbers.
         if u64::from(header.ranges) * 2 > bits.left() {
@@ -86,7 +86,8 @@ impl<'b> GcInfo<'b> {
             let start = at.checked_add(bits.unsigned(own.range_start)?);
             let end =
                 start.and_then(|s| Some((s, s.checked_add(bits.unsigned(own.range_length).ok()?)?.checked_add(1)?)));
-            let (start, end) = end.filter(|r| r.1 <= length).ok_or(GcInfoError::Bad("a range beyond the code"))?;
+            let (start, end) =
+                end.filter(|r| r.1 <= length).ok_or(GcInfoError::Bad("a range extends past the code"))?;
             ranges.push((start, end));
             at = end;
         }
@@ -112,7 +113,7 @@ impl<'b> GcInfo<'b> {
         let ranges = self.ranges.iter().flat_map(|r| [r.0, r.1 - 1]).map(|at| (at << shift, At::Interrupted));
         for (offset, at) in calls.chain(ranges) {
             if !self.live(offset, at)?.safe {
-                return Err(GcInfoError::Bad("a place of its own that it does not know"));
+                return Err(GcInfoError::Bad("one of its own safe points or ranges has no live state"));
             }
             states += 1;
         }

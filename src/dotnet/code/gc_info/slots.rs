@@ -60,7 +60,7 @@ impl SlotTable {
         let total = u64::from(registers) + u64::from(stack) + u64::from(untracked);
         // Each takes three bits at least.
         if total > limits::MAX_GC_SLOTS || total * 3 > bits.left() {
-            return Err(GcInfoError::Bad("more slots than there is room for"));
+            return Err(GcInfoError::Bad("more slots than fit"));
         }
         let mut all = Vec::with_capacity(total as usize);
         register_slots(bits, own, registers, &mut all)?;
@@ -80,7 +80,7 @@ fn register_slots(bits: &mut Bits<'_>, own: &Widths, count: u32, out: &mut Vec<S
             _ => (bits.unsigned(own.register)?, bits.read(2)?),
         };
         if number >= u64::BITS {
-            return Err(GcInfoError::Bad("a register that is none"));
+            return Err(GcInfoError::Bad("an invalid register number"));
         }
         last = Some((number, flags));
         out.push(slot(Place::Register(number), flags));
@@ -95,14 +95,15 @@ fn stack_slots(bits: &mut Bits<'_>, own: &Widths, count: u32, out: &mut Vec<Slot
             0 => StackBase::CallerSp,
             1 => StackBase::Sp,
             2 => StackBase::Register,
-            _ => return Err(GcInfoError::Bad("a stack slot counted from nothing")),
+            _ => return Err(GcInfoError::Bad("a stack slot with an invalid base")),
         };
         let (unit, flags) = match last {
             Some((unit, 0)) => (unit.checked_add_unsigned(bits.unsigned(own.stack_slot_delta)?), 0),
             _ => (Some(bits.signed(own.stack_slot)?), bits.read(2)?),
         };
-        let unit = unit.ok_or(GcInfoError::Bad("a stack slot out of all bounds"))?;
-        let offset = unit.checked_mul(1 << own.slot_shift).ok_or(GcInfoError::Bad("a stack slot out of all bounds"))?;
+        let unit = unit.ok_or(GcInfoError::Bad("a stack slot offset out of range"))?;
+        let offset =
+            unit.checked_mul(1 << own.slot_shift).ok_or(GcInfoError::Bad("a stack slot offset out of range"))?;
         last = Some((unit, flags));
         out.push(slot(Place::Stack(base, offset), flags));
     }

@@ -18,7 +18,7 @@ pub(in crate::dotnet) enum UnwindError {
     #[error("{0}")]
     Memory(#[from] Fault),
     /// A code that is not known, or a register that is not.
-    #[error("unwind data that makes no sense")]
+    #[error("invalid unwind data")]
     Bad,
 }
 

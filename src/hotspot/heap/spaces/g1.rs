@@ -64,7 +64,7 @@ pub(super) fn read(vm: &Vm<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<V
     let table = vm.at("G1HeapRegionTable", manager.addr_of("_regions")?);
     let (base, count) = (table.ptr("_base")?, table.number("_length")?);
     if count > limits::MAX_HEAP_REGIONS {
-        notes.push(format!("{count} regions are more than are read"));
+        notes.push(format!("{count} regions, more than the limit; the others are ignored"));
     }
     let tags = Tags::read(vm, type_of);
     let mut out = Vec::new();

@@ -13,7 +13,7 @@ pub(super) fn read(vm: &Vm<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<V
     let view = vm.at("ShenandoahHeap", heap);
     let (count, regions) = (view.number("_num_regions")?, view.ptr("_regions")?);
     if count > limits::MAX_HEAP_REGIONS {
-        notes.push(format!("{count} regions are more than are read"));
+        notes.push(format!("{count} regions, more than the limit; the others are ignored"));
     }
     let state = |name: &str| vm.constant(&format!("{REGION}::{name}"));
     let starts = [state("_humongous_start"), state("_pinned_humongous_start")];

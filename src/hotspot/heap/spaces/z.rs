@@ -21,7 +21,7 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
     let holder = vm.at(&granules, table.addr_of("_map")?);
     let map = holder.ptr("_map")?;
     let shift = vm.constant(&z("GranuleSizeShift")).and_then(|s| u32::try_from(s).ok()).filter(|&s| s < 64);
-    let shift = shift.ok_or(VmError::Nonsense { what: "no size of ZGC's granules", at: map })?;
+    let shift = shift.ok_or(VmError::Nonsense { what: "no ZGC granule size", at: map })?;
     let offsets = classes.encoding.heap_offsets().unwrap_or(0);
     let most = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
     // ZGranuleMap has its size before its array. No table lists it: it is believed where it can be, as in JDK 25 the
@@ -40,7 +40,7 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
                 continue;
             }
             if out.len() as u64 >= limits::MAX_HEAP_REGIONS {
-                notes.push("more pages than are read".to_owned());
+                notes.push("more heap pages than the limit; the others are ignored".to_owned());
                 return Ok(out);
             }
             let offset = (Addr::new(at).since(map) / WORD).saturating_mul(1 << shift);
@@ -69,7 +69,7 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
         }
     }
     if lost > 0 {
-        notes.push(format!("{lost} entries of the table of pages lead to what can't be read"));
+        notes.push(format!("{lost} entries of the page table point to unreadable memory"));
     }
     Ok(out)
 }

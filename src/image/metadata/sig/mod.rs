@@ -19,22 +19,22 @@ use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
 #[non_exhaustive]
 pub enum SigError {
     /// Its bytes end within it.
-    #[error("signature cut off")]
+    #[error("signature is cut off")]
     Cut,
     /// More types within types than [`limits::MAX_SIGNATURE_DEPTH`].
-    #[error("signature nested too deep")]
+    #[error("signature is nested too deep")]
     TooDeep,
     /// More types than [`limits::MAX_SIGNATURE_NODES`].
-    #[error("signature of too many types")]
+    #[error("signature has too many types")]
     TooMany,
     /// A byte that begins no type.
-    #[error("signature with unknown element type 0x{0:02x}")]
+    #[error("signature has unknown element type 0x{0:02x}")]
     BadElement(u8),
     /// A number or a token in no valid form.
-    #[error("signature with a malformed number")]
+    #[error("signature has a malformed number")]
     BadNumber,
     /// A signature of another kind, by its first byte.
-    #[error("signature of another kind: 0x{0:02x}")]
+    #[error("unexpected kind of signature: 0x{0:02x}")]
     WrongKind(u8),
 }
 

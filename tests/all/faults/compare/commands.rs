@@ -52,7 +52,7 @@ pub(crate) fn summary(a: &Value, b: &Value, wrong: &mut Vec<String>) {
         let sum: u64 = ["used", "free", "overhead", "unknown"].iter().map(|f| split[f].as_u64().unwrap()).sum();
         assert_eq!(kind["size"].as_u64(), Some(sum), "{split}");
         // What unknown lists keep free counts as used, and the warning says so.
-        let at_most = warned(a, "counts as used");
+        let at_most = warned(a, "count as used");
         for field in ["used", "free", "overhead"].into_iter().filter(|f| *f != "used" || !at_most) {
             // Without a thread whose cache is broken, more may be known than with it.
             let known = b["malloc"][field].as_u64().unwrap() + b["malloc"]["unknown"].as_u64().unwrap();

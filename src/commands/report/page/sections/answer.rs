@@ -158,7 +158,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
     let resident = summary.rss.is_some();
     if let Some(rss) = &summary.rss {
         out.leaf("h3", &[], format!("Resident (RSS): {}", human(rss.kinds)));
-        svg::kind_bar(out, "Resident, by kind", &summary.kinds, 0, |k| (k.rss.unwrap_or(0), 0));
+        svg::kind_bar(out, "Resident, by kind", &summary.kinds, 0, |k| (k.resident.rss.unwrap_or(0), 0));
     }
     svg::legend(out, &summary.kinds, true);
     let mut columns = vec![("Memory", false), ("Written", true), ("Share", true), ("In the core", true)];
@@ -174,7 +174,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
             wrote = wrote.saturating_add(kind.written.unwrap_or(0));
             core = core.saturating_add(kind.in_core);
             size = size.saturating_add(kind.size);
-            rss = rss.saturating_add(kind.rss.unwrap_or(0));
+            rss = rss.saturating_add(kind.resident.rss.unwrap_or(0));
         }
         if family == Family::Reserved {
             reserved = size.saturating_sub(wrote);

@@ -8,6 +8,7 @@ use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::Family;
 use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::units::exact;
 
 /// Loader heaps, and segments of the collector.
@@ -114,8 +115,8 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
     table.write(out);
     command(out, view, "info");
     let mut sums: BTreeMap<(Kind, String), (u64, u64)> = BTreeMap::new();
-    let others = [Kind::MappedFile, Kind::SharedMemory, Kind::DoubleMapped, Kind::CdsArchive];
-    for row in view.answers.regions.regions.iter().filter(|row| others.contains(&row.kind)) {
+    let is_other = |kind: Kind| matches!(kind.facts().backing, Backing::File | Backing::Shared | Backing::SecondView);
+    for row in view.answers.regions.regions.iter().filter(|row| is_other(row.kind)) {
         let name = row.file.as_ref().map_or_else(|| row.detail.to_string(), ToString::to_string);
         let sum = sums.entry((row.kind, name)).or_default();
         *sum = (sum.0.saturating_add(row.size), sum.1.saturating_add(row.in_core));

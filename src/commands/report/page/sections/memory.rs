@@ -45,7 +45,7 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
             Cell::Size(Some(kind.largest)),
         ];
         if summary.rss.is_some() {
-            cells.push(Cell::Size(kind.rss));
+            cells.push(Cell::Size(kind.resident.rss));
         }
         table.rows.push(cells);
     }
@@ -60,7 +60,7 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
         Cell::Text(String::new()),
     ];
     if summary.rss.is_some() {
-        sums.push(Cell::Size(total.rss));
+        sums.push(Cell::Size(total.resident.rss));
     }
     table.foot.push(sums);
     table.write(out);
