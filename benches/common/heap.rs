@@ -9,12 +9,12 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use coremap::addr::Addr;
 use coremap::core::Core;
-use coremap::dotnet::heap::{MethodTableInfo, References};
-use coremap::dotnet::{Generation, HandleKind};
 use coremap::layout::{Layout, StructView};
-use coremap::managed::{Selection, stat};
 use coremap::progress::Progress;
 use coremap::runtimes::Found;
+use coremap::runtimes::api::{Selection, stat};
+use coremap::runtimes::coreclr::heap::{MethodTableInfo, References};
+use coremap::runtimes::coreclr::{Generation, HandleKind};
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};

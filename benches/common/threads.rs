@@ -8,12 +8,12 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::core::Core;
-use coremap::dotnet::threads as managed_threads;
 use coremap::layout::{Layout, StructView};
 use coremap::map::Confidence;
 use coremap::memory::Memory;
 use coremap::native::stacks::StackState;
 use coremap::runtimes::Found;
+use coremap::runtimes::coreclr::threads as managed_threads;
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};

@@ -7,9 +7,9 @@ use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::diag::WarningCode;
-use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
 use crate::map::kind_facts::Contents;
 use crate::native::NativeSymbol;
+use crate::runtimes::api::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
 use crate::session::Session;
 
 /// What code an address is of.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
-use crate::managed::graph::{Graph, GraphError, Needs, Path, Retained, Room};
-use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots, RuntimeId};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
+use crate::runtimes::api::{
+    CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots, RuntimeId,
+};
+use crate::runtimes::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::session::Session;
 use crate::units::exact;
 

@@ -1,13 +1,33 @@
 //! The managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
 //!
 //! Everything that serves all runtimes asks [`ManagedRuntime`] and names none of them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`api`] | what every runtime answers, as traits and plain data; sums by type, equal strings |
+//! | [`graph`] | objects as a graph: shortest paths from roots, dominators, path shapes |
+//! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
+//! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
 
-use crate::cpython::CPython;
-use crate::dotnet::CoreClr;
-use crate::hotspot::HotSpot;
-use crate::managed::ManagedRuntime;
-use crate::nativeaot::NativeAot;
+pub mod api;
+#[doc(hidden)]
+pub mod clr_gc;
+#[doc(hidden)]
+pub mod coreclr;
+#[doc(hidden)]
+pub mod cpython;
+pub mod graph;
+#[doc(hidden)]
+pub mod hotspot;
+#[doc(hidden)]
+pub mod nativeaot;
+
 use crate::process::Process;
+use crate::runtimes::api::ManagedRuntime;
+use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::nativeaot::NativeAot;
 
 /// Finds the runtimes of one kind.
 pub struct Finder {

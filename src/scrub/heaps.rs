@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::anatomy::{Form, Forms, LENGTH};
-use crate::managed::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits};
 use crate::memory::Memory;
+use crate::runtimes::api::anatomy::{Form, Forms, LENGTH};
+use crate::runtimes::api::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits};
 use crate::scrub::starts::Starts;
 use crate::targets::reads::{NameAt, Script};
 

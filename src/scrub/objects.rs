@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::managed::Heap;
-use crate::managed::anatomy::{Anatomy, Forms, Scattered};
+use crate::runtimes::api::Heap;
+use crate::runtimes::api::anatomy::{Anatomy, Forms, Scattered};
 use crate::scrub::heaps::{HeapObjects, Within};
 use crate::scrub::plan::Use;
 use crate::scrub::scattered;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::addr::AddrRange;
-use crate::managed::anatomy::{Anatomy, Meaning, Scattered};
+use crate::runtimes::api::anatomy::{Anatomy, Meaning, Scattered};
 use crate::scrub::heaps::Within;
 use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};

@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::managed::{
-    Caller, CodeAt, FrameAt, FrameKind, ListedMethods, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position,
-    RuntimeId, StackFrame, Walk,
-};
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Step, Trust, Unwinder};
 use crate::process::Process;
 use crate::registers::Regs;
+use crate::runtimes::api::{
+    Caller, CodeAt, FrameAt, FrameKind, ListedMethods, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position,
+    RuntimeId, StackFrame, Walk,
+};
 use crate::targets::Arch;
 use crate::targets::Thread;
 use runs::Runs;

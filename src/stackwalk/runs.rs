@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::{FrameKind, Run, RuntimeId, StackFrame};
 use crate::native::unwind::Trust;
 use crate::registers::Regs;
+use crate::runtimes::api::{FrameKind, Run, RuntimeId, StackFrame};
 use crate::targets::Arch;
 
 /// Runs that no frame was found for yet, the latest first, each with its runtime.

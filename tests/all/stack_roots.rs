@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::support::real::{self, hex};
-use coremap::dotnet::{CodeAt, StackRefs};
-use coremap::managed::{FrameSlotPlace, RefPlace};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::runtimes::Found;
+use coremap::runtimes::api::{FrameSlotPlace, RefPlace};
+use coremap::runtimes::coreclr::{CodeAt, StackRefs};
 use coremap::session::Session;
 use serde_json::Value;
 

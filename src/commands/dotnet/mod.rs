@@ -1,5 +1,5 @@
 //! The commands that only .NET has. Of all commands these alone know the structures of a runtime; the others
-//! ask [`crate::managed`], and a test of the source looks that it stays so.
+//! ask [`crate::runtimes::api`], and a test of the source looks that it stays so.
 
 pub mod async_chains;
 pub mod exceptions;
@@ -9,9 +9,9 @@ pub mod handles;
 pub mod heap;
 pub mod syncblocks;
 
-use crate::dotnet::CoreClr;
-use crate::managed::{ClrGc, ManagedRuntime};
 use crate::runtimes::Found;
+use crate::runtimes::api::{ClrGc, ManagedRuntime};
+use crate::runtimes::coreclr::CoreClr;
 use crate::session::Session;
 
 /// CoreCLR, for what only it has.

@@ -4,9 +4,9 @@ use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::graph::{Graph, Search};
-use crate::managed::{ManagedRuntime, ObjectNames, RuntimeId};
 use crate::phase::Phase;
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, RuntimeId};
+use crate::runtimes::graph::{Graph, Search};
 use crate::session::Session;
 
 /// Tell why the object at `addr` is alive: a shortest path from each root that

@@ -10,12 +10,12 @@ use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, RuntimeId, locate};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{BufferMemory, Name};
+use crate::runtimes::api::{FREE, Link, ManagedRuntime, ObjectNames, RuntimeId, locate};
 use crate::session::Session;
 use crate::units::exact;
 

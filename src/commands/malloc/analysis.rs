@@ -10,11 +10,11 @@ use crate::commands::malloc::report::{
 use crate::commands::malloc::{findings, slots};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
+use crate::runtimes::api::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::session::Session;
 use crate::units::{count, exact};
 

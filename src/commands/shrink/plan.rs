@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
-use crate::managed::{Heap, Losses, Part, TypeIndex};
 use crate::memory::Memory;
 use crate::progress::Progress;
+use crate::runtimes::api::{Heap, Losses, Part, TypeIndex};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
 

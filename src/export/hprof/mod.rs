@@ -10,7 +10,7 @@
 //! | `objects` | objects, page by page |
 //! | `taken` | the heaps that the format can take |
 //!
-//! Classes, fields and threads come from the runtimes ([`Fields`](crate::managed::fields::Fields)).
+//! Classes, fields and threads come from the runtimes ([`Fields`](crate::runtimes::api::fields::Fields)).
 
 mod objects;
 mod records;
@@ -26,10 +26,10 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::export::objects::Objects;
 use crate::export::{ExportError, Output};
-use crate::managed::fields::{Classes, Frame, MADE_UP, Thread};
-use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use crate::memory::ProcessMemory;
 use crate::progress::Progress;
+use crate::runtimes::api::fields::{Classes, Frame, MADE_UP, Thread};
+use crate::runtimes::api::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use objects::{Sums, of_page, write_large};
 use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
 

@@ -3,10 +3,10 @@
 use crate::export::hprof::{Source, Written, write};
 use crate::export::{ExportError, Output};
 use crate::facts::ThreadRow;
-use crate::managed::fields::Fields;
-use crate::managed::{Heap, ManagedRuntime, Root, RuntimeId};
 use crate::process::Process;
 use crate::progress::Progress;
+use crate::runtimes::api::fields::Fields;
+use crate::runtimes::api::{Heap, ManagedRuntime, Root, RuntimeId};
 use crate::session::Session;
 
 /// A heap that the format can take.

@@ -8,13 +8,13 @@ use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow
 use crate::commands::dotnet::async_chains::tasks;
 use crate::commands::dotnet::coreclr;
 use crate::diag::WarningCode;
-use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
-use crate::dotnet::{CoreClr, TypeSystem};
-use crate::managed::{AsyncFunctions, Heap as _, ManagedRuntime as _};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedRuntime as _};
+use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
+use crate::runtimes::coreclr::{CoreClr, TypeSystem};
 use crate::session::Session;
 use crate::units::exact;
 

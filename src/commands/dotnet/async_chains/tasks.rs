@@ -7,8 +7,8 @@ use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{AsyncFunctions, AsyncTask};
 use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::runtimes::api::{AsyncFunctions, AsyncTask};
 use crate::session::Session;
 
 /// Objects of a chain that are listed.
@@ -114,7 +114,7 @@ impl Merger<'_> {
 
 /// The functions of a task, that of the latest call first, and the task.
 fn rows(task: &AsyncTask) -> Vec<AsyncFrameRow> {
-    let function = |frame: &crate::managed::AsyncFrame| {
+    let function = |frame: &crate::runtimes::api::AsyncFrame| {
         let (method, source) = (&frame.activation.method, &frame.activation.position.source);
         AsyncFrameRow {
             object: frame.object,

@@ -6,10 +6,10 @@ use crate::analysis::listing::list;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
 use crate::diag::WarningCode;
-use crate::dotnet::string_text;
 use crate::limits;
-use crate::managed::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::phase::Phase;
+use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
+use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
 
 /// List all exception objects.

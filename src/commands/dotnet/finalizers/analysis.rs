@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow, FinalizersReport};
-use crate::managed::{FinalizeQueue, Heap, ManagedRuntime, ObjectNames};
 use crate::phase::Phase;
 use crate::report::FinalizerState;
+use crate::runtimes::api::{FinalizeQueue, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
 /// List the objects with finalizers.

@@ -7,11 +7,11 @@ use crate::addr::Addr;
 use crate::analysis::listing::list;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::heap::loader_rows;
-use crate::dotnet::{Collectible, CoreClr, string_text};
 use crate::limits;
-use crate::managed::{ObjectNames, TypeIndex};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
+use crate::runtimes::api::{ObjectNames, TypeIndex};
+use crate::runtimes::coreclr::{Collectible, CoreClr, string_text};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::commands::dotnet::coreclr;
-use crate::managed::{FREE_NAME, ObjectNames};
 use crate::map::Confidence;
 use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
+use crate::runtimes::api::{FREE_NAME, ObjectNames};
 use crate::session::Session;
 use crate::units::{count, human, round};
 

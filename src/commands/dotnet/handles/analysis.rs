@@ -7,8 +7,8 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
 use crate::diag::WarningCode;
-use crate::managed::{Handle, Heap, ManagedRuntime, ObjectNames};
 use crate::report::HandleKind;
+use crate::runtimes::api::{Handle, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
 /// Which handles, and how.

@@ -1,9 +1,9 @@
 use crate::addr::AddrRange;
 use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 use crate::commands::dotnet::{clr_gcs, coreclr};
-use crate::dotnet::HeapBlock;
-use crate::managed::Segment;
 use crate::map::Base;
+use crate::runtimes::api::Segment;
+use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
 
 /// Tell of the managed heap; with `loader`, of the loader heaps too.

@@ -1,9 +1,9 @@
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
-use crate::dotnet::sync_blocks::{self, LockThread};
-use crate::managed::ObjectNames;
 use crate::phase::Phase;
+use crate::runtimes::api::ObjectNames;
+use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
 use crate::session::Session;
 
 /// List sync blocks with owners and waiters of their locks.

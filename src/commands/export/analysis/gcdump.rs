@@ -6,10 +6,10 @@ use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::gcdump::{self, About, MAX_PERFVIEW_NODES, Source, Written};
-use crate::managed::Roots;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
+use crate::runtimes::api::Roots;
 use crate::session::Session;
 use crate::units::exact;
 

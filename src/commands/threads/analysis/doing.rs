@@ -7,9 +7,9 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::threads::analysis::known_to;
 use crate::limits;
-use crate::managed::{FrameKind, Method, MethodRole, StackFrame};
 use crate::process::Process;
 use crate::report::WaitKind;
+use crate::runtimes::api::{FrameKind, Method, MethodRole, StackFrame};
 use crate::session::Session;
 use crate::targets::Thread;
 

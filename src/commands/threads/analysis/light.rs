@@ -6,9 +6,9 @@ use crate::addr::Addr;
 use crate::commands::threads::report::{VirtualGroupRow, VirtualThreadRow, VirtualThreads};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{LightThread, RuntimeId};
 use crate::process::Process;
 use crate::report::FrameNames;
+use crate::runtimes::api::{LightThread, RuntimeId};
 use crate::session::Session;
 
 use super::rows::Rows;

@@ -13,13 +13,13 @@ use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
 use crate::diag::WarningCode;
-use crate::managed::{ManagedRuntime, ManagedThread};
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
+use crate::runtimes::api::{ManagedRuntime, ManagedThread};
 use crate::session::Session;
 use crate::units::count;
 

@@ -5,9 +5,9 @@ use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::image::Module;
-use crate::managed::{Execution, FrameKind, LightFrame, Mark, Method, Position, RuntimeId, Source, StackFrame};
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, Name, Trust};
+use crate::runtimes::api::{Execution, FrameKind, LightFrame, Mark, Method, Position, RuntimeId, Source, StackFrame};
 use crate::session::Session;
 use crate::targets::at;
 

@@ -8,10 +8,10 @@ use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
-use crate::managed::FREE_NAME;
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
+use crate::runtimes::api::FREE_NAME;
 use crate::session::Session;
 use crate::units::round;
 

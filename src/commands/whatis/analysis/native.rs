@@ -11,13 +11,13 @@ use crate::commands::whatis::report::{
     AlikeRow, BlockRow, BufferOwnerRow, BufferRow, FrameAtRow, SmallBlockRow, WhatisRow,
 };
 use crate::limits;
-use crate::managed::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::map::kind_facts::Contents;
 use crate::map::{Kind, Owner};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::progress::Progress;
 use crate::report::PointerSource;
+use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::session::Session;
 
 /// Fill in what native structures tell.

@@ -7,12 +7,12 @@ use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::tables::{Tables, number};
 use crate::export::ExportError;
 use crate::export::tables::{Cell, Column, Form, Table};
-use crate::managed::{
+use crate::phase::Phase;
+use crate::progress::Progress;
+use crate::runtimes::api::{
     FREE, Heap, Link, Losses, ManagedRuntime, Object, ObjectNames, Part, Roots, RuntimeId, Selection, StringContent,
     StringUnits, TypeIndex, stat,
 };
-use crate::phase::Phase;
-use crate::progress::Progress;
 use crate::session::Session;
 
 const TYPES: &[Column] = &[
