@@ -443,7 +443,7 @@ fn scrubbed(has_anatomy: bool) -> (Vec<u64>, Vec<&'static str>) {
     write_scrubbed(&process, None, &plan, LeftTexts::default(), out.as_file_mut()).unwrap();
     let after = Process::open(out.path(), &Options::default(), &silent).unwrap();
     let words = (0..heap().len() as u64).map(|i| after.memory.u64(Addr::new(HEAP + 8 * i)).unwrap());
-    let codes = process.diag.warnings().iter().map(|warning| warning.code).collect();
+    let codes = process.diag.warnings().iter().map(|warning| warning.code.name()).collect();
     (words.collect(), codes)
 }
 
