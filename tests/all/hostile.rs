@@ -80,7 +80,7 @@ fn what_is_no_core_is_named_in_one_line() {
     };
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("not ELF", b"#!/bin/sh\necho hello\n".repeat(20), "not an ELF file"),
-        ("four bytes", b"\x7fELF".to_vec(), "ends within the ELF header"),
+        ("four bytes", b"\x7fELF".to_vec(), "fewer than an ELF header"),
         ("empty", Vec::new(), "empty"),
         ("a minidump", b"MDMP\x93\xa7".repeat(40), "minidump"),
         ("an executable", with(16, 2), "not a core"),
