@@ -47,7 +47,7 @@ fn main() -> Fallible {
                 writeln!(std::io::stderr(), "{}: {}, layout: {}", r.path, r.name(), r.layout_source)?;
                 against = against.or(Some(r.major));
             }
-            Detection::Unusable(why) => writeln!(std::io::stderr(), "{why}")?,
+            Detection::Unusable(why) => writeln!(std::io::stderr(), "{}", why.message)?,
             Detection::NotMine => {}
         }
     }

@@ -74,7 +74,7 @@ build() {
             fail "macos needs a Mac, or CARGO_TARGET_AARCH64_APPLE_DARWIN_LINKER and CC_aarch64_apple_darwin"
         ;;
     esac
-    cargo build --locked --profile dist --features parquet --bin coremap --target "$target"
+    cargo build --locked --profile dist --features full --bin coremap --target "$target"
 }
 
 # Cores that every program is asked about: packed ones, so that the C parts run too; native, .NET, Java, Python.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a table of what `coremap triage` names, a row a core, in Markdown: what was written, how much of it findings
-# name, and the first of them. docs/triage.md has the one that was made last.
+# name, and the first of them. docs/causes.md has the one that was made last.
 #   scripts/triage-table.sh PROGRAM CORE...
 # A core in a folder of its own is named by the folder. Needs jq.
 set -eu

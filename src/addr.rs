@@ -5,6 +5,12 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::fmt;
 
+/// Bytes of a word and of a pointer: all processes that can be read have 64 bits.
+pub(crate) const WORD: u64 = 8;
+
+/// Bytes of a page. Pages are counted in this size, whatever the page size of the process.
+pub(crate) const PAGE: u64 = 4096;
+
 /// A virtual address in the dumped process.
 ///
 /// The number is the type's own, so that it is reckoned with here alone: what a

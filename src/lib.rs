@@ -154,6 +154,8 @@ pub mod scrub;
 pub mod search;
 pub mod series;
 pub mod session;
+#[doc(hidden)]
+pub mod shell;
 pub mod shrink;
 #[doc(hidden)]
 pub mod stackwalk;

@@ -1,11 +1,10 @@
-//! What is being done while memory is read: so that a read that fails can say
-//! what the answer lacks for it.
+//! The phases of an analysis. When a read fails, the phase says what the answer lacks.
 
-/// A part of the work, with what is missing where it could not read.
+/// A phase of the analysis, and what the answer lacks if its reads fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// The command's own question, where nothing closer is said.
+    /// Work of the command itself, without a phase of its own.
     Question,
     /// Program files in memory: headers, names, build-ids.
     Modules,
@@ -21,9 +20,9 @@ pub(crate) enum Phase {
     MappedChunks,
     /// Blocks of malloc, one by one or by its lists.
     Blocks,
-    /// Allocators and runtimes that are recognised and not walked.
+    /// Allocators and runtimes that are recognised, not walked.
     Foreign,
-    /// Which runtimes there are.
+    /// Detection of runtimes.
     Runtime,
     /// Segments and regions of the GC.
     GcHeap,
@@ -41,13 +40,13 @@ pub(crate) enum Phase {
     Types,
     /// The runtime's threads.
     ManagedThreads,
-    /// Locks and who waits for them.
+    /// Locks, their owners and their waiters.
     Locks,
     /// Frames of stacks.
     Frames,
     /// Patterns in anonymous memory.
     Anonymous,
-    /// Words that lead somewhere.
+    /// Words that point into memory.
     Pointers,
     /// References between objects.
     References,
@@ -59,12 +58,12 @@ pub(crate) enum Phase {
     Search,
     /// Proof of files below `--symbols`.
     Proof,
-    /// Memory for a core that is written.
+    /// Memory copied into a new core.
     Dump,
 }
 
 impl Phase {
-    /// All of them, in the order of their numbers.
+    /// All phases, in the order of their numbers.
     pub(crate) const ALL: [Phase; 28] = [
         Phase::Question,
         Phase::Modules,
@@ -96,17 +95,17 @@ impl Phase {
         Phase::Dump,
     ];
 
-    /// In a word or two.
+    /// Name of the phase in one or two words.
     pub(crate) fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// What the answer may lack where this could not read.
+    /// What the answer may lack if a read of this phase fails.
     pub(crate) fn loses(self) -> &'static str {
         self.words().1
     }
 
-    /// What is being done, for those who wait.
+    /// Text of the progress line.
     pub(crate) fn doing(self) -> &'static str {
         match self {
             Phase::Question => "reading",
@@ -139,58 +138,49 @@ impl Phase {
 
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Phase::Question => ("answer", "the answer may be incomplete"),
-            Phase::Modules => (
-                "modules",
-                "a module may lack its name, sections or build ID, and stacks end at its \
-                                           code",
-            ),
-            Phase::Strings => ("command line", "arguments and environment are missing"),
-            Phase::Aliases => ("memory mapped twice", "memory mapped twice may be counted twice"),
-            Phase::Stacks => ("thread stacks", "stacks may be missing, or have their mappings' bounds"),
+            Phase::Question => ("answer", "some of it may be missing"),
+            Phase::Modules => {
+                ("modules", "a module may lack its name, sections or build id, and stacks may end at its code")
+            }
+            Phase::Strings => ("command line", "arguments and environment are unknown"),
+            Phase::Aliases => ("memory mapped twice", "a second mapping of the same memory may count as more memory"),
+            Phase::Stacks => ("thread stacks", "a stack may be missing, or have the bounds of its mapping"),
             Phase::Malloc => {
-                ("malloc", "heaps may be missing or have wrong bounds, and then count as anonymous memory")
+                ("malloc", "heaps may be missing or have unknown bounds; they count as anonymous memory then")
             }
             Phase::MappedChunks => {
                 ("malloc's mappings", "large blocks with their own mapping may count as anonymous memory")
             }
-            Phase::Blocks => ("malloc's blocks", "blocks may be missing, or their state (used or free) unknown"),
+            Phase::Blocks => {
+                ("malloc's blocks", "blocks may be missing, and it may be unknown whether a block is used or free")
+            }
             Phase::Foreign => ("other allocators and runtimes", "their memory may count as anonymous memory"),
             Phase::Runtime => {
-                ("runtimes", "a runtime may be missed or unreadable, and its memory then counts as anonymous memory")
+                ("runtimes", "a runtime may be missed or unreadable, and its memory counts as anonymous memory then")
             }
-            Phase::GcHeap => (
-                "segments may be missing, and then count as GC reserve or as anonymous memory",
-                "segments may be missing; they count as the GC's reserve or as anonymous memory then",
-            ),
-            Phase::Handles => ("handle table", "handles or handle table segments may be missing"),
+            Phase::GcHeap => {
+                ("GC heap", "segments may be missing; they count as reserved by the GC or as anonymous memory then")
+            }
+            Phase::Handles => ("handle table", "handles, or blocks of the table, may be missing"),
             Phase::LoaderHeaps => (
                 "loader heaps",
-                "blocks may be missing, and then count as part of a neighbouring heap or as anonymous memory",
+                "blocks may be missing; they count as the heap next to them or as anonymous memory then",
             ),
-            Phase::CodeHeaps => ("code heaps", "blocks may be missing, and then count as anonymous memory"),
-            Phase::Code => ("managed code", "methods may be missing, and stacks end at them"),
+            Phase::CodeHeaps => ("code heaps", "blocks may be missing; they count as anonymous memory then"),
+            Phase::Code => ("managed code", "methods may be missing, and stacks may end at them"),
             Phase::Objects => ("objects", "objects may be missing from counts and lists"),
-            Phase::Types => ("types", "types and methods may lack their names"),
-            Phase::ManagedThreads => ("managed threads", "threads may lack their managed ID, name, state and Frames"),
-            Phase::Locks => ("locks", "waits of threads and owners of locks may be missing"),
-            Phase::Frames => ("stack frames", "stacks may end early or skip frames, and frames may lack their names"),
-            Phase::Anonymous => ("anonymous memory", "its contents and the pointers to it may be missing"),
-            Phase::Pointers => (
-                "pointers",
-                "pointers in the unread memory are missing, so what they point to may look unowned or \
-                              leaked",
-            ),
-            Phase::References => (
-                "references",
-                "references in the unread memory are missing, so objects may look \
-                                                 unreachable",
-            ),
-            Phase::Tasks => ("tasks", "tasks, or what waits for them, may be missing"),
-            Phase::ZeroPages => ("zero pages", "unread pages count as neither zero nor written"),
+            Phase::Types => ("types", "types and methods may have no names"),
+            Phase::ManagedThreads => ("managed threads", "threads may have no managed id, name, state or Frames"),
+            Phase::Locks => ("locks", "locks, their owners and their waiters may be missing"),
+            Phase::Frames => ("stack frames", "stacks may end early, skip frames, or have frames without names"),
+            Phase::Anonymous => ("anonymous memory", "its contents, and pointers to it, may be missing"),
+            Phase::Pointers => ("pointers", "pointers are missing, so their targets may look unowned or lost"),
+            Phase::References => ("references", "references are missing, so objects may look unreachable"),
+            Phase::Tasks => ("tasks", "tasks, or what awaits them, may be missing"),
+            Phase::ZeroPages => ("zero pages", "pages that could not be read count as neither zero nor written"),
             Phase::Search => ("search", "hits may be missing"),
-            Phase::Proof => ("--symbols", "a matching file may be left unused"),
-            Phase::Dump => ("core", "unread memory is zero in the core"),
+            Phase::Proof => ("--symbols", "a file of the same build may have been left unused"),
+            Phase::Dump => ("core", "memory that could not be read is zero in it"),
         }
     }
 }
@@ -200,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stands_at_its_number_and_has_a_name_of_its_own() {
+    fn each_phase_is_at_its_number_and_has_a_unique_name() {
         let mut names = std::collections::BTreeSet::new();
         for (i, phase) in Phase::ALL.iter().enumerate() {
             assert_eq!(*phase as usize, i, "{phase:?}");

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
@@ -154,7 +154,7 @@ impl Process {
         if let Some(pid) = live::named(path) {
             let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
-                diag.note("smaps", "--smaps is ignored: it is for cores, and this is a running process");
+                diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
             // The files of the process as it sees them, from another container too.
@@ -301,13 +301,13 @@ impl Process {
         };
         if let Some(why) = spent {
             let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
-            self.diag.partial("budget", format!("{why}, so the answer is incomplete. {more}"));
+            self.diag.partial(WarningCode::Budget, format!("{why}, so the answer is incomplete. {more}"));
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
-                Loss::Failed => "read-failed",
-                Loss::Cut => "read-cut",
-                Loss::Spent => "budget",
+                Loss::Failed => WarningCode::ReadFailed,
+                Loss::Cut => WarningCode::ReadCut,
+                Loss::Spent => WarningCode::Budget,
             };
             let fault = Fault { addr: at, kind: loss.into() };
             self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
@@ -372,7 +372,7 @@ fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
     // Strings and the random bytes lie above the vector.
-    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
+    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(PAGE);
     let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
     let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;

@@ -188,7 +188,7 @@ impl<'p> Session<'p> {
     pub fn tell_threads(&self) {
         for runtime in self.runtimes() {
             for (code, note) in &runtime.threads().notes {
-                self.process.diag.partial(code, note.clone());
+                self.process.diag.partial(*code, note.clone());
             }
         }
     }

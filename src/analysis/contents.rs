@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
-use crate::map::{AddressMap, Kind, Region};
+use crate::map::kind_facts::Destination;
+use crate::map::{AddressMap, Region};
 use crate::memory::content::{Content, Lead, Makeup, Words};
 use crate::range_map::{RangeMap, Ranged};
 
@@ -100,18 +101,18 @@ impl Words for Destinations {
 
 /// What memory is called that pointers lead into. Modules and what is recognised have names of their own.
 fn destination(region: &Region) -> Arc<str> {
-    match region.kind {
-        Kind::NoAccess | Kind::GCHeapReserve | Kind::StackGuard => "reserved memory".into(),
-        kind if kind.is_anonymous() => "anonymous memory".into(),
-        Kind::MappedFile => "mapped files".into(),
-        Kind::SharedMemory | Kind::DoubleMapped => "shared memory".into(),
-        Kind::Image => module(region).into(),
-        Kind::Vdso => "the vdso".into(),
-        Kind::Malloc => "malloc".into(),
-        Kind::Stack => "stacks".into(),
-        Kind::GCHeap | Kind::GCHeapToBeFreed => "GC heap".into(),
-        kind if kind.is_recognised() => owner(&region.detail),
-        _ => "the runtime's structures".into(),
+    match region.kind.facts().pointers {
+        Destination::Reserved => "reserved memory".into(),
+        Destination::Anonymous => "anonymous memory".into(),
+        Destination::Files => "mapped files".into(),
+        Destination::Shared => "shared memory".into(),
+        Destination::Module => module(region).into(),
+        Destination::Vdso => "the vdso".into(),
+        Destination::Malloc => "malloc".into(),
+        Destination::Stacks => "stacks".into(),
+        Destination::GcHeap => "GC heap".into(),
+        Destination::Owner => owner(&region.detail),
+        Destination::Runtime => "runtime structures".into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What makes answers about a managed heap less than whole, as warnings.
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{Heap, Losses, ManagedRuntime};
 use crate::process::Process;
@@ -8,10 +9,11 @@ use crate::units::exact;
 /// Tell that objects may be half moved.
 pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
     if heap.in_gc() {
-        process.diag.partial(
-            "heap-in-gc",
+        process.diag.excuse(WarningCode::OF_HEAP);
+        process.diag.note(
+            WarningCode::HeapInGc,
             format!(
-                "{}: the dump was taken in the middle of a collection; references may lead to where objects were or will be",
+                "{}: the dump was taken during a garbage collection; references may point to old or new addresses of objects",
                 runtime.label()
             ),
         );
@@ -22,19 +24,20 @@ pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
 pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &Losses) {
     let name = runtime.label();
     for note in heap.notes() {
-        process.diag.partial("heap-walk", format!("{name}: {note}"));
+        process.diag.partial(WarningCode::HeapWalk, format!("{name}: {note}"));
     }
     if heap.has_too_many_types() {
-        process
-            .diag
-            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+        process.diag.partial(
+            WarningCode::Limit,
+            format!("more than {} types: objects of the rest are not counted", limits::MAX_METHOD_TABLES),
+        );
     }
     if let Some(first) = losses.places.first() {
-        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
+        let places = if losses.count == 1 { "1 range".into() } else { format!("{} ranges", exact(losses.count)) };
         process.diag.partial(
-            "heap-walk",
+            WarningCode::HeapWalk,
             format!(
-                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
+                "{name}: {} bytes of the heap in {places} could not be walked; the first is at {}: {}",
                 exact(losses.bytes),
                 first.range,
                 first.reason

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
 use crate::process::Process;
@@ -53,8 +54,11 @@ pub(crate) fn list(
     };
     let mut share = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join);
     if share.losses.bytes > 0 {
+        if heap.in_gc() {
+            process.diag.excuse(WarningCode::OF_HEAP);
+        }
         process.diag.partial(
-            "heap-walk",
+            WarningCode::HeapWalk,
             format!("{}: {} bytes of the heap could not be walked", runtime.label(), exact(share.losses.bytes)),
         );
     }

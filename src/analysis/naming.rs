@@ -6,23 +6,11 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
+use crate::diag::WarningCode;
 use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, Source};
-use crate::map::Kind;
+use crate::map::kind_facts::Contents;
 use crate::native::NativeSymbol;
 use crate::session::Session;
-
-/// Heaps of a runtime that hold stubs.
-const STUB_HEAPS: [Kind; 9] = [
-    Kind::StubHeap,
-    Kind::ExecutableHeap,
-    Kind::FixupPrecodeHeap,
-    Kind::NewStubPrecodeHeap,
-    Kind::HighFrequencyHeap,
-    Kind::LowFrequencyHeap,
-    Kind::LookupHeap,
-    Kind::ResolveHeap,
-    Kind::DispatchHeap,
-];
 
 /// What code an address is of.
 pub(crate) enum Code {
@@ -67,7 +55,7 @@ impl<'s, 'p> Names<'s, 'p> {
 
     /// Tell that names are missing.
     pub(crate) fn partial(&self, why: String) {
-        self.session.process.diag.partial("dotnet", why);
+        self.session.process.diag.partial(WarningCode::Dotnet, why);
     }
 
     /// Tell what names were asked for that could not be had, and what would help.
@@ -128,7 +116,7 @@ impl<'s, 'p> Names<'s, 'p> {
     fn words(&self, code: &Code) -> String {
         match code {
             Code::Stub(CodeStub { name: Some(name), runs, kind, start, .. }) => {
-                let runs = runs.map(|runs| format!(", where an {runs} is: which method, the frame alone tells"));
+                let runs = runs.map(|runs| format!(", where an {runs} is; only the frame shows which method"));
                 format!("{} ({kind} at {start}){}", printable(name), runs.unwrap_or_default())
             }
             Code::Stub(stub) => {
@@ -156,7 +144,7 @@ impl<'s, 'p> Names<'s, 'p> {
         match self.session.map().region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
-                if matches!(code, Code::None) && STUB_HEAPS.contains(&region.kind) {
+                if matches!(code, Code::None) && region.kind.facts().contents == Contents::Stubs {
                     let stub = self.runtimes.iter().find_map(|code| code.stub_shaped(ip));
                     parts.extend(stub.map(|stub| self.words(&Code::Stub(stub))));
                 }

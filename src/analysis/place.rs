@@ -22,7 +22,7 @@ pub(crate) fn place(session: &Session<'_>, region: &Region, addr: Addr) -> Strin
         let detail = printable(&region.detail);
         return match session.sp_in(region) {
             Some(sp) if addr >= sp => format!("{detail}, SP+{:#x}", addr.since(sp)),
-            Some(sp) => format!("{detail}, SP-{:#x} (below SP: left over)", sp.since(addr)),
+            Some(sp) => format!("{detail}, SP-{:#x} (below SP: no longer in use)", sp.since(addr)),
             None => format!("{detail}, {:#x} below the top", region.range.end.since(addr)),
         };
     }

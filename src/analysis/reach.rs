@@ -3,6 +3,7 @@
 //! word that may be a pointer into a block.
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::map::kind_facts::{Backing, Contents};
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::memory::window::Window;
@@ -99,10 +100,11 @@ fn roots(session: &Session<'_>) -> Vec<AddrRange> {
     let others = session.malloc().others(session.process);
     // Blocks are looked at when they are reached, and an allocator's own structures know all of them.
     let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
-    let may_hold = |r: &&Region| match r.kind {
-        Kind::Malloc | Kind::DoubleMapped | Kind::GCHeapToBeFreed => false,
-        Kind::Allocator if is_walked(r) => false,
-        _ => r.perms.is_none_or(|p| p.write),
+    let may_hold = |r: &&Region| {
+        let facts = r.kind.facts();
+        let is_of_blocks = facts.contents == Contents::Blocks && (r.kind == Kind::Malloc || is_walked(r));
+        let is_unused = facts.contents == Contents::FreeHeap || facts.backing == Backing::SecondView;
+        !is_of_blocks && !is_unused && r.perms.is_none_or(|p| p.write)
     };
     let live = |r: &Region| {
         let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));

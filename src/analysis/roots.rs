@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::managed::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
@@ -40,7 +40,7 @@ pub(crate) fn with_retained(
         let (roots, retained) = match graph(session, number, heap) {
             Ok(found) => found,
             Err(e) => {
-                process.diag.partial("limit", format!("{}: {e}", runtime.label()));
+                process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));
                 continue;
             }
         };
@@ -48,9 +48,9 @@ pub(crate) fn with_retained(
         let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
         for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
             process.diag.partial(
-                "heap",
+                WarningCode::Heap,
                 format!(
-                    "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
+                    "{}: {} {what} point to no object; objects that they may retain count as retained by others or as unreachable",
                     runtime.label(),
                     exact(count)
                 ),

@@ -5,11 +5,36 @@ use std::collections::BTreeSet;
 
 use coremap::addr::Addr;
 use coremap::process::Process;
+use coremap::report::Name;
+
+use crate::cli::Failure;
+use crate::cli::output::message;
+
+/// The address that `text` means in this process. If it is in the null page, a note on stderr says so.
+///
+/// # Errors
+/// [`Failure::Usage`] if it means none.
+pub(crate) fn read(text: &str, process: &Process) -> Result<Addr, Failure> {
+    let addr = parse(text, process).map_err(Failure::Usage)?;
+    if addr < Addr::new(NULL_PAGE) && !is_mapped(addr, process) {
+        message(&format!("{addr} is in the null page, where nothing is mapped: a null pointer, or an offset from one"));
+    }
+    Ok(addr)
+}
+
+/// Bytes that no process can map by default (vm.mmap_min_addr is 4 KiB or more).
+const NULL_PAGE: u64 = 4096;
+
+/// A note for the reader if `addr` is inside the object of type `name` at `object`.
+pub(crate) fn inside(addr: Addr, object: Addr, name: Option<&Name>) -> Option<String> {
+    let name = name.filter(|_| addr != object)?;
+    Some(format!("{addr} is inside the {} at {object}; see it with `coremap object {object}`", name.shown()))
+}
 
 /// The address that `text` means in this process.
 ///
 /// # Errors
-/// In words, where it means none.
+/// A sentence if it means none.
 pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
     if let Some(addr) = hex(text) {
         return not_decimal(text, addr, process);
@@ -25,28 +50,30 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
             .range
             .start
             .checked_add(offset.get())
-            .ok_or_else(|| format!("{text}: past the end of the address space"));
+            .ok_or_else(|| format!("{text} is past the end of the address space"));
     }
     if process.modules.iter().any(|m| m.name() == text) {
-        return Err(format!("'{text}' is a module: write {text}+0x0 for its first byte"));
+        return Err(format!("'{text}' is a module; write {text}+0x0 for its first byte"));
     }
     Err(format!("'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10"))
 }
 
-/// Digits that mean nothing as hexadecimal, and something as decimal: exact, and
-/// said rather than guessed.
+fn is_mapped(at: Addr, process: &Process) -> bool {
+    process.space().pieces.at(at).is_some() || process.space().is_listed(at)
+}
+
+/// Rejects digits that are mapped only if read as decimal, instead of guessing.
 fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
     let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr::new) else { return Ok(addr) };
-    let mapped = |at: Addr| process.space().pieces.at(at).is_some() || process.space().is_listed(at);
-    if !mapped(addr) && mapped(decimal) {
+    if !is_mapped(addr, process) && is_mapped(decimal, process) {
         return Err(format!(
-            "addresses are hexadecimal, and {addr} is not mapped; in decimal {text} is {decimal}: write that"
+            "addresses are hexadecimal, and {addr} is not mapped; decimal {text} is {decimal}, so write that"
         ));
     }
     Ok(addr)
 }
 
-/// Modules whose name begins like `name`, in words.
+/// A hint with modules whose name begins like `name`.
 fn like(name: &str, process: &Process) -> String {
     let near = |m: &&str| !name.is_empty() && m.to_lowercase().starts_with(&name.to_lowercase());
     let found: BTreeSet<&str> = process.modules.iter().map(|m| m.name()).filter(near).take(LIKE).collect();
@@ -56,7 +83,7 @@ fn like(name: &str, process: &Process) -> String {
     format!("; there is {}", found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Modules that are named where one was not found.
+/// Maximum number of similar modules in a hint.
 const LIKE: usize = 4;
 
 fn hex(text: &str) -> Option<Addr> {

@@ -1,4 +1,4 @@
-//! What all commands take. The arguments of each are in its file.
+//! Arguments common to all commands. Each command's own are in its file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,49 +7,54 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::cli::values::{duration, size};
 
-/// What every command takes.
+/// Heading of the common options.
+pub(crate) const COMMON: &str = "Common options";
+
+/// Options of every command.
 #[derive(ClapArgs, Debug)]
+#[command(next_help_heading = COMMON, next_display_order = 1000)]
 pub(crate) struct Common {
-    /// The whole program, for commands that tell of it.
+    /// The whole program, for commands that describe it.
     #[arg(skip)]
     pub(crate) program: Program,
-    /// Form of the answer on stdout
+    /// Set the output format
     #[arg(long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORM")]
     pub(crate) format: Format,
-    /// Short for --format json
+    /// Print JSON; same as --format json
     #[arg(long, global = true, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Where to look for the program's own files; used only if proven the same build
+    /// Look in DIR for the program's files (repeatable). A file is used only if it comes from the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// What of the core's memory was in RAM: /proc/PID/smaps, saved just before the core was written
+    /// Read resident memory from FILE, a copy of /proc/PID/smaps taken just before the core
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) smaps: Option<PathBuf>,
-    /// Let it take so much memory, as 4GiB; usual: 256MiB and twice the core's size, at most
-    /// half of the machine's. What objects keep (`retained`, `gcroot`) is in a temporary file where that is too little,
-    /// but for 2 bytes an object of the heap and some 30 MiB. Pages of the core itself do not count
+    /// Limit coremap's own memory use to SIZE, e.g. 4GiB
+    ///
+    /// The default is 256 MiB plus twice the core's size, but at most half of the machine's memory. If the
+    /// limit is too small for the data of `retained` and `gcroot`, a temporary file is used. About 30 MiB and
+    /// 2 bytes an object of the heap stay in memory. Mapped pages of the core do not count.
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// Look at the process of this number, which goes on running, in place of a core
+    /// Read the running process PID instead of a core. It is stopped while it is read, then continues
     #[arg(long, global = true, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// With --pid: let the process run while it is read; what is read may not fit together then, and threads
-    /// that run have no stack
+    /// With --pid: do not stop the process while it is read. The data may be inconsistent, and running
+    /// threads have no stack
     #[arg(long, global = true)]
     pub(crate) no_stop: bool,
-    /// With --pid: let the process go after so long, as 50ms, whatever is still to be read
+    /// With --pid: let the process continue after TIME, e.g. 50ms, even if reading is not finished
     #[arg(long, global = true, value_name = "TIME", value_parser = duration, conflicts_with = "no_stop")]
     pub(crate) stop_at_most: Option<Duration>,
-    /// Colours: bold headings, red and magenta marks of what is serious; auto: on a terminal, unless
-    /// NO_COLOR is set; never: without bars of shares, too
+    /// Choose when to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     pub(crate) color: Colour,
-    /// Tell on stderr how things were found (-vv: more)
+    /// Print every warning on stderr (-vv: and a log; -vvv: and its details)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// The program as clap sees it, made where it is asked for.
+/// Builds the definition of the program on demand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program(pub(crate) fn() -> clap::Command);
 
@@ -60,7 +65,7 @@ impl Default for Program {
 }
 
 impl Common {
-    /// The form asked for.
+    /// The output format to use.
     pub(crate) fn form(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -71,27 +76,27 @@ impl Common {
 pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set
     Auto,
-    /// In pipes and files too
+    /// Also in pipes and files
     Always,
-    /// Not at all
+    /// No colours, and no bars
     Never,
 }
 
 /// Forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people
     Table,
-    /// One object; see the contract
+    /// One JSON object; `coremap schema COMMAND` describes it
     Json,
-    /// The main rows
+    /// The main table as CSV
     Csv,
 }
 
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
-    /// Core file, plain or compressed; - for standard input; or a process's number
+    /// Core file, plain or compressed, - for standard input, or a process number
     #[arg(value_name = "CORE")]
     pub(crate) core: PathBuf,
 }

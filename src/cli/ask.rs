@@ -1,4 +1,4 @@
-//! What commands have in common: open the core, ask the analysis, answer.
+//! Steps that commands share: open the core, run the analysis, print the answer.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use coremap::session::Session;
 use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::Common;
-use crate::cli::output::answer;
+use crate::cli::output::{answer, message};
 use crate::cli::{Exit, Failure, address, progress};
 
 /// The expression that `--type` gives for names of types.
 pub(super) fn type_pattern(text: &str) -> Result<Regex, Failure> {
     let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
-    built
-        .map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", last_line(&e.to_string()))))
+    built.map_err(|e| {
+        Failure::Usage(format!("--type '{text}' is not a regular expression: {}", last_line(&e.to_string())))
+    })
 }
 
-/// Of what the regex crate says the last line tells what is wrong; those above it
-/// draw the place.
+/// The last line of an error of the regex crate, which says what is wrong; those above it mark where.
 pub(super) fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ")
 }
 
-/// What is asked and the core, in this order: `coremap search CORE text` is meant as it stands. `core` is
-/// the last argument, `first` what stands before it.
+/// The query and the core, even if the user swapped them: `coremap search CORE text`. `core` is the last
+/// argument, `first` the one before it.
 pub(super) fn in_order<'a>(first: &'a str, core: &'a Path) -> (&'a str, &'a Path) {
     if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
         return (first, core);
@@ -49,21 +49,41 @@ pub(super) fn ask<R: Render>(
     respond(common, &process, &progress, command, analyse, is_empty)
 }
 
-/// The same of the address that `text` means.
+/// The same for the address that `text` means. `note`: a remark on the answer for stderr.
 pub(super) fn ask_at<R: Render>(
     common: &Common,
     core: &Path,
     command: &'static str,
     text: &str,
     analyse: impl FnOnce(&Session<'_>, Addr, &Progress) -> R,
+    note: impl FnOnce(&R, Addr) -> Option<String>,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
     let (text, core) = in_order(text, core);
     let progress = progress::progress();
     let process = open(core, common, &progress)?;
-    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
+    let addr = address::read(text, &process).map_err(|e| with_type(e, command, text, core))?;
     let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
+    let is_empty = |report: &R| {
+        note(report, addr).iter().for_each(|note| message(note));
+        is_empty(report)
+    };
     respond(common, &process, &progress, command, analyse, is_empty)
+}
+
+/// For a name where an object's address belongs: the command that takes names of types.
+fn with_type(e: Failure, command: &str, text: &str, core: &Path) -> Failure {
+    let Failure::Usage(why) = &e else { return e };
+    let is_name = text.chars().next().is_some_and(char::is_alphabetic) && !text.contains('+');
+    let other = match command {
+        "gcroot" => "gcroot",
+        "object" => "objects",
+        _ => return e,
+    };
+    if !is_name {
+        return e;
+    }
+    Failure::Usage(format!("{why}; for a type: `coremap {other} --type '{text}' {}`", core.display()))
 }
 
 /// Ask the analysis of an open core, answer; where `is_empty`, nothing was found.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use coremap::process::ProcessError;
 
-/// Exit statuses, as cli.md and the README tell them.
+/// Exit statuses; docs/output.md lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -15,12 +15,12 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Input unreadable, or not a core.
     Input = 3,
-    /// Done, but part of the core could not be read or understood.
+    /// The answer is incomplete because data is damaged or lost; the warning line says what.
     Partial = 4,
 }
 
 impl Exit {
-    /// Nothing found, where nothing else is to be told.
+    /// [`Exit::Nothing`] if `nothing` was found and the status would be [`Exit::Done`].
     pub(crate) fn or_nothing(self, nothing: bool) -> Exit {
         if nothing && self == Exit::Done { Exit::Nothing } else { self }
     }

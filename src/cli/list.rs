@@ -9,10 +9,10 @@ use crate::cli::args::{Common, Format};
 /// How much of a list, and in which order.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// List so many rows, 0 for all; without it a table has the first ones, JSON and CSV have all
+    /// List N rows; 0 lists all [default: the first rows in a table, all rows in JSON and CSV]
     #[arg(long, alias = "limit", value_name = "N")]
     top: Option<usize>,
-    /// Order of the rows: a column, as CSV and JSON name it; numbers biggest first
+    /// Sort by COLUMN (a field name of the JSON or CSV output); numbers largest first
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 }
@@ -31,12 +31,13 @@ impl ListArgs {
     /// # Errors
     /// Where there is no such column: those that there are.
     pub(crate) fn among(&self, common: &Common, columns: &[String]) -> Result<Order, Failure> {
-        let column = self.sort.as_ref().map(|wanted| {
-            let same = |have: &&String| have.eq_ignore_ascii_case(&wanted.replace('-', "_"));
-            columns.iter().find(same).cloned().ok_or_else(|| {
-                Failure::Usage(format!("--sort '{wanted}': there is no such column; there are {}", columns.join(", ")))
-            })
-        });
+        let column =
+            self.sort.as_ref().map(|wanted| {
+                let same = |have: &&String| have.eq_ignore_ascii_case(&wanted.replace('-', "_"));
+                columns.iter().find(same).cloned().ok_or_else(|| {
+                    Failure::Usage(format!("--sort: unknown column '{wanted}'; use {}", columns.join(", ")))
+                })
+            });
         Ok(Order { top: self.top, column: column.transpose()?, table: common.form() == Format::Table })
     }
 

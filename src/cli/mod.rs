@@ -15,14 +15,15 @@ mod output;
 mod pool;
 mod program;
 mod progress;
+#[cfg_attr(not(feature = "screen"), path = "without_screen.rs")]
 mod screen;
 mod values;
 mod words;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use coremap::bytes::{is_harmful, printable};
 
@@ -34,7 +35,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(args) => args,
         Err(e) => {
             if let Some(sentence) = mistake(&e) {
-                output::tell(&sentence);
+                output::message(&sentence);
                 return Exit::Usage.into();
             }
             // Help that was asked for goes to stdout and is no error.
@@ -53,7 +54,7 @@ pub(crate) fn main() -> ExitCode {
     interrupt::clean_up_when_ended();
     install_panic_hook();
     if let Some(sentence) = pool::start() {
-        output::tell(&format!("warning: threads: {sentence}"));
+        output::message(&format!("warning: {sentence}"));
     }
     match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
@@ -61,26 +62,36 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Why there is no answer, on stderr; the status that says so too.
+/// Prints why there is no answer on stderr, and returns the exit status.
 fn told(failure: &Failure) -> ExitCode {
     if !failure.is_broken_pipe() {
-        output::tell(&failure.to_string());
+        output::message(&failure.to_string());
     }
     failure.exit().into()
 }
 
-/// What would help more than clap's own words.
+/// A more helpful message than clap's own.
 fn mistake(e: &clap::Error) -> Option<String> {
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
-    let form = word.strip_prefix("--")?;
-    matches!(form, "csv" | "table").then(|| format!("there is no --{form}: write --format {form}"))
+    let Some(form) = word.strip_prefix("--") else { return second_core(word) };
+    matches!(form, "csv" | "table").then(|| format!("unknown option --{form}; use --format {form}"))
 }
 
-/// clap repeats arguments as they are. Where one of them holds what a terminal would obey
-/// (`coremap *` in a folder of somebody else's files), what it says of them escaped.
+/// A command got two cores: the one that compares two.
+fn second_core(second: &str) -> Option<String> {
+    let args: Vec<String> = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok()).collect();
+    let command = args.iter().find_map(|arg| coremap::commands::named(arg))?.name;
+    let at = args.iter().position(|arg| arg == second)?;
+    let first = args.get(..at)?.iter().rfind(|arg| Path::new(arg).is_file())?;
+    let sentence = format!("{command} reads one core; to compare two: `coremap diff {first} {second}`");
+    Path::new(second).is_file().then_some(sentence)
+}
+
+/// Escapes control characters in the arguments that clap repeats: `coremap *` in a folder of somebody
+/// else's files must not control the terminal.
 fn escaped(e: clap::Error) -> clap::Error {
     let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     if !args.iter().any(|arg| arg.chars().any(is_harmful)) {
@@ -88,11 +99,11 @@ fn escaped(e: clap::Error) -> clap::Error {
     }
     match program::Args::read(args.iter().map(|arg| printable(arg).into_owned())) {
         Err(same) => same,
-        Ok(_) => program::Args::command().error(e.kind(), "an argument holds control characters"),
+        Ok(_) => program::parser().error(e.kind(), "an argument contains control characters"),
     }
 }
 
-/// A panic hook that says whose mistake it is, and what still helps.
+/// Prints the panic, whose mistake it is, and what still helps.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
@@ -102,18 +113,22 @@ fn install_panic_hook() {
         let why = panic.payload();
         let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
         // A reason may repeat text of the core.
-        eprintln!(
+        // Nobody may read stderr; a second panic here would end the program without its status.
+        let mut err = io::stderr();
+        let _ = writeln!(
+            err,
             "thread '{}' panicked at {place}:\n{}",
             thread.name().unwrap_or("?"),
             printable(why.unwrap_or_default())
         );
         let trace = std::backtrace::Backtrace::capture();
         if trace.status() == std::backtrace::BacktraceStatus::Captured {
-            eprintln!("{trace}");
+            let _ = writeln!(err, "{trace}");
         }
-        eprintln!(
-            "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
-             report the lines above with what `coremap info CORE` prints.",
+        let _ = writeln!(
+            err,
+            "coremap {}: this is a bug in coremap, not in your core. Other commands may still work. Please report the \
+             lines above with the output of `coremap info CORE`.",
             env!("COREMAP_VERSION")
         );
     }));
@@ -127,7 +142,8 @@ impl Write for Escaped {
         // The log writes a line at a time.
         let text = String::from_utf8_lossy(line);
         let safe: String = text.lines().map(|line| printable(line) + "\n").collect();
-        io::stderr().write_all(safe.as_bytes())?;
+        // A log that nobody reads is no reason to fail, nor is an error of it.
+        let _ = io::stderr().write_all(safe.as_bytes());
         Ok(line.len())
     }
 
@@ -138,8 +154,9 @@ impl Write for Escaped {
 
 fn start_log(verbose: u8) {
     let level = match verbose {
-        0 => return,
-        1 => tracing::Level::DEBUG,
+        // -v is for warnings: see `output::warn`.
+        0 | 1 => return,
+        2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
     // A second subscriber in one process can't happen here; nothing to do if it did.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use coremap::commands::envelope;
 use coremap::commands::record::{moment, subject};
-use coremap::diag::Warning;
+use coremap::diag::{Warning, WarningCode};
 use coremap::report::{CoreRow, Part, RuntimeRow};
 use coremap::series::{Moment, Recording, is_recording, read_recording};
 use coremap::session::Session;
@@ -48,7 +48,7 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
     let mut warnings = Vec::new();
     let mut exit = Exit::Done;
     if let Some(lacks) = &read.lacks {
-        warnings.push(Warning { code: "recording-cut", message: format!("{}: {lacks}", path.display()) });
+        warnings.push(Warning::partial(WarningCode::RecordingCut, format!("{}: {lacks}", path.display())));
         exit = Exit::Partial;
     }
     let of = &read.recording.subject;
@@ -123,7 +123,7 @@ pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
     let row = recording(named.map_or(path, |(file, _)| Path::new(file)))?;
     let Some(mut row) = row else {
         return match named.filter(|(file, _)| Path::new(file).is_file()) {
-            Some((file, _)) => Err(Failure::Usage(format!("{file} is no recording: it has no looks"))),
+            Some((file, _)) => Err(Failure::Usage(format!("{file} is not a recording, so it has no looks"))),
             None => Ok(None),
         };
     };
@@ -135,12 +135,10 @@ pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
     };
     let Some(at) = at.filter(|at| *at < moments.len()) else {
         let looks = match (moments.first(), moments.last()) {
-            (Some(first), Some(last)) => format!("it has looks {} to {}", first.look, last.look),
-            _ => "it has none".to_owned(),
+            (Some(first), Some(last)) => format!("the recording has looks {} to {}", first.look, last.look),
+            _ => "the recording has none".to_owned(),
         };
-        return Err(Failure::Usage(format!(
-            "there is no such look as {text}: {looks}, and @first and @last name them"
-        )));
+        return Err(Failure::Usage(format!("no such look: {text}; {looks}, and you can also use @first and @last")));
     };
     let lacking = lacking(moments, at);
     moments.truncate(at + 1);
@@ -162,8 +160,8 @@ fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
     let lacks = [Part::Types, Part::Malloc].into_iter().filter(|&part| !has(part, look)).filter_map(|part| {
         let nearest = moments.iter().enumerate().filter(|(_, m)| has(part, m)).min_by_key(|(i, _)| i.abs_diff(at))?.1;
         let message =
-            format!("look {} has no {part}: it was left out as it takes long; look {} has it", look.look, nearest.look);
-        Some(Warning { code: "look-lacks", message })
+            format!("look {} has no {part}, which takes long to sample; look {} has it", look.look, nearest.look);
+        Some(Warning::note(WarningCode::LookLacks, message))
     });
     lacks.collect()
 }

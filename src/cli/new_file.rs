@@ -9,8 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::cli::{Failure, interrupt};
 
-/// Where there is something of that name, say so: before the work, and not after it. `command`: which writes it; `way`: what to
-/// type instead.
+/// Fails early if `out` exists. `command` would write it; `way` is what to type instead.
 ///
 /// # Errors
 /// [`Failure::Usage`]
@@ -19,19 +18,19 @@ pub(crate) fn refuse_existing(out: &Path, command: &str, way: Option<&str>) -> R
     let what = if there.is_dir() {
         "is a directory".to_owned()
     } else {
-        format!("exists already, and {command} overwrites nothing")
+        format!("exists already, and {command} never overwrites a file")
     };
     let way = way.map_or(String::new(), |way| format!(", {way}"));
-    Err(Failure::Usage(format!("'{}' {what}: name a new file{way}", out.display())))
+    Err(Failure::Usage(format!("'{}' {what}; name a new file{way}", out.display())))
 }
 
-/// That no file could be made, or written to its end.
+/// The file could not be created, or not written to its end.
 pub(crate) fn not_written(out: &Path, e: &io::Error) -> Failure {
     let why = match e.kind() {
-        io::ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
+        io::ErrorKind::FileTooLarge => "the file size limit is reached (ulimit -f)".to_owned(),
         _ => e.to_string(),
     };
-    Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
+    Failure::Beside(format!("cannot write {}: {why}; the incomplete file was removed", out.display()))
 }
 
 /// A file that is being written and has no name yet, or one that nobody asks for.
@@ -65,7 +64,11 @@ impl NewFile {
                 let mut prefix = std::ffi::OsString::from(".");
                 prefix.push(name);
                 let mut unfinished = interrupt::unfinished();
-                let file = tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(folder)?;
+                let file = tempfile::Builder::new()
+                    .prefix(&prefix)
+                    .suffix(".part")
+                    .tempfile_in(folder)
+                    .map_err(without_path)?;
                 *unfinished = Some(file.path().to_owned());
                 Form::Named(file)
             }
@@ -113,6 +116,14 @@ impl NewFile {
             }
         }
         Ok(())
+    }
+}
+
+/// The same error without the path that tempfile adds: the temporary name means nothing to the reader.
+fn without_path(e: io::Error) -> io::Error {
+    match e.to_string().split_once(" at path \"") {
+        Some((why, _)) => io::Error::new(e.kind(), why.to_owned()),
+        None => e,
     }
 }
 

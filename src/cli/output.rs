@@ -3,16 +3,19 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::commands::{self, Subject, envelope};
+use coremap::diag::{Warning, WarningCode};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
+use coremap::targets::Producer;
+use coremap::units::count;
 
 use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
 
-/// How text for this terminal is to look.
+/// Width, colours and bars of text on this terminal.
 pub(crate) fn look(common: &Common) -> Look {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
@@ -26,14 +29,14 @@ pub(crate) fn look(common: &Common) -> Look {
     Look { width: width.or(shown), color, bars }
 }
 
-/// Tells a program of ours how many columns the screen has that shows its answer.
+/// Variable that passes the width of the screen, in columns, to a command that `explore` runs.
 pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
 
 fn shown_in() -> Option<usize> {
     std::env::var(SHOWN_IN).ok()?.parse().ok()
 }
 
-/// Whether the terminal on stdout takes ANSI's escape sequences: Windows has to be asked, and 8 and before have none.
+/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have none.
 fn takes_colours() -> bool {
     #[cfg(windows)]
     return anstyle_query::windows::enable_ansi_colors().unwrap_or(false);
@@ -41,27 +44,28 @@ fn takes_colours() -> bool {
     return true;
 }
 
-/// A sentence on stderr; on a terminal it is broken between words.
-pub(crate) fn tell(sentence: &str) {
+/// Prints a sentence on stderr; on a terminal, lines break between words.
+///
+/// Errors are ignored: an answer is complete even if nobody reads stderr.
+pub(crate) fn message(sentence: &str) {
     let terminal = io::stderr().is_terminal();
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
-    // Nobody is left to tell where stderr is closed.
     let look = Look { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
-/// What a command on managed things says of a process that has none.
+/// Why a command on managed memory has no answer.
 pub(crate) fn no_runtime(process: &Process) -> &'static str {
     if has_coreclr(process) {
-        "libcoreclr.so is mapped, but its .NET runtime can't be read from this core"
+        "libcoreclr.so is mapped, but coremap cannot read its .NET runtime from this core (`coremap info` says why)"
     } else {
-        "no .NET runtime was found in this core"
+        "no managed runtime (.NET, Java, Python) was found in this core"
     }
 }
 
-/// Write a command's answer in the form asked for, and its warnings.
+/// Writes a command's answer in the requested format, then its warnings.
 pub(crate) fn answer<T: Render>(
     command: &'static str,
     common: &Common,
@@ -77,11 +81,11 @@ pub(crate) fn answer<T: Render>(
         Format::Csv => {
             report.body.csv(&mut out)?;
             if let Some(sentence) = without_runtime {
-                tell(sentence);
+                message(sentence);
             }
         }
         Format::Table => {
-            // Above a page of the screen stands which core it is.
+            // A page of the screen already names the core.
             if report.body.wants_headline() && shown_in().is_none() {
                 render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
@@ -91,13 +95,18 @@ pub(crate) fn answer<T: Render>(
                 text.line(sentence);
             }
             render::write(&text, look(common), &mut out)?;
+            if report.body.lists_warnings() {
+                render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
+                out.flush()?;
+                return Ok(settle(command, session.process).0);
+            }
         }
     }
     out.flush()?;
-    Ok(finish(session.process))
+    Ok(finish(common, command, session.process))
 }
 
-/// Write an answer that is about no open core: in the form asked for, with its warnings.
+/// Writes an answer that is not about an open core in the requested format, then its warnings.
 pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
@@ -111,13 +120,11 @@ pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Res
         }
     }
     out.flush()?;
-    for w in &report.warnings {
-        tell(&format!("warning: {}: {}", w.code, w.message));
-    }
+    warn(common, &report.warnings, None);
     Ok(())
 }
 
-/// Write a text that tells of the program itself, and of no core.
+/// Writes a text about the program itself, not about a core.
 pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
@@ -125,37 +132,128 @@ pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Warnings to stderr; the status that says whether anything is missing.
-pub(crate) fn finish(process: &Process) -> Exit {
-    process.tell_unread();
-    for w in process.diag.warnings() {
-        tell(&format!("warning: {}: {}", w.code, w.message));
-    }
-    if !process.diag.is_partial() {
-        return Exit::Done;
-    }
-    if let Some(dumped) = process.facts().dumped.as_ref().filter(|dumped| !dumped.kept.is_empty()) {
-        tell(&format!(
-            "this core was written for {} (coremap dump --for), so what is missing may have been in the process",
-            dumped.kept.join(", ")
-        ));
-    } else if process.facts().is_shrunk {
-        tell(
-            "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
-             (stacks with what threads do: --for stacks,threads)",
-        );
-    }
-    Exit::Partial
+/// Prints the warnings about an open core on stderr, and returns the exit status of `command`.
+pub(crate) fn finish(common: &Common, command: &str, process: &Process) -> Exit {
+    let (exit, removed) = settle(command, process);
+    warn(common, &process.diag.warnings(), removed.as_ref());
+    exit
 }
 
-/// Conditions of `--fail-if` that hold, in words on stderr. One of them is reason
-/// enough for status 1, also where part of the core could not be read: what was
-/// read is already too much, and the warnings stand above.
+/// Commands about whatever a core contains. For them, memory that was left out on purpose is not lost.
+const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
+
+/// The exit status of `command`, and why the core lacks memory if it does.
+fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
+    process.tell_unread();
+    let of_contents = |w: &Warning| w.is_partial && WarningCode::OF_CONTENTS.contains(&w.code);
+    let removed = removed(process).filter(|_| process.diag.warnings().iter().any(of_contents));
+    if removed.is_some() && OVERVIEWS.contains(&command) {
+        process.diag.excuse(WarningCode::OF_CONTENTS);
+    }
+    (if process.diag.is_partial() { Exit::Partial } else { Exit::Done }, removed)
+}
+
+/// Prints warnings on stderr: one line for all of them, or with `-v` each of them.
+pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
+    if common.verbose == 0 {
+        if let Some(line) = one_line(warnings, removed) {
+            message(&line);
+        }
+        return;
+    }
+    warnings.iter().for_each(|w| message(&line_of(w)));
+    if let Some(removed) = removed {
+        message(&removed.way_out);
+    }
+}
+
+/// Why a core lacks memory that its process had: it is a reduced copy.
+pub(crate) struct Removed {
+    /// In a few words.
+    short: &'static str,
+    /// With what to do about it.
+    way_out: String,
+}
+
+/// `None` if nothing was removed from the core on purpose.
+fn removed(process: &Process) -> Option<Removed> {
+    let facts = process.facts();
+    if let Some(dumped) = facts.dumped.as_ref().filter(|dumped| !dumped.kept.is_empty()) {
+        let purposes = dumped.kept.join(", ");
+        let short = "this core was written with `dump --for`, which leaves memory out";
+        let way_out = format!(
+            "this core contains only what {purposes} needs (coremap dump --for): the process may have had what is missing"
+        );
+        return Some(Removed { short, way_out });
+    }
+    if facts.is_shrunk {
+        let short = "this core was shrunk, and the original may have what is missing";
+        let way_out = "this core was shrunk: the original may have what is missing. `coremap shrink --for` selects what to \
+                       keep (for stacks and threads: --for stacks,threads)";
+        return Some(Removed { short, way_out: way_out.to_owned() });
+    }
+    let short = "createdump leaves memory out unless it writes a full dump";
+    let way_out = || format!("{short} (--full, DOTNET_DbgMiniDumpType=4)");
+    (process.producer() == Producer::Createdump).then(|| Removed { short, way_out: way_out() })
+}
+
+fn line_of(warning: &Warning) -> String {
+    format!("warning: {}: {}", warning.code, warning.message)
+}
+
+/// All warnings in one line: how many, the most important one, and how to see the others.
+fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
+    let first = warnings.iter().min_by_key(|w| (!w.is_partial, w.code))?;
+    let why = removed.map_or_else(String::new, |removed| format!("; {}", removed.short));
+    if let [only] = warnings {
+        return Some(line_of(only) + &why);
+    }
+    let all = count(warnings.len() as u64, "warning");
+    Some(match removed {
+        _ if first.is_partial => format!("{all}, the answer is incomplete: {}{why}; -v lists them", first.message),
+        Some(removed) => format!("{all}: {}; -v lists them", removed.short),
+        None => format!("{all}: {}; -v lists them", first.code.headline()),
+    })
+}
+
+/// Prints the conditions of `--fail-if` that hold on stderr.
+///
+/// If one holds the status is 1, even if the answer is incomplete: what was read is already too much.
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
     let mut exit = exit;
     for c in conditions.iter().filter(|c| c.holds) {
-        tell(&format!("--fail-if '{}': {}", c.condition, c.text));
+        message(&format!("--fail-if '{}': {}", c.condition, c.text));
         exit = Exit::Nothing;
     }
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_has_the_most_important_warning_and_the_way_out() {
+        let note = |code: WarningCode| Warning::note(code, "a long text");
+        let names = note(WarningCode::Metadata);
+        assert_eq!(one_line(&[], None), None);
+        assert_eq!(one_line(std::slice::from_ref(&names), None).as_deref(), Some("warning: metadata: a long text"));
+        let notes = [note(WarningCode::Scrubbed), names, note(WarningCode::Unwind)];
+        let line = "3 warnings: names of types and methods are missing (--symbols DIR); -v lists them";
+        assert_eq!(one_line(&notes, None).as_deref(), Some(line));
+        let lost = Warning::partial(WarningCode::Limit, "7 more are left out");
+        let line = "2 warnings, the answer is incomplete: 7 more are left out; -v lists them";
+        assert_eq!(one_line(&[note(WarningCode::Metadata), lost], None).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn a_core_that_was_reduced_is_said_to_be() {
+        let removed = Removed { short: "this core was shrunk", way_out: String::new() };
+        let lost = Warning::partial(WarningCode::HeapWalk, "no heap");
+        let line = "warning: heap-walk: no heap; this core was shrunk";
+        assert_eq!(one_line(&[lost], Some(&removed)).as_deref(), Some(line));
+        let notes = [Warning::note(WarningCode::Limit, "a"), Warning::note(WarningCode::Metadata, "b")];
+        let line = "2 warnings: this core was shrunk; -v lists them";
+        assert_eq!(one_line(&notes, Some(&removed)).as_deref(), Some(line));
+    }
 }

@@ -36,11 +36,11 @@ pub(crate) fn start() -> Option<String> {
         pool.spawn_handler(|part| give.send(part).map_err(|e| std::io::Error::other(e.to_string()))).build_global()
     };
     if let Err(e) = built {
-        return Some(format!("no threads for scans: {e}"));
+        return Some(format!("the thread pool for scans failed to start: {e}"));
     }
     (started < wanted).then(|| {
         format!(
-            "only {started} of {wanted} threads could be started (ulimit -u, pids.max or memory): scans have {}, and \
+            "only {started} of {wanted} threads could be started (ulimit -u, pids.max or memory); scans use {} and \
              take longer",
             kept.max(1)
         )

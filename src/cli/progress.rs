@@ -1,7 +1,7 @@
 //! A line on stderr for work that takes longer than half a second: what is done, and how far it is.
 
 use std::io::IsTerminal;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -20,20 +20,20 @@ const TICK: Duration = Duration::from_millis(100);
 const COUNTED: &str = "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta}";
 const UNCOUNTED: &str = "{spinner} {msg}, {elapsed}";
 
-static LINE: OnceLock<ProgressBar> = OnceLock::new();
-static SHOWN: AtomicBool = AtomicBool::new(false);
+/// The line, while it is on the terminal.
+static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// A counter, for [`while_doing`] to show.
 pub(crate) fn progress() -> Progress {
     Progress::silent()
 }
 
-/// Do `work` on an open core. On a terminal a line tells what is being done once that takes a while.
+/// Do `work` on an open core. On a terminal, a line shows what is being done if that takes a while.
 pub(crate) fn watched<R>(process: &Process, progress: &Progress, work: impl FnOnce() -> R) -> R {
     while_doing(&|| process.doing(), progress, work)
 }
 
-/// The same, where `words` tell what is being done.
+/// The same; `words` returns what is being done.
 pub(crate) fn while_doing<R>(
     words: &(dyn Fn() -> &'static str + Sync),
     progress: &Progress,
@@ -75,7 +75,8 @@ impl Drop for End<'_> {
 }
 
 fn draw(words: &'static str, (done, total): (u64, u64)) {
-    let line = LINE.get_or_init(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+    let Ok(mut shown) = LINE.lock() else { return };
+    let line = shown.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
     line.set_message(words);
     // What was counted to its end is over, and what is done now is not counted.
     let counted = (1..total).contains(&done);
@@ -86,16 +87,17 @@ fn draw(words: &'static str, (done, total): (u64, u64)) {
     if let Ok(style) = ProgressStyle::with_template(if counted { COUNTED } else { UNCOUNTED }) {
         line.set_style(style);
     }
-    SHOWN.store(true, Ordering::Relaxed);
     line.tick();
 }
 
-/// Take the line off the terminal.
+/// Removes the line from the terminal.
+///
+/// A line that was finished is never used again: resetting it would draw it once more, under the answer.
 pub(crate) fn clear() {
-    if SHOWN.swap(false, Ordering::Relaxed)
-        && let Some(line) = LINE.get()
+    // The panic hook may run while another thread draws; it does not wait for that one.
+    if let Ok(mut shown) = LINE.try_lock()
+        && let Some(line) = shown.take()
     {
         line.finish_and_clear();
-        line.reset();
     }
 }

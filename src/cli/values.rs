@@ -1,4 +1,4 @@
-//! Values of arguments that the library names.
+//! Parsers for values of options.
 
 use std::ffi::OsStr;
 use std::sync::LazyLock;
@@ -11,8 +11,7 @@ use coremap::map::Kind;
 use coremap::units;
 use coremap::{dotnet, hotspot};
 
-/// Values that are read by a function which says in its own words what is wrong, and of which completions
-/// propose some by name.
+/// A parser with its own error messages, and names that completions propose.
 #[derive(Clone)]
 pub(super) struct Named<T> {
     read: fn(&str) -> Result<T, String>,
@@ -55,7 +54,7 @@ pub(super) fn summary_condition() -> Named<Condition> {
     }
 }
 
-/// A condition on what became of them.
+/// A condition on the differences of a diff.
 pub(super) fn diff_condition() -> Named<Condition> {
     Named { read: |text| Condition::parse(text, Scope::Diff), names: || DIFF.iter().map(String::as_str).collect() }
 }
@@ -63,7 +62,7 @@ pub(super) fn diff_condition() -> Named<Condition> {
 static SUMMARY: LazyLock<Vec<String>> = LazyLock::new(|| conditions("in_core", "threads.count"));
 static DIFF: LazyLock<Vec<String>> = LazyLock::new(|| conditions("delta", "threads.delta"));
 
-/// What conditions begin with: everything that can be looked at, with the column that is asked for most.
+/// Beginnings of conditions: each kind with its most used column.
 fn conditions(column: &str, threads: &str) -> Vec<String> {
     let kinds = Kind::ALL.iter().map(|k| k.name().to_lowercase());
     let names = std::iter::once("total".to_owned()).chain(kinds).map(|name| format!("{name}.{column}"));
@@ -73,7 +72,7 @@ fn conditions(column: &str, threads: &str) -> Vec<String> {
 fn read_kind(name: &str) -> Result<Kind, String> {
     Kind::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-        format!("no such kind; there are {}", all.join(", "))
+        format!("unknown kind; use {}", all.join(", "))
     })
 }
 
@@ -82,11 +81,11 @@ fn read_generation(name: &str) -> Result<&'static str, String> {
     let numbered = [("0", dotnet::Generation::Gen0), ("1", dotnet::Generation::Gen1), ("2", dotnet::Generation::Gen2)];
     let by_number = numbered.iter().find(|(number, _)| *number == name).map(|(_, generation)| generation.name());
     let by_name = || generations().into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    let none = || format!("no such generation; there are {}", generations().join(", "));
+    let none = || format!("unknown generation; use {}", generations().join(", "));
     by_number.or_else(by_name).ok_or_else(none)
 }
 
-/// Bytes of a unit; a letter alone is of 1,024, no unit at all is bytes.
+/// Bytes of a unit. A single letter is a multiple of 1,024; no unit means bytes.
 fn unit_bytes(unit: &str) -> Option<u64> {
     match unit {
         "" => Some(1),
@@ -95,10 +94,10 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     }
 }
 
-/// Digits of a number whose product with the largest unit is sure to fit in 128 bits.
-const MOST_DIGITS: usize = 18;
+/// Maximum number of digits: the product with the largest unit fits in 128 bits.
+const MAX_DIGITS: usize = 18;
 
-const SIZE: &str = "a size is a number of bytes, or one with a unit, as 85k, 1MB or 4GiB";
+const SIZE: &str = "a size is a number above 0 with a unit, e.g. 85k, 1MB or 4GiB; without one it is in bytes";
 
 /// A size in bytes that is more than nothing: `4GiB`, `1.5G`, `500MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -111,16 +110,17 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();
-    let of_unit = unit_bytes(&unit).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let number = |digits: &str| if digits.len() <= MOST_DIGITS { digits.parse::<u64>().ok() } else { None };
+    let number = |digits: &str| if digits.len() <= MAX_DIGITS { digits.parse::<u64>().ok() } else { None };
     let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(wrong()) };
+    let of_unit = unit_bytes(&unit)
+        .ok_or_else(|| format!("unknown unit '{unit}'; use KiB, MiB, GiB, TiB (1,024), KB, MB, GB, TB (1,000) or B"))?;
     let part = u128::from(part) * u128::from(of_unit) / 10u128.pow(fraction.len() as u32);
     let size = u128::from(whole) * u128::from(of_unit) + part;
     u64::try_from(size).ok().ok_or_else(wrong)
 }
 
-/// A time: `10s`, `500ms`, `2m`, `1h`; a number alone is of seconds.
+/// A time: `10s`, `500ms`, `2m`, `1h`. Without a unit it is in seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -132,8 +132,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         _ => f64::NAN,
     };
     let number: f64 = number.parse().unwrap_or(f64::NAN);
+    if seconds.is_nan() && !number.is_nan() {
+        return Err(format!("unknown unit '{}'; use ms, s, m or h", unit.trim()));
+    }
     Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| "a time is a number with s, ms, m or h, as 10s".to_owned())
+        .map_err(|_| "a time is a number with a unit, e.g. 10s or 500ms".to_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Words that people bring with them: SOS's names for what a command of ours does, and a core without
-//! a command. They become our own words before the arguments are read.
+//! Rewrites arguments before they are parsed: SOS command names become ours, and a core without a
+//! command becomes `summary CORE`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use coremap::commands;
 
-use crate::cli::program::Args;
+use crate::cli::program::{Args, OPTIONS};
 
 /// A word of SOS, and what it becomes.
 struct Alias {
@@ -74,6 +74,11 @@ pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
         return translated(args, at, alias);
     }
     if commands::named(&word).is_some() || word == "help" {
+        return args;
+    }
+    let mut args = args;
+    if word == OPTIONS && !Path::new(OPTIONS).is_file() {
+        args.insert(at, "help".into());
         return args;
     }
     with_summary(args, at)
@@ -176,9 +181,10 @@ mod tests {
         assert_eq!(ours("coremap Cargo.toml"), "coremap summary Cargo.toml");
         assert_eq!(ours("coremap --json --format json Cargo.toml"), "coremap --json --format json summary Cargo.toml");
         assert_eq!(ours("coremap -"), "coremap summary -");
-        // What is neither stays as it is, and is told.
+        // Anything else stays as it is, and clap rejects it.
         assert_eq!(ours("coremap sumary Cargo.toml"), "coremap sumary Cargo.toml");
         assert_eq!(ours("coremap --version"), "coremap --version");
+        assert_eq!(ours("coremap options"), "coremap help options");
         assert_eq!(ours("coremap help summary"), "coremap help summary");
     }
 }

@@ -1,4 +1,4 @@
-//! What the table has of a command.
+//! A row of the table of commands.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -9,45 +9,45 @@ use crate::report::Envelope;
 pub struct Command {
     /// Its name, on the command line and in the JSON.
     pub name: &'static str,
-    /// What it is asked of.
+    /// Input it needs.
     pub subject: Subject,
-    /// Under which heading the help has it.
+    /// Heading of the help that lists it.
     pub group: Group,
-    /// What it tells or does, as the help says it.
+    /// The question it answers, one sentence of the help.
     pub sentence: &'static str,
-    /// Of a command that has no rows to write as CSV: what it writes.
+    /// Why it has no CSV output; `None` if it has.
     pub without_rows: Option<&'static str>,
-    /// What it answers in JSON; where that has several forms, each of them.
+    /// Forms of its JSON output.
     pub(super) answers: &'static [Answer],
 }
 
-/// What a command is asked of.
+/// Input that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The program itself: no core is read.
     Program,
     /// A process, whatever runs in it.
     Process,
-    /// A process that runs: no core will do.
+    /// A running process; a core will not do.
     Live,
-    /// A process, whatever runs in it, by who sits at a terminal: it prints nothing, and answers nothing in JSON.
+    /// A process, read interactively on a terminal: no output, and no JSON.
     Screen,
-    /// A managed runtime: where a process has none, a sentence says so in place of the answer.
+    /// A managed runtime. Without one, a sentence says so instead of an answer.
     Runtime,
 }
 
 /// Headings of the help, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// What has the memory, and what is where.
+    /// Where the memory is, and what is at an address.
     Memory,
-    /// What threads do and reserve, and which code that is.
+    /// Threads, their stacks and their code.
     Threads,
-    /// Memory that malloc gave out, and mappings without an owner.
+    /// Memory of malloc, and mappings without a known owner.
     Native,
-    /// The managed heap, and what keeps objects alive.
+    /// The managed heap, and what retains objects.
     Managed,
-    /// For other people, programs and shells.
+    /// Output for other people, programs and shells.
     Sharing,
 }
 
@@ -61,7 +61,7 @@ impl Group {
             Group::Memory => "Memory",
             Group::Threads => "Threads and code",
             Group::Native => "Native memory",
-            Group::Managed => "Managed memory (.NET)",
+            Group::Managed => "Managed memory",
             Group::Sharing => "Sharing",
         }
     }
@@ -100,6 +100,6 @@ pub(super) const fn of_program(name: &'static str, sentence: &'static str, witho
 }
 
 pub(super) const fn of_screen(name: &'static str, sentence: &'static str) -> Command {
-    let without_rows = Some("it is a screen to look around in");
+    let without_rows = Some("it is interactive");
     Command { name, subject: Subject::Screen, sentence, group: Group::Memory, without_rows, answers: &[] }
 }

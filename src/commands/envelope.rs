@@ -1,6 +1,7 @@
 //! What every answer begins with.
 
 use crate::core::mapped::{self, Loss};
+use crate::diag::WarningCode;
 use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
@@ -10,13 +11,13 @@ use crate::targets::Stood;
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
     for loss in mapped::losses() {
         let (code, message) = match loss {
-            Loss::Shrank => {
-                ("shrank", "the core file became shorter while it was read; the missing part was taken as zero")
-            }
-            Loss::Unreadable => (
-                "io-error",
-                "parts of the core file could not be read (an I/O error of its disk); they were taken as zero",
+            Loss::Shrank => (
+                WarningCode::Shrank,
+                "the core file became shorter while it was read: the missing bytes are read as zero",
             ),
+            Loss::Unreadable => {
+                (WarningCode::IoError, "some of the core file could not be read (I/O error): it is read as zero")
+            }
         };
         session.process.diag.partial(code, message);
     }
@@ -54,21 +55,20 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
 fn tell_of_stop(stood: &Stood, process: &Process) {
     if stood.lost {
         process.diag.partial(
-            "gone",
-            "some of the process's memory could not be read and was taken as zero: it ended, or gave it back meanwhile",
+            WarningCode::Gone,
+            "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
         );
     }
     if stood.timed_out {
         process.diag.partial(
-            "ran-on",
-            "the process was let go before all was read (--stop-at-most): what was read then may not fit together",
+            WarningCode::RanOn,
+            "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
         );
     }
     if stood.ran {
         process.diag.note(
-            "not-stopped",
-            "read while it ran (--no-stop): what changed meanwhile may not fit together, and threads that were running have \
-             no registers",
+            WarningCode::NotStopped,
+            "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
         );
     }
 }

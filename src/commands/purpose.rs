@@ -1,4 +1,4 @@
-//! What a smaller core is made for: commands whose pages it keeps, and which are run to see what they read.
+//! Commands that a smaller core can be made for. They are run to see which pages they read.
 
 use std::collections::HashMap;
 
@@ -14,41 +14,41 @@ words! {
     /// Commands that a smaller core can be made for.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     pub enum Purpose {
-        /// info
+        /// Process, system and modules
         Info = "info",
-        /// summary, without --zero-fill
+        /// Sizes by kind, but not summary --zero-fill
         Summary = "summary",
-        /// regions and maddress
+        /// The memory map: regions and maddress
         Regions = "regions",
-        /// stacks, without --zero-fill and what the threads do (that takes threads)
+        /// Thread stacks, but not stacks --zero-fill, and not activity (add threads for it)
         Stacks = "stacks",
-        /// heap
+        /// Segments of the managed heap
         Heap = "heap",
-        /// check
+        /// Checks of the memory map
         Check = "check",
-        /// ip2method, symbolicate and perfmap
+        /// Methods of addresses: ip2method, symbolicate and perfmap
         Ip2method = "ip2method",
-        /// threads
+        /// Frames of all threads
         Threads = "threads",
-        /// threads --virtual: all that the heap of a Java VM holds
+        /// threads --virtual; includes the whole heap of a Java VM
         VirtualThreads = "virtual-threads",
-        /// async
+        /// Async methods and tasks
         Async = "async",
-        /// object, of each --address
+        /// The object at each --address
         Object = "object",
-        /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+        /// heapstat, objects, object, gcroot, retained and holders; includes the whole managed heap
         Objects = "objects",
-        /// malloc: the heads of all blocks, and what malloc keeps of them
+        /// malloc; includes all chunk headers and the allocator's own data
         Malloc = "malloc",
-        /// handles
+        /// GC handles
         Handles = "handles",
-        /// finalizers
+        /// Objects with finalizers
         Finalizers = "finalizers",
-        /// syncblocks
+        /// Contended locks
         Syncblocks = "syncblocks",
-        /// exceptions
+        /// Exception objects
         Exceptions = "exceptions",
-        /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
+        /// All of these. From a running process, those that include a large heap are left out unless you name them too
         All = "all",
     }
 }

@@ -1,4 +1,4 @@
-//! The table of commands: what each is stands in its folder.
+//! The table of commands. Each command is described in its own folder.
 
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
@@ -10,8 +10,8 @@ use crate::commands::{
 /// All of them, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
-    of_screen("explore", "The same and the map, types, threads and malloc on a screen to look around in"),
-    of_screen("top", "The memory of a process that runs, looked at every two seconds: --pid N"),
+    of_screen("explore", "Browse findings, memory map, types, threads and malloc interactively"),
+    of_screen("top", "Watch the memory of a running process, refreshed every two seconds"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),
@@ -50,11 +50,11 @@ pub const COMMANDS: &[Command] = &[
     check::COMMAND.under(Group::Memory),
     of_program(
         "schema",
-        "The JSON Schema of what a command answers with --json, or of all commands' answers",
-        "it is JSON",
+        "Print the JSON Schema of a command's --json output, or of all commands",
+        "its output is JSON",
     ),
-    of_program("completions", "The completions of a shell, for its startup file", "they are a script for a shell"),
-    of_program("man", "The manual page, in the form that man reads", "it is a page for man"),
+    of_program("completions", "Print completions for a shell", "its output is a shell script"),
+    of_program("man", "Print the manual page, or write a page for each command", "its output is a manual page"),
 ];
 
 /// The command of that name.

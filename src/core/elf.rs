@@ -12,10 +12,11 @@ use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
+use crate::units::exact;
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;
@@ -171,24 +172,27 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
+        let table = header.e_phoff.saturating_add(promised.saturating_mul(entry));
         diag.partial(
-            "headers-cut",
+            WarningCode::HeadersCut,
             format!(
-                "{count} of {promised} program headers are in the file; the other segments \
-                                             and notes are missing"
+                "the core is cut off in its table of program headers: {count} of {promised} are in the file. The table alone \
+                 needs {} bytes, and the file has {} bytes. All other segments and notes are missing",
+                exact(table),
+                exact(file.len() as u64)
             ),
         );
     }
     let parsed = match usize::try_from(header.e_phoff) {
         Ok(_) if count > 0 && reads.fails() => {
             diag.partial(
-                "headers",
+                WarningCode::Headers,
                 format!("the program headers could not be read: all {promised} segments and notes are missing"),
             );
             Vec::new()
         }
         Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
-            diag.partial("headers", format!("the program headers can't be parsed: {e}"));
+            diag.partial(WarningCode::Headers, format!("the program headers can't be parsed: {e}"));
             Vec::new()
         }),
         _ => Vec::new(),
@@ -235,7 +239,10 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
         .and_then(|off| SectionHeader::parse(file, off, 1, ctx).ok())
         .and_then(|sections| sections.first().map(|s| u64::from(s.sh_info)));
     first.unwrap_or_else(|| {
-        diag.partial("headers-cut", "the section header with the number of segments (more than 65,534) is missing");
+        diag.partial(
+            WarningCode::HeadersCut,
+            "the section header with the number of segments (more than 65,534) is missing",
+        );
         u64::from(PN_XNUM)
     })
 }
@@ -244,7 +251,7 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     let range = AddrRange::sized(Addr::new(p.p_vaddr), p.p_memsz);
     if range.len() < p.p_memsz {
         diag.partial(
-            "segment-overflow",
+            WarningCode::SegmentOverflow,
             format!(
                 "the segment at {} extends past the end of the address space; the \
                                                   excess is ignored",
@@ -254,7 +261,7 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     }
     if p.p_filesz > p.p_memsz {
         diag.partial(
-            "segment-filesz",
+            WarningCode::SegmentFilesz,
             format!("the segment at {} has more bytes in the file than in memory; the excess is ignored", range.start),
         );
     }
@@ -305,7 +312,7 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     let total = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
     if map.covered() < total {
         diag.partial(
-            "segments-overlap",
+            WarningCode::SegmentsOverlap,
             format!("segments overlap by {} bytes; the first segment with bytes is used", total - map.covered()),
         );
     }
@@ -320,7 +327,7 @@ pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) 
     }
     let bytes = repeated.iter().map(|r| r.len()).fold(0, u64::saturating_add);
     diag.partial(
-        "segments-share-bytes",
+        WarningCode::SegmentsShareBytes,
         format!(
             "{bytes} bytes of {} segments are bytes of the file that another segment has too. Scans read each byte of \
              the file once, at one of its addresses",

@@ -12,7 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::own_notes::{self, Own};
 use crate::core::prstatus;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
@@ -89,19 +89,19 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
             diag.partial(
-                "notes-cut",
+                WarningCode::NotesCut,
                 format!("the notes are cut off: {} of {size} bytes are in the file", end - start),
             );
             notes.threads_lost = true;
         }
         // Headers that name the same bytes again would multiply what they hold.
         if seen.iter().any(|r| r.start < end && start < r.end) {
-            diag.partial("notes-overlap", "two note segments overlap; the first is used");
+            diag.partial(WarningCode::NotesOverlap, "two note segments overlap; the first is used");
             continue;
         }
         if seen.len() >= limits::MAX_NOTE_SEGMENTS {
             diag.partial(
-                "limit",
+                WarningCode::Limit,
                 format!("more than {} note segments; the others are ignored", limits::MAX_NOTE_SEGMENTS),
             );
             break;
@@ -110,7 +110,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
         read_segment(&file[start..end], arch, &mut notes, reads, diag);
     }
     if notes.threads.is_empty() {
-        diag.partial("no-threads", "the core has no thread registers (NT_PRSTATUS)");
+        diag.partial(WarningCode::NoThreads, "the core has no thread registers (NT_PRSTATUS)");
     }
     notes
 }
@@ -121,14 +121,17 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
     while rest.len() >= 12 {
         if reads.fails() {
             diag.partial(
-                "notes-cut",
+                WarningCode::NotesCut,
                 "a note could not be read; it and all later notes are missing (threads, files, signal)",
             );
             notes.threads_lost = true;
             return;
         }
         let Some((owner, kind, desc, next)) = split_note(rest) else {
-            diag.partial("notes-cut", "a note extends past the end of the notes; it and all later notes are missing");
+            diag.partial(
+                WarningCode::NotesCut,
+                "a note extends past the end of the notes; it and all later notes are missing",
+            );
             notes.threads_lost = true;
             return;
         };
@@ -139,19 +142,22 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         let Some(loses) = loses(owner, kind) else { continue };
         let lost = reads.fails();
         if lost {
-            diag.partial("note-unread", format!("a note of type {kind:#x} could not be read: {loses}"));
+            diag.partial(WarningCode::NoteUnread, format!("a note of type {kind:#x} could not be read: {loses}"));
         }
         if (owner, kind) == (b"CORE", nt::PRSTATUS) {
             let before = notes.threads.len();
             let thread = if lost { None } else { prstatus::parse(desc, arch) };
             match thread {
                 Some(_) if before >= limits::MAX_THREADS => {
-                    diag.partial("limit", format!("more than {} threads; the others are ignored", limits::MAX_THREADS));
+                    diag.partial(
+                        WarningCode::Limit,
+                        format!("more than {} threads; the others are ignored", limits::MAX_THREADS),
+                    );
                 }
                 Some(thread) => notes.threads.push(thread),
                 None if lost => {}
                 None => diag.partial(
-                    "note-short",
+                    WarningCode::NoteShort,
                     format!("NT_PRSTATUS has {} bytes, too few: a thread is missing", desc.len()),
                 ),
             }
@@ -168,7 +174,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             (b"CORE", nt::PRPSINFO) => match parse_prpsinfo(desc) {
                 Some(info) => notes.process = Some(info),
                 None => diag.partial(
-                    "note-short",
+                    WarningCode::NoteShort,
                     format!(
                         "NT_PRPSINFO has {} bytes, too few: process ID and name are \
                                                             missing",
@@ -284,7 +290,10 @@ fn parse_auxv(desc: &[u8]) -> Vec<(u64, u64)> {
 
 fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
     let (Some(promised), Some(page)) = (bytes::u64_at(desc, 0), bytes::u64_at(desc, 8)) else {
-        diag.partial("note-short", format!("NT_FILE has {} bytes, too few: the file list is missing", desc.len()));
+        diag.partial(
+            WarningCode::NoteShort,
+            format!("NT_FILE has {} bytes, too few: the file list is missing", desc.len()),
+        );
         return;
     };
     let room = desc.len().saturating_sub(16) / 24;
@@ -292,7 +301,7 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
     let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(left);
     if (count as u64) < promised {
         diag.partial(
-            "files-count",
+            WarningCode::FilesCount,
             format!("NT_FILE promises {promised} files but has {count}; the others are missing"),
         );
     }
@@ -314,7 +323,7 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
             .clone();
         let range = AddrRange::new(Addr::new(start), Addr::new(end));
         if range.is_empty() {
-            diag.partial("files-range", format!("NT_FILE entry {i} ends before it starts; it is ignored"));
+            diag.partial(WarningCode::FilesRange, format!("NT_FILE entry {i} ends before it starts; it is ignored"));
             continue;
         }
         let offset = offset.saturating_mul(page.max(1));

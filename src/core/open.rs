@@ -13,7 +13,7 @@ use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
 use crate::targets::budget::Allowed;
@@ -150,7 +150,7 @@ impl Core {
     ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
             diag.partial(
-                "inflate",
+                WarningCode::Inflate,
                 format!(
                     "the compressed core is damaged or cut off ({reason}); everything after \
                                              this point is missing"
@@ -158,7 +158,7 @@ impl Core {
             );
         }
         if out.trailing {
-            diag.note("trailing", "uncompressed bytes follow the compressed core; they are ignored");
+            diag.note(WarningCode::Trailing, "uncompressed bytes follow the compressed core; they are ignored");
         }
         Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
     }
@@ -196,7 +196,7 @@ impl Core {
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
         if let Some(t) = &headers.truncation {
             diag.partial(
-                "truncated",
+                WarningCode::Truncated,
                 format!(
                     "the core is cut off: it has {} of {} bytes, and {} bytes of memory are missing",
                     t.actual, t.expected, t.missing
@@ -206,7 +206,7 @@ impl Core {
         if notes.own.scrubbed {
             let names = if notes.own.scrubbed_names { " and the program's own names replaced" } else { "" };
             diag.note(
-                "scrubbed",
+                WarningCode::Scrubbed,
                 format!(
                     "this core was scrubbed: process data is overwritten{names}. Texts and numbers in it are not real"
                 ),

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::bytes;
 use crate::core::note_bytes::add;
 use crate::core::notes::Cursor;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::resident::{smaps, status};
 use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
@@ -50,9 +50,6 @@ pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
 
 /// What is kept where it is not what some commands read.
 const FULL: &str = "full";
-
-/// Pages are counted in this size.
-const PAGE: u64 = 4096;
 
 /// What the notes say.
 #[derive(Default)]
@@ -113,19 +110,22 @@ impl Own {
         dumped.stood = self.stood;
         if self.stood.is_some_and(|stood| stood.timed_out) {
             diag.partial(
-                "ran-on",
+                WarningCode::RanOn,
                 "this core may be inconsistent: coremap resumed the process before everything was read \
                  (--stop-at-most)",
             );
         }
         if self.stood.is_some_and(|stood| stood.lost) {
-            diag.partial("read-failed", "some memory could not be read when this core was written; it is zero here");
+            diag.partial(
+                WarningCode::ReadFailed,
+                "some memory could not be read when this core was written; it is zero here",
+            );
         }
         let known = |tid: &&u32| !threads.iter().any(|thread| thread.tid == **tid);
         let without = self.names.keys().filter(known).count();
         if without > 0 {
             diag.partial(
-                "not-stopped",
+                WarningCode::NotStopped,
                 format!(
                     "{without} of the threads did not stop when this core was written; their registers are missing"
                 ),

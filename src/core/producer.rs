@@ -21,7 +21,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::Headers;
 use crate::core::notes::Notes;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::range_map::RangeMap;
 use crate::targets::{DiagPage, Piece, PieceState, Producer, Reads};
 
@@ -50,7 +50,7 @@ pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Di
     let at = usize::try_from(offset.checked_add(DIAG_PAGE.since(piece.range.start))?).ok()?;
     if reads.fails() {
         diag.partial(
-            "read-failed",
+            WarningCode::ReadFailed,
             format!(
                 "producer: {DIAG_PAGE}: the core file could not be read there; createdump may go unrecognized, and its \
                  diagnostic page counts as memory of the process"

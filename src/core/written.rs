@@ -6,7 +6,7 @@
 
 use goblin::elf::program_header::{PF_R, PF_W, PF_X};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::targets::{AddressSpace, Perms, Piece};
 
 /// Sizes and offsets of ELF64 structures (System V ABI).
@@ -23,7 +23,6 @@ mod elf64 {
     pub(super) const PT_LOAD: u32 = 1;
     pub(super) const PT_NOTE: u32 = 4;
     pub(super) const PN_XNUM: u16 = 0xffff;
-    pub(super) const PAGE: u64 = 4096;
     /// Notes and what is in them begin at multiples of this.
     pub(super) const NOTE: u64 = 4;
 }
@@ -124,7 +123,7 @@ pub(crate) fn lay(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -
     let extended = count >= usize::from(elf64::PN_XNUM);
     let table = elf64::EHDR + elf64::PHDR * count as u64;
     let notes_at = table + if extended { elf64::SHDR } else { 0 };
-    let first = (notes_at + notes.len() as u64).next_multiple_of(elf64::PAGE);
+    let first = (notes_at + notes.len() as u64).next_multiple_of(PAGE);
     let mut put = |at: usize, bytes: &[u8]| {
         header.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
     };
@@ -149,12 +148,12 @@ pub(crate) fn lay(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -
             load.mapping.get(),
             file_size,
             len,
-            elf64::PAGE,
+            PAGE,
         ]));
         offsets.push(offset);
         if load.source.is_some() {
             end = offset + len;
-            offset = end.next_multiple_of(elf64::PAGE);
+            offset = end.next_multiple_of(PAGE);
         }
     }
     end = end.next_multiple_of(elf64::NOTE);

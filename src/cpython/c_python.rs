@@ -12,7 +12,7 @@ use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
 use crate::cpython::{buffers, claim, findings, object, roots, structure};
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::managed::{
     self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run,
     SmallBlock, SmallBlocks, StackFrame, Structure, Walk,
@@ -39,7 +39,7 @@ impl<'p> CPython<'p> {
         let mut out = Vec::new();
         for found in detect(process) {
             match found {
-                Detection::Unusable(why) => process.diag.partial("cpython-unusable", why),
+                Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(runtime) => out.push(CPython {
                     runtime: Arc::new(*runtime),
                     arenas: OnceLock::new(),
@@ -99,7 +99,7 @@ impl<'p> CPython<'p> {
 
     /// Tell what makes answers less than whole.
     pub(super) fn tell(&self, what: &str, note: &str) {
-        self.runtime.process.diag.partial("cpython", format!("{}: {what}: {note}", self.runtime.name()));
+        self.runtime.process.diag.partial(WarningCode::Cpython, format!("{}: {what}: {note}", self.runtime.name()));
     }
 }
 

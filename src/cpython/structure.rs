@@ -8,7 +8,7 @@ use crate::map::Kind;
 
 /// The type that begins at `addr`: static ones lie in a module's data, the others in the heap.
 pub(super) fn structure(python: &CPython<'_>, addr: Addr, kind: Kind) -> Option<Structure> {
-    if !matches!(kind, Kind::Image | Kind::PyMalloc | Kind::Malloc) {
+    if kind != Kind::Image && !kind.holds_objects() && !kind.holds_blocks() {
         return None;
     }
     let runtime = python.runtime();

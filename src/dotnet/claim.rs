@@ -1,5 +1,6 @@
 //! What the runtime's structures say of memory, as claims on it.
 
+use crate::diag::WarningCode;
 use crate::dotnet::loader::executable_memory;
 use crate::dotnet::sink::Sink;
 use crate::dotnet::{AllocContext, AllocatorHeaps, Runtime, Segment, code, gc, loader};
@@ -31,7 +32,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
     let mut heaps = Heaps::default();
     let mut out = Sink::new(process, runtime.module, runtime.proven);
     let tell = |what: &str, e: &dyn std::fmt::Display| {
-        process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
+        process.diag.partial(WarningCode::Dotnet, format!("{}: {what}: {e}", runtime.name()));
     };
     let phase = process.enter(Phase::GcHeap);
     match gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {

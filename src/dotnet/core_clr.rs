@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::dotnet::claim::read_heaps;
 use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
@@ -13,6 +13,7 @@ use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeS
 use crate::managed::{
     self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Structure, Walk,
 };
+use crate::map::kind_facts::Contents;
 use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -38,7 +39,7 @@ impl<'p> CoreClr<'p> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::NotMine => None,
             Detection::Unusable(why) => {
-                process.diag.partial("dotnet-unusable", why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => Some(CoreClr::new(process, *runtime)),
@@ -162,7 +163,7 @@ impl<'p> CoreClr<'p> {
     /// Tell what makes answers less than whole.
     pub fn tell<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
-            self.process.diag.partial("heap", format!("{}: {what}: {note}", self.runtime.name()));
+            self.process.diag.partial(WarningCode::Heap, format!("{}: {what}: {note}", self.runtime.name()));
         }
     }
 }
@@ -214,13 +215,23 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        match kind {
-            Kind::HandleTable => self.handle_at(addr),
-            // Where the core has a part of a segment only, the map does not name it.
-            Kind::AnonRW => self.handle_at(addr).or_else(|| self.types().descriptor_at(addr)),
-            Kind::GCHeap | Kind::GCHeapReserve | Kind::Malloc | Kind::Stack | Kind::StackGuard | Kind::NoAccess => None,
-            _ => self.types().descriptor_at(addr),
-        }
+        // If the core has only a part of a segment, the map does not name it.
+        let may_be_handle = kind == Kind::HandleTable || kind == Kind::AnonRW;
+        let has_descriptors = kind != Kind::HandleTable
+            && match kind.facts().contents {
+                Contents::Nothing | Contents::Blocks | Contents::Objects | Contents::FreeHeap | Contents::Frames => {
+                    false
+                }
+                Contents::Unclaimed
+                | Contents::File
+                | Contents::Program
+                | Contents::LoaderHeap
+                | Contents::Stubs
+                | Contents::Structures
+                | Contents::Unwalked => true,
+            };
+        let handle = if may_be_handle { self.handle_at(addr) } else { None };
+        handle.or_else(|| if has_descriptors { self.types().descriptor_at(addr) } else { None })
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

@@ -21,12 +21,12 @@ use std::io::{self, Write};
 pub use debugger::for_debugger;
 pub use plan::{Keep, Plan};
 
+use crate::addr::PAGE;
 use crate::core::own_notes;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::targets::dump_notes::Standstill;
-use crate::targets::reads::PAGE;
 use crate::words::Compression;
 
 /// What was written.

@@ -6,7 +6,7 @@ use crate::managed::{FREE, Heap, Losses, Object, Part, Tally};
 use crate::progress::Progress;
 
 /// Objects of a page, which is what a thread takes at once: some MiB of heap.
-const PAGE: u32 = 1 << 15;
+const PAGE_OBJECTS: u32 = 1 << 15;
 
 /// The objects of one type.
 #[derive(Clone, Copy, Debug)]
@@ -92,13 +92,13 @@ impl<'h> Objects<'h> {
 
     /// How many pages there are: pieces that can be taken one by one, in the order of numbers.
     pub(crate) fn pages(&self) -> usize {
-        self.len().div_ceil(PAGE) as usize
+        self.len().div_ceil(PAGE_OBJECTS) as usize
     }
 
     /// The first number in a page, and the addresses of all in it.
     pub(crate) fn page(&self, page: usize) -> (u32, impl Iterator<Item = Addr> + '_) {
-        let first = (page as u64 * u64::from(PAGE)).min(u64::from(self.len())) as u32;
-        (first, self.ids.addresses(self.space, first..first.saturating_add(PAGE).min(self.len())))
+        let first = (page as u64 * u64::from(PAGE_OBJECTS)).min(u64::from(self.len())) as u32;
+        (first, self.ids.addresses(self.space, first..first.saturating_add(PAGE_OBJECTS).min(self.len())))
     }
 
     /// Numbers and addresses of those that begin in `range`.

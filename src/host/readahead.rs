@@ -53,7 +53,7 @@ use crate::limits;
 const GAP: u64 = 16 << 10;
 
 /// Pages of the page cache are of this size at least.
-const PAGE: u64 = 4096;
+const CACHE_PAGE: u64 = 4096;
 
 /// Ask for `places` in the order of the file. Advice may fail: then they are
 /// only read later.
@@ -83,7 +83,10 @@ fn joined(mut places: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut out: Vec<Range<u64>> = Vec::new();
     let mut left = limits::MAX_READ_AHEAD;
     for place in places {
-        let (start, end) = (place.start / PAGE * PAGE, place.end.checked_next_multiple_of(PAGE).unwrap_or(place.end));
+        let (start, end) = (
+            place.start / CACHE_PAGE * CACHE_PAGE,
+            place.end.checked_next_multiple_of(CACHE_PAGE).unwrap_or(place.end),
+        );
         let known = out.last_mut().filter(|last| start <= last.end.saturating_add(GAP));
         let more = end.saturating_sub(known.as_ref().map_or(start, |last| last.end));
         let Some(rest) = left.checked_sub(more) else { break };

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::diag::was_read;
+use crate::diag::{Warning, WarningCode, was_read};
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
@@ -38,14 +38,16 @@ pub struct HotSpot<'p> {
 impl<'p> HotSpot<'p> {
     /// All that can be read; of others is told why not.
     pub fn find(process: &'p Process) -> Vec<HotSpot<'p>> {
-        let unusable = |why: String| process.diag.partial("hotspot-unusable", why);
         let mut out = Vec::new();
         for found in detect(process) {
             match found {
-                Detection::Unusable(why) => unusable(why),
+                Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(vm) => match HotSpot::new(Arc::new(*vm)) {
                     Ok(found) => out.push(found),
-                    Err((vm, e)) => unusable(format!("{}: {e}", vm.name())),
+                    Err((vm, e)) => {
+                        let (code, message) = (WarningCode::HotspotUnusable, format!("{}: {e}", vm.name()));
+                        process.diag.add(Warning { code, message, is_partial: e.is_damage() });
+                    }
                 },
             }
         }
@@ -113,7 +115,7 @@ impl<'p> HotSpot<'p> {
 
     /// Tell what makes answers less than whole.
     pub(super) fn tell(&self, what: &str, note: &str) {
-        self.vm.process.diag.partial("hotspot", format!("{}: {what}: {note}", self.vm.name()));
+        self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {note}", self.vm.name()));
     }
 }
 

@@ -5,6 +5,7 @@
 //! seen at a block that is known, the VM's heap object; what the numbers mean, at the table of names in libjvm.
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
 use crate::hotspot::vm::Vm;
 use crate::image::ModuleKind;
 use crate::limits;
@@ -67,8 +68,8 @@ impl<'p> Nmt<'p> {
         // A heap is of the collector, whatever the header looks like.
         let known = nmt.form == Form::Canary || nmt.names.get(usize::from(category)).is_some_and(|name| name == "GC");
         if !known {
-            vm.process.diag.partial(
-                "hotspot",
+            vm.process.diag.note(
+                WarningCode::Hotspot,
                 format!("{}: Native Memory Tracking headers have an unsupported format", vm.name()),
             );
         }

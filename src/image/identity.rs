@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::AddrRange;
 use crate::core::mapped::MappedFile;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::image::elf;
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
@@ -62,14 +62,14 @@ pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &
     for (proof, what) in WEAK {
         let with = found.iter().filter(|(_, c)| c.proof == *proof);
         let names: Vec<&str> = with.filter_map(|(i, _)| Some(modules.get(*i)?.name())).collect();
-        tell(diag, "symbols-unproven", &names, what);
+        tell(diag, WarningCode::SymbolsUnproven, &names, what);
     }
     for (why, code, what) in [
-        (Unused::Mismatch, "symbols-mismatch", "not used: not the build that the process mapped"),
-        (Unused::NoProgram, "symbols-no-program", "not used: neither an ELF nor a PE file"),
+        (Unused::Mismatch, WarningCode::SymbolsMismatch, "not used: not the build that the process mapped"),
+        (Unused::NoProgram, WarningCode::SymbolsNoProgram, "not used: neither an ELF nor a PE file"),
         (
             Unused::Astray,
-            "symbols-astray",
+            WarningCode::SymbolsAstray,
             "not used: the link leads out of the folder or to nothing; name a folder that contains the link and its \
              target",
         ),
@@ -200,7 +200,7 @@ pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
 }
 
 /// One line for all files of one fate.
-fn tell(diag: &Diagnostics, code: &'static str, names: &[&str], what: &str) {
+fn tell(diag: &Diagnostics, code: WarningCode, names: &[&str], what: &str) {
     let mut names = names.to_vec();
     names.sort_unstable();
     names.dedup();

@@ -8,7 +8,7 @@ use goblin::elf::header::ELFMAG;
 use goblin::elf::header::header64::SIZEOF_EHDR;
 
 use crate::addr::{Addr, AddrRange};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::image::elf::{self, ElfImage};
 use crate::image::pe::{self, PeImage};
 use crate::image::section::Section;
@@ -93,13 +93,13 @@ pub fn find(target: &dyn Target, memory: &dyn Memory, diag: &Diagnostics) -> Vec
     add_unlisted(target, &mut reader, &mut modules);
     if reader.parts >= limits::MAX_IMAGE_PARTS {
         diag.partial(
-            "limit",
+            WarningCode::Limit,
             format!("images have more than {} segments and sections; the others are ignored", limits::MAX_IMAGE_PARTS),
         );
     }
     modules.sort_by_key(|m| (m.range.start, m.range.end));
     if modules.len() > limits::MAX_MODULES {
-        diag.partial("limit", format!("more than {} modules; the others are ignored", limits::MAX_MODULES));
+        diag.partial(WarningCode::Limit, format!("more than {} modules; the others are ignored", limits::MAX_MODULES));
         modules.truncate(limits::MAX_MODULES);
     }
     modules

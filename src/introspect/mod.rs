@@ -3,7 +3,7 @@
 
 mod images;
 
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
 use crate::native;
@@ -35,7 +35,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     let mut stacks = stacks.clone();
     native::stacks::claim(process, &stacks, false, &mut claims);
     let mut malloc = native::malloc::find(process, base).unwrap_or_else(|e| {
-        process.diag.partial("malloc", e.to_string());
+        process.diag.partial(WarningCode::Malloc, e.to_string());
         Malloc::default()
     });
     native::malloc::claim(&malloc.heaps, base, &mut claims);
@@ -51,7 +51,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     malloc.unread = native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
-        process.diag.partial("limit", "too many claims on the memory; some labels are missing");
+        process.diag.partial(WarningCode::Limit, "too many claims on the memory; some labels are missing");
     }
     Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
 }
@@ -89,6 +89,9 @@ fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
     if let Some(first) = stacks.without.first() {
         let (count, tid, why) = (stacks.without.len(), first.tid, &first.why);
         let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
-        diag.partial("stack-missing", format!("the stack of {threads} was not found (first: thread {tid}: {why})"));
+        diag.partial(
+            WarningCode::StackMissing,
+            format!("the stack of {threads} was not found (first: thread {tid}: {why})"),
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::live::bytes::{Bytes, Part, Rest};
 use crate::live::maps::{self, Vma};
@@ -67,7 +67,7 @@ impl Live {
             let (count, first) = (stopped.unstopped.len(), stopped.unstopped.first().copied().unwrap_or(0));
             let what = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
             diag.partial(
-                "not-stopped",
+                WarningCode::NotStopped,
                 format!(
                     "{what} did not stop (first: {first}); its registers are missing. A thread that waits for a \
                          hung disk can't stop"

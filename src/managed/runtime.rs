@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::managed::{
     AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, SmallBlock, SmallBlocks,
     StackFrame, Walk, buffer_at,
@@ -48,7 +49,7 @@ pub struct ManagedThreads {
     /// Threads by the system's thread ID.
     pub by_tid: HashMap<u32, Vec<ManagedThread>>,
     /// What could not be read: warning code and message.
-    pub notes: Vec<(&'static str, String)>,
+    pub notes: Vec<(WarningCode, String)>,
 }
 
 impl ManagedThreads {

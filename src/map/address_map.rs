@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::map::base::{Base, BaseEntry};
+use crate::map::kind_facts::Backing;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::Facts;
@@ -45,7 +46,7 @@ impl Region {
             Some(_) if self.kind == Kind::Image => 'p',
             Some(path) => MappingName::of(path).sharing(),
             // Known as such though no file note lists it.
-            None if matches!(self.kind, Kind::SharedMemory | Kind::DoubleMapped) => 's',
+            None if matches!(self.kind.facts().backing, Backing::Shared | Backing::SecondView) => 's',
             None => 'p',
         });
         text

@@ -1,64 +1,119 @@
 //! Kinds of regions. Names match SOS `!maddress` where it has one.
 
+use crate::map::kind_facts::{Contents, Subject};
 use crate::words::words;
 
 words! {
     /// Kind of a region. docs/regions.md describes each: meaning, evidence, limits.
     #[derive(Default)]
     #[non_exhaustive]
-    #[allow(missing_docs, reason = "docs/regions.md describes each under its name")]
     pub enum Kind {
-        // What the mapping alone says; least specific first.
+        // From the mapping alone, least specific first.
+
+        /// Address space without access: reserved, and costs no memory.
         #[default]
         NoAccess = "NoAccess",
+        /// Anonymous memory without a known owner, readable only.
         AnonRO = "AnonRO",
+        /// Anonymous memory without a known owner, writable.
         AnonRW = "AnonRW",
+        /// Anonymous memory without a known owner, executable and not writable.
         AnonRX = "AnonRX",
+        /// Anonymous memory without a known owner, writable and executable.
         AnonRWX = "AnonRWX",
+        /// A mapped file that is not a program.
         MappedFile = "MappedFile",
+        /// Shared memory: memfd, POSIX, System V, shared anonymous mappings, and memory shared with the kernel.
         SharedMemory = "SharedMemory",
+        /// The second view of shared pages that are mapped at two addresses.
         DoubleMapped = "DoubleMapped",
-        // What a program's structures say.
+
+        // From structures of the program and its libraries.
+
+        /// A program, a shared library or a .NET assembly, with its `.bss`.
         Image = "Image",
+        /// The kernel's pages in every process: vdso, vvar, vsyscall.
         Vdso = "Vdso",
+        /// Heaps and mapped chunks of the C library's malloc.
         Malloc = "Malloc",
+        /// Memory of a malloc other than the C library's.
         Allocator = "Allocator",
+        /// The heap of a language runtime that is recognised and not walked.
         RuntimeHeap = "RuntimeHeap",
+        /// A working buffer that a library mapped and retains.
         LibraryBuffer = "LibraryBuffer",
+        /// AddressSanitizer's shadow of all other memory.
         SanitizerShadow = "SanitizerShadow",
+        /// Control block and thread-local variables of the main thread.
         Tls = "Tls",
+        /// The stack of a thread, or a stack that glibc caches for the next thread.
         Stack = "Stack",
+        /// Pages without access below a thread's stack, or at its low end.
         StackGuard = "StackGuard",
-        // .NET, in the words of SOS.
+
+        // From the structures of .NET. These are the names of SOS.
+
+        /// Address space that a garbage collector reserved and did not commit.
         GCHeapReserve = "GCHeapReserve",
+        /// A committed region, segment or space of a garbage-collected heap.
         GCHeap = "GCHeap",
+        /// A committed region of a garbage-collected heap that is free, or about to be freed.
         GCHeapToBeFreed = "GCHeapToBeFreed",
+        /// Card tables, mark bitmaps and related tables of a garbage collector.
         GCBookkeeping = "GCBookkeeping",
+        /// A segment of the handle table: references into the managed heap from outside of it.
         HandleTable = "HandleTable",
+        /// The loader heap of structures in constant use: method tables, method descriptors.
         HighFrequencyHeap = "HighFrequencyHeap",
+        /// The loader heap of structures that are used at load time.
         LowFrequencyHeap = "LowFrequencyHeap",
+        /// The loader heap of static fields (.NET 9 and later).
         StaticsHeap = "StaticsHeap",
+        /// The loader heap of small generated stubs.
         StubHeap = "StubHeap",
+        /// The loader heap of code that belongs to no allocator.
         ExecutableHeap = "ExecutableHeap",
+        /// The loader heap of entry points of methods that are not compiled yet.
         FixupPrecodeHeap = "FixupPrecodeHeap",
+        /// The loader heap of other entry points of methods.
         NewStubPrecodeHeap = "NewStubPrecodeHeap",
+        /// The loader heap of indirection cells of interface calls.
         IndirectionCellHeap = "IndirectionCellHeap",
+        /// The loader heap of entries of the resolve cache of interface calls.
         CacheEntryHeap = "CacheEntryHeap",
+        /// The loader heap of lookup stubs of interface calls (.NET Core 3.1).
         LookupHeap = "LookupHeap",
+        /// The loader heap of resolve stubs of interface calls (.NET Core 3.1).
         ResolveHeap = "ResolveHeap",
+        /// The loader heap of dispatch stubs of interface calls (.NET Core 3.1).
         DispatchHeap = "DispatchHeap",
+        /// The loader heap of stubs of virtual calls. No version is known to have one.
         VtableHeap = "VtableHeap",
+        /// The loader heap of thunks. No version is known to have one.
         ThunkHeap = "ThunkHeap",
+        /// A code heap of the JIT: compiled methods, their headers and unwind data.
         LoaderCodeHeap = "LoaderCodeHeap",
+        /// A code heap of dynamic methods.
         HostCodeHeap = "HostCodeHeap",
-        // The Java VM, in the words of its own Native Memory Tracking where it has one.
+
+        // From the structures of the Java VM. Where Native Memory Tracking has a name, this is it.
+
+        /// Structures of Java classes (Klass), if class pointers are compressed.
         ClassSpace = "ClassSpace",
+        /// Other data of Java classes: constant pools, methods, fields, profiles.
         Metaspace = "Metaspace",
+        /// Structures of the JDK's classes, mapped from a CDS archive.
         CdsArchive = "CdsArchive",
+        /// Code of the Java VM: compiled methods, interpreter, stubs, and their segment maps.
         CodeCache = "CodeCache",
+        /// Other mappings of libjvm: polling pages, card caches, bitmaps.
         VmData = "VmData",
-        // CPython: arenas of obmalloc, and the stacks of frames of its threads.
+
+        // From the structures of CPython.
+
+        /// An arena of obmalloc, CPython's allocator of blocks up to 512 bytes.
         PyMalloc = "PyMalloc",
+        /// A chunk of the stack on which a CPython thread allocates its frames.
         PyFrames = "PyFrames",
     }
 }
@@ -72,58 +127,33 @@ impl Kind {
     /// Whether it is reserved address space without contents. Sums exclude it, since it would dwarf real
     /// memory.
     pub fn is_reserved(self) -> bool {
-        matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
-    }
-
-    /// Whether only Java VMs have it.
-    pub fn is_java(self) -> bool {
-        use Kind::{CdsArchive, ClassSpace, CodeCache, Metaspace, VmData};
-        matches!(self, ClassSpace | Metaspace | CdsArchive | CodeCache | VmData)
+        self.facts().contents == Contents::Nothing
     }
 
     /// Whether it is anonymous memory with no known owner.
     pub fn is_anonymous(self) -> bool {
-        matches!(self, Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX)
+        self.facts().contents == Contents::Unclaimed
     }
 
     /// Whether it contains objects of a managed runtime. Objects allocated by malloc are not included.
     pub fn holds_objects(self) -> bool {
-        matches!(self, Kind::GCHeap | Kind::PyMalloc)
+        self.facts().contents == Contents::Objects
     }
 
     /// Whether it may contain malloc blocks, of any malloc implementation.
     pub fn holds_blocks(self) -> bool {
-        matches!(self, Kind::Malloc | Kind::Allocator)
+        self.facts().contents == Contents::Blocks
     }
 
     /// Whether it belongs to an allocator, runtime or library that coremap recognizes but does not walk.
     /// Several owners share such a kind; the detail names the owner.
     pub fn is_recognised(self) -> bool {
-        use Kind::{Allocator, LibraryBuffer, RuntimeHeap, SanitizerShadow, Tls};
-        matches!(self, Allocator | RuntimeHeap | LibraryBuffer | SanitizerShadow | Tls)
+        self.facts().subject == Subject::Recognised
     }
 
     /// Rank of the kind: among claims of equal confidence the more specific one wins. A mapping's own kind
     /// ranks below the kind of its contents.
     pub fn specificity(self) -> u8 {
-        match self {
-            Kind::NoAccess | Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => 0,
-            Kind::MappedFile => 1,
-            Kind::SharedMemory => 2,
-            Kind::DoubleMapped => 3,
-            Kind::GCHeapReserve => 4,
-            Kind::Image => 5,
-            Kind::Vdso => 6,
-            // Below malloc's: what is recognised gives way to what is walked.
-            Kind::Allocator | Kind::RuntimeHeap | Kind::LibraryBuffer | Kind::SanitizerShadow | Kind::Tls => 7,
-            Kind::Malloc => 8,
-            Kind::Stack => 9,
-            Kind::StackGuard => 10,
-            // A guess by what leads there: whoever knows more goes before it.
-            Kind::VmData => 7,
-            // The runtime's own structures, all of one rank: they do not
-            // overlap, and where they do `check` says so.
-            _ => 11,
-        }
+        self.facts().specificity
     }
 }

@@ -6,6 +6,7 @@ pub mod audit;
 mod base;
 mod claim;
 mod kind;
+pub(crate) mod kind_facts;
 
 pub use address_map::{AddressMap, Region};
 pub use base::{Base, BaseEntry};

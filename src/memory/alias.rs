@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::FileMapping;
@@ -154,14 +154,13 @@ const WRITTEN_MEANWHILE: usize = 16;
 /// Compare pages spread over both ranges; `None` where no page is in the core
 /// twice.
 fn compare(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
-    let page = crate::memory::scan::PAGE;
-    let pages = len / page;
+    let pages = len / PAGE;
     let step = (pages / SAMPLES).max(1);
     let mut have = false;
     let (mut written, mut differ) = (0, 0);
     for i in (0..pages).step_by(step as usize).take(SAMPLES as usize + 1) {
         let bytes = |base: Addr| {
-            let range = AddrRange::sized(base.saturating_add(i * page), page);
+            let range = AddrRange::sized(base.saturating_add(i * PAGE), PAGE);
             target.reads().note_run(range.start, range.len());
             target.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
         };

@@ -3,12 +3,9 @@
 
 use rayon::prelude::*;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
 use crate::targets::{AHEAD, Run, Target};
-
-/// Pages are counted in this size, whatever the process's own page size.
-pub const PAGE: u64 = 4096;
 
 /// Bytes one task walks: large enough that starting it costs nothing, small
 /// enough that two threads finish together.

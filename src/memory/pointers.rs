@@ -4,14 +4,10 @@
 use byteorder::{ByteOrder, LittleEndian};
 use rayon::prelude::*;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::targets::Target;
-
-/// Bytes of a pointer, on both machines that are supported. Pointers are looked
-/// for at its multiples.
-const WORD: u64 = 8;
 
 /// Bytes one task scans.
 const CHUNK: u64 = 4 << 20;

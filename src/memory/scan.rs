@@ -1,8 +1,7 @@
 //! Which of the dumped pages are all zero: one parallel pass at memory speed. A page that is not zero usually shows
 //! it in its first cache line, so most of a full page is never touched.
 
-use crate::addr::{Addr, AddrRange};
-pub use crate::memory::pages::PAGE;
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::pages::{Part, walk};
 use crate::progress::Progress;
 use crate::targets::{Run, Target};

@@ -4,6 +4,7 @@
 pub(crate) mod foreign;
 pub mod libc;
 pub mod malloc;
+pub(crate) mod obmalloc;
 pub(crate) mod placed;
 pub mod signal_frames;
 pub mod stack_records;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
+use crate::diag::WarningCode;
 use crate::image::ModuleKind;
 use crate::limits;
 use crate::native::NativeSymbols;
@@ -78,7 +79,7 @@ impl<'p> Names<'p> {
                      {name} with --symbols DIR",
                     self.runtime.name()
                 );
-                self.runtime.process.diag.partial("nativeaot-names", why);
+                self.runtime.process.diag.note(WarningCode::NativeaotNames, why);
             }
             found
         };

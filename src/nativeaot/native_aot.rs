@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::diag::was_read;
+use crate::diag::{WarningCode, was_read};
 use crate::dotnet::Handle;
 use crate::dotnet::finalizers::{self, FinalizeQueue};
 use crate::dotnet::gc::{self, GcHeap};
@@ -36,7 +36,7 @@ impl<'p> NativeAot<'p> {
     pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::Unusable(why) => {
-                process.diag.partial("nativeaot-unusable", why);
+                process.diag.add(why);
                 None
             }
             Detection::Found(runtime) => {
@@ -116,7 +116,7 @@ impl<'p> NativeAot<'p> {
 
     /// Tell what makes answers less than whole.
     fn tell(&self, note: &str) {
-        self.runtime.process.diag.partial("nativeaot", format!("{}: {note}", self.runtime.name()));
+        self.runtime.process.diag.partial(WarningCode::Nativeaot, format!("{}: {note}", self.runtime.name()));
     }
 }
 
@@ -175,20 +175,19 @@ impl ManagedRuntime for NativeAot<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        match kind {
-            Kind::HandleTable => {
-                let (all, start) = (self.handles(), addr.align_down(8));
-                let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
-                let (address, object, secondary) = (found.address, found.object, found.secondary);
-                Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
-            }
-            Kind::Image => {
-                let name = self.names.known(addr)?;
-                let module = crate::image::file_name(&self.runtime.path).to_owned();
-                Some(Structure::Descriptor { kind: "MethodTable", name, module })
-            }
-            _ => None,
+        if kind == Kind::HandleTable {
+            let (all, start) = (self.handles(), addr.align_down(8));
+            let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
+            let (address, object, secondary) = (found.address, found.object, found.secondary);
+            return Some(Structure::Handle { address, kind: found.kind.name(), object, secondary });
         }
+        // Types are in the program file.
+        if kind != Kind::Image {
+            return None;
+        }
+        let name = self.names.known(addr)?;
+        let module = crate::image::file_name(&self.runtime.path).to_owned();
+        Some(Structure::Descriptor { kind: "MethodTable", name, module })
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

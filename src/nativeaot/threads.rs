@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
 use crate::dotnet::AllocContext;
 use crate::layout::ViewError;
 use crate::limits;
@@ -80,7 +81,7 @@ impl Threads {
             let known = managed::ManagedThread { address: thread.address, id: None, marks: Vec::new() };
             out.managed.by_tid.entry(tid).or_default().push(known);
         }
-        let named = out.notes.iter().map(|note| ("nativeaot", format!("{}: {note}", runtime.name())));
+        let named = out.notes.iter().map(|note| (WarningCode::Nativeaot, format!("{}: {note}", runtime.name())));
         out.managed.notes.extend(named);
         out
     }

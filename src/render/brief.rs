@@ -2,7 +2,7 @@
 
 use crate::units::{exact, human, noun};
 
-/// How a long table ends: `and 444 more types, 1.20 MiB together; --top 0 shows all`.
+/// Last line of a long table: `and 444 more types, 1.20 MiB in all; --top 0 shows all`.
 pub struct Brief<'a> {
     /// Rows shown where nobody says how many.
     pub most: usize,
@@ -30,7 +30,7 @@ impl Brief<'_> {
         }
         let mut line = format!("and {} more {}", exact(left), noun(left, self.what));
         if let Some(bytes) = self.bytes.as_ref().filter(|_| self.beyond == 0) {
-            line.push_str(&format!(", {} together", human((shown..rows).map(bytes).fold(0, u64::saturating_add))));
+            line.push_str(&format!(", {} in all", human((shown..rows).map(bytes).fold(0, u64::saturating_add))));
         }
         if hidden > 0 {
             line.push_str("; --top 0 shows all");

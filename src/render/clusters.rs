@@ -11,17 +11,17 @@ pub(crate) const SHOWN: usize = 20;
 pub(crate) const CHUNKS: usize = 1000;
 
 /// Columns of a word of memory: `0x` and 16 digits.
-const WORD: usize = 18;
+const WORD_WIDTH: usize = 18;
 
 /// Chunks that are alike, of `all` that there are. A leaked one is in use, and free ones of its size are
 /// no leak.
 pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBlock<'_> {
     let mut table =
-        TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
+        TableBlock::default().number("Chunk").number(if leaked { "Unreachable" } else { "Used" }).number("Bytes");
     if !leaked {
         table = table.number("Free");
     }
-    table = table.text("Example").flexible("Begins with").least(WORD).text("Kind").optional();
+    table = table.text("Example").flexible("Begins with").least(WORD_WIDTH).text("Kind").optional();
     table = table.brief(SHOWN, "cluster").beyond(all.saturating_sub(clusters.len() as u64));
     table = table.bytes(|i| clusters.get(i).map_or(0, |c| c.bytes));
     for c in clusters {

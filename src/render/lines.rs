@@ -1,27 +1,28 @@
 //! Lines that several tables have.
 
+use crate::diag::Warning;
 use crate::render::document::{CRITICAL, Document, INFO, WARNING};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
 use crate::units::{count, exact, human};
 
-/// How much of the stacks is known.
+/// Which stack roots are precise and which are conservative.
 pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     if stacks.threads == 0 {
         return;
     }
     let known = match stacks.frames_conservative {
         0 => String::new(),
-        n => format!(" ({} without)", count(n, "frame")),
+        n => format!(" ({} without GC info)", count(n, "frame")),
     };
     doc.line(format!(
-        "stacks of {}: {} by GC info of {} and the runtime's lists{known}; {} conservative",
+        "stacks of {}: {} from GC info of {} and the runtime's lists{known}; {} conservative",
         count(stacks.threads, "thread"),
         count(stacks.roots_precise, "root"),
         count(stacks.frames_precise, "frame"),
         exact(stacks.roots_conservative),
     ));
     for row in &stacks.conservative {
-        doc.line(format!("    conservative on {}: {}", count(row.threads, "thread"), row.why));
+        doc.line(format!("    conservative for {}: {}", count(row.threads, "thread"), row.why));
     }
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     }
     parts.push(count(core.threads as u64, "thread"));
     if let Some(ms) = core.stopped_ms {
-        parts.push(if ms > 0.0 { format!("stood still for {ms} ms") } else { "not stopped".to_owned() });
+        parts.push(if ms > 0.0 { format!("stopped for {ms} ms") } else { "not stopped".to_owned() });
     }
     let mut doc = Document::default();
     if let Some(t) = core.truncation {
@@ -57,10 +58,23 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     doc
 }
 
+/// The section with all warnings of an answer.
+pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
+    let mut doc = Document::default();
+    if !warnings.is_empty() {
+        doc.line("");
+        doc.line("Warnings");
+        for w in warnings {
+            doc.titled(format!("· {}: {}", w.code, w.message), 2);
+        }
+    }
+    doc
+}
+
 /// Columns of a size and a share before the text of a finding.
 const TITLE: usize = 22;
 
-/// A finding with its bytes and share before it, and how it is known and what shows more below.
+/// A finding with its bytes and share before the text, then its evidence and the command that shows more.
 pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     let mark = mark(finding.severity);
     let bytes = finding.bytes.map_or_else(String::new, human);
@@ -68,7 +82,7 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     doc.line(String::new());
     doc.titled(format!("{mark:<2}{bytes:>11} {share:>7} {}", finding.text), TITLE);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    doc.shared(format!("how: {}{sure}", finding.evidence), TITLE, finding.share);
+    doc.shared(format!("Evidence: {}{sure}", finding.evidence), TITLE, finding.share);
     if let Some(command) = &finding.command {
         // Hardly indented: it is copied, and never broken.
         doc.whole(format!("    {command}"));

@@ -19,12 +19,14 @@ pub use cut::shorten;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use list::{List, Listed, Listing, columns};
 
+use crate::diag::Warning;
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// A report that can be shown to people and as rows.
 pub trait Render: Serialize {
@@ -34,6 +36,11 @@ pub trait Render: Serialize {
     /// Whether the line on the core goes above it.
     fn wants_headline(&self) -> bool {
         true
+    }
+
+    /// Whether a table of it ends with the warnings, which then are not on stderr.
+    fn lists_warnings(&self) -> bool {
+        false
     }
 
     /// Write the main rows as CSV.
@@ -46,6 +53,11 @@ pub trait Render: Serialize {
 /// The line a table begins with: what core this is, and whether it is whole.
 pub fn headline(core: &CoreRow) -> Document<'_> {
     lines::headline(core)
+}
+
+/// The section with all warnings; empty if there are none.
+pub fn warnings(warnings: &[Warning]) -> Document<'_> {
+    lines::warnings(warnings)
 }
 
 /// Write a report as JSON: one object, indented.
@@ -71,10 +83,12 @@ pub(crate) fn csv_each<T: Serialize + Default, R: Serialize>(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut rows = rows.peekable();
+    let mut empty = csv::Writer::from_writer(Vec::new());
+    if empty.serialize(T::default()).is_err() {
+        return csv_flat::<T, R>(rows, out);
+    }
     if rows.peek().is_none() {
         // Without a row the header comes from one that has nothing in it.
-        let mut empty = csv::Writer::from_writer(Vec::new());
-        empty.serialize(T::default()).map_err(io_error)?;
         let text = empty.into_inner().map_err(|e| io::Error::other(e.to_string()))?;
         let header = text.split_inclusive(|&b| b == b'\n').next().unwrap_or_default();
         return out.write_all(header);
@@ -86,10 +100,74 @@ pub(crate) fn csv_each<T: Serialize + Default, R: Serialize>(
     writer.flush()
 }
 
+/// Writes rows with flattened fields as CSV. To serde such a row is a map, which the csv crate does not write.
+fn csv_flat<T: Serialize + Default, R: Serialize>(
+    rows: impl Iterator<Item = R>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(safe::Safe::new(out));
+    writer.write_record(fields(&T::default())?.keys()).map_err(io_error)?;
+    for row in rows {
+        let cells = fields(&row)?.into_iter().map(|(name, value)| cell(&name, value));
+        writer.write_record(cells.collect::<io::Result<Vec<_>>>()?).map_err(io_error)?;
+    }
+    writer.flush()
+}
+
+/// The fields of a row by name, in order.
+fn fields<T: Serialize>(row: &T) -> io::Result<Map<String, Value>> {
+    match serde_json::to_value(row)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(io::Error::other("a row of CSV without fields")),
+    }
+}
+
+/// A field as the csv crate writes it.
+fn cell(name: &str, value: Value) -> io::Result<String> {
+    match value {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(io::Error::other(format!("'{name}' is no cell of CSV"))),
+    }
+}
+
 /// The error of writing inside: a closed pipe must stay one.
 fn io_error(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,
         other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default, Serialize)]
+    struct Inner {
+        b: Option<u64>,
+        c: f64,
+    }
+
+    #[derive(Default, Serialize)]
+    struct Row {
+        a: &'static str,
+        #[serde(flatten)]
+        inner: Inner,
+        d: bool,
+    }
+
+    #[test]
+    fn flattened_fields_are_columns() -> io::Result<()> {
+        let written = |rows: &[Row]| -> io::Result<String> {
+            let mut out = Vec::new();
+            csv_rows(rows, &mut out)?;
+            Ok(String::from_utf8_lossy(&out).into_owned())
+        };
+        assert_eq!(written(&[])?, "a,b,c,d\n");
+        let row = Row { a: "x,y", inner: Inner { b: None, c: 2.0 }, d: true };
+        assert_eq!(written(&[row])?, "a,b,c,d\n\"x,y\",,2.0,true\n");
+        Ok(())
     }
 }

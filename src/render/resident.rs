@@ -87,14 +87,16 @@ pub(crate) fn legend(rows: impl Iterator<Item = Resident>, looked: bool) -> Opti
         estimated = estimated.saturating_add(row.rss_estimated.unwrap_or(0));
     }
     if rss {
-        let closer = if looked { "" } else { " (--zero-fill tells closer)" };
+        let closer = if looked { "" } else { " (--zero-fill is more precise)" };
         return Some(format!(
-            "{ROUGH}: several share a mapping, and its figures are divided by what the core holds; {} of RSS may be of other \
-             rows{closer}",
+            "{ROUGH} estimate: several rows share a mapping, whose figures are divided by bytes in the core; {} of RSS may \
+             belong to other rows{closer}",
             human(estimated)
         ));
     }
-    others.then(|| format!("{ROUGH}: several share a mapping, and all but RSS is divided in proportion to that"))
+    others.then(|| {
+        format!("{ROUGH} estimate: several rows share a mapping; every figure but RSS is divided in proportion to RSS")
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Chunks and slots of malloc, one by one and summed up.
+//! malloc chunks and slots, single and summed.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,12 +6,12 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{ChunkPlace, ChunkState, ClusterContent};
 
-/// Number and bytes of chunks.
+/// Number and total size of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChunkSum {
-    /// Chunks.
+    /// Number of chunks.
     pub count: u64,
-    /// Their bytes, headers and all.
+    /// Bytes, including headers.
     pub bytes: u64,
 }
 
@@ -29,52 +29,50 @@ impl ChunkSum {
     }
 }
 
-/// Chunks up to one size. Sizes in bytes.
+/// Chunks of one size class. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct SizeClassRow {
-    /// Largest chunk of the class; chunks of half of it and less are in others.
+    /// Largest chunk size of the class. Chunks of half that size or less are in smaller classes.
     pub size_class: u64,
-    /// Used chunks.
+    /// Number of used chunks.
     pub used: u64,
-    /// Free chunks, tops excepted.
+    /// Number of free chunks, without top chunks.
     pub free: u64,
-    /// Bytes of used ones.
+    /// Bytes of used chunks.
     pub used_bytes: u64,
-    /// Bytes of free ones.
+    /// Bytes of free chunks.
     pub free_bytes: u64,
 }
 
-/// Used blocks that are alike.
+/// Used blocks of equal size and content.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ClusterRow {
     /// Size of the chunk in bytes.
     pub size: u64,
-    /// Blocks in use.
+    /// Number of blocks in use.
     pub count: u64,
     /// Bytes of their chunks.
     pub bytes: u64,
-    /// The word they all begin with; `null` where they differ.
+    /// The word that all of them begin with. `null` if they differ.
     pub first_word: Option<Addr>,
-    /// The byte that all of the block is filled with, as far as it was looked at
-    /// (4 KiB).
+    /// The byte that fills the block; the first 4 KiB are checked.
     pub fill: Option<u8>,
-    /// What malloc returned for one of them.
+    /// Address that malloc returned for one of them.
     pub example: Addr,
-    /// What they have in common beside their size.
+    /// Common content besides the size.
     pub kind: ClusterContent,
-    /// Where the first word points to, if into a module.
+    /// Symbol that the first word points to, if it points into a module.
     pub symbol: Option<String>,
-    /// Free chunks of the same size.
+    /// Number of free chunks of the same size.
     pub free: u64,
-    /// Whether they have mappings of their own.
+    /// Whether each has a separate mapping.
     pub mmapped: bool,
-    /// What a managed runtime noted that they are for (the Java VM's Native Memory Tracking); `null` where it noted
-    /// nothing.
+    /// Category that a managed runtime recorded (Native Memory Tracking of the Java VM). `null` if none.
     pub category: Option<String>,
 }
 
 impl ClusterRow {
-    /// What its blocks begin with, in words.
+    /// Returns the first bytes of the blocks, in words.
     pub fn begins(&self) -> String {
         match (&self.symbol, self.fill, self.first_word) {
             (Some(symbol), _, _) => symbol.clone(),
@@ -89,16 +87,16 @@ impl ClusterRow {
 /// One chunk.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChunkRow {
-    /// What malloc returned for it.
+    /// Address that malloc returned.
     pub address: Addr,
     /// Size of the chunk or slot in bytes.
     pub size: u64,
-    /// Bytes of it that the program asked for; `null` where malloc does not keep that (musl's does), and of free ones.
+    /// Bytes that the program requested. `null` for free chunks, and where malloc does not record it (musl does).
     pub asked: Option<u64>,
-    /// Whether it is the program's.
+    /// Whether the program uses it.
     pub state: ChunkState,
-    /// Its arena; `null` for mmapped chunks, and where malloc has no arenas (musl's).
+    /// Address of its arena. `null` for mmapped chunks, and where malloc has no arenas (musl).
     pub arena: Option<Addr>,
-    /// Where malloc keeps it.
+    /// The list or cache that malloc keeps it in.
     pub r#where: ChunkPlace,
 }

@@ -1,21 +1,21 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A method that was compiled into the code of the one that called it.
+/// A method that was inlined into its caller.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct InlinedRow {
-    /// The method.
+    /// Name of the method.
     pub method: String,
     /// Offset in its bytecode.
     pub il_offset: Option<i64>,
     /// Source file.
     pub file: Option<String>,
-    /// Line in it.
+    /// Line in the source file.
     pub line: Option<u32>,
 }
 
 impl InlinedRow {
-    /// The method and its line, before what called it: `Lab.inner(int):32 <- `.
+    /// The method and its line, before its caller: `Lab.inner(int):32 <- `.
     pub(crate) fn before_caller(&self) -> String {
         format!("{}{} <- ", self.method, self.line.map(|line| format!(":{line}")).unwrap_or_default())
     }

@@ -1,17 +1,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a condition of `--fail-if` came to.
+/// Result of a `--fail-if` condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConditionRow {
-    /// As given.
+    /// The condition as given.
     pub condition: String,
-    /// Whether it holds: then the exit status is 1.
+    /// True if the condition is met; the exit status is then 1.
     pub holds: bool,
-    /// The figure it is about: bytes, or a number in the columns of counts.
+    /// The measured value: bytes, or a number in count columns.
     pub value: i64,
-    /// What a percentage is of; `null` where the condition gives a figure.
+    /// Denominator of a percentage. `null` if the condition compares with a figure.
     pub whole: Option<u64>,
-    /// In words.
+    /// The result as a sentence.
     pub text: String,
 }

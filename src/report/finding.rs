@@ -1,4 +1,4 @@
-//! What a reader should notice.
+//! Findings.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,68 +7,68 @@ use crate::map::Confidence;
 use crate::words::words;
 
 words! {
-    /// How much a finding matters.
+    /// Severity of a finding.
     #[derive(Default)]
     pub enum Severity {
-        /// Worth knowing.
+        /// Information.
         #[default]
         Info = "info",
         /// Likely part of the problem.
         Warning = "warning",
-        /// The process can't go on, or the core tells less than it should.
+        /// The process cannot continue, or the core is incomplete.
         Critical = "critical",
     }
 }
 
-/// Something a reader should notice.
+/// A finding: a sentence with its evidence.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Finding {
-    /// Stable name.
+    /// Stable id.
     pub id: &'static str,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// Bytes of memory that it is about; `null` where it is about none, or their number is not known.
+    /// Bytes that the finding is about. `null` if it has no size or the size is unknown.
     pub bytes: Option<u64>,
-    /// What of all that was written it has, from 0 to 1; of all that was resident in a `summary` that looks at no pages and
-    /// knows what was; `null` where neither is known.
+    /// Share of all written bytes, from 0 to 1. In a `summary` that reads no pages but has resident figures: share of all
+    /// resident bytes. `null` if neither total is available.
     pub share: Option<f64>,
-    /// How sure it is; `null` where it only counts.
+    /// Confidence in the finding. `null` if it only counts.
     pub confidence: Option<Confidence>,
-    /// In words.
+    /// The finding as a sentence.
     pub text: String,
-    /// What it rests on.
+    /// The evidence for it.
     pub evidence: String,
-    /// The command that shows more, ready to be typed.
+    /// The command that shows more, ready to paste.
     pub command: Option<String>,
-    /// The id of the finding whose bytes these are a part of; `null` where no other counts them.
+    /// Id of the finding that also counts these bytes. `null` if no other finding counts them.
     pub within: Option<&'static str>,
 }
 
 impl Finding {
-    /// A finding that is about no bytes so far.
+    /// Returns a finding without a size.
     pub fn new(id: &'static str, severity: Severity, text: impl Into<String>, evidence: impl Into<String>) -> Finding {
         Finding { id, severity, text: text.into(), evidence: evidence.into(), ..Finding::default() }
     }
 
-    /// The same about so many bytes.
+    /// Sets the size in bytes.
     #[must_use]
     pub fn about(self, bytes: u64) -> Finding {
         Finding { bytes: Some(bytes), ..self }
     }
 
-    /// The same with what sort of knowledge it is.
+    /// Sets the confidence.
     #[must_use]
     pub fn known(self, confidence: Confidence) -> Finding {
         Finding { confidence: Some(confidence), ..self }
     }
 
-    /// The same as a part of another.
+    /// Marks the finding as part of the finding with this id.
     #[must_use]
     pub fn within(self, id: &'static str) -> Finding {
         Finding { within: Some(id), ..self }
     }
 
-    /// The same with the command that shows more, without its core.
+    /// Sets the command that shows more, without the path of the core.
     #[must_use]
     pub fn more(self, command: impl Into<String>) -> Finding {
         Finding { command: Some(command.into()), ..self }

@@ -28,4 +28,4 @@ impl KindOrTotal {
     }
 }
 
-worded!(KindOrTotal, "A kind of regions, or all of them.");
+worded!(KindOrTotal, "A kind of region, or `total`.");

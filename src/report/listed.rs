@@ -9,15 +9,15 @@ use crate::report::Name;
 /// An object in a list.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ListedObject {
-    /// Where it begins.
+    /// Start address.
     pub address: Addr,
     /// Its type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// Its size.
+    /// Size in bytes.
     pub size: u64,
-    /// Generation that it is in, in the runtime's own words.
+    /// Generation, as the runtime names it.
     pub generation: &'static str,
-    /// Number of its GC heap.
+    /// Index of its GC heap.
     pub heap: u32,
 }

@@ -1,28 +1,28 @@
-//! What could not be walked.
+//! Memory that could not be walked.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::{Addr, AddrRange};
 
-/// What could not be walked.
+/// Memory that could not be walked.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LostRow {
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
-    /// Number of places.
+    /// Number of ranges.
     pub count: u64,
-    /// The first of them.
+    /// The first ranges.
     pub places: Vec<LossRow>,
 }
 
-/// A place without an object that is known.
+/// A range that could not be walked.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LossRow {
-    /// Where.
+    /// Its addresses.
     #[serde(flatten)]
     pub range: AddrRangeRow,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -31,9 +31,9 @@ pub struct LossRow {
 pub struct AddrRangeRow {
     /// First address.
     pub start: Addr,
-    /// First address after it.
+    /// First address after the range.
     pub end: Addr,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 

@@ -46,7 +46,6 @@ pub use object::{
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;
-pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;
@@ -62,7 +61,7 @@ use crate::targets::{Arch, Producer, Truncation};
 /// Version of the JSON form.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What every answer begins with.
+/// Fields common to all answers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Answer")]
 pub struct Envelope<T> {
@@ -72,55 +71,56 @@ pub struct Envelope<T> {
     pub coremap: &'static str,
     /// Name of the command.
     pub command: &'static str,
-    /// The core it is about.
+    /// The core or process.
     pub core: CoreRow,
     /// What could not be read or understood.
     pub warnings: Vec<Warning>,
-    /// The command's own fields.
+    /// Fields of the command.
     #[serde(flatten)]
     pub body: T,
 }
 
-/// The core a report is about.
+/// The core or process that an answer is about.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreRow {
     /// Path as given.
     pub path: String,
-    /// Size of the (unpacked) file in bytes.
+    /// Size of the (uncompressed) file in bytes.
     pub size: u64,
-    /// What it was packed with.
+    /// Compression format.
     pub packed: Option<Compression>,
-    /// The program that wrote it.
+    /// Program that wrote it.
     pub producer: Producer,
-    /// The machine.
+    /// Architecture.
     pub arch: Arch,
     /// Process id.
     pub pid: Option<u32>,
-    /// Whether the file is cut off.
+    /// Whether the file is truncated.
     pub truncated: bool,
-    /// How much is missing where it is.
+    /// Number of missing bytes, if truncated.
     pub truncation: Option<Truncation>,
     /// Number of threads.
     pub threads: usize,
     /// Managed runtimes found in it.
     pub runtimes: Vec<RuntimeRow>,
-    /// Of a process that runs: how long it stood still for this answer, in milliseconds; 0 with `--no-stop`. `null`: a core.
+    /// For a running process: how long it was stopped for this answer, in milliseconds; 0 with `--no-stop`. `null` for
+    /// a core.
     pub stopped_ms: Option<f64>,
 }
 
 /// A managed runtime in the process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RuntimeRow {
-    /// Its name, e.g. `.NET`.
+    /// Name, such as `.NET`.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// File it is loaded from.
+    /// File that contains it.
     pub module: String,
-    /// Where it is loaded.
+    /// Load address.
     pub base: Addr,
-    /// Its collector, in the runtime's own words (.NET: workstation or server); `null` where its GC can't be read.
+    /// Collector, as the runtime names it (.NET: workstation or server). `null` if its GC cannot be read.
     pub gc: Option<&'static str>,
-    /// What its structs are read by.
+    /// Source of its structure layouts.
     pub layout_source: String,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bytes::printable;
 
-/// A name that many rows have, kept once: one name may have 16 KiB.
+/// A name shared by many rows and stored once; a name may have 16 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
@@ -63,7 +63,7 @@ impl std::fmt::Display for Name {
 }
 
 impl Name {
-    /// As it stands in a table for people: its beginning, where it is long.
+    /// The name as tables show it; a long name is cut.
     pub fn shown(&self) -> String {
         match self.0.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}…", self.0.get(..end).unwrap_or_default()),

@@ -6,166 +6,164 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{FieldStorage, Name, TaskStatus};
 
-/// `object`: one object, its fields and their values. What can't be read, or is
-/// not known, is `null`.
+/// `object`: an object with its fields and their values. Unknown or unreadable values are `null`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectReport {
-    /// Where it begins.
+    /// Start address.
     pub object: Addr,
-    /// Its type; `null` where there is no object.
+    /// Type. `null` if there is no object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its MethodTable.
+    /// Address of its MethodTable.
     pub method_table: Option<Addr>,
-    /// Its size.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Generation that it is in, in the runtime's own words: gen2, loh.
+    /// Generation, as the runtime names it: gen2, loh.
     pub generation: Option<&'static str>,
-    /// Number of its GC heap.
+    /// Index of its GC heap.
     pub heap: Option<u32>,
     /// File of the module that defines the type.
     pub module: Option<String>,
-    /// Text of a string, value in a box.
+    /// Text of a string, or the value in a box.
     pub value: Option<String>,
-    /// Elements of an array.
+    /// Number of elements of an array.
     pub length: Option<u64>,
-    /// Its dimensions, where it has more than a length.
+    /// Dimensions of a multidimensional array.
     pub dimensions: Vec<DimensionRow>,
-    /// The first of them.
+    /// First elements.
     pub elements: Vec<ElementRow>,
     /// Fields, by offset.
     pub fields: Vec<FieldRow>,
-    /// Static fields that the type itself declares.
+    /// Static fields declared by the type itself.
     pub statics: Vec<FieldRow>,
-    /// What a delegate calls; `null` for other objects.
+    /// Methods that a delegate calls. `null` for other objects.
     pub delegate: Option<DelegateDetail>,
-    /// What an exception says; `null` for other objects.
+    /// Details of an exception. `null` for other objects.
     pub exception: Option<ExceptionDetail>,
-    /// A task's TaskStatus; `null` for other objects.
+    /// TaskStatus of a task. `null` for other objects.
     pub task_status: Option<TaskStatus>,
-    /// What a collection holds; `null` for other objects, and those of kinds not known.
+    /// Contents of a collection. `null` for other objects, and for unknown collection types.
     pub collection: Option<CollectionDetail>,
 }
 
 /// A dimension of an array.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct DimensionRow {
-    /// How many indices it has.
+    /// Number of indices.
     pub length: u32,
-    /// The first of them.
+    /// First index.
     pub lower_bound: i32,
 }
 
-/// What a delegate calls.
+/// Methods that a delegate calls.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DelegateDetail {
-    /// In the order of the calls.
+    /// Calls, in order.
     pub calls: Vec<CallRow>,
-    /// How many more there are.
+    /// Number of calls not listed.
     pub more: u64,
 }
 
 /// A method that a delegate calls.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CallRow {
-    /// Its `this`, or the first argument that it is closed over.
+    /// `this`, or the first argument that it is closed over.
     pub target: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub target_type: Option<Name>,
-    /// The method; `null` where its code could not be named.
+    /// The method. `null` if its code has no name.
     pub method: Option<String>,
-    /// Where the delegate jumps.
+    /// Address that the delegate calls.
     pub code: Option<Addr>,
 }
 
-/// What an exception says.
+/// Details of an exception.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionDetail {
-    /// Its message, where it has one of its own.
+    /// Message, if it has its own.
     pub message: Option<String>,
-    /// Its HRESULT.
+    /// HRESULT.
     pub hresult: Option<String>,
-    /// The exception within it.
+    /// Inner exception.
     pub inner: Option<Addr>,
-    /// That exception's type.
+    /// Type of that exception.
     pub inner_type: Option<Name>,
-    /// Its stack trace, where it was thrown first.
+    /// Stack trace, throwing frame first.
     pub frames: Vec<TraceRow>,
-    /// How many more there are.
+    /// Number of frames not listed.
     pub more: u64,
 }
 
 /// A frame of an exception's stack trace.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TraceRow {
-    /// Where in the code; a return address but for the frame that threw.
+    /// Code address: a return address, except in the throwing frame.
     pub ip: Addr,
     /// The method.
     pub method: Option<String>,
-    /// Its MethodDesc.
+    /// Address of its MethodDesc.
     pub method_desc: Option<Addr>,
 }
 
-/// What a collection holds.
+/// Contents of a collection.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CollectionDetail {
-    /// How many.
+    /// Number of entries.
     pub count: u64,
-    /// The first of them.
+    /// First entries.
     pub entries: Vec<EntryRow>,
 }
 
 /// An entry of a collection.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct EntryRow {
-    /// Its key, in a dictionary.
+    /// Key, in a dictionary.
     pub key: Option<ElementRow>,
-    /// Itself.
+    /// Value.
     pub value: ElementRow,
 }
 
 /// A field.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FieldRow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its offset: in an object from its start, in a struct from the struct's,
-    /// for statics from their base.
+    /// Offset: from the start of the object or struct; for statics, from their base.
     pub offset: u64,
-    /// Its type, as declared.
+    /// Declared type.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Where its value is kept.
+    /// Where the value is stored.
     pub storage: FieldStorage,
-    /// Where its value is.
+    /// Address of the value.
     pub address: Option<Addr>,
-    /// Its value as text: numbers, `null`, text of strings, what well-known structs
-    /// stand for (their fields are there as well), the value in a box.
+    /// Value as text: a number, `null`, the text of a string, the meaning of a well-known struct (whose fields are
+    /// listed as well), or the value in a box.
     pub value: Option<String>,
-    /// The object that it leads to.
+    /// Object that it refers to.
     pub object: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub object_type: Option<Name>,
     /// Fields of a struct.
     pub fields: Vec<FieldRow>,
-    /// Of a thread static: its value in each thread that has one.
+    /// For a thread static: its value in each thread that has one.
     pub threads: Vec<ThreadValueRow>,
 }
 
-/// A thread's value of a thread static.
+/// Value of a thread static in one thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThreadValueRow {
-    /// The system's number of the thread.
+    /// Thread id of the system.
     pub tid: Option<u32>,
-    /// The number that managed code knows it by.
+    /// Managed thread id.
     pub managed_id: Option<u32>,
-    /// Where the value is.
+    /// Address of the value.
     pub address: Option<Addr>,
-    /// Its value as text.
+    /// Value as text.
     pub value: Option<String>,
-    /// The object that it leads to.
+    /// Object that it refers to.
     pub object: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub object_type: Option<Name>,
     /// Fields of a struct.
     pub fields: Vec<FieldRow>,
@@ -174,15 +172,15 @@ pub struct ThreadValueRow {
 /// An element of an array.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ElementRow {
-    /// Its index, counted over all dimensions.
+    /// Index, counted over all dimensions.
     pub index: u64,
-    /// Its index in each dimension, where the array has more than a length.
+    /// Index in each dimension of a multidimensional array.
     pub indices: Vec<i64>,
-    /// Its value as text.
+    /// Value as text.
     pub value: Option<String>,
-    /// The object that it leads to.
+    /// Object that it refers to.
     pub object: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub object_type: Option<Name>,
     /// Fields of a struct.
     pub fields: Vec<FieldRow>,

@@ -1,19 +1,18 @@
-//! What a word is of that points at something.
+//! Sources of pointers.
 
 use std::cmp::Ordering;
 
 use crate::map::Kind;
 use crate::words::worded;
 
-/// What a word is of that points at something: what is known of its place, or else the kind of
-/// the region it lies in.
+/// Source of a pointer: what contains the word, or else the kind of its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointerSource {
     /// A thread's register.
     Register,
     /// A thread's stack.
     Stack,
-    /// What calls left below a thread's stack pointer.
+    /// Old data below a thread's stack pointer.
     StackLeftOver,
     /// A GC handle.
     Handle,
@@ -21,9 +20,9 @@ pub enum PointerSource {
     Object,
     /// Space between managed objects.
     FreeObjectSpace,
-    /// A free block of malloc.
+    /// A free malloc block.
     FreeBlock,
-    /// No more than a region of this kind.
+    /// A region of this kind; nothing more is known.
     Region(Kind),
 }
 
@@ -84,7 +83,7 @@ impl PartialOrd for PointerSource {
     }
 }
 
-worded!(PointerSource, "What a word is of that points at something.");
+worded!(PointerSource, "Source of a pointer.");
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use crate::addr::Addr;
 use crate::map::{Confidence, Kind};
 use crate::report::Name;
 
-/// One region.
+/// A region.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RegionRow {
     /// First address.
@@ -16,26 +16,26 @@ pub struct RegionRow {
     pub end: Addr,
     /// Length in bytes.
     pub size: u64,
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
-    /// Which one: thread, arena, file and section.
+    /// Thread, arena, file and section, …
     pub detail: Name,
-    /// As in /proc/PID/maps; `?` where the core can't tell.
+    /// Permissions, as in /proc/PID/maps; `?` if the core does not show them.
     pub perms: String,
-    /// File mapped here.
+    /// Mapped file.
     pub file: Option<Name>,
-    /// Bytes of it that the core holds.
+    /// Bytes of it in the core.
     pub in_core: u64,
-    /// Bytes of it that were in RAM; `null` where that is not known.
+    /// Resident bytes. `null` if unknown.
     pub rss: Option<u64>,
-    /// Of `rss`, what may be another region's of the same mapping.
+    /// Part of `rss` that may belong to another region of the same mapping.
     pub rss_estimated: Option<u64>,
-    /// How sure its kind is.
+    /// Confidence in the kind.
     pub confidence: Confidence,
-    /// What fills it, in words, where that was asked for (`regions --contents`) and nobody claims it.
+    /// Content in words, with `regions --contents`, if it has no known owner.
     pub content: Option<String>,
-    /// Of `in_core`, bytes in whole 4 KiB pages that are all zero; `null` if not scanned (`regions --zero-fill`).
+    /// Bytes of `in_core` in 4 KiB pages that are all zero. `null` if not scanned (`regions --zero-fill`).
     pub zero: Option<u64>,
-    /// `in_core` − `zero`: what was written, or dumped of a file.
+    /// `in_core` − `zero`: bytes that were written, or dumped from a file.
     pub written: Option<u64>,
 }

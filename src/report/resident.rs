@@ -1,53 +1,30 @@
 //! What of some memory was resident: the columns that several rows have.
 
-/// Figures of some memory, in bytes; `None` where they are not known. Rows have them as fields of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Resident figures of some memory, in bytes. `None` if unknown, as for a core without `--smaps`. JSON and CSV have
+/// them as fields of the row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Resident {
-    /// In RAM.
+    /// Resident bytes.
     pub rss: Option<u64>,
-    /// Of `rss`, what may be another row's: of mappings that hold several, where single pages are not known.
+    /// Part of `rss` that may belong to another row in the same mapping, if single pages are not known.
     pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
+    /// Resident bytes, each page divided by the number of processes that map it.
     pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
+    /// Resident, modified bytes of this process alone: memory that would be freed if it ended.
     pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
+    /// Resident bytes that other processes map too.
     pub shared: Option<u64>,
-    /// In swap.
+    /// Bytes in swap.
     pub swap: Option<u64>,
-    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
+    /// Bytes in huge pages, including hugetlbfs, which `rss` does not count.
     pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose other figures are divided in proportion: of mappings that hold several rows.
+    /// Bytes of `rss` and `swap` whose other figures are divided in proportion, because their mappings contain several
+    /// rows.
     pub others_estimated: Option<u64>,
 }
-
-/// Put the figures of a [`Resident`] into the fields of a row.
-macro_rules! fill_resident {
-    ($row:expr, $told:expr) => {{
-        let $crate::report::Resident { rss, rss_estimated, pss, private_dirty, shared, swap, huge, others_estimated } =
-            $told;
-        ($row.rss, $row.rss_estimated, $row.pss, $row.private_dirty) = (rss, rss_estimated, pss, private_dirty);
-        ($row.shared, $row.swap, $row.huge, $row.others_estimated) = (shared, swap, huge, others_estimated);
-    }};
-}
-pub(crate) use fill_resident;
-
-/// The figures of a row.
-macro_rules! resident_of {
-    ($row:expr) => {
-        $crate::report::Resident {
-            rss: $row.rss,
-            rss_estimated: $row.rss_estimated,
-            pss: $row.pss,
-            private_dirty: $row.private_dirty,
-            shared: $row.shared,
-            swap: $row.swap,
-            huge: $row.huge,
-            others_estimated: $row.others_estimated,
-        }
-    };
-}
-pub(crate) use resident_of;
 
 impl Resident {
     /// The same of all that there is: nothing of it can be another row's.

@@ -6,28 +6,27 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::Name;
 
-/// How threads' stacks were read for roots.
+/// How thread stacks were searched for roots.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackRootsRow {
-    /// Managed threads whose stacks were followed.
+    /// Number of managed threads whose stacks were unwound.
     pub threads: u64,
-    /// Managed frames whose references are known by their GC info.
+    /// Managed frames whose references come from GC info.
     pub frames_precise: u64,
-    /// Managed frames of which all words may be references.
+    /// Managed frames in which every word may be a reference.
     pub frames_conservative: u64,
-    /// Roots by GC info, and from lists of the runtime's.
+    /// Roots from GC info and from the runtime's lists.
     pub roots_precise: u64,
-    /// Words and registers that lead into objects, in parts of which no more is
-    /// known: some are no roots.
+    /// Words and registers that point into objects, where nothing more is known. Some are not roots.
     pub roots_conservative: u64,
-    /// Slots that GC info names and that hold no object's address.
+    /// Slots named by GC info that do not contain the address of an object.
     pub stray: u64,
-    /// Why parts of stacks were taken word by word.
+    /// Why parts of stacks were searched word by word.
     pub conservative: Vec<StretchRow>,
 }
 
 impl StackRootsRow {
-    /// With those of another runtime.
+    /// Adds the figures of another runtime.
     pub fn merge(&mut self, other: &StackRootsRow) {
         self.threads += other.threads;
         self.frames_precise += other.frames_precise;
@@ -39,62 +38,61 @@ impl StackRootsRow {
     }
 }
 
-/// Why parts of stacks were taken word by word.
+/// Why parts of stacks were searched word by word.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StretchRow {
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub why: &'static str,
-    /// On how many threads' stacks.
+    /// Number of threads.
     pub threads: u64,
 }
 
 /// A path from a root.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootPathRow {
-    /// In the runtime's own words: StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
+    /// Kind of root, as the runtime names it: StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack
+    /// (conservative), …
     pub root_kind: String,
-    /// Where the root is; for a register, the stack pointer of its frame, or of
-    /// its thread.
+    /// Address of the root; for a register, the stack pointer of its frame or thread.
     pub root_address: Addr,
-    /// The thread that it is of.
+    /// Thread of the root.
     pub thread: Option<u32>,
-    /// The register that it is, by the machine's name of it.
+    /// Register that contains the root, by its name in the architecture.
     pub register: Option<&'static str>,
-    /// Of a stack: whether GC info says that it is a reference; `false`: the word
-    /// is the address of an object, which may be chance. `null` for other roots.
+    /// For a stack root: whether GC info identifies it as a reference. `false`: the word is the address of an object,
+    /// which may be chance. `null` for other roots.
     pub precise: Option<bool>,
-    /// Of a stack, if precise: where its frame has it, as SOS writes it: `rbx`,
-    /// `rbp-28` (hexadecimal).
+    /// For a precise stack root: its slot in the frame, as SOS writes it: `rbx`, `rbp-28` (hexadecimal).
     pub slot: Option<String>,
-    /// Of a stack, if precise: its frame.
+    /// For a precise stack root: its frame.
     pub frame: Option<RootFrameRow>,
-    /// Of a stack: whether it may lead into the object, and not to its start.
+    /// For a stack root: whether it may point into the object instead of to its start.
     pub interior: bool,
-    /// Of a stack: whether the object must not be moved.
+    /// For a stack root: whether it pins the object.
     pub pinned: bool,
-    /// From the root's object to the one asked for.
+    /// Objects from the root's object to the requested one.
     pub chain: Vec<ChainRow>,
 }
 
-/// The frame that holds a root.
+/// The frame that contains a root.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootFrameRow {
-    /// Its stack pointer.
+    /// Stack pointer.
     pub sp: Addr,
-    /// Its instruction pointer.
+    /// Instruction pointer.
     pub ip: Addr,
-    /// Its method; `null` where that has no name.
+    /// Method. `null` if it has no name.
     pub method: Option<String>,
 }
 
 /// An object on a path.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChainRow {
-    /// Where.
+    /// Address.
     pub object: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its field, or element, that leads to the next one.
+    /// Field or element that leads to the next object.
     pub field: Option<Name>,
 }

@@ -6,17 +6,17 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::Name;
 
-/// A sum of objects.
+/// Number and size of objects.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectsRow {
-    /// Number.
+    /// Number of objects.
     pub objects: u64,
     /// Bytes.
     pub size: u64,
 }
 
 impl ObjectsRow {
-    /// These and `objects` more of `size` bytes.
+    /// Returns the sum with `objects` more of `size` bytes.
     pub fn plus(self, objects: u64, size: u64) -> ObjectsRow {
         ObjectsRow { objects: self.objects.saturating_add(objects), size: self.size.saturating_add(size) }
     }
@@ -25,30 +25,30 @@ impl ObjectsRow {
 /// Objects of one type.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TypeRow {
-    /// Its MethodTable.
+    /// Address of its MethodTable.
     pub method_table: Addr,
-    /// Its name.
+    /// Name.
     #[serde(rename = "type")]
     pub name: Box<str>,
-    /// Name of its runtime, where a core has several with a heap; else `null`.
+    /// Name of its runtime, if the core has several with a heap; otherwise `null`.
     pub runtime: Option<Name>,
     /// Number of objects.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of the objects.
     pub size: u64,
-    /// How many of them the collector tracks, where it does not track all (CPython); `null` elsewhere.
+    /// Number of objects that the collector tracks, if it does not track all (CPython). Otherwise `null`.
     pub tracked: Option<u64>,
-    /// By generation, where there are any.
+    /// Objects by generation, if there are generations.
     pub generations: Box<[GenerationRow]>,
 }
 
 /// Objects of one type in one generation.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct GenerationRow {
-    /// In the runtime's own words; .NET: gen0, gen1, gen2, loh, poh, frozen or ephemeral.
+    /// Generation, as the runtime names it; .NET: gen0, gen1, gen2, loh, poh, frozen or ephemeral.
     pub generation: &'static str,
     /// Number of objects.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of the objects.
     pub size: u64,
 }

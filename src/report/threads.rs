@@ -9,123 +9,121 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{Execution, FrameRowKind, GcMode, Name, Trust, WaitKind};
 
-/// One thread.
+/// A thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThreadRow {
-    /// The system's number.
+    /// Thread id of the system.
     pub tid: u32,
-    /// The system's name of it.
+    /// Name in the system.
     pub name: Option<String>,
-    /// The runtime's number.
+    /// Thread id of the runtime.
     pub managed_id: Option<u32>,
-    /// The name that managed code gave to it.
+    /// Name that managed code gave to it.
     pub managed_name: Option<String>,
-    /// What it is for, in the runtime's own words.
+    /// Role, as the runtime names it.
     pub role: Option<&'static str>,
-    /// How sure the role is.
+    /// Confidence in the role.
     pub role_confidence: Option<Confidence>,
-    /// Thread::ThreadState in words.
+    /// State, as the runtime names it.
     pub state: Option<String>,
     /// Whether a collection must wait for it.
     pub gc_mode: Option<GcMode>,
-    /// The exception that it threw last.
+    /// Exception that it threw last.
     pub exception: Option<ThrownRow>,
-    /// The lock it waits for.
+    /// Lock that it waits for.
     pub waits_for: Option<WaitRow>,
-    /// The locks it holds, where its runtime tells them by thread.
+    /// Locks that it holds, if its runtime records them by thread.
     pub holds: Vec<HeldRow>,
-    /// Whether it is known to be the thread that brought the dump about.
+    /// Whether it is known to have caused the dump.
     pub crashed: bool,
-    /// The signal that it crashed by; `null` at all others.
+    /// Signal that it crashed with. `null` for all other threads.
     pub signal: Option<u16>,
-    /// The same, by name: SIGSEGV.
+    /// Name of that signal: SIGSEGV.
     pub signal_name: Option<String>,
-    /// Its stack, that of the latest call first.
+    /// Stack, innermost frame first.
     pub frames: Vec<FrameRow>,
-    /// Why there are no more frames.
+    /// Why the stack ends.
     pub end: Option<String>,
 }
 
 /// An exception.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThrownRow {
-    /// Its type.
+    /// Type.
     pub r#type: String,
-    /// The object.
+    /// Address of the object.
     pub address: Addr,
-    /// What it says of itself, where its runtime tells.
+    /// Message, if its runtime has one.
     pub message: Option<String>,
 }
 
 /// What a thread waits for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WaitRow {
-    /// What for.
+    /// Kind of wait.
     pub kind: WaitKind,
-    /// The object that is locked.
+    /// Locked object.
     pub object: Addr,
-    /// Its type.
+    /// Type of the object.
     pub r#type: Option<String>,
-    /// Who holds the lock, by the system's number; `null` where nobody does, or it
-    /// is not known.
+    /// Thread that holds the lock, by its system id. `null` if it is free or the owner is unknown.
     pub owner_tid: Option<u32>,
-    /// The same, by the runtime's number.
+    /// Thread that holds the lock, by its id in the runtime.
     pub owner_managed_id: Option<u32>,
-    /// How it is known, in a sentence.
+    /// The evidence for it, in a sentence.
     pub how: &'static str,
-    /// How sure that is.
+    /// Confidence.
     pub confidence: Confidence,
 }
 
 /// A lock that a thread holds.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HeldRow {
-    /// The object that is locked.
+    /// Locked object.
     pub object: Addr,
-    /// Its type.
+    /// Type of the object.
     pub r#type: Option<String>,
-    /// How it is known, in a sentence.
+    /// The evidence for it, in a sentence.
     pub how: &'static str,
-    /// How sure that is.
+    /// Confidence.
     pub confidence: Confidence,
 }
 
-/// A frame of a stack.
+/// A stack frame.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FrameRow {
-    /// Where its code is: a return address, but in the first frame and in what a
-    /// signal interrupted. `null` of an explicit Frame that keeps none.
+    /// Code address: a return address, except in the first frame and where a signal interrupted the thread. `null` for
+    /// an explicit Frame without one.
     pub ip: Option<Addr>,
-    /// Its stack pointer; of an explicit Frame its own address.
+    /// Stack pointer; for an explicit Frame, its address.
     pub sp: Addr,
-    /// What it is of.
+    /// Kind of frame.
     pub kind: FrameRowKind,
-    /// Of a managed method: name of its runtime.
+    /// For a managed method: name of its runtime.
     pub runtime: Option<Name>,
-    /// The method or function.
+    /// Method or function.
     pub method: Option<Name>,
-    /// Class of an explicit Frame, in the runtime's own words.
+    /// Class of an explicit Frame, as the runtime names it.
     pub frame: Option<&'static str>,
-    /// MethodDesc.
+    /// Address of the MethodDesc.
     pub method_desc: Option<Addr>,
     /// File name of its module.
     pub module: Option<Name>,
     /// MethodDef token.
     pub token: Option<Name>,
-    /// Bytes from the start of the method or function; of the module, where no
-    /// function is known.
+    /// Bytes from the start of the method or function; from the start of the module if no function is known.
     pub offset: Option<u64>,
     /// Offset in its IL.
     pub il_offset: Option<i64>,
-    /// Offset in its bytecode; -1 in a synchronized method that has yet to take its lock.
+    /// Offset in its bytecode; -1 in a synchronized method that has not taken its lock yet.
     pub bci: Option<i64>,
-    /// How it runs, where its runtime has several ways.
+    /// How it runs, if its runtime has several ways.
     pub how: Option<Execution>,
     /// Source file.
     pub file: Option<Name>,
     /// Line.
     pub line: Option<u32>,
-    /// How it was found.
+    /// How the frame was found.
     pub trust: Trust,
 }
 

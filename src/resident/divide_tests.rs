@@ -3,11 +3,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::addr::Addr;
+use crate::addr::{Addr, PAGE};
 use crate::range_map::RangeMap;
 use crate::targets::residence::{KnownPages, Told};
-
-const PAGE: u64 = 4096;
 
 fn range(from: u64, to: u64) -> AddrRange {
     AddrRange::new(Addr::new(from * PAGE), Addr::new(to * PAGE))

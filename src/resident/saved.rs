@@ -7,7 +7,7 @@ use std::path::Path;
 use super::smaps::{self, Smaps};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::residence::{Figure, MappingResidence};
@@ -79,7 +79,7 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
 fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
     if smaps.cut {
         diag.partial(
-            "smaps-cut",
+            WarningCode::SmapsCut,
             format!(
                 "{name} is cut off within a mapping: residence of that mapping and of all \
                                            higher addresses is unknown"
@@ -100,12 +100,12 @@ fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts,
             text.push_str(&format!("; the file alone has {n} with {rss} resident"));
         }
         text.push_str(". The process mapped and unmapped memory in between, or the core leaves mappings out");
-        diag.note("smaps-differs", text);
+        diag.note(WarningCode::SmapsDiffers, text);
     }
     let own = facts.process.as_ref().map(|process| process.pid).filter(|&pid| pid != 0);
     if let (Some(there), Some(own)) = (smaps.status.pid.filter(|pid| Some(*pid) != own), own) {
         let why = "a process has another ID when seen from outside its container";
-        diag.note("smaps-pid", format!("{name} says process {there}, the core says process {own}; {why}"));
+        diag.note(WarningCode::SmapsPid, format!("{name} says process {there}, the core says process {own}; {why}"));
     }
 }
 

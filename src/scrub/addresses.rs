@@ -4,16 +4,14 @@
 //! are not position-independent, heaps of Java and Go, and what maps itself low have addresses that are numbers of 7 to 12 digits, or texts of
 //! a few letters. There more is asked. So it is with memory that was only set aside, of which sanitizers have many TiB.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::native::unwind::code::{follows_call, is_signal_return};
 use crate::scrub::letters::{is_printable, is_readable};
 use crate::scrub::plan::{Part, Use};
 use crate::scrub::{Plan, Rule};
 use crate::targets::{Piece, PieceState};
-
-/// `size_t`.
-const WORD: u64 = 8;
 
 /// Addresses below this are numbers of up to 12 digits, and can be read as a text of a few letters.
 pub(super) const LOW: u64 = 1 << 40;
@@ -56,7 +54,7 @@ impl Plan<'_> {
 
     /// Whether an address is of memory that was set aside, and of which nothing is in the core: of no file, whose bytes are on disk.
     fn is_reservation(&self, part: &Part, value: u64) -> bool {
-        let is_file = matches!(part.kind, Kind::Image | Kind::MappedFile | Kind::SharedMemory);
+        let is_file = matches!(part.kind.facts().backing, Backing::Image | Backing::File | Backing::Shared);
         let piece = || self.process.space().pieces.at(Addr::new(value));
         let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= RESERVATION;
         !is_file && part.range.len() >= RESERVATION && piece().is_some_and(is_large)

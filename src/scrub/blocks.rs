@@ -2,15 +2,12 @@
 
 use std::sync::Mutex;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, WORD};
 use crate::memory::Memory;
 use crate::native::malloc::{Chunk, Slot, State};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
-
-/// `size_t`.
-const WORD: u64 = 8;
 
 /// Bits of a size that say something else (`SIZE_BITS`).
 const FLAGS: u64 = 7;

@@ -6,7 +6,7 @@ use crate::addr::AddrRange;
 use crate::memory::{Memory, OVERWRITTEN};
 
 /// What a word is overwritten with.
-const WORD: [u8; 8] = OVERWRITTEN.to_le_bytes();
+const FILL: [u8; 8] = OVERWRITTEN.to_le_bytes();
 
 /// Characters of a text that is not permuted but replaced by a stream that a keyed hash of the whole begins: two become one by a
 /// chance of 1 in 2^64, and it takes a hundredth of the time.
@@ -141,7 +141,7 @@ pub(super) fn word(word: &mut [u8; 8], keep: u8) -> bool {
     if word.iter().enumerate().all(|(i, &b)| b == 0 || kept(i)) {
         return false;
     }
-    for (i, (byte, fill)) in word.iter_mut().zip(WORD).enumerate().filter(|(i, _)| !kept(*i)) {
+    for (i, (byte, fill)) in word.iter_mut().zip(FILL).enumerate().filter(|(i, _)| !kept(*i)) {
         debug_assert!(i < 8);
         *byte = fill;
     }
@@ -202,6 +202,6 @@ mod tests {
         assert_eq!(some, [b'A', b'B', b'C', b'D', 0xed, 0xac, 0xef, 0x0d]);
         let mut zero = [7, 0, 0, 0, 0, 0, 0, 0];
         assert!(!word(&mut zero, 1) && zero[0] == 7);
-        assert!(word(&mut zero, 0) && zero == WORD);
+        assert!(word(&mut zero, 0) && zero == FILL);
     }
 }

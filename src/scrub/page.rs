@@ -1,10 +1,10 @@
 //! A page of memory, as far as anything is known of its bytes: what sets have of it is joined once for all its words.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, PAGE};
 use crate::scrub::heaps::Within;
 use crate::scrub::plan::Use;
 use crate::scrub::{Plan, Rule};
-use crate::targets::byte_set::{PAGE, WORDS};
+use crate::targets::byte_set::WORDS;
 
 /// For each word of a page one byte, whose lowest bit is the word's first byte.
 type Bits = [u8; WORDS];

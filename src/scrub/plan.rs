@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, WORD, union};
+use crate::diag::WarningCode;
 use crate::limits;
+pub(super) use crate::map::kind_facts::Use;
 use crate::map::{Kind, Region};
 use crate::memory::alias::{self, Alias};
 use crate::native::stacks::ThreadStack;
@@ -17,28 +19,6 @@ use crate::session::Session;
 use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
-
-/// What is kept or overwritten together.
-const WORD: u64 = 8;
-
-/// What memory is for, as far as that decides what of it stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// Program files: what was read of it stays.
-    Image,
-    /// What a runtime or an allocator made for itself: what was read of it stays.
-    Structures,
-    /// Blocks of malloc: their heads, its lists, and what a runtime has in them of its own.
-    Blocks,
-    /// Managed objects.
-    Objects,
-    /// A stack as far as it is in use.
-    Stack,
-    /// All else: words that lead somewhere stay, and what runtimes have there of their own.
-    Data,
-    /// What nobody uses any more: nothing stays.
-    Dead,
-}
 
 /// A part of memory that is for one thing.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +96,7 @@ impl<'p> Plan<'p> {
         let mut read = session.process.reads().take_bytes().unwrap_or_default();
         let mut objects = objects::all(session, names);
         for why in &objects.given_up {
-            session.process.diag.partial("scrub-unknown", why.clone());
+            session.process.diag.note(WarningCode::ScrubUnknown, why.clone());
         }
         let places = read.names.drain().chain(objects.named.drain(..)).collect();
         let own_names = (level == Level::Names).then(|| {
@@ -201,29 +181,6 @@ impl Use {
     }
 }
 
-fn of_kind(kind: Kind) -> Use {
-    match kind {
-        Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,
-        Kind::Image | Kind::Vdso => Use::Image,
-        Kind::Malloc => Use::Blocks,
-        Kind::Stack | Kind::Tls => Use::Stack,
-        Kind::NoAccess
-        | Kind::AnonRO
-        | Kind::AnonRW
-        | Kind::AnonRX
-        | Kind::AnonRWX
-        | Kind::MappedFile
-        | Kind::SharedMemory
-        | Kind::RuntimeHeap
-        | Kind::LibraryBuffer
-        | Kind::SanitizerShadow
-        | Kind::StackGuard
-        | Kind::GCHeapReserve
-        | Kind::PyMalloc => Use::Data,
-        _ => Use::Structures,
-    }
-}
-
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
 fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
@@ -240,7 +197,7 @@ fn parts(session: &Session<'_>) -> Vec<Part> {
         }
     };
     for region in session.map().regions.iter() {
-        let used = of_kind(region.kind);
+        let used = region.kind.facts().scrub;
         let mut at = region.range.start.align_down(WORD);
         if used == Use::Stack {
             let first = dead.partition_point(|d| d.end <= at);

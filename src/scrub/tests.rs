@@ -8,7 +8,7 @@ use std::path::Path;
 use super::page::{Page, Word};
 use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::commands::shrink::scrub_plan;
 use crate::managed::Execution;
 use crate::map::Kind;
@@ -17,7 +17,7 @@ use crate::phase::Phase;
 use crate::process::{Options, Process};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::targets::byte_set::{PAGE, WORDS};
+use crate::targets::byte_set::WORDS;
 use crate::targets::{Arch, at};
 
 /// Bytes of memory that are looked through at once.

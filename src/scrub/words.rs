@@ -1,15 +1,12 @@
 //! Words: what becomes of each.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::memory::Memory;
 use crate::scrub::heaps::Within;
 use crate::scrub::letters::{Reads, reads};
 use crate::scrub::page::{Page, Word};
 use crate::scrub::plan::Use;
 use crate::scrub::{By, Counts, Kept, Plan, Rule, fill, stacks};
-
-/// `size_t`.
-const WORD: u64 = 8;
 
 /// Bytes before a run in which a text may have begun that goes on in it.
 pub(super) const LOOK_BACK: u64 = 64 * WORD;

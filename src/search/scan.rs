@@ -12,9 +12,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
-use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::search::gate::{CHUNK, Gate, Probe, near_data};

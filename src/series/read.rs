@@ -20,7 +20,7 @@ pub enum RecordingError {
     #[error("not a recording of coremap: its first line {0}")]
     NotOne(String),
     /// It has a form that this version does not know.
-    #[error("its form has version {0}, and this coremap knows {VERSION}: a newer coremap reads it")]
+    #[error("its format has version {0}, but this version of coremap reads {VERSION}; use a newer coremap")]
     Version(u64),
 }
 
@@ -49,15 +49,14 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
     let whole = next_line(&mut from, &mut line)?;
     let header = match (is_recording(&line), serde_json::from_slice::<Header>(&line)) {
         (true, Ok(header)) if whole => header,
-        (true, _) if !whole => return Err(RecordingError::NotOne("is cut off, or too long".into())),
+        (true, _) if !whole => return Err(RecordingError::NotOne("is truncated or too long".into())),
         (true, Err(e)) => return Err(version(&line).unwrap_or_else(|| RecordingError::NotOne(e.to_string()))),
-        _ => return Err(RecordingError::NotOne("is another one".into())),
+        _ => return Err(RecordingError::NotOne("is not a header of coremap".into())),
     };
     if header.coremap_recording != VERSION {
         return Err(RecordingError::Version(header.coremap_recording));
     }
-    let machine =
-        |name: String| RecordingError::NotOne(format!("names a machine that is not known: {}", printable(&name)));
+    let machine = |name: String| RecordingError::NotOne(format!("names an unknown architecture: {}", printable(&name)));
     let mut recording = header.into_recording().map_err(machine)?;
     let mut names = Names::default();
     let mut number = 1;
@@ -69,19 +68,19 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
             break None;
         }
         bytes += line.len() as u64;
-        let lacks = |why: String| Some(format!("line {number} {why}, so there are {} looks", recording.moments.len()));
+        let lacks = |why: String| Some(format!("line {number} {why}; {} samples were read", recording.moments.len()));
         if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_LOOKS {
-            break lacks("is more than is read of a recording".into());
+            break lacks("exceeds the limit on recordings".into());
         }
         if !whole {
-            break lacks("is cut off: it was just being written, or who wrote it was ended".into());
+            break lacks("is truncated: the writer was still running or was killed".into());
         }
         match names.moment(&line) {
             Ok(moment) if recording.moments.last().is_none_or(|last| last.seconds < moment.seconds) => {
                 recording.moments.push(moment);
             }
-            Ok(_) => break lacks("is no later than the one before".into()),
-            Err(why) => break lacks(format!("can't be read ({})", printable(&why))),
+            Ok(_) => break lacks("is not later than the line before it".into()),
+            Err(why) => break lacks(format!("cannot be read ({})", printable(&why))),
         }
     };
     Ok(ReadRecording { recording, lacks })
@@ -124,7 +123,7 @@ impl Names {
             Some(name) => name.clone(),
             None => Name::from(text),
         };
-        let moment = look.into_moment(&self.numbered, known).ok_or("a row has a name that is nowhere")?;
+        let moment = look.into_moment(&self.numbered, known).ok_or("a row refers to an unknown name")?;
         let words = moment.kinds.keys().chain(moment.findings.keys()).chain(&moment.warnings);
         let mut have = self.words.borrow_mut();
         for word in words {
@@ -133,7 +132,7 @@ impl Names {
             }
         }
         if !moment.seconds.is_finite() {
-            return Err("its time is no number".into());
+            return Err("its time is not a number".into());
         }
         Ok(moment)
     }

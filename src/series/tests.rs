@@ -141,7 +141,8 @@ fn a_line_that_was_just_being_written_is_left_out() {
         let back = read(&text[..text.len() - cut]);
         assert_eq!(back.recording.moments.len(), 4);
         assert!(
-            back.lacks.is_some_and(|why| why.contains("line 6") && why.contains("cut off") && why.contains("4 looks"))
+            back.lacks
+                .is_some_and(|why| why.contains("line 6") && why.contains("truncated") && why.contains("4 samples"))
         );
     }
     // Not even one look.
@@ -174,12 +175,12 @@ fn what_makes_no_sense_ends_the_reading() {
         (back.recording.moments.len(), back.lacks.unwrap_or_default())
     };
     for (broken, word) in [
-        (lines[2].replace("\"s\":20", "\"s\":10"), "no later"),
-        (lines[2].replace("\"rows\":[[0", "\"rows\":[[999999"), "a name that is nowhere"),
-        (lines[2].replace("\"threads\":7", "\"threads\":-7"), "can't be read"),
-        (lines[2].replace("\"s\":20", "\"s\":1e999"), "can't be read"),
-        ("[]\n".into(), "can't be read"),
-        ("\u{1b}[2J\n".into(), "can't be read"),
+        (lines[2].replace("\"s\":20", "\"s\":10"), "not later"),
+        (lines[2].replace("\"rows\":[[0", "\"rows\":[[999999"), "an unknown name"),
+        (lines[2].replace("\"threads\":7", "\"threads\":-7"), "cannot be read"),
+        (lines[2].replace("\"s\":20", "\"s\":1e999"), "cannot be read"),
+        ("[]\n".into(), "cannot be read"),
+        ("\u{1b}[2J\n".into(), "cannot be read"),
     ] {
         let (looks, lacks) = with(2, broken);
         assert_eq!(looks, 1, "{word}: {lacks}");

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::addr::Addr;
-
-/// Bytes of a page: bits are kept for so many together.
-pub(crate) const PAGE: u64 = 4096;
+use crate::addr::{Addr, PAGE};
 
 /// Words of eight bytes in a page.
 pub(crate) const WORDS: usize = (PAGE / 8) as usize;

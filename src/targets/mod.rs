@@ -51,11 +51,8 @@ pub use residence::Residence;
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use reads::Loss;
-
-/// Bytes of a word.
-const WORD: u64 = 8;
 
 /// Tasks ahead of a scan that are requested from the disk. At 4 MiB each this exceeds what disks have in
 /// flight; the kernel alone reads 128 KiB ahead.

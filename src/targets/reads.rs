@@ -6,13 +6,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::phase::Phase;
 use crate::targets::budget::{Allowed, Budget};
 use crate::targets::byte_set::ByteSet;
-
-/// Kept pages are of this size, counted from address 0.
-pub const PAGE: u64 = 4096;
 
 /// Stands for no address.
 const NONE: u64 = u64::MAX;

@@ -6,16 +6,16 @@ words! {
     /// How a frame was found, surest first.
     #[derive(Default)]
     pub enum Trust {
-        /// The thread's own registers.
+        /// The thread's registers.
         #[default]
         Context = "context",
-        /// What the kernel kept of it when it called a signal handler.
+        /// Registers that the kernel saved when it called a signal handler.
         Signal = "signal frame",
-        /// By unwind data: of a module (.eh_frame) or of the runtime (UNWIND_INFO).
+        /// Unwind data of a module (.eh_frame) or of the runtime (UNWIND_INFO).
         UnwindData = "unwind data",
-        /// By one of the runtime's explicit Frames.
+        /// An explicit Frame of the runtime.
         Frame = "frame",
-        /// By a frame pointer.
+        /// A frame pointer.
         FramePointer = "frame pointer",
         /// A word on the stack that is an address right after a call.
         Scan = "scan",
@@ -23,38 +23,38 @@ words! {
 }
 
 impl Trust {
-    /// Whether nothing but a likeness led to the frame.
+    /// Whether the frame is a guess.
     pub fn is_guess(self) -> bool {
         matches!(self, Trust::FramePointer | Trust::Scan)
     }
 }
 
 words! {
-    /// What a frame of a stack is of.
+    /// Kind of stack frame.
     #[derive(Default)]
     pub enum FrameRowKind {
         /// A managed method.
         Managed = "managed",
-        /// Code of a module, a stub, or nothing known.
+        /// Code of a module, a stub, or unknown code.
         #[default]
         Native = "native",
-        /// A runtime's own mark on the stack.
+        /// A runtime's own marker on the stack.
         Frame = "frame",
     }
 }
 
 words! {
-    /// How a method runs in a frame, where the frame itself tells that.
+    /// How a method runs in a frame, if the frame shows it.
     #[derive(Default)]
     pub enum Execution {
-        /// Instruction by instruction of its bytecode.
+        /// Its bytecode is interpreted.
         #[default]
         Interpreted = "interpreted",
-        /// As code that was made of it.
+        /// As compiled code.
         Compiled = "compiled",
-        /// Within the code of a method that called it.
+        /// Inlined into the code of its caller.
         Inlined = "inlined",
-        /// It is native, and its frame leads to the native function.
+        /// As a native function that its frame leads to.
         Native = "native",
     }
 }
@@ -62,7 +62,7 @@ words! {
 words! {
     /// A part of a method's code that is not its main one.
     pub enum CodePart {
-        /// What seldom runs, and lies elsewhere.
+        /// Rarely executed code, stored elsewhere.
         Cold = "cold",
         /// A block of stubs.
         Stubs = "stubs",
@@ -70,33 +70,33 @@ words! {
 }
 
 words! {
-    /// What kind of code a name stands for.
+    /// Kind of code.
     #[derive(Default)]
     pub enum CodeKind {
         /// Code of a managed runtime: jitted, ahead-of-time compiled, its stubs.
         Managed = "managed",
         /// Code of a native module.
         Native = "native",
-        /// Not known.
+        /// Unknown.
         #[default]
         Unknown = "unknown",
     }
 }
 
 words! {
-    /// Which tool wrote a text.
+    /// The tool that wrote a text.
     pub enum TextFormat {
         /// `perf script`
         Perf = "perf",
         /// `heaptrack_print`
         Heaptrack = "heaptrack",
-        /// memleak, bcc's or libbpf's
+        /// memleak of bcc or libbpf
         Memleak = "memleak",
         /// gdb's `backtrace`
         Gdb = "gdb",
         /// Folded stacks, as heaptrack_print's `-F` or stackcollapse write them
         Folded = "folded",
-        /// Any other
+        /// Any other text
         Plain = "plain",
     }
 }

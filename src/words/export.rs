@@ -3,39 +3,39 @@
 use super::words;
 
 words! {
-    /// What a core is exported to.
+    /// Format that a core is exported to.
     #[derive(Default)]
     pub enum ExportFormat {
         /// A managed heap as a graph, for PerfView, Visual Studio and dotnet-gcdump.
         #[default]
         Gcdump = "gcdump",
-        /// A heap of Java, or of .NET, with its contents, for VisualVM, Eclipse MAT and others.
+        /// A heap of Java or .NET with its contents, for VisualVM, Eclipse MAT and others.
         Hprof = "hprof",
-        /// Stacks with weights for speedscope, JSON.
+        /// Weighted stacks for speedscope, as JSON.
         Speedscope = "speedscope",
-        /// The same for the Firefox Profiler, JSON.
+        /// Weighted stacks for the Firefox Profiler, as JSON.
         Firefox = "firefox",
-        /// The same for pprof, protobuf packed with gzip.
+        /// Weighted stacks for pprof, as gzipped protobuf.
         Pprof = "pprof",
-        /// The same as text, a line each: collapsed stacks, for any flame graph.
+        /// Weighted stacks as text, one line each (collapsed stacks), for any flame graph.
         Folded = "folded",
-        /// Tables for engines that take SQL: a folder of Parquet files.
+        /// Tables for SQL engines: a folder of Parquet files.
         Parquet = "parquet",
     }
 }
 
 words! {
-    /// What stacks with weights are of.
+    /// Subject of weighted stacks.
     #[derive(Default)]
     pub enum ExportSubject {
-        /// Stacks of threads, by threads and by what their stacks take.
+        /// Thread stacks, weighted by threads and stack memory.
         #[default]
         Threads = "threads",
-        /// Live objects of managed heaps, by what dominates them.
+        /// Live objects of managed heaps, by dominator.
         Retained = "retained",
-        /// Blocks of malloc that are alike.
+        /// malloc blocks of equal size and content.
         Malloc = "malloc",
-        /// Native memory, by types and fields that point at it.
+        /// Native memory, by the types and fields that point at it.
         Holders = "holders",
     }
 }

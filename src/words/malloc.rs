@@ -3,11 +3,11 @@
 use super::words;
 
 words! {
-    /// An allocator that is known by its library, or by what it left in memory.
+    /// An allocator, identified by its library or by its structures in memory.
     pub enum AllocatorName {
-        /// That of the GNU C library.
+        /// malloc of the GNU C library.
         Glibc = "glibc",
-        /// That of the musl C library.
+        /// malloc of the musl C library.
         Musl = "musl",
         /// libjemalloc
         Jemalloc = "jemalloc",
@@ -23,70 +23,70 @@ words! {
         Rpmalloc = "rpmalloc",
         /// libhoard
         Hoard = "hoard",
-        /// That of oneTBB.
+        /// malloc of oneTBB.
         Tbbmalloc = "tbbmalloc",
-        /// That of the sanitizer's runtime, libasan.
+        /// malloc of the sanitizer's runtime, libasan.
         AddressSanitizer = "AddressSanitizer",
     }
 }
 
 words! {
-    /// Whether a chunk is the program's.
+    /// Whether the program uses a chunk.
     #[derive(Default)]
     pub enum ChunkState {
-        /// The program holds it.
+        /// The program uses it.
         Used = "used",
-        /// malloc may give it away.
+        /// malloc may allocate it.
         Free = "free",
-        /// What tells is not in the core.
+        /// The data that would show it is not in the core.
         #[default]
         Unknown = "unknown",
     }
 }
 
 words! {
-    /// Where malloc keeps a chunk.
+    /// List or cache of malloc that contains a chunk.
     #[derive(Default)]
     pub enum ChunkPlace {
-        /// Nowhere: the program holds it.
+        /// None: the program uses it.
         Used = "used",
-        /// In a thread's cache.
+        /// A thread cache.
         Tcache = "tcache",
-        /// In a fastbin.
+        /// A fastbin.
         Fastbin = "fastbin",
         /// Freed, not yet sorted into a bin.
         Unsorted = "unsorted",
-        /// In a bin of one size.
+        /// A bin of one size.
         Smallbin = "smallbin",
-        /// In a bin of a range of sizes.
+        /// A bin of a size range.
         Largebin = "largebin",
-        /// Free by the chunk behind, but in no list.
+        /// Free according to the next chunk, but in no list.
         Unlisted = "unlisted",
-        /// The arena's last chunk.
+        /// The last chunk of the arena.
         Top = "top",
-        /// It has a mapping of its own.
+        /// It has a separate mapping.
         Mmapped = "mmapped",
-        /// In a slot of a group of musl's malloc that is free.
+        /// A free slot of a group of musl's malloc.
         Slot = "slot",
-        /// What tells is not in the core.
+        /// The data that would show it is not in the core.
         #[default]
         Unknown = "unknown",
     }
 }
 
 words! {
-    /// What blocks of a cluster have in common.
+    /// Common content of the blocks of a cluster.
     #[derive(Default)]
     pub enum ClusterContent {
         /// All zero.
         Zero = "zero",
-        /// All one byte.
+        /// Filled with one byte.
         Fill = "fill",
         /// They begin with the same pointer into a module.
         Symbol = "symbol",
         /// They begin with the same word.
         Word = "word",
-        /// No more than their size.
+        /// None besides their size.
         #[default]
         Mixed = "mixed",
     }

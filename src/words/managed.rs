@@ -3,11 +3,11 @@
 use super::words;
 
 words! {
-    /// What a managed thread is to a collection.
+    /// GC mode of a managed thread.
     pub enum GcMode {
-        /// It may touch objects: a collection must wait for it.
+        /// It may access objects: a collection must wait for it.
         Cooperative = "cooperative",
-        /// It touches no object until it is let in again.
+        /// It does not access objects until it switches back.
         Preemptive = "preemptive",
     }
 }
@@ -16,89 +16,88 @@ words! {
     /// What a thread waits for at a lock.
     #[derive(Default)]
     pub enum WaitKind {
-        /// To take it.
+        /// To acquire the lock.
         #[default]
         Lock = "lock",
-        /// To be woken: in Monitor.Wait, which gave the lock up.
+        /// For a pulse: it is in Monitor.Wait, which released the lock.
         Pulse = "pulse",
-        /// To be woken: in Object.wait, which gave the lock up.
+        /// For a notification: it is in Object.wait, which released the lock.
         Notify = "notify",
-        /// To be let go on, by whatever the object stands for (LockSupport.park).
+        /// To be unparked (LockSupport.park).
         Park = "park",
     }
 }
 
 words! {
-    /// Which part of .NET's heap a segment or region belongs to.
+    /// Generation of .NET's heap.
     #[derive(Default)]
     pub enum Generation {
         /// The youngest objects.
         #[default]
         Gen0 = "gen0",
-        /// Those that one collection left.
+        /// Objects that survived one collection.
         Gen1 = "gen1",
-        /// The oldest.
+        /// The oldest objects.
         Gen2 = "gen2",
-        /// Large objects, of 85,000 bytes and more where nothing else is set.
+        /// Large objects, of at least 85,000 bytes by default.
         Loh = "loh",
         /// Pinned objects, from .NET 5 on.
         Poh = "poh",
         /// Objects that are never collected.
         Frozen = "frozen",
-        /// The one segment that holds generations 0, 1 and the end of 2, where the
-        /// GC works by segments and not by regions.
+        /// The segment with generations 0 and 1 and the end of 2, where the GC uses segments instead of regions.
         Ephemeral = "ephemeral",
     }
 }
 
 words! {
-    /// What a handle does for the object it leads to; the names are those of SOS `gchandles`.
+    /// Effect of a handle on its object; the names are the names in SOS `gchandles`.
     #[derive(Default)]
     pub enum HandleKind {
-        /// Forgets it when it becomes finalizable.
+        /// Cleared when the object becomes finalizable.
         WeakShort = "WeakShort",
-        /// Forgets it when it is gone.
+        /// Cleared when the object is collected.
         WeakLong = "WeakLong",
-        /// Keeps it.
+        /// Keeps the object alive.
         Strong = "Strong",
-        /// Keeps it where it is.
+        /// Keeps the object alive and in its position.
         Pinned = "Pinned",
-        /// Keeps it or not, as its user says.
+        /// Strength set by its user.
         Variable = "Variable",
-        /// Keeps it while somebody outside counts it.
+        /// Keeps the object alive while its external reference count is positive.
         RefCounted = "RefCounted",
-        /// Keeps another object while this one lives.
+        /// Keeps a second object alive while the first one lives.
         Dependent = "Dependent",
-        /// Keeps it where it is until an I/O is done.
+        /// Keeps the object alive and in its position until an I/O completes.
         AsyncPinned = "AsyncPinned",
-        /// Keeps it, and knows what it holds.
+        /// Keeps the object alive and records its size.
         SizedRef = "SizedRef",
-        /// Forgets it, but not its COM side.
+        /// Weak handle to an object with a COM wrapper.
         WeakNativeCom = "WeakNativeCom",
-        /// Forgets it; leads into it too.
+        /// Weak handle that may point into the object.
         WeakInteriorPointer = "WeakInteriorPointer",
-        /// Keeps it while another runtime's object lives.
+        /// Keeps the object alive while an object of another runtime lives.
         CrossReference = "CrossReference",
-        /// Its number is none of those known.
+        /// Unknown kind number.
         #[default]
         Unknown = "Unknown",
     }
 }
 
 words! {
-    /// Whether an object's finalizer is due. In the order in which equal types are told.
+    /// Whether an object's finalizer is due. Equal types are listed in this order.
     #[derive(Default)]
     pub enum FinalizerState {
-        /// It is due and has not run.
+        /// Due, but has not run.
         Ready = "ready",
-        /// It is to run once nothing else leads to the object.
+        /// Runs once nothing else refers to the object.
         #[default]
         Registered = "registered",
     }
 }
 
 words! {
-    /// Where a field's value is.
+    /// Where a field's value is stored.
     #[derive(Default)]
     pub enum FieldStorage {
         /// In each object.
@@ -106,7 +105,7 @@ words! {
         Instance = "instance",
         /// Once.
         Static = "static",
-        /// Once for each thread.
+        /// Once per thread.
         ThreadStatic = "thread static",
         /// In the module's image.
         Image = "static in the image",
@@ -116,37 +115,37 @@ words! {
 words! {
     /// System.Threading.Tasks.TaskStatus
     pub enum TaskStatus {
-        /// Made, and not given to a scheduler.
+        /// Created, but not given to a scheduler.
         Created = "Created",
-        /// To be scheduled once something else is done.
+        /// Scheduled once another operation completes.
         WaitingForActivation = "WaitingForActivation",
-        /// Scheduled, and not begun.
+        /// Scheduled, but not started.
         WaitingToRun = "WaitingToRun",
-        /// It runs.
+        /// Running.
         Running = "Running",
-        /// It is done but for tasks that it began.
+        /// Done, except for child tasks.
         WaitingForChildrenToComplete = "WaitingForChildrenToComplete",
-        /// It did what it was to do.
+        /// Completed.
         RanToCompletion = "RanToCompletion",
         /// Canceled.
         Canceled = "Canceled",
-        /// It ended by an exception.
+        /// Ended by an exception.
         Faulted = "Faulted",
     }
 }
 
 words! {
-    /// What waits for the last part of a chain of tasks.
+    /// What waits for the last element of a chain of tasks.
     #[derive(Default)]
     pub enum AsyncEnd {
-        /// Nothing that is known.
+        /// Nothing known.
         #[default]
         Nobody = "nobody",
-        /// A part of the chain itself.
+        /// An element of the chain itself.
         Circle = "circle",
-        /// A thread, blocked in Task.Wait.
+        /// A thread blocked in Task.Wait.
         Thread = "thread",
-        /// A delegate that is to be called.
+        /// A delegate to call.
         Callback = "callback",
         /// Another object.
         Other = "other",
@@ -154,7 +153,7 @@ words! {
 }
 
 words! {
-    /// What a part of a chain of tasks is.
+    /// Kind of element in a chain of tasks.
     #[derive(Default)]
     pub enum AsyncPart {
         /// An async method.

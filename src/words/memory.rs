@@ -3,75 +3,75 @@
 use super::words;
 
 words! {
-    /// What nearly all written pages of memory hold.
+    /// Content of nearly all written pages of some memory.
     #[derive(Default)]
     pub enum BlockContent {
         /// Bits or flags: nearly all bytes are 0x00 or 0xff.
         Bitmap = "bitmap",
-        /// Nothing that is known by its look, or several things.
+        /// Unknown or mixed content.
         Data = "data",
-        /// One byte, not zero.
+        /// One byte other than zero.
         Fill = "fill",
-        /// Numbers with a fraction.
+        /// Floating-point numbers.
         Float = "floating point",
         /// The core has none of it.
         #[default]
         NotInCore = "not in the core",
-        /// What stands for values, in a core that was scrubbed.
+        /// Replacement values in a scrubbed core.
         Overwritten = "overwritten",
         /// Many addresses of mapped memory.
         Pointers = "pointers",
         /// All byte values equally often: compressed, encrypted or random.
         Random = "random",
-        /// Nearly all zeros, and here and there a word.
+        /// Nearly all zeros with a few words.
         Sparse = "sparse",
         /// Structures: some addresses, small numbers and zeros.
         Structures = "structures",
-        /// Text, in whatever encoding.
+        /// Text in any encoding.
         Text = "text",
-        /// One word of 8 bytes over and over.
+        /// One repeated word of 8 bytes.
         Word = "word",
-        /// Zero all over.
+        /// All zero.
         Zero = "zero",
     }
 }
 
 words! {
-    /// How blocks of anonymous memory are told apart.
+    /// How blocks of anonymous memory are delimited.
     #[derive(Default)]
     pub enum BlockBorders {
-        /// Each is a region of its own.
+        /// Each is a separate region.
         #[default]
         Regions = "regions",
-        /// Cut where pointers lead.
+        /// Cut at the targets of pointers.
         Pointers = "pointers",
-        /// Cut where what fills them changes.
+        /// Cut where the content changes.
         Content = "content",
     }
 }
 
 words! {
-    /// What words are looked for that point at it.
+    /// What the searched pointers point at.
     #[derive(Default)]
     pub enum TargetKind {
         /// A managed object.
         Object = "object",
-        /// A block of malloc in use.
+        /// A used malloc block.
         Block = "block",
-        /// A free block of malloc.
+        /// A free malloc block.
         FreeBlock = "free block",
         /// A region of the map.
         Region = "region",
-        /// So many bytes as were asked for.
+        /// A range of requested length.
         Range = "range",
-        /// The address alone.
+        /// The address only.
         #[default]
         Address = "address",
     }
 }
 
 words! {
-    /// In which form a hit was found.
+    /// Form in which a match was found.
     #[derive(Default)]
     pub enum HitEncoding {
         /// Text as UTF-8.
@@ -87,13 +87,13 @@ words! {
 }
 
 words! {
-    /// Where memory came from that an object of a managed runtime owns.
+    /// Source of native memory that a managed object owns.
     #[derive(Default)]
     pub enum BufferMemory {
-        /// The runtime asked malloc or the system for it.
+        /// Allocated from malloc or the system by the runtime.
         #[default]
         Allocated = "allocated",
-        /// A file is mapped there.
+        /// A mapped file.
         Mapped = "mapped file",
     }
 }

@@ -3,7 +3,7 @@
 use super::words;
 
 words! {
-    /// How a core was compressed, by the usual file ending.
+    /// Compression format of a core, by the usual file extension.
     pub enum Compression {
         /// zstd frames, RFC 8878.
         Zstd = "zst",

@@ -3,15 +3,15 @@
 use super::words;
 
 words! {
-    /// What a place in memory holds that somebody may not want to hand on. Of two that overlap the first of this list is told.
+    /// Kind of data that you may not want to share. If two kinds overlap, the first one in this list is reported.
     #[derive(Default)]
     pub enum SecretKind {
-        /// A private key as a PEM block: RSA, EC, PKCS #8, OpenSSH, PGP; encrypted ones too.
+        /// A private key as a PEM block: RSA, EC, PKCS #8, OpenSSH, PGP; also encrypted ones.
         #[default]
         PrivateKey = "private-key",
-        /// A JSON Web Token: three parts in base64url (five where it is encrypted), the first of which is JSON that has `alg`.
+        /// A JSON Web Token: three base64url parts (five if encrypted), the first of which is JSON with `alg`.
         Jwt = "jwt",
-        /// The id of an access key of AWS (`AKIA…`, `ASIA…`), beside which the key itself is likely to stand.
+        /// The id of an AWS access key (`AKIA…`, `ASIA…`); the secret key is probably nearby.
         AwsAccessKey = "aws-access-key",
         /// A token of GitHub (`ghp_…`, `gho_…`, `ghu_…`, `ghs_…`, `ghr_…`, `github_pat_…`).
         GithubToken = "github-token",
@@ -47,24 +47,24 @@ words! {
         CardNumber = "card-number",
         /// An e-mail address.
         EmailAddress = "email-address",
-        /// An entry of the process's environment; whether it is a secret is not looked at.
+        /// An entry of the process's environment; not checked for secrets.
         Environment = "environment",
-        /// An argument of the program after its name; whether it is a secret is not looked at.
+        /// An argument of the program after its name; not checked for secrets.
         Argument = "argument",
     }
 }
 
 words! {
-    /// What may come of it where somebody else reads it.
+    /// Possible damage if somebody else reads it.
     #[derive(Default)]
     pub enum SecretSeverity {
-        /// It opens something by itself.
+        /// Grants access by itself.
         Critical = "critical",
-        /// It opens something for a while, or looks as if it did; money.
+        /// Grants access for a while or probably, or concerns money.
         High = "high",
-        /// It is about a person.
+        /// Personal data.
         Personal = "personal",
-        /// It may be anything: to be looked at.
+        /// May be anything; needs a check.
         #[default]
         Look = "look",
     }

@@ -3,27 +3,27 @@
 use super::words;
 
 words! {
-    /// What becomes of a figure from look to look.
+    /// How a figure changes over the samples.
     #[derive(Default)]
     pub enum Verdict {
-        /// It rises, in the last half of the time too, and more than noise or a random walk would make it.
+        /// It rises, also in the second half of the time, and more than noise or a random walk would explain.
         Grows = "grows",
         /// It falls in the same way.
         Shrinks = "shrinks",
-        /// One step, and flat on either side of it.
+        /// One step, flat before and after.
         Jumped = "jumped",
-        /// It rose or fell, and has stopped doing so: a warm-up looks so.
+        /// It rose or fell and then stopped, as after a warm-up.
         Settled = "settled",
-        /// It stays where it is, or goes up and down about the same lows.
+        /// It stays constant, or returns to the same minimum.
         Steady = "steady",
-        /// Growth can't be told from noise here; the reason says what would help.
+        /// Growth and noise cannot be separated; the reason says what would help.
         #[default]
         Unclear = "unclear",
     }
 }
 
 words! {
-    /// What a figure is of. Several tell of the same bytes in different ways: they are not to be added.
+    /// Subject of a figure. Figures of different subjects overlap; don't add them up.
     #[derive(Default)]
     pub enum SeriesOf {
         /// All memory.
@@ -33,49 +33,49 @@ words! {
         Kind = "kind",
         /// A type on a managed heap.
         Type = "type",
-        /// What malloc holds, all together.
+        /// All memory of malloc.
         Malloc = "malloc",
-        /// Used blocks of malloc up to one size: powers of two.
+        /// Used malloc blocks of one size class (powers of two).
         MallocClass = "malloc class",
-        /// Used blocks of malloc of exactly one size.
+        /// Used malloc blocks of one size.
         MallocSize = "malloc size",
-        /// What a finding is about.
+        /// Bytes of a finding.
         Finding = "finding",
-        /// The number of threads.
+        /// Number of threads.
         Threads = "threads",
     }
 }
 
 words! {
-    /// What of something is measured.
+    /// What is measured.
     #[derive(Default)]
     pub enum Measure {
         /// Resident pages, as the kernel counts them.
         Rss = "rss",
         /// Bytes in pages that are not all zero.
         Written = "written",
-        /// Bytes that can be read: all of a mapping in most cases, touched or not.
+        /// Readable bytes: usually the whole mapping, touched or not.
         Readable = "readable",
         /// Address space.
         #[default]
         Size = "size",
-        /// Bytes of objects or blocks in use, or that a finding is about.
+        /// Bytes of used objects or blocks, or of a finding.
         Bytes = "bytes",
-        /// Bytes that malloc has and nobody uses.
+        /// Free bytes of malloc.
         Free = "free",
-        /// A number of things.
+        /// A number of items.
         Count = "count",
     }
 }
 
 words! {
-    /// What a look at a process can take in beside the kinds of its memory, which it always does.
+    /// Optional part of a sample. The kinds of memory are always included.
     pub enum Part {
         /// Objects on managed heaps by type.
         Types = "types",
-        /// Blocks of malloc by size.
+        /// malloc blocks by size.
         Malloc = "malloc",
-        /// Pages that are not all zero, by kind: all memory is read.
+        /// Pages that are not all zero, by kind: reads all memory.
         Written = "written",
     }
 }
@@ -83,28 +83,28 @@ words! {
 words! {
     /// Why a recording ended.
     pub enum RecordingEnd {
-        /// It has as many looks, or is as long, as was asked for.
+        /// It has the requested number of samples or length.
         Done = "done",
         /// The process ended.
         ProcessEnded = "process ended",
-        /// Whoever started it has ended it, as by Ctrl-C.
+        /// The user ended it, for example with Ctrl-C.
         Interrupted = "interrupted",
-        /// It is of a core, which does not change: one look is all there is.
+        /// It is of a core, which does not change, so one sample is enough.
         OneLook = "one look",
     }
 }
 
 words! {
-    /// By what the looks of a row are apart.
+    /// How the samples of a series are spaced.
     #[derive(Default)]
     pub enum SeriesClock {
-        /// Times that were recorded.
+        /// By recorded times.
         Recorded = "recorded",
-        /// Times at which the files of cores were last written to.
+        /// By modification times of the core files.
         Modified = "modified",
-        /// A time from core to core that was given.
+        /// By the interval given on the command line.
         Given = "given",
-        /// Their order alone: there are no rates.
+        /// By order only: there are no rates.
         #[default]
         Order = "order",
     }

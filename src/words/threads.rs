@@ -6,18 +6,17 @@ words! {
     /// What a stack is used for.
     #[derive(Default)]
     pub enum StackState {
-        /// Of the process's first thread; grows down by itself.
+        /// The first thread's stack; it grows automatically.
         Main = "main",
-        /// Of a live thread.
+        /// A live thread.
         Thread = "thread",
         /// The alternate signal stack that a handler runs on (sigaltstack).
         Signal = "signal",
-        /// One that a thread switched to: a coroutine's, a fiber's, a goroutine's.
+        /// A stack that a thread switched to: of a coroutine, fiber or goroutine.
         Switched = "switched",
-        /// Kept by glibc for reuse after its thread ended.
+        /// Cached by glibc for reuse after its thread ended.
         Cached = "cached",
-        /// Of a thread that the core's notes lack, or kept for reuse: threads are missing
-        /// there, so that nothing tells which. Of a thread: its stack was not found.
+        /// Either cached, or of a thread that is missing from the core's notes. For a thread: its stack was not found.
         #[default]
         Unknown = "unknown",
     }

@@ -38,7 +38,7 @@ fn each_chain_is_told_with_its_count() {
         (1, 1, NEVER, &[INT, FOR, "System.Threading.Tasks.ContinuationTaskFromTask"], "nobody"),
         (1, 1, NEVER, &[INT, FOR], "callback"),
         (1, 1, NEVER, &[INT, FOR], "thread"),
-        (1, 1, "a task that runs, or is to run: ", &["System.Threading.Tasks.Task", FOR], "nobody"),
+        (1, 1, "a running or queued task: ", &["System.Threading.Tasks.Task", FOR], "nobody"),
     ];
     let got: Vec<_> = v["chains"].as_array().unwrap().iter().map(|c| (&c["count"], &c["roots"], told(c))).collect();
     for (count, roots, awaiting, parts, end) in want {

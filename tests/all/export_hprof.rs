@@ -210,9 +210,10 @@ fn a_dotnet_heap_is_told_in_the_terms_of_java() {
 
 #[test]
 fn what_has_no_heap_of_these_gets_a_sentence_and_no_file() {
-    for (name, sentence) in
-        [("native-glibc-kernel", "no heap of Java or .NET"), ("python311", "no heap of Java or .NET")]
-    {
+    for (name, sentence) in [
+        ("native-glibc-kernel", "an .hprof is a heap of Java or .NET"),
+        ("python311", "an .hprof is a heap of Java or .NET"),
+    ] {
         let core = real::plain(name);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.hprof");

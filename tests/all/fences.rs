@@ -373,7 +373,7 @@ fn what_a_process_was_told_is_shown_only_where_asked_for() {
     assert!(table.contains("server and 2 arguments (--show-data shows them)"), "{table}");
     assert!(table.contains("DOTNET_DefaultStackSize (and 2 entries without names)"), "{table}");
     let stacks = run(["stacks", path]).stdout;
-    assert!(stacks.contains("DOTNET_DefaultStackSize in its environment is not a hexadecimal number"), "{stacks}");
+    assert!(stacks.contains("DOTNET_DefaultStackSize is set, but its value is not a hexadecimal number"), "{stacks}");
     let all = &run(["info", "--json", "--show-data", path]).json()["process"];
     assert_eq!(all["command_line"], serde_json::json!(["/opt/x/server", "--password=hunter2", "hunter2"]));
     assert_eq!(all["environment"].as_array().unwrap().len(), 5);

@@ -23,7 +23,7 @@ fn answer(core: &Path, virtual_threads: bool) -> ThreadsReport {
     let options = ThreadOptions { virtual_threads, ..ThreadOptions::default() };
     let report = commands::threads(&Session::new(&process), options);
     let warnings = process.diag.warnings();
-    assert!(warnings.iter().all(|w| w.code != "hotspot"), "{warnings:?}");
+    assert!(warnings.iter().all(|w| w.code != coremap::diag::WarningCode::Hotspot), "{warnings:?}");
     report
 }
 

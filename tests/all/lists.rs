@@ -107,7 +107,7 @@ fn a_column_that_is_none_is_told_before_the_core_is_read() {
     ] {
         let out = ask(&[command, "--sort", "colour", "no-such-core"]);
         out.exits(2);
-        let told = out.stderr.split("there are ").nth(1).unwrap_or_else(|| panic!("{command}: {}", out.stderr));
+        let told = out.stderr.split("; use ").nth(1).unwrap_or_else(|| panic!("{command}: {}", out.stderr));
         assert!(told.trim_end().split(", ").any(|column| column == one), "{command}: {told}");
     }
 }

@@ -126,7 +126,7 @@ fn what_is_not_known_of_malloc_is_not_zero() {
         (&0.into(), &0.into()),
         "another case is needed here"
     );
-    assert!(text.contains("\nMalloc: not known what is used of ") && !text.contains("used 0"), "{text}");
+    assert!(text.contains("\nMalloc: usage of ") && !text.contains("used 0"), "{text}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ mod resident;
 mod retained;
 mod scan_secrets;
 mod schema;
+#[cfg(feature = "screen")]
 mod screen;
 mod search;
 mod series;
@@ -78,5 +79,6 @@ mod toy_runtime;
 mod toy_target;
 mod triage;
 mod unpacking;
+mod warnings;
 mod watch;
 mod whatis;

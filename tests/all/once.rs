@@ -1,4 +1,4 @@
-//! A command reads each part of a process once: the program's log (`-v`) tells of each.
+//! A command reads each part of a process once: the program's log (`-vv`) tells of each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::support::run::run;
 
 /// What the log says was read, and how often.
 fn reads(args: &[&str]) -> BTreeMap<String, usize> {
-    let out = run(args.iter().copied().chain(["-v"]));
+    let out = run(args.iter().copied().chain(["-vv"]));
     let log = &out.stderr;
     let mut seen = BTreeMap::new();
     for line in log.lines() {

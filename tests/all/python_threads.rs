@@ -20,7 +20,7 @@ fn answer(core: &Path) -> ThreadsReport {
     let process = Process::open(core, &Options::default(), &Progress::silent()).unwrap();
     let report = commands::threads(&Session::new(&process), ThreadOptions::default());
     let warnings = process.diag.warnings();
-    assert!(warnings.iter().all(|w| w.code != "cpython"), "{warnings:?}");
+    assert!(warnings.iter().all(|w| w.code != coremap::diag::WarningCode::Cpython), "{warnings:?}");
     report
 }
 

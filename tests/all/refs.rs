@@ -129,7 +129,7 @@ fn a_large_pattern_is_the_first_finding_of_summary() {
     assert_eq!(v["findings"][0]["id"], "anonymous-blocks");
     let text = v["findings"][0]["text"].as_str().unwrap();
     // They are one mapping, so what parts them is said.
-    let told = "9 equal blocks of 8 MiB (72 MiB together), filled with byte 0x5a, told apart by the pointers to them: ";
+    let told = "9 equal blocks of 8 MiB (72 MiB in all), filled with byte 0x5a, delimited by the pointers to them: ";
     assert!(text.starts_with(told), "{text}");
 }
 
@@ -247,6 +247,6 @@ fn leaks_says_where_it_looked_at_nothing() {
         let out = run(["leaks", "--json", core.to_str().unwrap()]);
         let answer = out.exits(4).json();
         assert_eq!(answer["complete"], false, "{allocator}");
-        assert!(out.stderr.contains("nothing was looked at") && out.stderr.contains(allocator), "{}", out.stderr);
+        assert!(out.stderr.contains("no blocks were checked") && out.stderr.contains(allocator), "{}", out.stderr);
     }
 }

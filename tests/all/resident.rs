@@ -144,25 +144,25 @@ fn by_page_every_kind_and_stack_has_what_is_there() {
         }
         let summary = commands::summary(&session, false, &Progress::silent());
         for kind in &summary.kinds {
-            assert_eq!(kind.rss, Some(truth[kind.kind.name()]), "{} {}", case.name, kind.kind);
-            assert_eq!(kind.rss_estimated, Some(0), "{} {}", case.name, kind.kind);
+            assert_eq!(kind.resident.rss, Some(truth[kind.kind.name()]), "{} {}", case.name, kind.kind);
+            assert_eq!(kind.resident.rss_estimated, Some(0), "{} {}", case.name, kind.kind);
             let of_kind = || session.map().regions.iter().filter(|region| region.kind == kind.kind);
             let shared: u64 = of_kind().map(|r| within(&pages, r.range) - within(&alone, r.range)).sum();
-            assert_eq!(kind.shared, Some(shared), "{} {}", case.name, kind.kind);
+            assert_eq!(kind.resident.shared, Some(shared), "{} {}", case.name, kind.kind);
         }
         let stacks = commands::stacks(&session, &Default::default(), false, &Progress::silent());
         assert!(stacks.stacks.len() >= 7, "{}", case.name);
         for stack in &stacks.stacks {
             let range = AddrRange::new(stack.low.unwrap(), stack.high.unwrap());
             assert_eq!(
-                (stack.rss, stack.rss_estimated),
+                (stack.resident.rss, stack.resident.rss_estimated),
                 (Some(within(&pages, range)), Some(0)),
                 "{} {range}",
                 case.name
             );
         }
-        let sum = stacks.stacks.iter().filter_map(|stack| stack.rss).sum::<u64>();
-        assert_eq!((stacks.total.rss, stacks.total.rss_estimated), (Some(sum), Some(0)));
+        let sum = stacks.stacks.iter().filter_map(|stack| stack.resident.rss).sum::<u64>();
+        assert_eq!((stacks.total.resident.rss, stacks.total.resident.rss_estimated), (Some(sum), Some(0)));
         let regions = commands::regions(&session, &RegionOptions::default(), &Progress::silent());
         for row in &regions.regions {
             let there = within(&pages, AddrRange::new(row.start, row.end));
@@ -188,26 +188,31 @@ fn of_smaps_alone_what_is_called_certain_is_there() {
             let stacks = commands::stacks(&session, &Default::default(), zero_fill, &Progress::silent());
             for stack in &stacks.stacks {
                 let range = AddrRange::new(stack.low.unwrap(), stack.high.unwrap());
-                let certain = stack.rss.unwrap() - stack.rss_estimated.unwrap();
+                let certain = stack.resident.rss.unwrap() - stack.resident.rss_estimated.unwrap();
                 assert!(certain <= within(&pages, range), "{} {range}", case.name);
             }
             // Where threads stand on them tells it here to the page, though that is no proof.
-            for stack in stacks.stacks.iter().filter(|stack| stack.rss_estimated != Some(0)) {
+            for stack in stacks.stacks.iter().filter(|stack| stack.resident.rss_estimated != Some(0)) {
                 let there = within(&pages, AddrRange::new(stack.low.unwrap(), stack.high.unwrap()));
-                assert_eq!(stack.rss, Some(there), "{} {:?}", case.name, stack.tid);
+                assert_eq!(stack.resident.rss, Some(there), "{} {:?}", case.name, stack.tid);
             }
             // Six stacks are one mapping: together all of it is theirs.
             let truth: u64 =
                 stacks.stacks.iter().map(|s| within(&pages, AddrRange::new(s.low.unwrap(), s.high.unwrap()))).sum();
-            assert_eq!((stacks.total.rss, stacks.total.rss_estimated), (Some(truth), Some(0)), "{}", case.name);
+            assert_eq!(
+                (stacks.total.resident.rss, stacks.total.resident.rss_estimated),
+                (Some(truth), Some(0)),
+                "{}",
+                case.name
+            );
             let summary = commands::summary(&session, zero_fill, &Progress::silent());
             for kind in &summary.kinds {
                 let of_kind = session.map().regions.iter().filter(|region| region.kind == kind.kind);
                 let there: u64 = of_kind.map(|region| within(&pages, region.range)).sum();
-                let certain = kind.rss.unwrap() - kind.rss_estimated.unwrap();
+                let certain = kind.resident.rss.unwrap() - kind.resident.rss_estimated.unwrap();
                 assert!(certain <= there, "{} {}", case.name, kind.kind);
             }
-            estimated.push(summary.total.rss_estimated.unwrap());
+            estimated.push(summary.total.resident.rss_estimated.unwrap());
         }
         assert!(estimated[1] < estimated[0], "{}: the pages of a core tell closer: {estimated:?}", case.name);
     }
@@ -309,7 +314,7 @@ fn what_differs_from_the_core_is_told() {
     let later = changed(case, less);
     assert_eq!(json(&later, 0)["rss"]["counting"].as_i64(), Some(-44 << 10));
     let table = ask(&["summary"], later.path(), &core).exits(0).stdout.clone();
-    assert!(table.contains("KiB is 44 KiB less: the kernel counts it in batches"), "{table}");
+    assert!(table.contains("KiB is 44 KiB less: the kernel updates it in batches"), "{table}");
 }
 
 #[test]

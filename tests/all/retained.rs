@@ -159,7 +159,7 @@ fn types_with_two_billion_fields_are_not_all_looked_at() {
     bytes[E_PHNUM + 1] |= 0xf0;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     real::write_sparse(file.as_file_mut(), &bytes);
-    let out = bounded(&["retained"], file.path()).within(Duration::from_secs(40)).go();
+    let out = bounded(&["retained", "-v"], file.path()).within(Duration::from_secs(40)).go();
     out.is_sound().exits(4);
     assert!(out.stderr.contains("types have more fields than the limit"), "{}", out.stderr);
 }
@@ -178,9 +178,9 @@ fn what_finds_no_memory_goes_to_files() {
             vec!["gcroot", &object, "--json", core],
         ] {
             let usual = run(args.clone());
-            let log = run(args.iter().copied().chain(["-v"])).stderr;
+            let log = run(args.iter().copied().chain(["-vv"])).stderr;
             assert_eq!(figure(&log, "files").unwrap_or(0), 0, "{log}");
-            let little = args.iter().copied().chain(["--memory", "1MiB", "-v"]);
+            let little = args.iter().copied().chain(["--memory", "1MiB", "-vv"]);
             let bounded = program(little.clone()).go();
             assert_eq!((&bounded.stdout, bounded.code), (&usual.stdout, usual.code), "{args:?}");
             if args[1] != object {

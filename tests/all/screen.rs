@@ -124,12 +124,12 @@ fn types_are_found_and_what_keeps_them_is_asked() {
     let found = pty.shows(&format!("{wanted} of "));
     assert!(found.contains("/system.string"), "{found}");
     pty.keys(ENTER);
-    pty.shows("What keeps them alive");
+    pty.shows("Paths from roots to these objects");
     pty.keys(ENTER);
     let page = pty.until("the answer", |screen| screen.contains("live objects"));
     assert!(page.contains("coremap gcroot --type '^System\\.String"), "{page}");
     pty.keys(ESC);
-    pty.shows("What keeps them alive");
+    pty.shows("Paths from roots to these objects");
     pty.keys("q");
     assert!(pty.end().success());
 }
@@ -175,8 +175,9 @@ fn what_triage_finds_is_the_first_that_is_seen() {
     let core = core(THREADS);
     let mut pty = explore(100, 30, &core);
     let findings = rows(&["triage", &core], "findings");
-    let screen =
-        pty.until("all findings", |s| s.contains(&format!("{} findings", findings.len())) && s.contains("is named"));
+    let screen = pty.until("all findings", |s| {
+        s.contains(&format!("{} findings", findings.len())) && s.contains("findings explain")
+    });
     let first = findings[0]["text"].as_str().unwrap().split(' ').take(3).collect::<Vec<_>>().join(" ");
     let at = screen.lines().find(|line| line.starts_with('>')).unwrap();
     assert!(at.contains(&first), "{first}: {screen}");
@@ -185,7 +186,7 @@ fn what_triage_finds_is_the_first_that_is_seen() {
     let command = findings[1]["command"].as_str().unwrap();
     let start: String = command.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let shown = pty.until("its command", |screen| screen.contains(&format!("more: {start}")));
-    assert!(shown.contains("how: "), "{shown}");
+    assert!(shown.contains("evidence: "), "{shown}");
     pty.keys(ENTER);
     pty.until("the answer", |screen| {
         screen.lines().nth(3).is_some_and(|l| l.contains(&start)) && screen.contains("Esc back")
@@ -201,17 +202,15 @@ fn the_help_has_every_key_and_goes_away() {
     }
     let mut pty = explore(80, 24, &core(GLIBC));
     pty.keys("?");
-    let help = pty.shows("leave, at once");
+    let help = pty.shows("show this help");
     for key in ["Enter", "Esc", "Tab", "Ctrl-C", "PgUp"] {
         assert!(help.contains(key), "{key}: {help}");
     }
     pty.keys("x");
-    pty.until("the list", |screen| !screen.contains("leave, at once"));
+    pty.until("the list", |screen| !screen.contains("show this help"));
     // What could not be read, in words: nothing, until the stacks are walked, which lack a file of the core's machine. They may be by now.
     pty.keys("w");
-    pty.until("what could not be read", |screen| {
-        screen.contains("could be read and understood") || screen.contains("unwind")
-    });
+    pty.until("what could not be read", |screen| screen.contains("No warnings so far") || screen.contains("unwind"));
     pty.keys("q");
     assert!(pty.end().success());
 }
@@ -339,10 +338,10 @@ fn names_of_a_hostile_core_do_not_reach_the_terminal() {
 fn without_a_terminal_it_says_what_to_ask_instead() {
     let core = core(GLIBC);
     for (args, words) in [
-        (&["explore", &core][..], "stdout is no terminal: `coremap triage CORE`"),
-        (&["explore", "--json", &core], "there is no JSON of explore"),
-        (&["explore", "--format", "csv", &core], "there is no CSV of explore"),
-        (&["top", &core], "top looks at a process that runs"),
+        (&["explore", &core][..], "stdout is not a terminal; `coremap triage CORE`"),
+        (&["explore", "--json", &core], "explore is interactive and has no JSON"),
+        (&["explore", "--format", "csv", &core], "explore has no CSV"),
+        (&["top", &core], "top needs a running process"),
     ] {
         let out = run(args.iter().copied());
         assert!(out.exits(2).stderr.contains(words), "{args:?}: {}", out.stderr);
@@ -398,7 +397,7 @@ fn a_process_that_runs_is_looked_at_again_and_again() {
     let Some(mut child) = process() else { return };
     let pid = child.id().to_string();
     let mut pty = Pty::start(120, 30, &["top", "--every", "200ms", "--pid", &pid], &[]);
-    let screen = pty.shows("3 looks in");
+    let screen = pty.shows("3 samples in");
     assert!(screen.contains(&format!("pid {pid}")) && screen.contains("stood still"), "{screen}");
     assert!(screen.contains("Since first"), "{screen}");
     let kinds = rows(&["summary", "--pid", &pid], "kinds");
@@ -418,7 +417,7 @@ fn a_process_that_runs_is_looked_at_again_and_again() {
     // It ends: what was seen stays, and it is said.
     child.kill().unwrap();
     child.wait().unwrap();
-    let screen = pty.shows("NO LOOK");
+    let screen = pty.shows("SAMPLE FAILED");
     assert!(screen.contains("no process") && screen.contains("Memory"), "{screen}");
     pty.keys("q");
     assert!(pty.end().success());
@@ -432,7 +431,7 @@ fn a_process_is_looked_at_once_and_runs_on() {
     let Some(mut child) = process() else { return };
     let pid = child.id().to_string();
     let mut pty = Pty::start(120, 30, &["explore", "--pid", &pid], &[]);
-    let screen = pty.until("the map", |screen| screen.contains("Stack") && screen.contains("look once more"));
+    let screen = pty.until("the map", |screen| screen.contains("Stack") && screen.contains("sample again"));
     assert!(screen.contains(&format!("pid {pid}")), "{screen}");
     pty.keys("4");
     pty.shows("1 thread, ");
@@ -458,7 +457,7 @@ fn pictured(mark: &str, wanted: Option<&str>) -> String {
     let keys = words.pop().unwrap();
     let mut pty = Pty::start(columns.parse().unwrap(), rows.parse().unwrap(), &words, &[]);
     // What was found decides what the other pages can show: bytes that were written, and warnings.
-    pty.until("what triage finds", |screen| screen.contains("is named"));
+    pty.until("what triage finds", |screen| screen.contains("findings explain"));
     pty.keys(keys);
     let lines = |screen: &str| screen.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     let seen = match wanted {

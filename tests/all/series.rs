@@ -150,7 +150,7 @@ fn a_recording_that_was_cut_says_so() {
     std::fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
     let out = run(["trend", text(&cut)]);
     out.exits(4);
-    assert!(out.stderr.contains("recording-cut") && out.stderr.contains("59 looks"), "{}", out.stderr);
+    assert!(out.stderr.contains("recording-cut") && out.stderr.contains("59 samples"), "{}", out.stderr);
     assert!(out.stdout.contains("1,008 bytes"), "{}", out.stdout);
 }
 
@@ -192,11 +192,11 @@ fn what_is_no_recording_is_told() {
     let empty = file("empty.jsonl", &format!("{header}\n"));
     let json = file("json", "{}");
     for (args, code, words) in [
-        (vec!["trend", text(&newer)], 3, "cut off"),
-        (vec!["trend", text(&empty)], 3, "no look in it"),
+        (vec!["trend", text(&newer)], 3, "truncated"),
+        (vec!["trend", text(&empty)], 3, "contains no samples"),
         (vec!["trend", text(&json)], 3, "not an ELF"),
         (vec!["trend", recording(), text(&other)], 2, "of one process"),
-        (vec!["trend", recording(), recording()], 2, "order of their times"),
+        (vec!["trend", recording(), recording()], 2, "out of order by file time"),
         (vec!["diff", recording(), text(&json)], 2, "a baseline is the older side"),
         (vec!["diff", text(&empty), recording()], 2, "it has none"),
     ] {
@@ -205,7 +205,7 @@ fn what_is_no_recording_is_told() {
         assert!(out.stderr.contains(words) && out.stdout.is_empty(), "{args:?}: {}", out.stderr);
     }
     let newer = file("whole-newer.jsonl", &first.replacen("\"coremap_recording\":1", "\"coremap_recording\":2", 1));
-    assert!(run(["trend", text(&newer)]).exits(3).stderr.contains("a newer coremap reads it"));
+    assert!(run(["trend", text(&newer)]).exits(3).stderr.contains("use a newer coremap"));
     let at = format!("{}@99", recording());
     assert!(run(["diff", &at, recording()]).exits(2).stderr.contains("looks 1 to 60"));
 }

@@ -1,11 +1,12 @@
 //! Rules of the source that no lint knows, by its text: lists in the process's memory are followed
-//! by `memory::walk` alone, addresses are reckoned with by `Addr` alone, and no arrow between rooms leads up from
-//! below the commands, or out of .NET's.
+//! by `memory::walk` alone, addresses are reckoned with by `Addr` alone, no kind of region is decided by default, and
+//! no arrow between rooms leads up from below the commands, or out of .NET's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use coremap::map::Kind;
 use regex::Regex;
 
 /// Loops that look like walks over lists and are none: file, a part of the loop's first line,
@@ -218,6 +219,62 @@ fn commands_use_each_other_without_a_circle() {
     let mut with_one = arrows;
     with_one.entry("summary").or_default().insert("diff".into());
     assert!(circles(with_one).contains_key("summary"));
+}
+
+/// Matches over [`Kind`] with an arm for all other kinds: a new kind would fall into it unnoticed.
+fn kinds_by_default(path: &str, lines: &[String]) -> Vec<String> {
+    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let named = Regex::new(&format!(r"\bKind::({})\b", kinds.join("|"))).unwrap();
+    let macros = Regex::new(r"\bmatches!\(|\buse .*\bKind::[{*]").unwrap();
+    let begins = Regex::new(r"\bmatch\b.*\{$").unwrap();
+    let others = Regex::new(r"^(_|[a-z]\w*)( if .*)? =>").unwrap();
+    let mut out = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let at = |text: &str| format!("{path}:{}: {}", i + 1, text.trim());
+        if macros.is_match(line) && (named.is_match(line) || line.contains("Kind::{")) {
+            out.push(at(line));
+        }
+        if !begins.is_match(line) {
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        let within =
+            lines[i + 1..].iter().take_while(|l| l.trim().is_empty() || l.len() - l.trim_start().len() > indent);
+        // rustfmt begins each arm four columns in, and each of its patterns too.
+        let arms: Vec<&str> = within.filter_map(|l| l.strip_prefix(&format!("{:1$}", "", indent + 4))).collect();
+        let arms: Vec<&str> = arms.into_iter().filter(|arm| !arm.starts_with([' ', '}', ')'])).collect();
+        let patterns = || arms.iter().map(|arm| arm.split(" =>").next().unwrap());
+        if patterns().any(|pattern| named.is_match(pattern)) {
+            out.extend(arms.iter().find(|arm| others.is_match(arm)).map(|arm| at(&format!("{line} {arm}"))));
+        }
+    }
+    out
+}
+
+#[test]
+fn no_kind_is_decided_by_default() {
+    let found = all(kinds_by_default);
+    assert!(found.is_empty(), "add a column to map::kind_facts, or name each kind:\n{}", found.join("\n"));
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let by_default = [
+        "    match kind {\n        Kind::Stack => 1,\n        _ => 2,\n    }",
+        "    let x = match region.kind {\n        Kind::Stack\n        | Kind::Image => {\n            1\n        }\n        _ => 2,\n    };",
+        "    match kind {\n        Kind::Stack if x => 1,\n        kind => 2,\n    }",
+        "    match (kind, x) {\n        (Kind::Stack, 1) => 1,\n        _ => 2,\n    }",
+        "    matches!(kind, Kind::Stack | Kind::Image)",
+        "    use Kind::{Image, Stack};",
+    ];
+    for text in by_default {
+        assert_eq!(kinds_by_default("src/new.rs", &lines(text)).len(), 1, "{text}");
+    }
+    let sound = [
+        "    match kind.facts().backing {\n        Backing::File => Some(Kind::Stack),\n        _ => None,\n    }",
+        "    match kind {\n        SecretKind::Image => match x {\n            _ => 1,\n        },\n    }",
+        "    if kind == Kind::Stack {",
+    ];
+    for text in sound {
+        assert!(kinds_by_default("src/new.rs", &lines(text)).is_empty(), "{text}");
+    }
 }
 
 #[test]

@@ -77,12 +77,12 @@ fn summary_looks_at_as_much_of_4_gb_of_anonymous_memory_as_of_less() {
     let (few, many) = (with_blocks(256), with_blocks(4096));
     let ((some, small), (all, large)) = (sum_up(few.path()), sum_up(many.path()));
     assert!(
-        some.starts_with("256 equal blocks of 1 MiB (256 MiB together), byte 0x00 in the 4 pages of each"),
+        some.starts_with("256 equal blocks of 1 MiB (256 MiB in all), byte 0x00 in the 4 sampled pages of each"),
         "{some}"
     );
-    let told = "4,096 equal blocks of 1 MiB (4 GiB together), byte 0x00 in the 2 pages of 512 of them looked at: ";
+    let told = "4,096 equal blocks of 1 MiB (4 GiB in all), byte 0x00 in the 2 sampled pages of 512 of them: ";
     assert!(all.starts_with(told), "{all}");
-    assert!(all.contains("content by samples, up to 2 pages of 512 of 4,096 blocks of this size"), "{all}");
+    assert!(all.contains("content from samples of up to 2 pages of 512 of 4,096 blocks of this size"), "{all}");
     // 1,024 pages and what is read of /proc to measure it.
     assert!(small < 6 << 20 && large < 6 << 20, "{small} and {large} bytes");
 }

@@ -292,7 +292,7 @@ fn a_contradiction_is_exit_status_4() {
         CoreBuilder::x86_64().note(notes::prstatus_x86_64(7, 0, HEAP + 0x3_0000, TEXT, pointer)).load(heap(&words));
     let file = core.write();
     let out = run(["check", file.path().to_str().unwrap()]);
-    assert!(out.exits(0).stdout.contains("no two sure claims contradict"), "{}", out.stdout);
+    assert!(out.exits(0).stdout.contains("no two exact claims contradict"), "{}", out.stdout);
     let file = core.note(notes::auxv(&[(33, HEAP + 0x8_0000)])).write();
     let out = run(["check", "--json", file.path().to_str().unwrap()]);
     let answer = out.exits(4).json();
@@ -312,7 +312,7 @@ fn stacks_that_gdb_could_not_read_are_told() {
     };
     let file = core(&[]).write();
     let out = run(["stacks", file.path().to_str().unwrap()]);
-    assert!(out.exits(4).stderr.contains("stacks-blank: 1 stack is zero"), "{}", out.stderr);
+    assert!(out.exits(0).stderr.contains("stacks-blank: 1 stack is zero"), "{}", out.stderr);
     // Nothing is said of what was ever written to it.
     let answer = run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).json();
     let stack = list(&answer, "stacks").iter().find(|s| s["tid"] == 7).unwrap();

@@ -284,7 +284,7 @@ fn standard_input_is_the_text_or_the_core() {
     assert_eq!(out.exits(0).stdout, perf_named(&text));
     let out = program(["symbolicate", "-", "-"]).input(Vec::new()).go();
     assert_eq!(out.exits(2).stdout, "");
-    assert!(out.stderr.contains("standard input can't be both"), "{}", out.stderr);
+    assert!(out.stderr.contains("cannot both come from standard input"), "{}", out.stderr);
 }
 
 #[test]

@@ -24,9 +24,9 @@ fn number(v: &Value) -> u64 {
 fn what_a_program_leaks_comes_first() {
     for (shape, id, words) in [
         ("mmap", "anonymous", "text"),
-        ("nodes", "malloc-equal-blocks", "equal blocks of 48 bytes"),
+        ("nodes", "malloc-equal-blocks", "equal malloc blocks of 48 bytes"),
         ("vector", "malloc-large-block", "a vector or buffer that grew"),
-        ("ended", "cached-stacks", "nobody joined"),
+        ("ended", "cached-stacks", "neither joined"),
         ("memfd", "shared-memory", "memfd:frames"),
     ] {
         let name = format!("shape-{shape}");
@@ -102,7 +102,7 @@ fn without_time_the_rest_is_left_out_and_told() {
     assert!(left.iter().any(|l| l.starts_with("objects by type")), "{left:?}");
     assert!(!findings(&answer).is_empty());
     let out = run(["triage", "--fail-if", "finding=deadlock", core]);
-    assert!(out.exits(1).stderr.contains("deadlock of 2 threads"), "{}", out.stderr);
+    assert!(out.exits(1).stderr.contains("Deadlock of 2 threads"), "{}", out.stderr);
     assert_ne!(run(["triage", "--fail-if", "finding=timers", core]).is_sound().code, Some(1));
 }
 

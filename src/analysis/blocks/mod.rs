@@ -4,6 +4,7 @@ mod alike;
 mod clusters;
 mod tally;
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::native::malloc::FreeLists;
 use crate::process::Process;
@@ -17,10 +18,12 @@ pub(crate) use tally::{BySize, Labelled, Looker, Tally, merge_labels};
 pub(crate) fn tell_lists(process: &Process, lists: &FreeLists) {
     lists.tell_unknown(process);
     for (_, what) in &lists.broken {
-        process.diag.partial("malloc-list", format!("a list of free chunks ends early: {what}"));
+        process.diag.partial(WarningCode::MallocList, format!("a free list ends early: {what}"));
     }
     if lists.capped {
         let most = exact(limits::MAX_FREE_CHUNKS as u64);
-        process.diag.partial("limit", format!("more than {most} free chunks; where the others are kept is not told"));
+        process
+            .diag
+            .partial(WarningCode::Limit, format!("more than {most} free chunks: the lists of the rest are not shown"));
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Memory that nothing claims: equal blocks, what fills them, who owns them
+/// Explain anonymous memory without a known owner: contents and likely owner
 #[derive(Args, Debug)]
 pub(super) struct Anon {
     #[command(flatten)]

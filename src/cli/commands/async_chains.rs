@@ -6,10 +6,10 @@ use crate::cli::ask::ask;
 use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-/// What async methods wait for, and who waits for them: SOS dumpasync, tasks of asyncio; equal chains merged
+/// Show what async methods wait for, and who waits for them (SOS dumpasync, asyncio)
 #[derive(Args, Debug)]
 pub(super) struct Async {
-    /// Every chain, not only those that differ
+    /// List every chain, instead of merging equal ones
     #[arg(long)]
     all: bool,
     #[command(flatten)]

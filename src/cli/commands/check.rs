@@ -14,10 +14,10 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Check the invariants: every byte has one label, and the sums hold
+/// Check that the memory map adds up: one label per byte, and matching sums
 #[derive(Args, Debug)]
 pub(super) struct Check {
-    /// Compare the data in a page that `coremap report` wrote with the core, too
+    /// Also compare a page written by `coremap report` with the core
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -50,8 +50,8 @@ fn read(page: &Path) -> Result<PageData, Failure> {
     let mut text = Vec::new();
     file.take(limits::MAX_PAGE_READ + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
     if text.len() as u64 > limits::MAX_PAGE_READ {
-        return Err(failed("too long for a page of `coremap report`".into()));
+        return Err(failed("the file is too large to be a page of `coremap report`".into()));
     }
-    let text = String::from_utf8(text).map_err(|_| failed("it is no text".into()))?;
+    let text = String::from_utf8(text).map_err(|_| failed("the file is not text".into()))?;
     read_page(&text).map_err(|e| failed(e.to_string()))
 }

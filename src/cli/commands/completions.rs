@@ -6,10 +6,10 @@ use crate::cli::commands::Command;
 use crate::cli::output::write_text;
 use crate::cli::{Exit, Failure};
 
-/// The completions of a shell, for its startup file
+/// Print completions for a shell
 #[derive(Args, Debug)]
 pub(super) struct Completions {
-    /// The shell
+    /// Shell to print completions for
     shell: Shell,
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
 use coremap::commands::{self, Baseline, Condition, DiffInput, record};
+use coremap::diag::{Warning, WarningCode};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
@@ -16,20 +17,20 @@ use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::moments::{self, Row, Which};
-use crate::cli::output::{answer, answer_of, finish, held, tell};
+use crate::cli::output::{answer, answer_of, finish, held, warn};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
 
-/// Two cores side by side: counts and sizes by kind, types, blocks of malloc
+/// Compare two cores of one program
 #[derive(Args, Debug)]
 pub(super) struct Diff {
-    /// Exit with 1 if this holds, as 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
+    /// Exit with 1 if CONDITION is true, e.g. 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
     #[arg(long, value_name = "CONDITION", value_parser = diff_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
-    /// The older core, what summary --json said of it, or a look of a recording: FILE@first, FILE@3
+    /// Older core, its `summary --json` output, or a sample of a recording: FILE@first, FILE@3
     old: PathBuf,
-    /// The newer core, or a look of a recording: FILE@last, FILE@60
+    /// Newer core, or a sample of a recording: FILE@last, FILE@60
     new: PathBuf,
 }
 
@@ -42,14 +43,14 @@ impl Command for Diff {
             return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
         }
         if common.smaps.is_some() {
-            let why = "--smaps is of one core, and diff compares what two cores hold: ask summary of each";
+            let why = "--smaps describes one core, and diff compares two; use `coremap summary --smaps` on each";
             return Err(Failure::Usage(why.into()));
         }
         let recorded = moments::look(new, Which::Last)?;
         if recorded.is_none() && read_if_json(new)?.is_some() {
             let name = new.display();
             return Err(Failure::Usage(format!(
-                "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
+                "{name} is JSON, and a baseline must be the older side: `coremap diff BASELINE CORE`"
             )));
         }
         let progress = progress();
@@ -72,7 +73,7 @@ impl Command for Diff {
         let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
         // The envelope and its warnings are the newer core's; the older's go first.
-        let partial = old.finish() == Exit::Partial;
+        let partial = old.finish(common) == Exit::Partial;
         let exit = match (&new, &after) {
             (End::Look(row), _) => look_answer(common, row, report)?,
             (_, Some(session)) => answer(Self::NAME, common, session, report)?,
@@ -146,15 +147,16 @@ impl End {
     }
 
     /// Its warnings to stderr; whether any of it could not be read.
-    fn finish(&self) -> Exit {
+    fn finish(&self, common: &Common) -> Exit {
         match self {
-            End::Core(process) => finish(process),
+            End::Core(process) => finish(common, Diff::NAME, process),
             End::Look(row) => {
-                row.warnings.iter().for_each(|w| tell(&format!("warning: {}: {}", w.code, w.message)));
+                warn(common, &row.warnings, None);
                 row.exit
             }
             End::Baseline(name, side) if side.core.truncated => {
-                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+                let text = format!("{name}: it describes a core that was cut off");
+                warn(common, &[Warning::partial(WarningCode::Truncated, text)], None);
                 Exit::Partial
             }
             End::Baseline(..) => Exit::Done,
@@ -218,17 +220,20 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut text = Vec::new();
     file.take(limits::MAX_BASELINE + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
     if text.len() as u64 > limits::MAX_BASELINE {
-        return Err(failed("too long for a summary".into()));
+        return Err(failed("the file is too large to be a summary".into()));
     }
     Ok(Some(text))
 }
 
 const CONDITION: &str = "\
-Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
+Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
 
-KIND.COLUMN, one of > >= < <= ==, and a limit: 'gcheap.delta>20%', 'total.delta>100MiB',
-'threads.new>200'.
-KIND: a kind in any case of letters, total, or threads.
-COLUMN: old, new, delta; old_count, new_count, delta_count; old_in_core, new_in_core,
-delta_in_core; of threads old, new, delta.
-Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old figure.";
+A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'gcheap.delta>20%', \
+'total.delta>100MiB' or 'threads.new>200'.
+
+KIND is a kind of region in upper or lower case, total, or threads.
+
+COLUMN is old, new, delta, old_count, new_count, delta_count, old_in_core, new_in_core or delta_in_core. For \
+threads it is old, new or delta.
+
+The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old value.";

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use coremap::addr::AddrRange;
 use coremap::commands::Purpose;
 use coremap::commands::dump::DumpReport;
+use coremap::diag::WarningCode;
 use coremap::dump::{self, Dumped, Keep, Plan};
 use coremap::limits;
 use coremap::map::Kind;
@@ -24,26 +25,26 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
-/// Write a core of a process that runs, which goes on running
+/// Write a core of a running process, which continues afterwards
 #[derive(Args, Debug)]
 pub(super) struct Dump {
-    /// File to write; must not exist. Its ending .zst, .gz, .xz or .lz4 has it compressed
+    /// Write the core to OUT, a new file. The ending .zst, .gz, .xz or .lz4 compresses it
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
-    /// Keep no more than what these commands read, so that they answer as of the process; without it, all that a core of the
-    /// kernel holds
+    /// Write only the memory that these commands read, so that they answer as they do on the process.
+    /// Without it, write what a kernel core contains
     #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "COMMANDS")]
     purpose: Vec<Purpose>,
-    /// For ip2method: keep what tells these addresses, not all methods (repeatable)
+    /// With --for ip2method or object: write only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Keep program files as they are mapped, too
+    /// Also write mapped program files
     #[arg(long, conflicts_with = "purpose")]
     files: bool,
-    /// Compress it, whatever its name
+    /// Compress the core as FORM, whatever its name
     #[arg(long, value_enum, value_name = "FORM")]
     compress: Option<Form>,
-    /// The process, as --pid names it
+    /// Process number, as with --pid
     #[arg(value_name = "PID")]
     process: PathBuf,
 }
@@ -51,7 +52,7 @@ pub(super) struct Dump {
 /// How a core is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// zstd, the fastest for what it saves
+    /// zstd, the best ratio for its speed
     Zstd,
     /// gzip
     Gzip,
@@ -59,7 +60,7 @@ enum Form {
     Xz,
     /// lz4
     Lz4,
-    /// Not at all
+    /// No compression
     None,
 }
 
@@ -94,8 +95,8 @@ impl Dump {
         let process = while_doing(&|| "opening", progress, || Process::open(&self.process, &options, progress))?;
         if process.producer() != Producer::Live {
             let (out, core) = (self.out.display(), self.process.display());
-            let way = format!("`coremap shrink -o {out} {core}` writes a smaller core of it");
-            return Err(Failure::Usage(format!("'{core}' is a core, and dump takes a process that runs: {way}")));
+            let way = format!("to write a smaller core: `coremap shrink -o {out} {core}`");
+            return Err(Failure::Usage(format!("'{core}' is a core, and dump needs a running process; {way}")));
         }
         Ok(process)
     }
@@ -123,10 +124,10 @@ impl Dump {
             let heap = heap + if left.iter().any(|purpose| purpose.keeps_blocks()) { blocks } else { 0 };
             let (names, list, heap) = (words.join(", "), words.join(","), human(heap));
             session.process.diag.note(
-                "left-out",
+                WarningCode::LeftOut,
                 format!(
-                    "--for all leaves out {names}: the process would stand still until all {heap} of its heaps are read; \
-                     --for all,{list} keeps them"
+                    "--for all leaves out {names}: the process would stay stopped while {heap} of heap are read; to include \
+                     them: --for all,{list}"
                 ),
             );
         }
@@ -158,8 +159,8 @@ impl Dump {
             if let Some(room) = room(new.file()).filter(|&room| room < plan.bytes()) {
                 let (needs, room) = (human(plan.bytes()), human(room));
                 let why = format!(
-                    "it may take {needs}, and {room} are free there; --for COMMANDS keeps less, and compressed (-o NAME.zst) it \
-                     takes a part of that"
+                    "the core may need {needs}, and only {room} are free; write less with --for COMMANDS, or compress with \
+                     -o NAME.zst"
                 );
                 return Err(io::Error::new(ErrorKind::StorageFull, why));
             }
@@ -220,8 +221,7 @@ impl Command for Dump {
         let out = self.out.as_path();
         if common.no_stop {
             return Err(Failure::Usage(
-                "a core of a process that runs on would not fit together: dump has no --no-stop; --stop-at-most TIME bounds the \
-                 stop"
+                "dump cannot use --no-stop, since the core would be inconsistent; --stop-at-most TIME limits the stop"
                     .into(),
             ));
         }

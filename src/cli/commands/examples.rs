@@ -1,16 +1,16 @@
-//! An example of each command, and what the columns of its table mean that do not say it themselves:
-//! the end of its help and of its manual page.
+//! An example of each command, and the meaning of columns that do not explain themselves. Both are in its
+//! help, its manual page and docs/commands.md.
 
-/// What stands below a command's options.
+/// An example of a command.
 pub(super) struct Example {
-    /// The command.
+    /// Name of the command.
     pub name: &'static str,
-    /// A line that is worth a try.
+    /// Line to type.
     line: &'static str,
     /// What it does.
     does: &'static str,
-    /// Columns, each with what it means.
-    columns: &'static [(&'static str, &'static str)],
+    /// Columns and their meaning.
+    pub columns: &'static [(&'static str, &'static str)],
 }
 
 const fn example(
@@ -22,184 +22,198 @@ const fn example(
     Example { name, line, does, columns }
 }
 
-const KNOWN: (&str, &str) = ("Known", "how sure: exact (structures say so), derived (from them), heuristic (a guess)");
-const DOES: (&str, &str) = ("Does", "the function a thread is in ← whose code called for it");
+const CONFIDENCE: (&str, &str) =
+    ("Confidence", "exact (read from structures), derived (computed from them) or heuristic (a guess)");
+const ACTIVITY: (&str, &str) = ("Activity", "the function a thread is in ← the code that called it");
 
 pub(super) const EXAMPLES: &[Example] = &[
-    example("triage", "coremap triage --budget 10s core", "what has the memory, within ten seconds", &[]),
+    example("triage", "coremap triage --budget 10s core", "explain where the memory went, within ten seconds", &[]),
+    example("explore", "coremap explore core", "browse a core; Enter opens, Esc goes back, ? shows help, q quits", &[]),
     example(
-        "explore",
-        "coremap explore core",
-        "look around in all of it: Enter goes in, Esc out, ? helps, q leaves",
+        "top",
+        "coremap top --every 10s 4711",
+        "watch the memory of process 4711, refreshed every ten seconds",
         &[],
     ),
-    example("top", "coremap top --every 10s 4711", "the memory of process 4711, and what grows", &[]),
-    example("info", "coremap info core", "which process this was, and what the dump lacks", &[]),
+    example("info", "coremap info core", "show which process this was, and what the core lacks", &[]),
     example(
         "summary",
         "coremap summary --zero-fill core",
-        "sizes by kind, and what of them was ever written",
+        "show sizes by kind, and how much was ever written",
         &[
-            ("Size", "address space; In core: what of it the dump holds"),
-            ("Written", "of what is in the core, pages that are not zero"),
+            ("Size", "address space"),
+            ("In core", "bytes of it that the core contains"),
+            ("Written", "bytes in the core, without pages that are all zero"),
         ],
     ),
     example(
         "regions",
         "coremap regions --kind AnonRW --sort size --top 20 core",
-        "the largest mappings that nothing claims",
-        &[KNOWN, ("Detail", "what it is, and whose")],
+        "list the 20 largest mappings without a known owner",
+        &[CONFIDENCE, ("Detail", "what the region is, and its owner")],
     ),
-    example("maddress", "coremap maddress --summary core", "the sums in the words of SOS", &[]),
+    example("maddress", "coremap maddress --summary core", "print the sums by kind, as SOS does", &[]),
     example(
         "stacks",
         "coremap stacks --zero-fill --sort touched core",
-        "stacks by how deep they ever were",
+        "list stacks by how deep they ever were",
         &[
             ("In use", "from the stack pointer to the top"),
-            ("Touched", "from the lowest page that is not zero to the top: the high-water mark"),
-            KNOWN,
-            DOES,
+            ("Touched", "high-water mark: from the lowest page that is not all zero to the top"),
+            CONFIDENCE,
+            ACTIVITY,
         ],
     ),
-    example(
-        "threads",
-        "coremap threads --managed --group core",
-        "equal managed stacks, those of most threads first",
-        &[],
-    ),
-    example("async", "coremap async core", "async methods that are not done, and what they wait for", &[]),
-    example("heap", "coremap heap --loader core", "segments of the managed heap, and the loader's memory", &[]),
+    example("threads", "coremap threads --managed --group core", "merge equal managed stacks, most threads first", &[]),
+    example("async", "coremap async core", "show pending async methods, and what they wait for", &[]),
+    example("heap", "coremap heap --loader core", "show segments of the managed heap, and the loader heaps", &[]),
     example(
         "heapstat",
         "coremap heapstat --generation loh --min 1MB core",
-        "types of large objects",
+        "count the objects of at least 1 MB on the large object heap, by type",
         &[("MT", "address of the MethodTable, as in SOS"), ("TotalSize", "bytes of all objects of the type")],
     ),
     example(
         "objects",
         "coremap objects --type 'Order$' --sort size --top 10 core",
-        "the ten biggest objects of a type",
+        "list the ten largest objects of a type",
         &[],
     ),
-    example("object", "coremap object 0x7f4e2cc08dd0 core", "one object with its fields", &[]),
-    example("gcroot", "coremap gcroot --type 'Order$' core", "what keeps the objects of a type alive", &[]),
+    example("object", "coremap object 0x7f4e2cc08dd0 core", "show one object with its fields", &[]),
+    example("gcroot", "coremap gcroot --type 'Order$' core", "show what keeps the objects of a type alive", &[]),
     example(
         "retained",
         "coremap retained --top 10 core",
-        "what would be freed with what",
-        &[("Retained", "bytes that would be freed with it: its own, and those that only it keeps")],
+        "list the ten types and ten objects that retain the most",
+        &[("Retained", "bytes that would be freed with it: its own, and those that only it keeps alive")],
     ),
     example(
         "handles",
         "coremap handles --group core",
-        "handles by kind and type",
-        &[("Secondary", "the object that a dependent handle keeps with the first one")],
+        "count handles by kind and type",
+        &[("Secondary", "the object that a dependent handle keeps alive with the primary one")],
     ),
     example(
         "finalizers",
         "coremap finalizers core",
-        "what waits for its finalizer",
-        &[("State", "registered: alive; ready: its finalizer is due")],
+        "list objects that wait for their finalizer",
+        &[("State", "registered: still alive; ready: waiting for the finalizer thread")],
     ),
     example(
         "syncblocks",
         "coremap syncblocks core",
-        "locks with owners and waiters",
-        &[("Held", "how often its owner took it"), ("In Wait", "threads in Monitor.Wait on it")],
+        "list locks with owners and waiters",
+        &[("Held", "how often the owner entered it"), ("In Wait", "threads in Monitor.Wait on it")],
     ),
     example(
         "exceptions",
         "coremap exceptions core",
-        "exceptions on the heap",
-        &[("Thrown", "whether it ever was: the runtime keeps some ready")],
+        "list the exceptions on the heap",
+        &[("Thrown", "whether it was ever thrown; the runtime allocates some in advance")],
     ),
     example(
         "malloc",
         "coremap malloc --sort count --top 10 core",
-        "blocks that are alike, the most numerous first",
+        "list the ten largest groups of similar blocks, by count",
         &[
-            ("Trim", "what malloc_trim would give back to the system"),
-            ("Frag %", "free bytes of all of the arena"),
-            ("Begins with", "the first word of the blocks: a symbol, a fill or a number"),
+            ("Trim", "bytes that malloc_trim would return to the system"),
+            ("Frag %", "free bytes, as a share of the arena"),
+            ("Begins with", "first word of the blocks: a symbol, a fill pattern or a number"),
         ],
     ),
-    example("search", "coremap search --context password core", "where a text is, with what stands around it", &[]),
-    example("whatis", "coremap whatis 0x7f42d256e000 core", "all that is known of an address", &[]),
-    example("refs", "coremap refs 0x7f42d256e010 core", "who points at a block or an object", &[]),
+    example("search", "coremap search --context password core", "find a text, and show the text around it", &[]),
+    example("whatis", "coremap whatis 0x7f42d256e000 core", "explain what is at an address", &[]),
+    example("refs", "coremap refs 0x7f42d256e010 core", "find pointers to a block or an object", &[]),
     example(
         "leaks",
         "coremap leaks --top 10 core",
-        "blocks that nothing points at",
+        "list the ten largest groups of leaked blocks",
         &[("Leaked", "blocks of this size that no pointer reaches")],
     ),
     example(
         "holders",
         "coremap holders --top 10 core",
-        "which managed types hold native memory",
-        &[("Reaches", "bytes that can be reached from these blocks, by other ways too")],
+        "list the managed types that own the most native memory",
+        &[("Reaches", "bytes reachable from these blocks, possibly from others too")],
     ),
     example(
         "anon",
         "coremap anon core",
-        "mappings that nothing claims, alike ones together",
-        &[("Owner", "whose pointers lead there: a guess")],
+        "explain mappings without a known owner; similar ones are merged",
+        &[("Owner", "who points there: a guess")],
     ),
-    example("ip2method", "coremap ip2method --short 0x7f8e3e84433c core", "the method that an address is of", &[]),
-    example("symbolicate", "coremap symbolicate perf.txt core", "perf's text with names for its addresses", &[]),
-    example("perfmap", "coremap perfmap core", "jitted code, in the form of perf's map files", &[]),
-    example("diff", "coremap diff old.core new.core", "what grew from one dump to the next", &[]),
+    example("ip2method", "coremap ip2method --short 0x7f8e3e84433c core", "find the method of an address", &[]),
+    example("symbolicate", "coremap symbolicate perf.txt core", "add names to the output of perf script", &[]),
+    example("perfmap", "coremap perfmap core", "print the map of JIT code for perf", &[]),
+    example("diff", "coremap diff old.core new.core", "show what grew from one core to the next", &[]),
     example(
         "dump",
         "coremap dump --pid 4711 --for threads,heap -o small.core",
-        "a small core of a process, which goes on",
+        "write a small core of process 4711, which continues afterwards",
         &[],
     ),
     example(
         "record",
         "coremap record --pid 4711 --every 10s --for 1h",
-        "what has the memory, each ten seconds of an hour, for trend",
+        "take a sample every ten seconds for one hour, to read with trend",
         &[],
     ),
     example(
         "trend",
         "coremap trend coremap-4711-20260714T101500Z.jsonl",
-        "what grows, and how sure that is",
+        "show what grows, and how certain it is",
         &[
-            ("Verdict", "grows, jumped (one step), unclear, settled (it has stopped), shrinks, steady"),
-            ("Measure", "rss, written, readable or size of kinds, bytes of objects and blocks"),
+            ("Verdict", "grows, jumped (one step), unclear, settled (it stopped growing), shrinks, steady"),
+            ("Measure", "rss, written, readable or size of a kind; bytes of objects or blocks"),
         ],
     ),
-    example("report", "coremap report -o page.html core", "a page to look at, and to give to others", &[]),
-    example("export", "coremap export --to gcdump core -o app.gcdump", "a heap that PerfView opens", &[]),
-    example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
+    example("report", "coremap report -o page.html core", "write a page to read in a browser", &[]),
+    example("export", "coremap export --to gcdump core -o app.gcdump", "write a heap that PerfView opens", &[]),
+    example("shrink", "coremap shrink --for threads core -o small.core", "write a core small enough to send", &[]),
     example(
         "scan-secrets",
         "coremap scan-secrets core",
-        "what to look at before a core is handed on",
+        "count secrets before you share a core",
         &[
-            ("Different", "how many of these places differ in what they hold"),
-            ("Known", "derived (a check digit, a checksum or what it decodes to fits), heuristic (its form alone)"),
+            ("Different", "how many different values there are"),
+            (
+                "Confidence",
+                "derived: a check digit, a checksum or the decoded content matches; heuristic: only the form matches",
+            ),
         ],
     ),
-    example("check", "coremap check core", "whether the map adds up", &[]),
-    example("schema", "coremap schema summary", "the JSON Schema of an answer", &[]),
-    example("completions", "coremap completions bash", "completions, to be kept where bash looks for them", &[]),
-    example("man", "coremap man --dir man1", "all manual pages", &[]),
+    example("check", "coremap check core", "check that the memory map of a core adds up", &[]),
+    example("schema", "coremap schema summary", "print the JSON Schema of summary", &[]),
+    example("completions", "coremap completions bash", "print completions for bash", &[]),
+    example("man", "coremap man --dir man1", "write all manual pages into the folder man1", &[]),
 ];
 
 impl Example {
-    /// The end of the help.
+    /// The example and the columns.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("Example: {}\n  {}", self.does, self.line);
+        let mut text = self.line();
         if !self.columns.is_empty() {
-            let width = self.columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
             text.push_str("\n\nColumns:");
-            for (title, means) in self.columns {
-                text.push_str(&format!("\n  {title:width$}  {means}"));
-            }
+            let width = self.columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
+            text.extend(self.columns.iter().map(|(title, means)| format!("\n  {title:width$}  {means}")));
         }
         text
+    }
+
+    /// The example: what it does, and the line to type.
+    pub(super) fn line(&self) -> String {
+        format!("Example: {}\n  {}", self.does, self.line)
+    }
+
+    /// The example as Markdown.
+    pub(super) fn markdown(&self) -> String {
+        format!("Example: {}\n\n```sh\n{}\n```\n\n", self.does, self.line)
+    }
+
+    /// The columns as Markdown; `None` if they explain themselves.
+    pub(super) fn columns_in_markdown(&self) -> Option<String> {
+        let lines = self.columns.iter().map(|(title, means)| format!("- **{title}**: {means}\n"));
+        (!self.columns.is_empty()).then(|| std::iter::once("\nColumns:\n\n".to_owned()).chain(lines).collect())
     }
 
     /// The words of its line.

@@ -4,7 +4,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure, screen};
 
-/// The same and the map, types, threads and malloc on a screen to look around in
+/// Browse findings, memory map, types, threads and malloc interactively
 #[derive(Args, Debug)]
 pub(super) struct Explore {
     #[command(flatten)]

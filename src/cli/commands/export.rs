@@ -16,22 +16,22 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, .hprof for VisualVM and MAT, stacks for speedscope, Firefox and pprof, tables for SQL
+/// Export heaps, stacks or tables to files for other tools: PerfView, VisualVM, speedscope, pprof, SQL
 #[derive(Args, Debug)]
 pub(super) struct Export {
-    /// What to write
+    /// Set the file format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
-    /// File to write, of tables the folder; must not exist
+    /// Write to OUT, a new file (a new folder for parquet)
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
-    /// Of stacks: what they are of
+    /// For stack formats: choose what the stacks show
     #[arg(long, value_enum, value_name = "SUBJECT")]
     of: Option<Of>,
-    /// Of tables: what the column "core" says in every row; the path of the core where it is not given
+    /// For parquet: set the column "core" to ID in every row [default: the path of the core]
     #[arg(long, value_name = "ID")]
     core_id: Option<String>,
-    /// Of tables: texts of strings too, and not their lengths and hashes alone
+    /// For parquet: include the text of strings, not only lengths and hashes
     #[arg(long)]
     show_data: bool,
     #[command(flatten)]
@@ -41,32 +41,32 @@ pub(super) struct Export {
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum To {
-    /// The managed heaps: types, objects, references, roots; no contents
+    /// Managed heaps for PerfView and Visual Studio: types, objects, references and roots, but no contents
     Gcdump,
-    /// The heap of Java, or .NET's in Java's terms, for VisualVM and Eclipse MAT; with its contents, texts and numbers
+    /// Java heap, or .NET heap as Java objects, for VisualVM and Eclipse MAT. Contains texts and numbers
     Hprof,
-    /// Stacks for speedscope: each weight is a profile of one file
+    /// Stacks for speedscope, one profile for each weight
     Speedscope,
-    /// Stacks for the Firefox Profiler: a track for each thread
+    /// Stacks for the Firefox Profiler, one track for each thread
     Firefox,
     /// Stacks for pprof, with all weights
     Pprof,
-    /// Collapsed stacks: text, a line each
+    /// Stacks as text, one collapsed stack a line
     Folded,
-    /// Tables for SQL: a folder of Parquet files
+    /// Tables for SQL, as a folder of Parquet files
     Parquet,
 }
 
-/// What stacks are of.
+/// What exported stacks show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Of {
-    /// What threads do, by threads and by bytes of their stacks (usual)
+    /// Thread stacks, weighted by threads and by stack bytes (default)
     Threads,
-    /// What keeps the managed heap: types by what dominates them, by bytes and objects
+    /// Managed heap as a dominator tree of types, weighted by bytes and objects
     Retained,
-    /// Blocks of malloc that are alike
+    /// Groups of similar malloc blocks
     Malloc,
-    /// Native memory by the types and fields that point at it
+    /// Native memory by the managed types and fields that point at it
     Holders,
 }
 
@@ -101,11 +101,11 @@ impl Command for Export {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let format = ExportFormat::from(self.to);
         if self.of.is_some() && !format.has_subject() {
-            return Err(Failure::Usage(format!("--of is what stacks are of, and {format} has none")));
+            return Err(Failure::Usage(format!("--of is only for stack formats, and {format} has none")));
         }
         if format == ExportFormat::Parquet && cfg!(not(feature = "parquet")) {
             return Err(Failure::Usage(
-                "this coremap was built without the feature parquet: it writes no tables".into(),
+                "this coremap cannot write Parquet: it was built without the feature parquet".into(),
             ));
         }
         let way = format!("`coremap export --to {format} -o NEW {}`", self.core.core.display());
@@ -129,7 +129,9 @@ impl Command for Export {
 impl Export {
     fn options(&self, format: ExportFormat) -> Result<ExportOptions, Failure> {
         if format != ExportFormat::Parquet && (self.core_id.is_some() || self.show_data) {
-            return Err(Failure::Usage(format!("--core-id and --show-data are of tables, and {format} is none")));
+            return Err(Failure::Usage(format!(
+                "--core-id and --show-data are only for parquet, and {format} is none"
+            )));
         }
         let subject = self.of.map(Into::into).unwrap_or_default();
         Ok(ExportOptions { format, subject, core_id: self.core_id.clone(), show_data: self.show_data })

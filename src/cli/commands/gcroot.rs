@@ -6,25 +6,25 @@ use coremap::commands;
 use crate::cli::args::Common;
 use crate::cli::ask::{ask, ask_at, type_pattern};
 use crate::cli::commands::Command;
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, address};
 
-/// Why objects are alive: shortest paths from roots to one, or to all of a type, with field names
+/// Show why objects are alive: shortest paths from roots, with field names
 // One list, since clap would take what stands before an option for the core.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
 )]
 pub(super) struct Gcroot {
-    /// The object, or an address within it; and last the core file, plain or compressed, - for standard input
+    /// Address of an object, or inside one; then the core file, plain or compressed, or - for standard input
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
-    /// Paths from all roots that lead to the object, however many
+    /// Show paths from all roots that reach the object, however many
     #[arg(long, conflicts_with = "type")]
     all: bool,
-    /// All objects of the types whose name matches this regular expression, grouped by the way they are held
+    /// Show paths to all objects of types whose name matches RE, grouped by path
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
-    /// With --type: list at most this many ways, those that keep most
+    /// With --type: list at most N groups, most retained bytes first
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }
@@ -36,8 +36,8 @@ impl Command for Gcroot {
         match (self.r#type.as_deref(), self.words.as_slice()) {
             (Some(types), [core]) => self.of_types(common, Path::new(core), types),
             (None, [text, core]) => self.of_object(common, Path::new(core), text),
-            (Some(_), _) => Err(Failure::Usage("either an address or --type: `coremap gcroot --type RE CORE`".into())),
-            (None, _) => Err(Failure::Usage("an address, then the core: `coremap gcroot ADDR CORE`".into())),
+            (Some(_), _) => Err(Failure::Usage("give either an address or --type: `coremap gcroot --type RE CORE`".into())),
+            (None, _) => Err(Failure::Usage("give an address or a type, then the core: `coremap gcroot ADDR CORE` or `coremap gcroot --type RE CORE`".into())),
         }
     }
 }
@@ -50,6 +50,7 @@ impl Gcroot {
             Self::NAME,
             text,
             |session, addr, _| commands::gcroot(session, addr, self.all),
+            |r, addr| address::inside(addr, r.object, r.name.as_ref()),
             |r| r.paths.is_empty(),
         )
     }

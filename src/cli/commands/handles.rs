@@ -9,13 +9,13 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// The GC handles, and the objects they lead to
+/// List GC handles and the objects they refer to
 #[derive(Args, Debug)]
 pub(super) struct Handles {
-    /// Only handles to objects of types whose name matches this regular expression
+    /// List only handles to objects of types whose name matches RE
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
-    /// By kind and type: how many, and the bytes of their objects
+    /// Group handles by kind and type, with count and bytes of their objects
     #[arg(long)]
     group: bool,
     #[command(flatten)]

@@ -9,10 +9,10 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The managed heap: segments or regions by heap and generation
+/// Show the segments or regions of the managed heap, by heap and generation
 #[derive(Args, Debug)]
 pub(super) struct Heap {
-    /// The loader heaps too: blocks, committed and wasted bytes
+    /// Also show loader heaps: blocks, committed and wasted bytes
     #[arg(long)]
     loader: bool,
     #[command(flatten)]

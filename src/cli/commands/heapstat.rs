@@ -12,25 +12,25 @@ use crate::cli::list::ListArgs;
 use crate::cli::values::{bytes, generation};
 use crate::cli::{Exit, Failure};
 
-/// The objects on the managed heap: count and size by type, biggest first
+/// Count objects on the managed heap by type, largest total first
 #[derive(Args, Debug)]
 pub(super) struct Heapstat {
-    /// Only types whose name matches this regular expression
+    /// List only types whose name matches RE
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
-    /// Only this generation: gen0, gen1, gen2, loh, poh or frozen; of Java eden, survivor, old, humongous, archive, …
+    /// Count only generation G: gen0, gen1, gen2, loh, poh or frozen; in Java eden, survivor, old, humongous, archive, …
     #[arg(long, value_name = "G", value_parser = generation(), hide_possible_values = true)]
     generation: Option<&'static str>,
-    /// Only this GC heap (server GC has several)
+    /// Count only GC heap number N (server GC has several)
     #[arg(long, value_name = "N")]
     heap: Option<u32>,
-    /// Only objects of at least this size, as 85000, 85k or 1MB
+    /// Count only objects of at least SIZE, e.g. 85000, 85k or 1MB
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     min: Option<u64>,
-    /// Only objects of at most this size
+    /// Count only objects of at most SIZE
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
-    /// Strings of equal content too: how many, how much they waste, and their text
+    /// Also list equal strings: how many, how many bytes they waste, and their text
     #[arg(long)]
     strings: bool,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Native memory that managed objects point at: blocks and bytes by type and field
+/// List native memory owned by managed objects, by type and field
 #[derive(Args, Debug)]
 pub(super) struct Holders {
     #[command(flatten)]

@@ -9,10 +9,10 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The process, its system, its modules, and what the dump holds
+/// Show which process this was, its modules, and what the core contains
 #[derive(Args, Debug)]
 pub(super) struct Info {
-    /// Print the command line and values of environment variables too, not only names
+    /// Also print the command line and values of environment variables
     #[arg(long)]
     show_data: bool,
     #[command(flatten)]

@@ -11,15 +11,15 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The method that each code address is of, as SOS ip2md tells it
+/// Resolve code addresses to methods and source lines (SOS ip2md)
 // One list, since clap would take what stands before an option for the core.
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Ip2method {
-    /// Addresses, - for those on standard input; and last the core file, plain or compressed, - for standard input
+    /// Addresses, or - to read them from standard input; then the core file, plain or compressed, or - for standard input
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
-    /// One line an address
+    /// Print one line per address
     #[arg(long)]
     short: bool,
 }

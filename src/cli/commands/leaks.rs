@@ -10,10 +10,10 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Used blocks of malloc that no pointer reaches, alike ones together
+/// Find malloc blocks that are in use but that no pointer reaches
 #[derive(Args, Debug)]
 pub(super) struct Leaks {
-    /// List every leaked block
+    /// List every leaked block instead of groups of similar blocks
     #[arg(long)]
     blocks: bool,
     #[command(flatten)]

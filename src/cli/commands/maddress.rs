@@ -13,10 +13,10 @@ use crate::cli::output::{self, answer, finish};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The same map in the columns and words of SOS !maddress
+/// Show the memory map in the format of SOS !maddress
 #[derive(Args, Debug)]
 pub(super) struct Maddress {
-    /// Only the sums by kind
+    /// Print only the sums by kind
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ impl Command for Maddress {
             let mut out = BufWriter::new(std::io::stdout().lock());
             commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;
             out.flush()?;
-            return Ok(finish(&process));
+            return Ok(finish(common, Self::NAME, &process));
         }
         if common.form() != Format::Table {
             return answer(Self::NAME, common, &session, report);
@@ -52,6 +52,6 @@ impl Command for Maddress {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?;
         out.flush()?;
-        Ok(finish(&process))
+        Ok(finish(common, Self::NAME, &process))
     }
 }

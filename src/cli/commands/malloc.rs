@@ -9,10 +9,10 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Native memory: malloc by arena or size class, size and blocks that are alike
+/// Show malloc memory by arena, size class and group of similar blocks
 #[derive(Args, Debug)]
 pub(super) struct Malloc {
-    /// Every chunk: what malloc returned, size, used or free, where it is kept
+    /// List every chunk: address that malloc returned, size, used or free, and its list (tcache, fastbin, …)
     #[arg(long)]
     chunks: bool,
     #[command(flatten)]

@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::args::Common;
-use crate::cli::commands::Command;
+use crate::cli::commands::{Command, reference};
 use crate::cli::output::write_text;
 use crate::cli::{Exit, Failure};
 
-/// The manual page, in the form that man reads
+/// Print the manual page, or write a page for each command
 #[derive(Args, Debug)]
 pub(super) struct Man {
-    /// Write the pages of the program and of every command into this folder instead
+    /// Write the manual pages of coremap and of every command into DIR
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Print docs/commands.md
+    #[arg(long, hide = true, conflicts_with = "dir")]
+    markdown: bool,
 }
 
 impl Command for Man {
@@ -21,6 +24,9 @@ impl Command for Man {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let program = common.program.0();
+        if self.markdown {
+            return write_text(reference::markdown(program).as_bytes());
+        }
         if let Some(dir) = &self.dir {
             let told = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
             std::fs::create_dir_all(dir).map_err(told)?;

@@ -28,6 +28,7 @@ mod object;
 mod objects;
 mod perfmap;
 mod record;
+mod reference;
 mod refs;
 mod regions;
 mod report;
@@ -51,7 +52,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use coremap::commands::{self, Group};
 
 use crate::cli::args::{Common, Format};
-use crate::cli::commands::examples::EXAMPLES;
+use crate::cli::commands::examples::{EXAMPLES, Example};
 use crate::cli::{Exit, Failure};
 
 /// A command: its arguments as clap reads them. The comment on the type is its help, and those on
@@ -146,50 +147,77 @@ impl Chosen {
         let name = self.row.name;
         let without_rows = commands::named(name).and_then(|command| command.without_rows);
         if let (Some(what), Format::Csv) = (without_rows, common.form()) {
-            return Err(Failure::Usage(format!("there is no CSV of {name}: {what}")));
+            return Err(Failure::Usage(format!("{name} has no CSV: {what}")));
         }
         (self.run)(common)
     }
 }
 
-/// A command with its help, and an example at its end.
+/// A command with its options, its example and the meaning of its columns.
 fn described(row: &Row) -> clap::Command {
     let command = (row.describe)(clap::Command::new(row.name));
-    match EXAMPLES.iter().find(|example| example.name == row.name) {
+    match example_of(row.name) {
         Some(example) => command.after_help(example.text()),
         None => command,
     }
 }
 
-/// Columns of the help where there is no terminal, and at most.
+fn example_of(name: &str) -> Option<&'static Example> {
+    EXAMPLES.iter().find(|example| example.name == name)
+}
+
+/// The same with the help as people read it: the example comes second, and the common options are one line.
+pub(crate) fn for_readers(command: clap::Command) -> clap::Command {
+    let Some(example) = example_of(command.get_name()) else { return command };
+    let mut text =
+        format!("{{about-with-newline}}\n{}\n\n{{usage-heading}} {{usage}}\n\n{{all-args}}\n\n", example.line());
+    if !example.columns.is_empty() {
+        text.push_str("Columns:\n");
+        let widest = example.columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
+        example.columns.iter().for_each(|(title, means)| listed(&mut text, title, means, widest));
+        text.push('\n');
+    }
+    text.push_str("Common options (--json, --pid, --memory, …): coremap help options");
+    command.help_template(text)
+}
+
+/// A line of a list, wrapped: `left`, and `right` in a column of its own.
+fn listed(text: &mut String, left: &str, right: &str, widest: usize) {
+    let width = terminal_size::terminal_size().map_or(HELP_WIDTH, |(w, _)| usize::from(w.0).min(HELP_WIDTH));
+    let mut line = format!("  {left:widest$} ");
+    let indent = line.len();
+    for word in right.split(' ') {
+        let begun = line.rsplit('\n').next().unwrap_or_default().chars().count();
+        // A word that is too long for any line follows its name.
+        if begun > indent && begun + 1 + word.chars().count() > width {
+            line.push('\n');
+            line.push_str(&" ".repeat(indent));
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+/// Maximum width of the help, and its width without a terminal.
 const HELP_WIDTH: usize = 100;
 
-/// The help of the program: clap has one list of commands, and here they stand by what they are about.
+/// The help of the program, with commands by group; clap can print one list only.
 pub(crate) fn help_template() -> String {
-    let width = terminal_size::terminal_size().map_or(HELP_WIDTH, |(w, _)| usize::from(w.0).min(HELP_WIDTH));
     let widest = commands::COMMANDS.iter().map(|c| c.name.len()).max().unwrap_or(0);
-    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    let mut text = "{about-with-newline}\nExample: explain where the memory went\n  coremap triage core\n\n\
+                    {usage-heading} coremap COMMAND [OPTIONS] CORE\n"
+        .to_owned();
     for group in Group::ALL {
         text.push_str(&format!("\n{}:\n", group.name()));
-        for command in commands::COMMANDS.iter().filter(|command| command.group == group) {
-            let mut line = format!("  {:widest$} ", command.name);
-            let indent = line.len();
-            for word in command.sentence.split(' ') {
-                let begun = line.rsplit('\n').next().unwrap_or_default().chars().count();
-                // A word too long for any line stays beside its name.
-                if begun > indent && begun + 1 + word.chars().count() > width {
-                    line.push('\n');
-                    line.push_str(&" ".repeat(indent));
-                }
-                line.push(' ');
-                line.push_str(word);
-            }
-            text.push_str(&line);
-            text.push('\n');
-        }
+        let commands = commands::COMMANDS.iter().filter(|command| command.group == group);
+        commands.for_each(|command| listed(&mut text, command.name, command.sentence, widest));
     }
     text.push_str(
-        "\n`coremap help COMMAND` has the options of each, and an example.\n\nOptions:\n{options}{after-help}",
+        "\n`coremap help COMMAND` shows an example and the options of a command.\n\
+         `coremap help options` shows the options of all commands: --json, --pid, --memory and others.\n\
+         `coremap --version` shows the version.{after-help}",
     );
     text
 }

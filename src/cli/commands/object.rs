@@ -4,12 +4,12 @@ use coremap::commands;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask_at;
 use crate::cli::commands::Command;
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, address};
 
-/// One object: its fields and their values, text, elements, statics of its type
+/// Show one object's fields, elements and static fields
 #[derive(Args, Debug)]
 pub(super) struct Object {
-    /// The object, or an address within it
+    /// Address of the object, or inside it
     address: String,
     #[command(flatten)]
     core: CoreArg,
@@ -25,6 +25,7 @@ impl Command for Object {
             Self::NAME,
             &self.address,
             |session, addr, _| commands::object(session, addr),
+            |r, addr| address::inside(addr, r.object, r.name.as_ref()),
             |r| r.name.is_none(),
         )
     }

@@ -9,10 +9,10 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// The objects of types, with address and size
+/// List the objects of a type, with address and size
 #[derive(Args, Debug)]
 pub(super) struct Objects {
-    /// Types whose name matches this regular expression
+    /// List objects of types whose name matches RE
     #[arg(long, value_name = "RE")]
     r#type: String,
     #[command(flatten)]

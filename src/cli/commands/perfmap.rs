@@ -8,11 +8,11 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, no_runtime, tell};
+use crate::cli::output::{answer, finish, message, no_runtime};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// The map of jitted code that perf reads as /tmp/perf-PID.map
+/// Print the map of JIT code that perf reads as /tmp/perf-PID.map
 #[derive(Args, Debug)]
 pub(super) struct Perfmap {
     #[command(flatten)]
@@ -36,13 +36,13 @@ impl Command for Perfmap {
             } else {
                 "no managed code was found in this core"
             };
-            tell(why);
+            message(why);
         }
         let exit = if common.form() == Format::Table {
             let mut out = BufWriter::new(io::stdout().lock());
             perf_map(&report, &mut out)?;
             out.flush()?;
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

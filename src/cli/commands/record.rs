@@ -17,42 +17,42 @@ use coremap::units::{human, seconds};
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer_of, tell};
+use crate::cli::output::{answer_of, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, interrupt};
 
-/// What a look takes in beside the kinds.
+/// Data of a sample beside the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum With {
-    /// objects on managed heaps by type
+    /// Objects on managed heaps, by type
     Types,
-    /// blocks of malloc by size
+    /// Blocks of malloc, by size
     Malloc,
-    /// pages that are not all zero, by kind: all resident memory is read
+    /// Bytes in pages that are not all zero, by kind; reads all resident memory
     Written,
-    /// kinds and findings alone, which are always taken in
+    /// Only kinds and findings, which every sample contains
     Summary,
 }
 
-/// Look at a process again and again, and keep what has the memory in a small file
+/// Sample the memory of a running process at intervals, into a small file
 #[derive(Args, Debug)]
 pub(super) struct Record {
-    /// File to write, a line a look; must not exist; - for standard output; without it
-    /// coremap-PID-TIME.jsonl
+    /// Write to FILE, a new file with one line a sample; - is standard output [default:
+    /// coremap-PID-TIME.jsonl]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Time from look to look, as 10s, 500ms or 1m
+    /// Take a sample every TIME, e.g. 10s, 500ms or 1m
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     every: Duration,
-    /// End after so long, as 1h
+    /// Stop after TIME, e.g. 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// End after so many looks
+    /// Stop after N samples, which the output calls looks
     #[arg(long, value_name = "N")]
     looks: Option<u64>,
-    /// What to look at beside kinds and findings. What takes more than a tenth of the time from look to look is looked at less
-    /// often
+    /// Choose the data to sample beside kinds and findings. Data that takes more than a tenth of the interval
+    /// is sampled less often
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS", default_value = "types,malloc")]
     with: Vec<With>,
     #[command(flatten)]
@@ -64,13 +64,16 @@ impl Command for Record {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         if self.every < LEAST {
-            return Err(Failure::Usage(format!("--every {:?}: looks are {LEAST:?} apart at least", self.every)));
+            return Err(Failure::Usage(format!("--every {:?}: the minimum is {LEAST:?}", self.every)));
         }
         if self.looks == Some(0) {
-            return Err(Failure::Usage("--looks 0: a recording has one look at least".into()));
+            return Err(Failure::Usage("--looks 0: a recording needs at least one look".into()));
         }
         if let Some(path) = self.out.as_deref().filter(|path| path.symlink_metadata().is_ok()) {
-            return Err(Failure::Usage(format!("{} exists; a recording is always a new file", path.display())));
+            return Err(Failure::Usage(format!(
+                "'{}' exists already, and record never overwrites a file",
+                path.display()
+            )));
         }
         interrupt::end_by_myself();
         let begun = Instant::now();
@@ -88,7 +91,7 @@ impl Command for Record {
         let name = file.as_ref().map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
         let failed = |e: io::Error, looks: usize| match (&file, e.kind()) {
             (None, io::ErrorKind::BrokenPipe) => Failure::Output(e),
-            _ => Failure::Beside(format!("writing {name}: {e}; {looks} looks are in it")),
+            _ => Failure::Beside(format!("cannot write {name}: {e}; the file contains {looks} looks")),
         };
         let mut writer = RecordingWriter::begin(out, &recording).map_err(|e| failed(e, 0))?;
         let mut row = Row::new();
@@ -135,13 +138,13 @@ impl Command for Record {
                     if misses == MISSES {
                         return Err(why);
                     }
-                    tell(&format!("warning: no look after {}: {why}", seconds(at.as_secs_f64())));
+                    message(&format!("warning: the look after {} failed: {why}", seconds(at.as_secs_f64())));
                     pace.took(at, Duration::ZERO, &[]);
                 }
             }
         };
         if ended == RecordingEnd::ProcessEnded {
-            tell(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
+            message(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
         }
         let report = RecordReport {
             file: file.map(|file| file.display().to_string()),
@@ -194,7 +197,7 @@ impl Record {
         };
         let file = for_its_owner_alone(&path).map_err(|e| {
             let why = if e.kind() == io::ErrorKind::AlreadyExists { "it exists".to_owned() } else { e.to_string() };
-            Failure::Beside(format!("{} can't be written: {why}", path.display()))
+            Failure::Beside(format!("cannot write {}: {why}", path.display()))
         })?;
         Ok((Box::new(file), Some(path)))
     }
@@ -238,7 +241,7 @@ impl Looker<'_> {
         let stood = process.target().finish();
         meter.read(&mut moment.cost, stood);
         let report = commands::envelope(Record::NAME, &session, ());
-        moment.warnings = report.warnings.iter().map(|w| w.code.into()).collect();
+        moment.warnings = report.warnings.iter().map(|w| w.code.name().into()).collect();
         moment.warnings.dedup();
         for warning in report.warnings {
             if !self.warnings.iter().any(|known| known.code == warning.code) {
@@ -306,8 +309,8 @@ impl Told {
             self.0.push(*part);
             let (what, took) = (part.map_or("kinds", Part::name), seconds(apart.as_secs_f64() / 10.0));
             let (every, apart) = (seconds(every.as_secs_f64()), seconds(apart.as_secs_f64()));
-            tell(&format!(
-                "a look at {what} takes {took}, more than a tenth of {every}: so they are looked at every {apart} or so"
+            message(&format!(
+                "sampling {what} takes {took}, more than a tenth of {every}, so it is done about every {apart}"
             ));
         }
     }
@@ -333,7 +336,7 @@ impl Row {
             let _ = writeln!(
                 err,
                 "{:>6}  {:>9}  {:>11}  {:>8}  {:>12}  {:>10}",
-                "look", "after", "RSS", "threads", "stood still", "took"
+                "look", "after", "RSS", "threads", "stopped", "took"
             );
         }
         self.shown += 1;

@@ -6,26 +6,26 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask_at;
 use crate::cli::commands::Command;
 use crate::cli::values::{kind, size};
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, address};
 
-/// Who points at an address: registers, stacks, objects, all other memory
+/// Find what points at an address: registers, stacks, objects and all other memory
 #[derive(Args, Debug)]
 pub(super) struct Refs {
-    /// The address; the whole object or block that it is in, where it is in one
+    /// Address to look for; inside an object or a block, pointers to any byte of it are found
     address: String,
-    /// Only pointers to this very address
+    /// Find only pointers to exactly this address
     #[arg(long, conflicts_with_all = ["length", "region"])]
     exact: bool,
-    /// Pointers into so much memory from the address on, as 64, 4k or 1MB
+    /// Find pointers into the SIZE bytes that begin at the address, e.g. 64, 4k or 1MB
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "region")]
     length: Option<u64>,
-    /// Pointers into the whole region that holds the address
+    /// Find pointers into the whole region that contains the address
     #[arg(long)]
     region: bool,
-    /// Only pointers in regions of this kind (repeatable)
+    /// Find only pointers in regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// List at most this many (all are counted)
+    /// List at most N pointers; all are counted
     #[arg(long, value_name = "N", default_value_t = 200)]
     limit: usize,
     #[command(flatten)]
@@ -49,6 +49,7 @@ impl Command for Refs {
             Self::NAME,
             &self.address,
             |session, addr, progress| commands::refs(session, addr, &options, progress),
+            |r, addr| address::inside(addr, r.target.start, r.target.name.as_ref()),
             |r| r.total == 0,
         )
     }

@@ -14,16 +14,16 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
-/// The whole map: every region with its kind, owner and how sure that is
+/// List every memory region with its kind, owner and confidence
 #[derive(Args, Debug)]
 pub(super) struct Regions {
-    /// Only this kind (repeatable)
+    /// List only regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// Tell what fills memory that nobody claims, cut where that changes: reads all of it
+    /// Describe the contents of memory without a known owner, split where they change; reads all of it
     #[arg(long)]
     contents: bool,
-    /// Count pages that are all zero, and what was written: reads all of it
+    /// Count zero and written bytes, by page; reads all memory
     #[arg(long, conflicts_with = "contents")]
     zero_fill: bool,
     #[command(flatten)]
@@ -32,14 +32,13 @@ pub(super) struct Regions {
     core: CoreArg,
 }
 
-/// Another name of a region's start.
+/// Alias of the column `start`.
 const ADDRESS: &str = "address";
 
 impl Command for Regions {
     const NAME: &'static str = "regions";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        // `address` is what the start of a region is called elsewhere.
         let by_address = self.list.sort().is_some_and(|column| column.eq_ignore_ascii_case(ADDRESS));
         let mut columns = columns::<RegionRow>();
         columns.push(ADDRESS.to_owned());

@@ -16,19 +16,19 @@ use crate::cli::output::{answer, finish};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// One page for a browser: findings, pictures and tables of a core, or of what two cores differ in
+/// Write a self-contained HTML report of a core, or of the difference between two
 #[derive(Args, Debug)]
 pub(super) struct Report {
-    /// File to write; must not exist. Without it CORE.html in the current folder; - is standard output
+    /// Write to OUT.html, a new file; - is standard output [default: CORE.html in the current folder]
     #[arg(short, long, value_name = "OUT.html")]
     out: Option<PathBuf>,
-    /// Put texts of strings, arguments and values of the environment in the page too
+    /// Include texts of strings, arguments and values of the environment in the report
     #[arg(long)]
     show_data: bool,
-    /// Core file; of two, the older
+    /// Core file, plain or compressed; of two, the older
     #[arg(value_name = "CORE")]
     core: PathBuf,
-    /// The newer core
+    /// Newer core, to report the difference
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ impl Command for Report {
         let exit = if to_stdout {
             std::io::stdout().lock().write_all(page.html.as_bytes())?;
             process.target().finish();
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             write(&out, &page)?;
             let (file, size) = (out.display().to_string(), page.html.len() as u64);
@@ -66,7 +66,7 @@ impl Command for Report {
             answer(Self::NAME, common, &session, report)?
         };
         // The envelope and its warnings are the newer core's.
-        let partial = older.is_some_and(|older| finish(&older) == Exit::Partial);
+        let partial = older.is_some_and(|older| finish(common, Self::NAME, &older) == Exit::Partial);
         Ok(if partial { Exit::Partial } else { exit })
     }
 }

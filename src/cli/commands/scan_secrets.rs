@@ -6,7 +6,7 @@ use crate::cli::ask::ask;
 use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-/// Keys, tokens, passwords, cards and addresses in it: how many, where, and no value
+/// Count keys, tokens, passwords and other secrets in a core, without printing them
 #[derive(Args, Debug)]
 pub(super) struct ScanSecrets {
     #[command(flatten)]

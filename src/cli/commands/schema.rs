@@ -7,10 +7,10 @@ use crate::cli::commands::Command;
 use crate::cli::output::write_text;
 use crate::cli::{Exit, Failure};
 
-/// The JSON Schema of what a command answers with --json, or of all commands' answers
+/// Print the JSON Schema of a command's --json output, or of all commands
 #[derive(Args, Debug)]
 pub(super) struct Schema {
-    /// The command
+    /// Command to describe; without it, all commands
     #[arg(value_parser = PossibleValuesParser::new(schema::commands()), hide_possible_values = true)]
     command: Option<String>,
 }
@@ -21,7 +21,7 @@ impl Command for Schema {
     fn run(&self, _: &Common) -> Result<Exit, Failure> {
         let schema = match &self.command {
             None => schema::all(),
-            Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no answer in JSON")))?,
+            Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no JSON output")))?,
         };
         let mut text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;
         text.push('\n');

@@ -23,30 +23,30 @@ pub(super) enum Encoding {
     Utf16,
 }
 
-/// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
+/// Find text (UTF-8 and UTF-16), a regular expression or bytes in memory
 #[derive(Args, Debug)]
 pub(super) struct Search {
-    /// What to look for
+    /// Text, regular expression, bytes or address to find
     pattern: String,
-    /// Upper and lower case alike
+    /// Ignore case
     #[arg(short = 'i', long)]
     ignore_case: bool,
-    /// PATTERN is a regular expression
+    /// Read PATTERN as a regular expression
     #[arg(long, conflicts_with_all = ["hex", "pointer"])]
     regex: bool,
-    /// PATTERN is bytes in hexadecimal; ?? is any byte
+    /// Read PATTERN as bytes in hexadecimal; ?? matches any byte
     #[arg(long)]
     hex: bool,
-    /// PATTERN is an address: the words that hold it, at multiples of eight
+    /// Read PATTERN as an address, and find aligned 8-byte words that contain it
     #[arg(long, conflicts_with_all = ["hex", "ignore_case", "encoding"])]
     pointer: bool,
-    /// Encodings of text to look for
+    /// Search for text in this encoding
     #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
     encoding: Encoding,
-    /// Only in regions of this kind (repeatable)
+    /// Search only regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// List at most this many hits (all are counted)
+    /// List at most N hits; all are counted
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Show the text around each hit
@@ -69,7 +69,7 @@ impl Command for Search {
             let pattern = Pattern::pointer(address::parse(text, &process).map_err(Failure::Usage)?);
             return Self::answer(common, &process, &progress, text, &pattern, &options);
         }
-        // A pattern that can't be is told before a big core is opened.
+        // Reject a bad pattern before opening a large core.
         let pattern = Pattern::new(
             text,
             PatternOptions {
@@ -83,7 +83,7 @@ impl Command for Search {
                 },
             },
         )
-        .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
+        .map_err(|e| Failure::Usage(format!("bad pattern: {}", last_line(&e.to_string()))))?;
         let process = open(core, common, &progress)?;
         Self::answer(common, &process, &progress, text, &pattern, &options)
     }

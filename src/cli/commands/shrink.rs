@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use coremap::commands::Purpose;
 use coremap::commands::shrink::{ShrinkReport, left_texts, rule_rows, scrub_plan, text_left};
 use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::diag::WarningCode;
 use coremap::process::{Options, Process};
 use coremap::scrub::{self, Fill, LeftTexts, Level, Plan};
 use coremap::session::Session;
@@ -17,15 +18,15 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
-/// Write a smaller core that still answers some commands
+/// Write a smaller core that still answers the commands you choose
 ///
-/// What it keeps is the memory of the process as it was: texts, passwords and all. It is smaller, and not one bit safer to hand on.
+/// The smaller core still contains the memory of the process as it was, including texts and passwords. To share it, add --scrub.
 #[derive(Args, Debug)]
 pub(super) struct Shrink {
-    /// File to write; must not exist
+    /// Write the core to OUT, a new file
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
-    /// Commands it must answer as the whole core does
+    /// Keep what these commands read, so that they answer as they do on the whole core
     #[arg(
         long = "for",
         value_enum,
@@ -34,11 +35,11 @@ pub(super) struct Shrink {
         default_value = "info,summary,regions,stacks,heap"
     )]
     purpose: Vec<Purpose>,
-    /// For ip2method: keep what tells these addresses, not all methods (repeatable)
+    /// With --for ip2method or object: keep only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Overwrite the values of the process: texts, numbers, whatever is no pointer and no structure that answers need. All
-    /// memory is kept so, and most answers stay the same
+    /// Keep all memory, but overwrite the process's data: texts, numbers, and everything that is neither a
+    /// pointer nor a structure that answers need. Most answers stay the same
     #[arg(
         long,
         value_enum,
@@ -49,24 +50,24 @@ pub(super) struct Shrink {
         conflicts_with_all = ["purpose", "address"]
     )]
     scrub: Option<ScrubLevel>,
-    /// With --scrub=names: write to this file what stands for which name, a line each. It must not exist; without it
-    /// nobody can tell
+    /// With --scrub=names: write the original name of each replacement to FILE, a new file. Without it the
+    /// replacements cannot be translated back
     #[arg(long, value_name = "FILE", requires = "scrub")]
     map: Option<PathBuf>,
-    /// Print every text that is left in the scrubbed core, of six characters on: they should all be names
+    /// With --scrub: print every text of six or more characters left in the core; all should be names
     #[arg(long, requires = "scrub")]
     list_text: bool,
     #[command(flatten)]
     core: CoreArg,
 }
 
-/// What is overwritten.
+/// Data that is overwritten.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum ScrubLevel {
-    /// Values
+    /// Texts, numbers and other data
     Values,
-    /// Values and names: of the program's own types, methods, fields, modules, threads and files. Those of the system and of
-    /// runtimes stay
+    /// Also names of the program's own types, methods, fields, modules, threads and files. Names of the system
+    /// and of runtimes stay
     Names,
 }
 
@@ -87,7 +88,9 @@ impl Command for Shrink {
         refuse_existing(out, Self::NAME, Some(&format!("`coremap shrink -o NEW {}`", core.display())))?;
         if let Some(map) = &self.map {
             if self.scrub != Some(ScrubLevel::Names) {
-                return Err(Failure::Usage("--map goes with --scrub=names: nothing else changes names".to_owned()));
+                return Err(Failure::Usage(
+                    "--map needs --scrub=names, which is the only option that changes names".to_owned(),
+                ));
             }
             refuse_existing(map, Self::NAME, None)?;
             if *map == self.out {
@@ -116,7 +119,7 @@ impl Command for Shrink {
             if !unmapped.is_empty() {
                 let what = unmapped.join(", ");
                 return Err(Failure::Usage(format!(
-                    "--scrub=names: names of {what} are not mapped yet; --scrub leaves names as they are"
+                    "--scrub=names cannot replace names of {what} yet; --scrub overwrites data and leaves names as they are"
                 )));
             }
         }
@@ -144,7 +147,7 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        // First what tells the names: without it the core can't be translated back.
+        // The map first: without it the core can't be translated back.
         if let (Some(map), Some(new)) = (&self.map, new_map.filter(|_| written.is_ok())) {
             let table = plan.as_ref().and_then(Plan::table_of_names).unwrap_or_default();
             let kept = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());
@@ -153,7 +156,9 @@ impl Command for Shrink {
         let (shrunk, scrubbed) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
-            process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
+            process
+                .diag
+                .partial(WarningCode::Limit, "the notes are larger than those of any process; some are left out");
         }
         let report = ShrinkReport {
             file: out.display().to_string(),

@@ -12,10 +12,10 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Thread stacks: reserved, guard, in use, high-water mark
+/// Show each thread's stack: reserved, guard, in use and high-water mark
 #[derive(Args, Debug)]
 pub(super) struct Stacks {
-    /// Read the stacks' pages: what was ever written, what is zero
+    /// Read the pages of all stacks, to count zero and written bytes
     #[arg(long)]
     zero_fill: bool,
     #[command(flatten)]

@@ -10,13 +10,13 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
-/// Where the memory went: sizes by kind, biggest in the core first
+/// Show where the memory went by kind, most bytes in the core first
 #[derive(Args, Debug)]
 pub(super) struct Summary {
-    /// Read all pages and count those that are zero
+    /// Read all pages, to count zero and written bytes
     #[arg(long)]
     zero_fill: bool,
-    /// Exit with 1 if this holds, as 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
+    /// Exit with 1 if CONDITION is true, e.g. 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
     #[arg(long, value_name = "CONDITION", value_parser = summary_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
     #[command(flatten)]
@@ -29,7 +29,7 @@ impl Command for Summary {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         if let Some(c) = self.fail_if.iter().find(|c| c.needs_scan() && !self.zero_fill) {
             return Err(Failure::Usage(format!(
-                "--fail-if '{}' needs --zero-fill, which counts written and zero",
+                "--fail-if '{}' needs --zero-fill, which counts written and zero bytes",
                 c.text()
             )));
         }
@@ -37,7 +37,7 @@ impl Command for Summary {
         let process = open(&self.core.core, common, &progress)?;
         if let Some(c) = self.fail_if.iter().find(|c| c.needs_residence() && process.residence().is_none()) {
             return Err(Failure::Usage(format!(
-                "--fail-if '{}' needs --smaps, which tells what was resident",
+                "--fail-if '{}' needs --smaps FILE, since a core does not contain resident sizes",
                 c.text()
             )));
         }
@@ -51,14 +51,17 @@ impl Command for Summary {
 }
 
 const CONDITION: &str = "\
-Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
+Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
 
-KIND.COLUMN, one of > >= < <= ==, and a limit: 'stack.written>1GiB', 'total.in_core>=2GB',
-'malloc.size>40%', 'threads.count>200'.
-KIND: a kind in any case of letters, total, or threads.
-COLUMN: size, in_core, count, largest; with --zero-fill written and zero; with --smaps, and of a
-process that runs, rss, pss, private_dirty and swap; of threads count.
-Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
-same column (of the total size for largest).
+A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'stack.written>1GiB', \
+'total.in_core>=2GB', 'malloc.size>40%' or 'threads.count>200'.
 
-Or finding=NAME, as finding=stack-overflow: whether there is such a finding.";
+KIND is a kind of region in upper or lower case, total, or threads.
+
+COLUMN is size, in_core, count or largest. With --zero-fill it can be written or zero. With --smaps or a \
+running process it can be rss, pss, private_dirty or swap. For threads it is count.
+
+The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's total. A \
+percentage for largest is of the total size.
+
+finding=NAME is true if there is a finding of that name, e.g. finding=stack-overflow.";

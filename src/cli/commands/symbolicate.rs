@@ -11,20 +11,20 @@ use coremap::symbolicate::{Options, SymbolicateError};
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, tell};
+use crate::cli::output::{answer, finish, message};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
 /// Bytes of text read at once.
 const BUFFER: usize = 1 << 18;
 
-/// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
+/// Add names to the addresses in output of perf, heaptrack, memleak or gdb
 #[derive(Args, Debug)]
 pub(super) struct Symbolicate {
     /// Print folded stacks, for flame graphs
     #[arg(long)]
     fold: bool,
-    /// The text; - for standard input
+    /// Text with addresses, or - for standard input
     #[arg(value_name = "FILE")]
     text: PathBuf,
     #[command(flatten)]
@@ -37,7 +37,7 @@ impl Command for Symbolicate {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (text, core) = (self.text.as_path(), self.core.core.as_path());
         if text == Path::new("-") && core == Path::new("-") {
-            return Err(Failure::Usage("standard input can't be both the text and the core".into()));
+            return Err(Failure::Usage("text and core cannot both come from standard input".into()));
         }
         let mut input: Box<dyn BufRead> = if text == Path::new("-") {
             Box::new(BufReader::with_capacity(BUFFER, io::stdin().lock()))
@@ -67,8 +67,8 @@ impl Command for Symbolicate {
         let exit = if rows {
             answer(Self::NAME, common, &session, report)?
         } else {
-            let exit = finish(&process);
-            tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
+            let exit = finish(common, Self::NAME, &process);
+            message(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
             exit
         };
         Ok(exit.or_nothing(nothing))
@@ -84,16 +84,16 @@ fn is_text(path: &Path, core: &Path, head: &[u8]) -> Result<(), Failure> {
     let name = path.display();
     let what = match head {
         [0x7f, b'E', b'L', b'F', ..] => {
-            format!("'{name}' is an ELF file: the text comes first, `coremap symbolicate FILE CORE`")
+            format!("'{name}' is an ELF file; the text comes first: `coremap symbolicate FILE CORE`")
         }
         [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => {
             let core = core.display();
-            format!("'{name}' is perf's own data: `perf script -i {name} | coremap symbolicate - {core}`")
+            format!("'{name}' is perf's own data; convert it: `perf script -i {name} | coremap symbolicate - {core}`")
         }
         _ => match Compression::detect(head) {
             Some(packing) => format!(
-                "'{name}' is compressed (.{}): unpack it, or print it first if it is heaptrack's own data; a compressed core \
-                 comes last, `coremap symbolicate FILE CORE`",
+                "'{name}' is compressed (.{}); unpack it, or run heaptrack_print on heaptrack's own data. A compressed core \
+                 comes last: `coremap symbolicate FILE CORE`",
                 packing.name()
             ),
             None => return Ok(()),

@@ -8,26 +8,26 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, tell};
+use crate::cli::output::{answer, finish, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// What every thread is doing: native and managed frames in one stack
+/// Show what every thread is doing, native and managed frames in one stack
 #[derive(Args, Debug)]
 pub(super) struct Threads {
-    /// Only managed frames and the runtime's own marks, as SOS clrstack shows them
+    /// Show only managed frames and the runtime's own marker frames, as SOS clrstack does
     #[arg(long, conflicts_with = "native")]
     managed: bool,
-    /// Only native frames
+    /// Show only native frames
     #[arg(long)]
     native: bool,
-    /// Only this thread
+    /// Show only the thread TID
     #[arg(long, value_name = "TID")]
     tid: Option<u32>,
-    /// Merge equal stacks, those of most threads first
+    /// Merge equal stacks, most threads first
     #[arg(long)]
     group: bool,
-    /// Also virtual threads of Java, equal ones merged: how many there are and where they wait. Reads the heap
+    /// Also show Java virtual threads, with equal stacks merged: how many, and where they wait. Reads the heap
     #[arg(long = "virtual", conflicts_with_all = ["native", "tid", "fold"])]
     virtual_threads: bool,
     /// Print folded stacks, for flame graphs
@@ -55,13 +55,13 @@ impl Command for Threads {
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {
             let all = process.threads().len();
-            tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
+            message(&format!("this core has no thread {tid}; `coremap stacks` lists its {all} threads"));
         }
         let exit = if self.fold {
             let mut out = BufWriter::new(io::stdout().lock());
             folded(&report, &mut out)?;
             out.flush()?;
-            finish(&process)
+            finish(common, Self::NAME, &process)
         } else {
             answer(Self::NAME, common, &session, report)?
         };

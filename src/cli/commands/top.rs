@@ -8,13 +8,13 @@ use crate::cli::commands::Command;
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, screen};
 
-/// The memory of a process that runs, looked at every two seconds: --pid N
+/// Watch the memory of a running process, refreshed every two seconds
 #[derive(Args, Debug)]
 pub(super) struct Top {
-    /// How often, as 500ms or 10s; less often where that would keep the process from its work
+    /// Refresh every TIME, e.g. 500ms or 10s; less often if that would slow the process down
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     every: Duration,
-    /// The process, as /proc/N or its number
+    /// Process number, or /proc/N
     #[arg(value_name = "PROCESS")]
     process: PathBuf,
 }

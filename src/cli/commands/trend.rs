@@ -16,16 +16,15 @@ use crate::cli::output::answer_of;
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
-/// What grows, of recordings or a row of cores: by kind, type, size of block, and how sure that is
+/// Find what grows over time, from recordings or a series of cores
 #[derive(Args, Debug)]
 pub(super) struct Trend {
-    /// Of cores: they were taken so far apart, as 10m; without it the times count at which their files were last
-    /// written to
+    /// For cores: set the time between two cores, e.g. 10m [default: by the modification times of the files]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
     #[command(flatten)]
     list: ListArgs,
-    /// Recordings of one process, or cores in the order in which they were taken
+    /// Recordings of one process, or cores in the order they were taken
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -36,7 +35,7 @@ impl Command for Trend {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order = self.list.among(common, &columns::<SeriesRow>())?;
         if self.every.is_some_and(|every| every.is_zero()) {
-            return Err(Failure::Usage("--every 0: cores are some time apart".into()));
+            return Err(Failure::Usage("--every must be more than 0".into()));
         }
         let mut sources = Vec::new();
         let mut warnings: Vec<Warning> = Vec::new();
@@ -56,7 +55,7 @@ impl Command for Trend {
             sources.push(Source { path, is_recording: row.is_recording, recording: row.recording });
             last = Some(row.core);
         }
-        let Some(core) = last else { return Err(Failure::Usage("there is no FILE".into())) };
+        let Some(core) = last else { return Err(Failure::Usage("no FILE is given".into())) };
         let report = commands::trend(&sources, self.every.map(|every| every.as_secs_f64())).map_err(|e| match e {
             TrendError::Empty(_) => Failure::Beside(e.to_string()),
             _ => Failure::Usage(e.to_string()),

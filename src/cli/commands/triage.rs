@@ -12,13 +12,13 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
-/// What has the memory, most important first: what an expert would look at in the first ten minutes
+/// Explain where the memory went, most important cause first
 #[derive(Args, Debug)]
 pub(super) struct Triage {
-    /// Leave out what would take longer than this in all, as 10s or 500ms
+    /// Skip analyses that would exceed this total time, and list them; e.g. 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     budget: Duration,
-    /// Exit with 1 if there is a finding of that name, as 'finding=deadlock' (repeatable)
+    /// Exit with 1 if there is a finding of this name, e.g. 'finding=deadlock' (repeatable)
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 use clap::Args;
 use coremap::commands;
+use coremap::diag::WarningCode;
 use coremap::limits;
 
 use crate::cli::addresses;
@@ -9,15 +10,15 @@ use crate::cli::commands::Command;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-/// Everything known of an address, or of several, with the evidence
+/// Explain what is at one or more addresses, with the evidence
 // One list, since clap would take what stands before an option for the core.
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap whatis [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Whatis {
-    /// Addresses, - for those on standard input; and last the core file, plain or compressed, - for standard input
+    /// Addresses, or - to read them from standard input; then the core file, plain or compressed, or - for standard input
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
-    /// Show this many bytes from there on
+    /// Show N bytes that begin at the address
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes: usize,
 }
@@ -39,7 +40,10 @@ impl Command for Whatis {
             Self::NAME,
             |session, progress| {
                 if bytes > shown {
-                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {shown} are shown"));
+                    session
+                        .process
+                        .diag
+                        .note(WarningCode::Limit, format!("--bytes {bytes}: only the first {shown} are shown"));
                 }
                 commands::whatis(session, &addrs, bytes.min(shown), progress)
             },

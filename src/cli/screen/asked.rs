@@ -101,7 +101,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> io::Result<Receiver<St
             let read = (&mut stream).take(MOST).read_to_end(&mut bytes);
             let more = io::copy(&mut stream, &mut io::sink()).unwrap_or(0);
             if read.is_ok() && more > 0 {
-                bytes.extend(format!("\n({more} bytes more are not shown here)\n").bytes());
+                bytes.extend(format!("\n({more} more bytes not shown)\n").bytes());
             }
         }
         let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());

@@ -76,9 +76,9 @@ impl Clock {
             "paused (space)".to_owned()
         } else if pause > self.every {
             let why = if self.cost.stood.saturating_mul(STILL) >= pause {
-                "more often it would stand still for over 5 % of the time"
+                "sampling faster would stop the process for over 5 % of the time"
             } else {
-                "more often looks would take over a quarter of a processor"
+                "sampling faster would take over 25 % of a processor"
             };
             format!("every {} ({why})", seconds(pause))
         } else {
@@ -86,7 +86,7 @@ impl Clock {
         };
         let since = seconds(Duration::from_secs(now.saturating_duration_since(self.began).as_secs()));
         let stood = self.cost.stood.as_secs_f64() * 1000.0;
-        format!("{} in {since} · stood still {stood:.1} ms · {often}", count(self.looks, "look"))
+        format!("{} in {since} · stopped {stood:.1} ms · {often}", count(self.looks, "sample"))
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         let (clock, ended) = looked(10, 100);
         assert!(!clock.is_due(ended + SECOND));
         assert!(clock.is_due(ended + 2 * SECOND));
-        assert_eq!(clock.told(ended + SECOND), "1 look in 2 s · stood still 10.0 ms · every 2 s");
+        assert_eq!(clock.told(ended + SECOND), "1 sample in 2 s · stopped 10.0 ms · every 2 s");
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         assert!(!clock.is_due(ended + 9 * SECOND));
         assert!(clock.is_due(ended + 10 * SECOND));
         assert!(
-            clock.told(ended).contains("every 10 s (more often it would stand still for over 5 %"),
+            clock.told(ended).contains("every 10 s (sampling faster would stop the process for over 5 %"),
             "{}",
             clock.told(ended)
         );
@@ -132,7 +132,7 @@ mod tests {
     fn looks_that_take_long_are_fewer() {
         let (clock, ended) = looked(10, 1500);
         assert_eq!(clock.pause(), 6 * SECOND);
-        assert!(clock.told(ended).contains("over a quarter of a processor"), "{}", clock.told(ended));
+        assert!(clock.told(ended).contains("over 25 % of a processor"), "{}", clock.told(ended));
     }
 
     #[test]

@@ -8,18 +8,18 @@ use crate::cli::screen::state::{Do, Over, State};
 
 /// Keys and what they do, as the help has them.
 pub(super) const HELP: &[(&str, &str)] = &[
-    ("up down j k", "the row above, below; PgUp PgDn a screen, Home End (g G) the first, the last"),
-    ("Enter right l", "go into a row: what it is made of, or the answer of its command"),
-    ("Esc Backspace left h", "back out; give up a command that runs"),
-    ("Tab 1 to 5", "the other tabs"),
-    ("/", "only rows with that text; on a page: find it, n the next"),
-    ("s", "another order"),
-    ("v", "another view: by kind or region, by thread or stack, by use or arena"),
-    ("r space", "of a process that runs: look once more; pause"),
-    ("m", "what memory is measured by: written, held by the core, mapped"),
-    ("w", "what could not be read or understood"),
-    ("?", "this help"),
-    ("q Ctrl-C", "leave, at once"),
+    ("up down j k", "move by a row; PgUp PgDn by a screen; Home End (g G) to the first or last row"),
+    ("Enter right l", "open a row: its contents, or the answer of its command"),
+    ("Esc Backspace left h", "go back; cancel a running command"),
+    ("Tab 1 to 5", "switch tabs"),
+    ("/", "filter rows by text; on a page: find text, n for the next match"),
+    ("s", "change the sort order"),
+    ("v", "change the view: by kind or region, by thread or stack, by use or arena"),
+    ("r space", "running process: r takes a sample, space pauses"),
+    ("m", "change the measure of memory: written, in the core, mapped"),
+    ("w", "show warnings"),
+    ("?", "show this help"),
+    ("q Ctrl-C", "quit"),
 ];
 
 /// Do what a key says in the state; what the loop is to do for it.
@@ -84,7 +84,7 @@ fn to_tab(state: &mut State, tab: Tab) -> Option<Do> {
 /// Out of the list, where there is one around it.
 fn back(state: &mut State) {
     if !state.leave() {
-        state.said = Some("this is the first list; q leaves".to_owned());
+        state.said = Some("this is the first list; q quits".to_owned());
     }
 }
 
@@ -144,7 +144,7 @@ fn find(state: &mut State, below: usize) {
     let Some(page) = &mut state.page else { return };
     let from = page.top + below;
     if !page.find.is_empty() && !page.next(from, room) {
-        state.said = Some(format!("'{}' is not further down", page.find));
+        state.said = Some(format!("'{}' not found below", page.find));
     }
 }
 

@@ -131,10 +131,10 @@ impl Sort {
     /// In words.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Sort::Given => "as the report has them",
-            Sort::Bytes => "most bytes first",
-            Sort::Growth => "what grew most first",
-            Sort::Count => "most of them first",
+            Sort::Given => "in the order of the report",
+            Sort::Bytes => "by size",
+            Sort::Growth => "by growth",
+            Sort::Count => "by count",
             Sort::Name => "by name",
         }
     }

@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What says the same as text.
-const INSTEAD: &str = "`coremap triage CORE` and `coremap summary CORE` say the same as text";
+const INSTEAD: &str = "`coremap triage CORE` and `coremap summary CORE` print the same as text";
 
 /// Look around in a core, or once in a process that runs.
 ///
@@ -50,12 +50,10 @@ pub(crate) fn top(process: &Path, common: &Common, every: Duration) -> Result<Ex
 
 fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Duration>) -> Result<Exit, Failure> {
     if common.form() == Format::Json {
-        return Err(Failure::Usage(format!(
-            "there is no JSON of {command}: it is a screen to look around in; {INSTEAD}"
-        )));
+        return Err(Failure::Usage(format!("{command} is interactive and has no JSON; {INSTEAD}")));
     }
     if every.is_some() && core.is_file() {
-        let why = "top looks at a process that runs, again and again: --pid N. `coremap explore CORE` shows a core";
+        let why = "top needs a running process (--pid N); for a core use `coremap explore CORE`";
         return Err(Failure::Usage(why.to_owned()));
     }
     terminal::wanted(command, INSTEAD)?;
@@ -138,7 +136,7 @@ impl Looking<'_> {
                     Some(Do::Ask(words)) => self.ask(words),
                     Some(Do::GiveUp) => {
                         (self.asked, self.next) = (None, None);
-                        self.state.said = Some("given up".to_owned());
+                        self.state.said = Some("cancelled".to_owned());
                     }
                     None => {}
                 }
@@ -213,7 +211,7 @@ impl Looking<'_> {
     fn ask(&mut self, words: Vec<String>) {
         if self.core.as_os_str() == "-" {
             let line = words::line(&words, "CORE");
-            self.state.said = Some(format!("the core came from standard input: save it, and ask {line}"));
+            self.state.said = Some(format!("the core came from standard input; save it and run {line}"));
             return;
         }
         self.state.page = Some(Page::awaited(words::line(&words, &self.state.core)));

@@ -278,7 +278,7 @@ impl State {
     pub(super) fn regroup(&mut self) {
         let ways = self.tab.groupings().len();
         if ways < 2 {
-            self.said = Some(format!("{} has one view only", self.tab.name()));
+            self.said = Some(format!("{} has only one view", self.tab.name()));
             return;
         }
         let number = self.number();
@@ -300,7 +300,7 @@ impl State {
     /// Measure memory by something else.
     pub(super) fn remeasure(&mut self) {
         if self.tab != Tab::Memory {
-            self.said = Some("memory is measured by another column in the tab Memory".to_owned());
+            self.said = Some("m changes the measure in the tab Memory only".to_owned());
             return;
         }
         let Some(map) = &self.look.map else { return };
@@ -327,7 +327,7 @@ impl State {
         let (key, title) = (row.key.clone(), row.name.clone());
         match (&row.opens, &row.command) {
             (Opens::Nothing, _) | (Opens::Command, None) => {
-                self.said = Some("nothing lies beneath this row".to_owned());
+                self.said = Some("nothing to open in this row".to_owned());
                 None
             }
             (Opens::Level, _) => {
@@ -398,9 +398,9 @@ impl State {
             }
         }
         if text.is_empty() {
-            text.push_str("Nothing: all that was looked at so far could be read and understood.\n");
+            text.push_str("No warnings so far.\n");
         }
-        let mut page = Page::of("what could not be read or understood".to_owned(), "");
+        let mut page = Page::of("warnings".to_owned(), "");
         let width = usize::from(self.columns);
         let lines = text.lines().flat_map(|line| crate::cli::screen::draw::wrapped(line, width));
         page.arrive(&lines.collect::<Vec<_>>().join("\n"));

@@ -126,8 +126,8 @@ pub(super) fn wanted(command: &str, instead: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && !dumb {
         return Ok(());
     }
-    let what = if dumb { "this terminal can't be drawn on (TERM=dumb)" } else { "stdout is no terminal" };
-    Err(Failure::Usage(format!("{command} is a screen to look around in, and {what}: {instead}")))
+    let what = if dumb { "this terminal cannot draw (TERM=dumb)" } else { "stdout is not a terminal" };
+    Err(Failure::Usage(format!("{command} is interactive, but {what}; {instead}")))
 }
 
 /// Whether the terminal shows more than ASCII, as the locale says: of these the first that is set and not empty

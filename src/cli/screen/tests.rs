@@ -237,5 +237,5 @@ fn keys_go_in_and_out_and_leave() {
     // Without what a tab needs it is asked for.
     let mut empty = State::new("explore", "some/core".to_owned(), THEME);
     assert_eq!(press(&mut empty, KeyCode::Char('5')), Some(Do::Hurry(Part::Malloc)));
-    assert!(drawn(&mut empty, 80, 24).iter().any(|line| line.contains("not there yet")));
+    assert!(drawn(&mut empty, 80, 24).iter().any(|line| line.contains("not read yet")));
 }

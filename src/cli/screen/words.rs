@@ -1,5 +1,7 @@
 //! Commands of ours as words, and as a line that a shell takes.
 
+use coremap::shell::quoted;
+
 /// The line's words, as a POSIX shell parts them where it has no variables and no patterns.
 pub(super) fn parted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -15,16 +17,6 @@ pub(super) fn parted(line: &str) -> Vec<String> {
     }
     words.extend(word);
     words
-}
-
-/// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// The words of a finding's command, without the program before them and the core behind them.

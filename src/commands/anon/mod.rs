@@ -14,5 +14,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "anon",
     &[answer::<AnonReport>],
-    "Memory that nothing claims: equal blocks, what fills them, who owns them",
+    "Explain anonymous memory without a known owner: contents and likely owner",
 );

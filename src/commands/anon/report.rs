@@ -5,97 +5,98 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{BlockBorders, BlockContent, Name, PointerSource};
 
-/// `anon`: anonymous memory that no runtime, heap or stack claims.
+/// `anon`: anonymous memory with no known owner.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AnonReport {
-    /// Equal blocks together, those of most bytes first.
+    /// Equal blocks, by total bytes.
     pub clusters: Vec<BlockClusterRow>,
-    /// Clusters that are not listed.
+    /// Number of clusters not listed.
     pub more: u64,
-    /// Regions looked at.
+    /// Number of regions.
     pub regions: u64,
     /// Their bytes.
     pub size: u64,
-    /// Of those, held by the core.
+    /// Bytes of them in the core.
     pub in_core: u64,
-    /// Bytes of memory in which pointers to them were looked for.
+    /// Bytes of memory searched for pointers to them.
     pub scanned: u64,
-    /// What fills their pages, page by page, without those of zeros: that of most bytes first.
+    /// Contents of their pages without zero pages, by bytes.
     pub contents: Vec<ContentRow>,
 }
 
-/// Pages that are filled alike.
+/// Pages of one content.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ContentRow {
-    /// With what.
+    /// Kind of content.
     pub content: BlockContent,
-    /// The same in words: the byte or word that fills them, what their pointers lead into.
+    /// The content in words: the byte or word that fills the pages, or the target of their pointers.
     pub filled_with: String,
-    /// Their bytes.
+    /// Bytes of these pages.
     pub bytes: u64,
 }
 
-/// Blocks of one size with alike content. Sizes in bytes.
+/// Blocks of one size and content. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct BlockClusterRow {
-    /// Size of each block.
+    /// Size of a block.
     pub size: u64,
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
-    /// Bytes of all.
+    /// Bytes of all blocks.
     pub bytes: u64,
-    /// Of those, held by the core.
+    /// Bytes of them in the core.
     pub in_core: u64,
-    /// What nearly all of their written pages hold.
+    /// Content of nearly all of their written pages.
     pub content: BlockContent,
-    /// The byte that fills these pages, as `0x14`.
+    /// Byte that fills these pages, such as `0x14`.
     pub fill: Option<String>,
-    /// Of their written pages, the share that is text, in percent; `null` where one byte or word fills them.
+    /// Share of text in their written pages, in percent. `null` if one byte or word fills them.
     pub text_percent: Option<u64>,
-    /// Of their written pages, the share that is pointers, in percent; `null` where one byte or word fills them.
+    /// Share of pointers in their written pages, in percent. `null` if one byte or word fills them.
     pub pointer_percent: Option<u64>,
-    /// Start of the first of them.
+    /// Start of the first block.
     pub example: Addr,
-    /// How the blocks are told apart.
+    /// How the blocks were delimited.
     pub borders: BlockBorders,
-    /// Who points at their starts, those first that point at most blocks.
+    /// Pointers to their starts by source, by number of blocks.
     pub owners: Vec<OwnerRow>,
-    /// Best guess of the owner, in words.
+    /// Most likely owner, in words.
     pub owner: Option<String>,
-    /// Always a guess: heuristic; `null` where there is none.
+    /// Confidence in the owner: always heuristic. `null` if there is none.
     pub confidence: Option<Confidence>,
-    /// Bytes of them in pages that are not all zero.
+    /// Bytes in pages that are not all zero.
     pub written: u64,
-    /// The word of 8 bytes that fills these pages over and over, as `0x102030405060708`.
+    /// The 8-byte word that fills these pages, such as `0x102030405060708`.
     pub word: Option<String>,
-    /// What they hold in words, as `pointers (into malloc)`; `null` where the core has none of it.
+    /// Their content in words, such as `pointers (into malloc)`. `null` if the core has none of it.
     pub filled_with: Option<String>,
-    /// What their pointers lead into: `malloc`, a module's name; `null` where they are none or lead into several.
+    /// Target of their pointers: `malloc` or the name of a module. `null` if they are not pointers or point to several
+    /// targets.
     pub into: Option<String>,
-    /// Of their written pages, the share that holds that, in percent; `null` where they hold several things.
+    /// Share of that content in their written pages, in percent. `null` if the content is mixed.
     pub content_percent: Option<u64>,
 }
 
-/// Words of one sort that point at the blocks of a cluster.
+/// Words of one source that point at the blocks of a cluster.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OwnerRow {
-    /// What the words are of, as in `refs`.
+    /// Source of the words, as in `refs`.
     pub from: PointerSource,
-    /// Type of the objects they are in.
+    /// Type of the objects that contain them.
     #[serde(rename = "type")]
     pub name: Option<Name>,
     /// Field of these objects.
     pub field: Option<Name>,
-    /// Module, where they are in one.
+    /// Module that contains them.
     pub module: Option<String>,
-    /// Blocks that are pointed at.
+    /// Number of blocks that they point at.
     pub blocks: u64,
-    /// Objects that they are in.
+    /// Number of objects that contain them.
     pub objects: u64,
-    /// The first of these words.
+    /// Address of the first word.
     pub example: Option<Addr>,
-    /// The object that it is in.
+    /// Object that contains it.
     pub object: Option<Addr>,
-    /// What keeps that object, the root first.
+    /// Path from a root to that object.
     pub root: Option<String>,
 }

@@ -23,13 +23,13 @@ impl Render for AnonReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.clusters.is_empty() {
-            doc.line("no anonymous memory that something else does not claim");
+            doc.line("no anonymous memory without a known owner");
             return doc;
         }
         let mut table = TableBlock::default()
             .number("Blocks")
-            .number("Of size")
-            .number("Together")
+            .number("Block size")
+            .number("Total")
             .number("In core")
             .optional_rank(2)
             .number("Written")
@@ -38,7 +38,7 @@ impl Render for AnonReport {
             .cut(Cut::End)
             .least(24)
             .text("Example")
-            .flexible("Owner (a guess)")
+            .flexible("Owner (guess)")
             .brief(RANKED, "cluster")
             .bytes(|i| self.clusters.get(i).map_or(0, |c| c.bytes));
         for c in &self.clusters {
@@ -59,7 +59,7 @@ impl Render for AnonReport {
             n => format!("; {} not listed", count(n, "smaller cluster")),
         };
         doc.line(format!(
-            "{} in {} that no heap, stack or runtime claims, {} of it in the core{more}",
+            "{} in {} without a known owner, {} of it in the core{more}",
             human(self.size),
             count(self.regions, "region"),
             human(self.in_core)
@@ -68,22 +68,22 @@ impl Render for AnonReport {
             self.contents.iter().take(CONTENTS).map(|c| format!("{} {}", human(c.bytes), c.filled_with)).collect();
         if !filled.is_empty() {
             let more = if self.contents.len() > CONTENTS { ", …" } else { "" };
-            doc.line(format!("Page by page, zeros left out: {}{more}", filled.join(", ")));
+            doc.line(format!("Content by page, without zero pages: {}{more}", filled.join(", ")));
         }
         let cut = |borders| self.clusters.iter().any(|c| c.borders == borders);
         match (cut(BlockBorders::Pointers), cut(BlockBorders::Content)) {
-            (true, false) => doc.line("Blocks within a region are told apart by the pointers to their starts."),
-            (false, true) => doc.line("Blocks within a region are told apart by what fills them."),
+            (true, false) => doc.line("Blocks within a region are delimited by the pointers to their starts."),
+            (false, true) => doc.line("Blocks within a region are delimited by changes in content."),
             (true, true) => {
                 doc.line(
-                    "Blocks within a region are told apart by the pointers to their starts and by what fills them.",
+                    "Blocks within a region are delimited by the pointers to their starts and by changes in content.",
                 );
             }
             (false, false) => {}
         }
         for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
             if let Some(owner) = &c.owner {
-                doc.line(format!("· {} × {}, a guess: {owner}", exact(c.count), round(c.size)));
+                doc.line(format!("· {} × {}, probably owned by {owner}", exact(c.count), round(c.size)));
             }
         }
         doc
@@ -147,12 +147,12 @@ const TOLD: u64 = 1 << 20;
 /// Contents that are told below the table.
 const CONTENTS: usize = 6;
 
-/// What sort of owner it is.
+/// The kind of owner.
 fn shortly(c: &BlockClusterRow) -> String {
     match c.owners.first().filter(|_| c.owner.is_some()) {
         None => "-".into(),
         Some(o) => match (&o.name, &o.module) {
-            (Some(_), _) if o.objects == 1 => "an object".into(),
+            (Some(_), _) if o.objects == 1 => "1 object".into(),
             (Some(_), _) => count(o.objects, "object"),
             (None, Some(module)) => module.clone(),
             (None, None) => o.from.to_string(),

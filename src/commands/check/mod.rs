@@ -10,5 +10,8 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_process("check", &[answer::<CheckReport>], "Check the invariants: every byte has one label, and the sums hold");
+pub(super) const COMMAND: Command = of_process(
+    "check",
+    &[answer::<CheckReport>],
+    "Check that the memory map adds up: one label per byte, and matching sums",
+);

@@ -3,11 +3,11 @@ use serde::Serialize;
 
 use crate::map::audit::{Conflict, Invariant};
 
-/// `check`
+/// `check`: whether the memory map is consistent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CheckReport {
-    /// What must hold.
+    /// Invariants and whether they hold.
     pub invariants: Vec<Invariant>,
-    /// Sure claims that contradict each other.
+    /// Exact claims that contradict each other.
     pub conflicts: Vec<Conflict>,
 }

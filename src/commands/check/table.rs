@@ -14,10 +14,17 @@ impl Render for CheckReport {
         }
         doc.table(table);
         if self.conflicts.is_empty() {
-            doc.line("no two sure claims contradict each other");
+            doc.line("no two exact claims contradict each other");
         }
         for c in &self.conflicts {
-            doc.line(format!("! {} bytes at {}: {} over {} ({})", exact(c.size), c.start, c.winner, c.loser, c.detail));
+            doc.line(format!(
+                "! {} bytes at {}: {} wins over {} ({})",
+                exact(c.size),
+                c.start,
+                c.winner,
+                c.loser,
+                c.detail
+            ));
         }
         doc
     }

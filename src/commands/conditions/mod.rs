@@ -10,7 +10,7 @@ use crate::map::Kind;
 use crate::report::{ConditionRow, Finding, KindOrTotal};
 use crate::units::{exact, human};
 
-/// The report a condition is about.
+/// The report that a condition applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `summary`: percentages are of the total in the same column (of the total's
@@ -18,7 +18,7 @@ pub enum Scope {
     Summary,
     /// `diff`: percentages are of the older core's figure.
     Diff,
-    /// `triage`: whether there is a finding of that name.
+    /// `triage`: whether it reports a finding with this id.
     Triage,
 }
 
@@ -37,7 +37,7 @@ enum Subject {
     Kind(Kind),
     Total,
     Threads,
-    /// Whether there is a finding of that name; it has no limit.
+    /// Whether there is a finding with this id; it has no limit.
     Finding(&'static str),
 }
 
@@ -58,30 +58,31 @@ enum Limit {
 }
 
 impl Condition {
-    /// Read one, as `stack.written>1GiB`, `gcheap.delta>20%` or `finding=deadlock`.
+    /// Parses a condition such as `stack.written>1GiB`, `gcheap.delta>20%` or `finding=deadlock`.
     ///
     /// # Errors
-    /// What is wrong with it and what there is instead, in a sentence.
+    ///
+    /// A sentence that says what is wrong and what is allowed.
     pub fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
         parse::parse(text, scope)
     }
 
-    /// Whether its column is there only after a scan of all pages.
+    /// Whether its column needs a scan of all pages.
     pub fn needs_scan(&self) -> bool {
         matches!(self.column, "written" | "zero")
     }
 
-    /// Whether its column is there only where it is known what was resident.
+    /// Whether its column needs resident figures.
     pub fn needs_residence(&self) -> bool {
         matches!(self.column, "rss" | "pss" | "private_dirty" | "swap")
     }
 
-    /// As it was given.
+    /// The condition as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Hold it against a figure. `whole`: what percentages are of, and its name.
+    /// Compares it with a figure. `whole`: denominator of percentages, and its name.
     fn judge(&self, value: i128, whole: u64, of: &str) -> ConditionRow {
         let (left, right) = match self.limit {
             Limit::Figure { mantissa, scale, unit } => (value * scale, mantissa * i128::from(unit)),
@@ -92,14 +93,14 @@ impl Condition {
             Op::AtLeast => (left >= right, "at least", "less than"),
             Op::Below => (left < right, "less than", "not less than"),
             Op::AtMost => (left <= right, "at most", "more than"),
-            Op::Equal => (left == right, "as much as", "not"),
+            Op::Equal => (left == right, "equal to", "not equal to"),
         };
         let limit = self.text.trim_start_matches(|c| !matches!(c, '<' | '>' | '=')).trim_start_matches(['<', '>', '=']);
         let percentage = matches!(self.limit, Limit::Percent { .. });
         let mut text = format!("{} {} is {}", self.name(), self.column, self.in_words(value));
         if percentage {
             let share = match whole {
-                0 => "with nothing".to_owned(),
+                0 => "a share of 0".to_owned(),
                 _ => format!("{:.1} %", value as f64 * 100.0 / whole as f64),
             };
             text.push_str(&format!(", {share} of {of} ({})", exact(whole)));
@@ -114,7 +115,7 @@ impl Condition {
         }
     }
 
-    /// Hold it against findings; `None` where it is about a figure.
+    /// Checks it against findings. `None` if it is about a figure.
     fn judge_finding(&self, findings: &[Finding]) -> Option<ConditionRow> {
         let Subject::Finding(id) = self.subject else { return None };
         let found: Vec<&Finding> = findings.iter().filter(|f| f.id == id).collect();
@@ -124,7 +125,7 @@ impl Condition {
             holds: !found.is_empty(),
             value: i64::try_from(bytes).unwrap_or(i64::MAX),
             whole: None,
-            text: found.first().map_or_else(|| format!("there is no finding '{id}'"), |f| f.text.clone()),
+            text: found.first().map_or_else(|| format!("no finding '{id}'"), |f| f.text.clone()),
         })
     }
 
@@ -151,13 +152,13 @@ impl Condition {
     }
 }
 
-/// Hold conditions on findings against those there are.
+/// Checks conditions on findings.
 pub fn judge_findings(conditions: &[Condition], findings: &[Finding]) -> Vec<ConditionRow> {
     conditions.iter().filter_map(|c| c.judge_finding(findings)).collect()
 }
 
-/// Hold conditions against a summary of a process with so many threads. A kind
-/// that the core has nothing of counts as 0.
+/// Checks conditions against a summary of a process with `threads` threads. A kind that the core does not contain
+/// counts as 0.
 pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: u64) -> Vec<ConditionRow> {
     let t = &report.total;
     let total = KindRow {
@@ -167,10 +168,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         largest: t.size,
         zero: t.zero,
         written: t.written,
-        rss: t.rss,
-        pss: t.pss,
-        private_dirty: t.private_dirty,
-        swap: t.swap,
+        resident: t.resident,
         ..KindRow::default()
     };
     let none = KindRow::default();
@@ -180,10 +178,10 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         "written" => row.written.unwrap_or(0),
         "zero" => row.zero.unwrap_or(0),
         "largest" => row.largest,
-        "rss" => row.rss.unwrap_or(0),
-        "pss" => row.pss.unwrap_or(0),
-        "private_dirty" => row.private_dirty.unwrap_or(0),
-        "swap" => row.swap.unwrap_or(0),
+        "rss" => row.resident.rss.unwrap_or(0),
+        "pss" => row.resident.pss.unwrap_or(0),
+        "private_dirty" => row.resident.private_dirty.unwrap_or(0),
+        "swap" => row.resident.swap.unwrap_or(0),
         _ => row.count,
     };
     conditions
@@ -203,8 +201,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         .collect()
 }
 
-/// Hold conditions against a comparison. A kind that neither core has anything of
-/// counts as 0.
+/// Checks conditions against a comparison. A kind that neither core contains counts as 0.
 pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<ConditionRow> {
     let none = DiffRow::default();
     conditions

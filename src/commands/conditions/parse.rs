@@ -22,13 +22,13 @@ const DIFF: &[&str] =
 /// Read a condition.
 ///
 /// # Errors
-/// A sentence for who wrote it.
+/// A sentence that says what is wrong.
 pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
     if let Some(name) = text.trim().strip_prefix("finding=").filter(|_| scope != Scope::Diff) {
         let name = name.trim();
         let id = finding_id(name).ok_or_else(|| {
             let all: Vec<&str> = FINDING_IDS.iter().map(|(id, _)| *id).collect();
-            format!("there is no finding '{name}'; there are {}", all.join(", "))
+            format!("unknown finding '{name}'; the findings are {}", all.join(", "))
         })?;
         let limit = Limit::Figure { mantissa: 0, scale: 1, unit: 1 };
         return Ok(Condition {
@@ -40,29 +40,31 @@ pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
         });
     }
     if scope == Scope::Triage {
-        return Err("a condition on findings is finding=NAME, as in 'finding=deadlock'".into());
+        return Err("triage takes conditions of the form finding=NAME, such as 'finding=deadlock'".into());
     }
     let example = match scope {
         Scope::Triage => "finding=deadlock",
         Scope::Summary => "stack.written>1GiB",
         Scope::Diff => "gcheap.delta>20%",
     };
-    let form = || format!("a condition is KIND.COLUMN, a comparison and a size or percentage, as in '{example}'");
+    let form = || format!("a condition is KIND.COLUMN, a comparison and a size or percentage, such as '{example}'");
     let at = text.find(['<', '>', '=', '!']).ok_or_else(form)?;
     let (left, rest) = text.split_at(at);
     let (op, right) = [("<=", Op::AtMost), (">=", Op::AtLeast), ("==", Op::Equal), ("<", Op::Below), (">", Op::Above)]
         .into_iter()
         .find_map(|(sign, op)| Some((op, rest.strip_prefix(sign)?)))
-        .ok_or_else(|| "comparisons are > >= < <= and ==".to_owned())?;
-    let (name, column) = left.trim().split_once('.').ok_or_else(|| format!("{}; it has no column", form()))?;
+        .ok_or_else(|| "unknown comparison; use >, >=, <, <= or ==".to_owned())?;
+    let (name, column) = left.trim().split_once('.').ok_or_else(|| format!("{}; the column is missing", form()))?;
     let subject = subject(name.trim())?;
     let column = find_column(column.trim(), subject, scope)?;
     let limit = limit(right.trim(), column.ends_with("count") || subject == Subject::Threads)?;
     if scope == Scope::Summary && matches!(limit, Limit::Percent { .. }) {
         match subject {
             Subject::Kind(_) => {}
-            Subject::Total => return Err("a percentage is of the total, and the total is always 100 % of it".into()),
-            Subject::Threads => return Err("a number of threads is no percentage of anything".into()),
+            Subject::Total => {
+                return Err("a percentage is a share of the total, so it cannot limit the total itself".into());
+            }
+            Subject::Threads => return Err("a number of threads cannot be a percentage".into()),
             Subject::Finding(_) => {}
         }
     }
@@ -75,7 +77,7 @@ fn subject(name: &str) -> Result<Subject, String> {
         "threads" => Ok(Subject::Threads),
         _ => Kind::from_name(name).map(Subject::Kind).ok_or_else(|| {
             let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-            format!("there is no kind '{name}'; there are total, threads, {}", all.join(", "))
+            format!("unknown kind '{name}'; use total, threads, {}", all.join(", "))
         }),
     }
 }
@@ -92,14 +94,14 @@ fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static st
         (Scope::Summary | Scope::Triage, _) => (of(SUMMARY), "summary has"),
         (Scope::Diff, _) => (of(DIFF), "diff has"),
     };
-    found.map_err(|all| format!("there is no column '{name}'; {whose} {all}"))
+    found.map_err(|all| format!("unknown column '{name}'; {whose} {all}"))
 }
 
 fn limit(text: &str, counts: bool) -> Result<Limit, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let (mantissa, scale) = decimal(number)
-        .ok_or_else(|| format!("'{text}' is no size, number or percentage; write 1GiB, 500MB or 10%"))?;
+        .ok_or_else(|| format!("'{text}' is not a size, number or percentage; write 1GiB, 500MB or 10%"))?;
     let unit = unit.trim().to_ascii_lowercase();
     if unit == "%" {
         return Ok(Limit::Percent { mantissa, scale });
@@ -108,11 +110,9 @@ fn limit(text: &str, counts: bool) -> Result<Limit, String> {
         return Ok(Limit::Figure { mantissa, scale, unit: 1 });
     }
     match units::multiple(&unit) {
-        Some(_) if counts => Err(format!("this column is a number of things: '{text}' can't be a size")),
+        Some(_) if counts => Err(format!("this column is a count: '{text}' cannot be a size")),
         Some(unit) => Ok(Limit::Figure { mantissa, scale, unit }),
-        None => Err(format!(
-            "'{unit}' is no unit; there are KiB, MiB, GiB, TiB (of 1,024), KB, MB, GB, TB (of 1,000), B and %"
-        )),
+        None => Err(format!("unknown unit '{unit}'; use KiB, MiB, GiB, TiB (1,024), KB, MB, GB, TB (1,000), B or %")),
     }
 }
 

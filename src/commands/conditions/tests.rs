@@ -2,8 +2,7 @@ use super::{Condition, Scope, judge_diff, judge_findings, judge_summary};
 use crate::commands::diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 use crate::commands::summary::{BaseRow, KindRow, SummaryReport, TotalRow};
 use crate::map::Kind;
-use crate::report::KindOrTotal;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, KindOrTotal, Resident, Severity};
 use crate::targets::Producer;
 
 const GIB: u64 = 1 << 30;
@@ -18,7 +17,7 @@ fn summary() -> SummaryReport {
         largest: GIB / 2,
         zero: Some(GIB / 2),
         written: Some(GIB / 2),
-        rss: Some(GIB / 4),
+        resident: Resident { rss: Some(GIB / 4), ..Resident::default() },
         ..KindRow::default()
     };
     SummaryReport {
@@ -29,7 +28,7 @@ fn summary() -> SummaryReport {
             in_core: 2 * GIB,
             zero: Some(GIB),
             written: Some(GIB),
-            rss: Some(GIB),
+            resident: Resident { rss: Some(GIB), ..Resident::default() },
             ..TotalRow::default()
         },
         base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },
@@ -113,11 +112,11 @@ fn errors_tell_what_there_is() {
     let on = |text| error(text, Scope::Summary);
     assert!(on("heap.size>1").contains("GCHeap, ") && on("heap.size>1").contains("total, threads, "));
     assert!(on("stack.sizes>1").contains("size, in_core, written, zero, count, largest"));
-    assert!(on("stack>1").contains("no column") && on("stack.size").contains("KIND.COLUMN"));
+    assert!(on("stack>1").contains("column is missing") && on("stack.size").contains("KIND.COLUMN"));
     assert!(on("stack.size=1").contains("==") && on("stack.size!=1").contains("=="));
     assert!(on("stack.size>1G").contains("GiB") && on("stack.size>much").contains("1GiB"));
-    assert!(on("stack.count>1MiB").contains("number of things"));
-    assert!(on("total.size>50%").contains("100 %") && on("threads.count>50%").contains("percentage"));
+    assert!(on("stack.count>1MiB").contains("is a count"));
+    assert!(on("total.size>50%").contains("the total itself") && on("threads.count>50%").contains("percentage"));
     assert!(on("total.largest>1").contains("total has"));
     for bad in ["stack.size>", "stack.size>1.", "stack.size>.5", "stack.size>1e9", "stack.size>--1", "stack.size>1 2"] {
         on(bad);
@@ -152,10 +151,10 @@ fn a_finding_is_there_or_not() {
         (row.holds, row.value, row.text)
     };
     assert_eq!(judged("finding=deadlock"), (true, 3, "two threads wait".to_owned()));
-    assert_eq!(judged("finding=Stack-Overflow"), (false, 0, "there is no finding 'stack-overflow'".to_owned()));
-    assert!(error("finding=nothing", Scope::Triage).contains("there are allocator, anonymous"));
+    assert_eq!(judged("finding=Stack-Overflow"), (false, 0, "no finding 'stack-overflow'".to_owned()));
+    assert!(error("finding=nothing", Scope::Triage).contains("the findings are allocator, anonymous"));
     assert!(error("stack.size>1", Scope::Triage).contains("finding=NAME"));
-    assert!(error("finding=deadlock", Scope::Diff).contains("comparisons are"));
+    assert!(error("finding=deadlock", Scope::Diff).contains("unknown comparison"));
     let report = SummaryReport { findings: findings.to_vec(), ..summary() };
     let c = Condition::parse("finding=deadlock", Scope::Summary).unwrap_or_else(|e| panic!("{e}"));
     assert!(judge_summary(&[c], &report, 1)[0].holds);

@@ -57,8 +57,8 @@ pub fn moment_of(summary: &SummaryReport, threads: u64) -> Moment {
         size: k.size,
         readable: k.in_core,
         written: k.written,
-        rss: k.rss,
-        swap: k.swap,
+        rss: k.resident.rss,
+        swap: k.resident.swap,
     };
     Moment {
         threads,

@@ -27,7 +27,7 @@ pub enum BaselineError {
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON of something else.
-    #[error("not what `coremap summary --json` writes: {0}")]
+    #[error("not an answer of `coremap summary --json`: {0}")]
     Form(String),
 }
 
@@ -45,10 +45,12 @@ impl Baseline {
         let v: Value = serde_json::from_slice(text)?;
         let version = &v["schema_version"];
         if version != SCHEMA_VERSION {
-            return Err(form(format!("schema_version is {version}, and this program knows {SCHEMA_VERSION}")));
+            return Err(form(format!(
+                "schema_version is {version}, but this version of coremap reads {SCHEMA_VERSION}"
+            )));
         }
         if v["command"] != "summary" {
-            return Err(form(format!("it is the answer of {}", v["command"])));
+            return Err(form(format!("it is an answer of {}", v["command"])));
         }
         let list = v["kinds"].as_array().ok_or_else(|| form("it has no kinds".into()))?;
         let kinds = list.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
@@ -63,7 +65,7 @@ impl Baseline {
         };
         let sum = kinds.iter().map(|k| k.size).fold(0, u64::saturating_add);
         if sum != total.size {
-            return Err(form(format!("its kinds add up to {sum} bytes, its total is {}", total.size)));
+            return Err(form(format!("its kinds add up to {sum} bytes, but its total is {}", total.size)));
         }
         let core = &v["core"];
         let producer = core["producer"].as_str().unwrap_or_default();
@@ -91,7 +93,7 @@ impl Baseline {
 fn kind(row: &Value) -> Result<KindRow, BaselineError> {
     let name = row["kind"].as_str().unwrap_or_default();
     let kind = Kind::from_name(name)
-        .ok_or_else(|| form(format!("kind '{name}' is not known to this version; write the summary anew")))?;
+        .ok_or_else(|| form(format!("unknown kind '{name}'; write the summary again with this version")))?;
     Ok(KindRow {
         kind,
         count: number(row, "count")?,
@@ -105,7 +107,7 @@ fn kind(row: &Value) -> Result<KindRow, BaselineError> {
 }
 
 fn number(row: &Value, name: &str) -> Result<u64, BaselineError> {
-    row[name].as_u64().ok_or_else(|| form(format!("'{name}' is missing, or no number")))
+    row[name].as_u64().ok_or_else(|| form(format!("'{name}' is missing or not a number")))
 }
 
 fn form(text: String) -> BaselineError {

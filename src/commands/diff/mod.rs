@@ -12,8 +12,4 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "diff",
-    &[answer::<DiffReport>],
-    "Two cores side by side: counts and sizes by kind, types, blocks of malloc",
-);
+pub(super) const COMMAND: Command = of_process("diff", &[answer::<DiffReport>], "Compare two cores of one program");

@@ -4,60 +4,58 @@ use serde::Serialize;
 use crate::report::{ConditionRow, KindOrTotal};
 use crate::targets::Producer;
 
-/// `diff`: two cores side by side, looks of recordings among them, or a core beside what `summary --json` said of
-/// an older one. Sizes in bytes.
+/// `diff`: compares two cores, samples of recordings, or a core with an earlier `summary --json`. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffReport {
     /// The older core.
     pub old: DiffSide,
     /// The newer core.
     pub new: DiffSide,
-    /// Kinds, by the change of their size.
+    /// Kinds, by change of size.
     pub kinds: Vec<DiffRow>,
-    /// All kinds together.
+    /// Sum over all kinds.
     pub total: DiffRow,
     /// Number of threads.
     pub threads: CountDelta,
-    /// Types on managed heaps whose count or size changed, by the change of
-    /// their size; `null` where one of the cores has no such heap, or is told by its
-    /// summary only. What a recording does not list on its side is `null` in a row.
+    /// Types on managed heaps whose count or size changed, by change of size. `null` if a core has no such heap or is
+    /// given by its summary only. Values that a recording does not list are `null`.
     pub types: Option<Vec<TypeDelta>>,
-    /// Sizes of used blocks of malloc whose number changed, by the change of their
-    /// bytes; `null` where one of the cores has no heap of malloc, they have different ones, or one is told
-    /// by its summary only. What a recording does not list on its side is `null` in a row.
+    /// Sizes of used malloc blocks whose number changed, by change of bytes. `null` if a core has no malloc heap, if
+    /// the allocators differ, or if a core is given by its summary only. Values that a recording does not list are
+    /// `null`.
     pub malloc: Option<Vec<SizeDelta>>,
-    /// What `--fail-if` asked for.
+    /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionRow>,
 }
 
 /// A number in both cores.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CountDelta {
-    /// In the older.
+    /// In the older core.
     pub old: u64,
-    /// In the newer.
+    /// In the newer core.
     pub new: u64,
-    /// Its change.
+    /// Change.
     pub delta: i64,
 }
 
-/// One type in both cores, by its name.
+/// A type in both cores, matched by name.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TypeDelta {
-    /// Its name.
+    /// Name of the type.
     #[serde(rename = "type")]
     pub name: String,
-    /// Objects in the older.
+    /// Objects in the older core.
     pub old_count: Option<u64>,
-    /// Objects in the newer.
+    /// Objects in the newer core.
     pub new_count: Option<u64>,
-    /// Their change.
+    /// Change in the number of objects.
     pub delta_count: Option<i64>,
-    /// Bytes in the older.
+    /// Bytes in the older core.
     pub old: Option<u64>,
-    /// Bytes in the newer.
+    /// Bytes in the newer core.
     pub new: Option<u64>,
-    /// Their change.
+    /// Change in bytes.
     pub delta: Option<i64>,
 }
 
@@ -66,23 +64,23 @@ pub struct TypeDelta {
 pub struct SizeDelta {
     /// Size of the chunk.
     pub size: u64,
-    /// Whether each has a mapping of its own.
+    /// Whether each has a separate mapping.
     pub mmapped: bool,
-    /// Blocks in the older.
+    /// Blocks in the older core.
     pub old_count: Option<u64>,
-    /// Blocks in the newer.
+    /// Blocks in the newer core.
     pub new_count: Option<u64>,
-    /// Their change.
+    /// Change in the number of blocks.
     pub delta_count: Option<i64>,
-    /// Bytes in the older.
+    /// Bytes in the older core.
     pub old: Option<u64>,
-    /// Bytes in the newer.
+    /// Bytes in the newer core.
     pub new: Option<u64>,
-    /// Their change.
+    /// Change in bytes.
     pub delta: Option<i64>,
 }
 
-/// One of the two cores, or looks of a recording: `FILE@N`.
+/// One of the two cores, or a sample of a recording: `FILE@N`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffSide {
     /// Path as given.
@@ -93,37 +91,37 @@ pub struct DiffSide {
     pub producer: Producer,
     /// Number of threads.
     pub threads: usize,
-    /// Whether the file is cut off.
+    /// Whether the file is truncated.
     pub truncated: bool,
 }
 
-/// One kind in both cores.
+/// A kind in both cores.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DiffRow {
     /// The kind, or `total`.
     pub kind: KindOrTotal,
-    /// Regions in the older.
+    /// Regions in the older core.
     pub old_count: u64,
-    /// Regions in the newer.
+    /// Regions in the newer core.
     pub new_count: u64,
-    /// Their change.
+    /// Change in the number of regions.
     pub delta_count: i64,
-    /// Bytes in the older.
+    /// Address space in the older core.
     pub old: u64,
-    /// Bytes in the newer.
+    /// Address space in the newer core.
     pub new: u64,
-    /// Their change.
+    /// Change in bytes.
     pub delta: i64,
-    /// Bytes the older core holds.
+    /// Bytes that the older core contains.
     pub old_in_core: u64,
-    /// Bytes the newer core holds.
+    /// Bytes that the newer core contains.
     pub new_in_core: u64,
-    /// Their change.
+    /// Change in bytes.
     pub delta_in_core: i64,
-    /// Bytes that were in RAM in the older; `null` where that is not known: of a core without `--smaps`.
+    /// Resident bytes in the older core. `null` if unknown, as for a core without `--smaps`.
     pub old_rss: Option<u64>,
-    /// Bytes that were in RAM in the newer.
+    /// Resident bytes in the newer core.
     pub new_rss: Option<u64>,
-    /// Their change.
+    /// Change in resident bytes.
     pub delta_rss: Option<i64>,
 }

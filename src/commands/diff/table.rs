@@ -15,7 +15,7 @@ impl Render for DiffReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for (name, side) in [("old", &self.old), ("new", &self.new)] {
-            let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
+            let cut = if side.truncated { "  TRUNCATED: some of its memory is missing" } else { "" };
             doc.line(format!("{name}  {}  {}{cut}", side.path, count(side.threads as u64, "thread")));
         }
         let mut table = TableBlock::default()
@@ -57,7 +57,7 @@ impl Render for DiffReport {
             doc.table(type_deltas(types));
             if types.len() > TYPES_SHOWN {
                 doc.line(format!(
-                    "{} more types changed less (--json has all)",
+                    "and {} more types with smaller changes (all: --json)",
                     exact((types.len() - TYPES_SHOWN) as u64)
                 ));
             }
@@ -67,7 +67,7 @@ impl Render for DiffReport {
             doc.table(size_deltas(sizes));
             if sizes.len() > SIZES_SHOWN {
                 let more = exact((sizes.len() - SIZES_SHOWN) as u64);
-                doc.line(format!("{more} more sizes of blocks changed less (--json has all)"));
+                doc.line(format!("and {more} more block sizes with smaller changes (all: --json)"));
             }
         }
         doc
@@ -119,7 +119,7 @@ fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
         .number("Size new")
         .number("Change (bytes)")
         .number("malloc chunk")
-        .text("Kept");
+        .text("Where");
     table.rows.extend(sizes.iter().take(SIZES_SHOWN).map(|s| {
         vec![
             exact_or_dash(s.old_count),

@@ -9,4 +9,4 @@ use crate::commands::command::{Command, answer, of_live};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_live("dump", &[answer::<DumpReport>], "Write a core of a process that runs, which goes on running");
+    of_live("dump", &[answer::<DumpReport>], "Write a core of a running process, which continues afterwards");

@@ -8,22 +8,22 @@ use crate::report::Compression;
 /// `dump`: the core that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DumpReport {
-    /// Its path.
+    /// Path.
     pub file: String,
-    /// Its length in bytes, as it is: compressed where it was asked for.
+    /// Length of the file in bytes, after compression if requested.
     pub size: u64,
-    /// Bytes that it takes on the disk: zeros are holes. `null`: the file system does not tell.
+    /// Bytes on disk: zeros are stored as holes. `null` if the file system does not report it.
     pub on_disk: Option<u64>,
-    /// What it is compressed with.
+    /// Compression format.
     pub packed: Option<Compression>,
-    /// Length in bytes of the core that comes out of it.
+    /// Length of the uncompressed core in bytes.
     pub unpacked: u64,
-    /// Commands whose pages it keeps, as `info,threads`; `null`: it is a full core.
+    /// Commands whose pages it contains, such as `info,threads`. `null` for a full core.
     pub kept_for: Option<String>,
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that it contains.
     pub kept: u64,
-    /// Bytes of memory that a core of the kernel would hold.
+    /// Bytes of memory that a core written by the kernel would contain.
     pub in_core: u64,
-    /// Its segments of memory.
+    /// Number of memory segments.
     pub segments: usize,
 }

@@ -12,12 +12,13 @@ impl Render for DumpReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let on_disk = match self.on_disk {
-            Some(bytes) if bytes < self.size => format!(", {} on the disk", human(bytes)),
+            Some(bytes) if bytes < self.size => format!(", {} on disk", human(bytes)),
             _ => String::new(),
         };
-        let packed = self.packed.map(|form| format!(", .{form} of {}", human(self.unpacked))).unwrap_or_default();
+        let packed =
+            self.packed.map(|form| format!(", .{form}-compressed from {}", human(self.unpacked))).unwrap_or_default();
         doc.line(format!(
-            "{}: {} ({} bytes{on_disk}{packed}); {} of memory in {}; all that is the process's own is {}",
+            "{}: {} ({} bytes{on_disk}{packed}); contains {} of memory in {}; a core of the kernel would contain {}",
             self.file,
             human(self.size),
             exact(self.size),

@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "export",
     &[answer::<ExportReport>],
-    "Write a file for another viewer: .gcdump for PerfView and Visual Studio, .hprof for VisualVM and MAT, stacks for speedscope, Firefox and pprof, tables for SQL",
+    "Export heaps, stacks or tables to files for other tools: PerfView, VisualVM, speedscope, pprof, SQL",
 );

@@ -8,36 +8,36 @@ use crate::report::{ExportFormat, ExportSubject};
 /// `export`: the files that were written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExportReport {
-    /// What they are.
+    /// Format of the files.
     pub format: ExportFormat,
-    /// What stacks are of; `null` where the format has none.
+    /// Subject of the stacks. `null` if the format has none.
     pub of: Option<ExportSubject>,
-    /// The files; none where the core has nothing for the format.
+    /// The files. Empty if the core has no data for the format.
     pub files: Vec<ExportedRow>,
-    /// What is in them, in numbers that other commands tell too.
+    /// Their contents in figures that other commands report too.
     pub figures: Vec<FigureRow>,
-    /// What the format could not take as it is, in sentences.
+    /// What the format cannot represent exactly, in sentences.
     pub limits: Vec<String>,
-    /// Why there is no file, in a sentence.
+    /// Why no file was written, in a sentence.
     pub refused: Option<String>,
 }
 
 /// A file that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExportedRow {
-    /// Its path.
+    /// Path.
     pub path: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What it has most of: nodes of a graph, stacks, rows of a table.
+    /// Number of its main items: nodes of a graph, stacks, rows of a table.
     pub rows: u64,
 }
 
-/// A number of what was written.
+/// A figure of the written data.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FigureRow {
-    /// What is counted: `objects`, `references`, `roots`, `threads`, … (docs/exports.md has all).
+    /// What is counted: `objects`, `references`, `roots`, `threads`, … (docs/exports.md lists all).
     pub figure: &'static str,
-    /// How many.
+    /// The number.
     pub value: u64,
 }

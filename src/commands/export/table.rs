@@ -38,24 +38,24 @@ impl Render for ExportReport {
     }
 }
 
-/// Who opens it.
+/// Programs that open the file.
 fn opened_with(format: ExportFormat) -> &'static str {
     match format {
         ExportFormat::Gcdump => {
-            "PerfView, Visual Studio, dotnet-heapview and `dotnet-gcdump report` open it. It has types, sizes and references, \
-             and no contents of objects."
+            "Open it with PerfView, Visual Studio, dotnet-heapview or `dotnet-gcdump report`. It contains types, sizes and \
+             references, but no contents of objects."
         }
-        ExportFormat::Hprof => "VisualVM, Eclipse MAT, JDK Mission Control, YourKit and IDEs open it.",
+        ExportFormat::Hprof => "Open it with VisualVM, Eclipse MAT, JDK Mission Control, YourKit or an IDE.",
         ExportFormat::Speedscope => {
-            "https://www.speedscope.app opens it (nothing is uploaded), and `npx speedscope FILE`."
+            "Open it at https://www.speedscope.app (nothing is uploaded) or with `npx speedscope FILE`."
         }
-        ExportFormat::Firefox => "https://profiler.firefox.com opens it (nothing is uploaded).",
+        ExportFormat::Firefox => "Open it at https://profiler.firefox.com (nothing is uploaded).",
         ExportFormat::Pprof => {
-            "`go tool pprof -top FILE` reads it, `-http=:` shows it, and `-diff_base OLD` compares two."
+            "Read it with `go tool pprof -top FILE`, view it with `-http=:`, compare two with `-diff_base OLD`."
         }
         ExportFormat::Parquet => {
-            "DuckDB, Spark, pandas and others read it: `SELECT … FROM 'FOLDER/objects.parquet'` (docs/sql.md)."
+            "Query it with DuckDB, Spark, pandas or others: `SELECT … FROM 'FOLDER/objects.parquet'` (docs/exports.md)."
         }
-        ExportFormat::Folded => "flamegraph.pl, inferno, speedscope and others draw it.",
+        ExportFormat::Folded => "Draw it with flamegraph.pl, inferno, speedscope or others.",
     }
 }

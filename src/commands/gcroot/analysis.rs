@@ -2,6 +2,7 @@ use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::ObjectNames;
 use crate::managed::graph::{Graph, Search};
@@ -52,7 +53,7 @@ fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRoo
         let found = match Search::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
             Ok(found) => found,
             Err(e) => {
-                session.process.diag.partial("limit", format!("{}: {e}", runtime.label()));
+                session.process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));
                 continue;
             }
         };

@@ -17,5 +17,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(super) const COMMAND: Command = of_runtime(
     "gcroot",
     &[answer::<GcRootReport>, answer::<GcRootTypesReport>],
-    "Why objects are alive: shortest paths from roots to one, or to all of a type, with field names",
+    "Show why objects are alive: shortest paths from roots, with field names",
 );

@@ -9,74 +9,74 @@ use crate::report::{Name, ObjectsRow, RootPathRow, StackRootsRow};
 pub struct GcRootReport {
     /// The object.
     pub object: Addr,
-    /// Its type; `null` where there is no object.
+    /// Type of the object. `null` if there is no object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its size.
+    /// Size of the object in bytes.
     pub size: Option<u64>,
-    /// A shortest path from each root that leads to it, the shortest first.
+    /// A shortest path from each root that reaches it, shortest first.
     pub paths: Vec<RootPathRow>,
-    /// Whether there may be more.
+    /// Whether more paths may exist.
     pub more: bool,
-    /// Roots of the whole heap.
+    /// Number of roots of the whole heap.
     pub roots: u64,
-    /// Objects looked at.
+    /// Number of objects visited.
     pub visited: u64,
-    /// How roots of stacks were found.
+    /// How stack roots were found.
     pub stacks: StackRootsRow,
 }
 
-/// `gcroot --type`: what keeps the objects of some types.
+/// `gcroot --type`: why objects of some types are alive.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GcRootTypesReport {
-    /// Their types, where there are live objects of them.
+    /// Matching types with live objects.
     pub types: Vec<Name>,
-    /// All of them that live.
+    /// Live objects of these types.
     pub live: ObjectsRow,
-    /// Those that no root leads to.
+    /// Unreachable objects of these types.
     pub unreachable: ObjectsRow,
-    /// Shapes of the shortest paths to them, those that keep most first.
+    /// Shapes of the shortest paths to them, by retained bytes.
     pub groups: Vec<RootGroupRow>,
-    /// Groups left out.
+    /// Number of groups not listed.
     pub more: u64,
-    /// Roots of the whole heap.
+    /// Number of roots of the whole heap.
     pub roots: u64,
-    /// How roots of stacks were found.
+    /// How stack roots were found.
     pub stacks: StackRootsRow,
 }
 
-/// Objects that are kept in the same way.
+/// Objects reached by paths of one shape.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootGroupRow {
-    /// How many.
+    /// Number of objects.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub size: u64,
-    /// Bytes that they dominate, their own among them; an object that another one of
-    /// those asked for dominates is in what that one keeps.
+    /// Bytes that they dominate, including their own. An object dominated by another matching object counts for that
+    /// object.
     pub retained: u64,
-    /// As [`RootPathRow::root_kind`].
+    /// See [`RootPathRow::root_kind`].
     pub root_kind: String,
-    /// The static variable that the path begins with.
+    /// Static variable that the path begins with.
     pub root_name: Option<Name>,
-    /// From the roots' objects to those asked for.
+    /// Steps from the objects of the roots to the matching objects.
     pub chain: Vec<StepRow>,
-    /// Objects of the longest path.
+    /// Number of objects on the longest path.
     pub longest: u64,
-    /// One of the shortest.
+    /// One of the shortest paths.
     pub example: RootPathRow,
 }
 
-/// A step of a group's paths: one object, or several in a row that hold each other.
+/// A step of a path shape: one object, or a chain of objects of one type.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StepRow {
     /// Type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// The field, or element, that leads to the next step.
+    /// Field or element that leads to the next step.
     pub field: Option<Name>,
-    /// Objects of the longest path that this step stands for, beyond the first.
+    /// Number of further objects of the longest path in this step.
     pub repeats: u64,
-    /// Fields by which they hold each other.
+    /// Fields that link the objects of the chain.
     pub through: Vec<Name>,
 }

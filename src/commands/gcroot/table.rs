@@ -28,7 +28,7 @@ impl Render for GcRootReport {
             path_lines(&mut doc, path);
         }
         doc.line("");
-        let more = if self.more { "; there may be more: --all" } else { "" };
+        let more = if self.more { "; there may be more (--all)" } else { "" };
         match self.paths.len() {
             0 => doc.line(format!("not reachable from any of {} roots", exact(self.roots))),
             1 => doc.line(format!("1 unique root of {}{more}", exact(self.roots))),

@@ -7,6 +7,7 @@ use regex::Regex;
 use crate::addr::Addr;
 use crate::analysis::roots::{Rooted, root_row, with_retained};
 use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
 use crate::managed::{ObjectNames, RootKind, Tally, TypeIndex};
@@ -82,11 +83,11 @@ fn one<'g>(
     let places: HashSet<Addr> = statics.keys().copied().collect();
     let mut shapes = match Shapes::new(retained, &places) {
         Ok(shapes) => shapes,
-        Err(e) => return process.diag.partial("limit", e.to_string()),
+        Err(e) => return process.diag.partial(WarningCode::Limit, e.to_string()),
     };
     let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
     if shapes.is_full() {
-        process.diag.partial("limit", "more shapes of paths than are told apart: some are told as shorter ones");
+        process.diag.partial(WarningCode::Limit, "too many different path shapes: some paths are shown shortened");
     }
     let outermost = retained.outermost(|kind| wanted.contains(&kind));
     let groups = groups(retained, &shapes, &outermost, &wanted);

@@ -1,4 +1,4 @@
-//! Ways from roots to the objects of some types, as a document.
+//! Paths from roots to the objects of some types, as a document.
 
 use std::io::{self, Write};
 
@@ -20,16 +20,16 @@ impl Render for GcRootTypesReport {
         let mut doc = Document::default();
         let (live, dead) = (self.live, self.unreachable);
         if live.objects == 0 && dead.objects == 0 {
-            doc.line("no objects of such a type");
+            doc.line("no objects match");
             return doc;
         }
         let mut types: Vec<String> = self.types.iter().take(TYPES).map(Name::shown).collect();
         if self.types.len() > TYPES {
             types.push(format!("and {}", count((self.types.len() - TYPES) as u64, "more type")));
         }
-        doc.line(format!("{} live objects, {} bytes: {}", exact(live.objects), exact(live.size), types.join(", ")));
+        doc.line(format!("{}, {} bytes: {}", count(live.objects, "live object"), exact(live.size), types.join(", ")));
         if dead.objects > 0 {
-            doc.line(format!("{} more, {} bytes, that no root leads to", exact(dead.objects), exact(dead.size)));
+            doc.line(format!("{} more, {} bytes, are unreachable", exact(dead.objects), exact(dead.size)));
         }
         for group in &self.groups {
             doc.line("");
@@ -37,7 +37,7 @@ impl Render for GcRootTypesReport {
         }
         if self.more > 0 {
             doc.line("");
-            doc.line(format!("and {}; --top", count(self.more, "more way")));
+            doc.line(format!("and {}; --top N shows more", count(self.more, "more path")));
         }
         if !self.groups.is_empty() {
             doc.line("");
@@ -85,15 +85,15 @@ fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
     let objects = count(group.count, "object");
     // Nothing of their own: what they hold is held by others of the types asked for.
     let retain = match group.retained {
-        0 => "held by those above".to_owned(),
-        n => format!("retain {}", exact(n)),
+        0 => "retained by the objects above".to_owned(),
+        n => format!("retaining {} bytes", exact(n)),
     };
     doc.line(format!("{objects}, {} bytes, {retain}: {}", exact(group.size), group.root_kind));
     for step in &group.chain {
         doc.line(format!("    -> {}", step_text(step)));
     }
     if let Some(last) = group.example.chain.last() {
-        doc.line(format!("    for example {} from {}", last.object, group.example.root_address));
+        doc.line(format!("    example: {} from root {}", last.object, group.example.root_address));
     }
 }
 
@@ -103,8 +103,8 @@ fn step_text(step: &StepRow) -> String {
         0 => String::new(),
         n => {
             let through: Vec<String> = step.through.iter().map(|f| dotted(f).trim_start().to_owned()).collect();
-            let by = if through.is_empty() { String::new() } else { format!(" by {}", through.join(", ")) };
-            format!(" (up to {} in a row{by})", exact(n.saturating_add(1)))
+            let by = if through.is_empty() { String::new() } else { format!(" through {}", through.join(", ")) };
+            format!(" (chain of up to {}{by})", exact(n.saturating_add(1)))
         }
     };
     format!("{}{repeats}{}", step.name.shown(), step.field.as_ref().map(dotted).unwrap_or_default())

@@ -2,6 +2,7 @@ use regex::Regex;
 
 use crate::analysis::heap_notes::tell_walk;
 use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{
     FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
@@ -68,7 +69,7 @@ fn one(
         }
     }
     if room == 0 {
-        process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
+        process.diag.note(WarningCode::Limit, "type names exceed their memory limit: the smallest types have no name");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
     heap.tell_missing();
@@ -87,17 +88,18 @@ fn one(
 fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
     let name = runtime.label();
     if heap.in_gc() {
-        process.diag.partial(
-            "heap-in-gc",
-            format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),
+        process.diag.excuse(WarningCode::OF_HEAP);
+        process.diag.note(
+            WarningCode::HeapInGc,
+            format!("{name}: the dump was taken during a garbage collection; objects being moved are missed or counted twice"),
         );
     }
     tell_walk(process, runtime, heap, &stat.losses);
     if stat.more_free_blocks > 0 {
         process.diag.note(
-            "limit",
+            WarningCode::Limit,
             format!(
-                "the first {} large free blocks are listed, {} more are not",
+                "the first {} large free blocks are listed; {} more are not",
                 limits::MAX_FREE_BLOCKS,
                 stat.more_free_blocks
             ),

@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(super) const COMMAND: Command = of_runtime(
     "heapstat",
     &[answer::<HeapStatReport>],
-    "The objects on the managed heap: count and size by type, biggest first",
+    "Count objects on the managed heap by type, largest total first",
 );

@@ -4,42 +4,41 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{LostRow, ObjectsRow, TypeRow};
 
-/// `heapstat`: objects by type, as SOS `dumpheap -stat` counts them. Sizes in
-/// bytes, not rounded up to where the next object begins.
+/// `heapstat`: objects by type, as SOS `dumpheap -stat` counts them. Sizes in bytes, without alignment padding.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HeapStatReport {
-    /// By size, biggest first. Free space is the type `Free`.
+    /// Types by size, largest first. Free space is the type `Free`.
     pub types: Vec<TypeRow>,
-    /// Of all types listed.
+    /// Sum over all listed types.
     pub total: ObjectsRow,
-    /// Of free space, whatever types were asked for.
+    /// Free space, whichever types were requested.
     pub free: ObjectsRow,
     /// Free blocks of 0.5 MB and more, by address.
     pub fragmentation: Vec<FreeBlockRow>,
-    /// Room that allocators own and have not used.
+    /// Bytes in allocation buffers that are not used yet.
     pub unused: u64,
-    /// The dump was taken while a collection moved objects.
+    /// Whether the dump was taken during a garbage collection.
     pub in_progress: bool,
-    /// What could not be walked; nothing of it is in the sums.
+    /// Memory that could not be walked; in no sum.
     pub lost: LostRow,
-    /// Strings of equal content, where `--strings` asked for them.
+    /// Strings of equal content, with `--strings`.
     pub strings: Option<StringsRow>,
 }
 
-/// A large piece of dead space.
+/// A large block of free space.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FreeBlockRow {
-    /// Where.
+    /// Start address.
     pub address: Addr,
-    /// Its size.
+    /// Size in bytes.
     pub size: u64,
-    /// Number of its GC heap.
+    /// Index of its GC heap.
     pub heap: u32,
-    /// Generation, in the runtime's own words.
+    /// Generation, as the runtime names it.
     pub generation: &'static str,
-    /// The object behind it; `null` at the end of its segment.
+    /// The object after it. `null` at the end of the segment.
     pub next: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub next_type: Option<String>,
 }
 
@@ -48,13 +47,13 @@ pub struct FreeBlockRow {
 pub struct StringsRow {
     /// All strings.
     pub total: ObjectsRow,
-    /// Different contents.
+    /// Number of different contents.
     pub distinct: u64,
-    /// Bytes that equal strings take beyond one of each.
+    /// Bytes of all equal strings except one of each.
     pub wasted: u64,
-    /// Strings whose content is not in the core.
+    /// Number of strings whose content is not in the core.
     pub unreadable: u64,
-    /// Those that waste most, the worst first.
+    /// Contents that waste most, largest first.
     pub duplicates: Vec<DuplicateRow>,
 }
 
@@ -65,11 +64,11 @@ pub struct DuplicateRow {
     pub count: u64,
     /// Characters (UTF-16 units) of each.
     pub length: u32,
-    /// Bytes that they take beyond one of them.
+    /// Bytes of all but one of them.
     pub wasted: u64,
-    /// One of them.
+    /// Address of one of them.
     pub example: Addr,
-    /// Its text, or the beginning of it.
+    /// Text, or its beginning.
     pub value: String,
     /// Whether `value` is only the beginning.
     pub cut: bool,

@@ -29,7 +29,7 @@ impl Render for HeapStatReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.types.is_empty() {
-            doc.line("no such objects");
+            doc.line("no matching objects");
         } else {
             doc.table(type_table(self));
         }
@@ -47,17 +47,17 @@ impl Render for HeapStatReport {
             doc.table(block_table(&self.fragmentation));
             let more = self.fragmentation.len().saturating_sub(BLOCKS);
             if more > 0 {
-                doc.line(format!("and {} more", exact(more as u64)));
+                doc.line(format!("and {} more blocks", exact(more as u64)));
             }
         }
         if self.in_progress {
-            doc.line("! the dump was taken in the middle of a collection");
+            doc.line("! the dump was taken during a garbage collection");
         }
         if self.lost.count > 0 {
             let bytes = exact(self.lost.bytes);
             doc.line(format!(
-                "! {bytes} bytes could not be walked, and are in no sum; {}:",
-                count(self.lost.count, "place")
+                "! {bytes} bytes in {} could not be walked and are not counted:",
+                count(self.lost.count, "range")
             ));
             for place in self.lost.places.iter().take(PLACES) {
                 let range = &place.range;

@@ -8,6 +8,7 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::memory::pointers::pointers;
@@ -82,10 +83,10 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
         words.extend(share.into_iter().take(room));
     });
     if left_out > 0 {
-        session
-            .process
-            .diag
-            .partial("limit", format!("{} more words of the heap lead to native memory", exact(left_out)));
+        session.process.diag.partial(
+            WarningCode::Limit,
+            format!("{} more words of the heap point to native memory and are not counted", exact(left_out)),
+        );
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
     for (i, runtime) in session.runtimes().into_iter().enumerate() {

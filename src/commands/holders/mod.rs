@@ -10,8 +10,5 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_runtime(
-    "holders",
-    &[answer::<HoldersReport>],
-    "Native memory that managed objects point at: blocks and bytes by type and field",
-);
+pub(super) const COMMAND: Command =
+    of_runtime("holders", &[answer::<HoldersReport>], "List native memory owned by managed objects, by type and field");

@@ -9,14 +9,13 @@ use crate::report::{BufferMemory, ChunkSum, Name};
 /// `holders`: types whose objects point at native memory.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HoldersReport {
-    /// Types and their fields, those first that hold most bytes.
+    /// Types and their fields, by bytes.
     pub holders: Vec<HolderRow>,
-    /// Rows that are not listed.
+    /// Number of rows not listed.
     pub more: u64,
-    /// Native memory that any object points at: each block once.
+    /// Native memory that objects point at; each block counts once.
     pub total: HeldTotal,
-    /// Native memory that objects are known to own, by type: direct and mapped buffers. Blocks of malloc among it are
-    /// in `total` too.
+    /// Native memory that objects own, by type: direct and mapped buffers. malloc blocks among it are in `total` too.
     pub buffers: Vec<OwnedRow>,
 }
 
@@ -26,22 +25,22 @@ pub struct OwnedRow {
     /// The type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// The field that leads to the memory.
+    /// Field that points to the memory.
     pub field: Name,
-    /// Where the memory came from.
+    /// Source of the memory.
     pub memory: BufferMemory,
-    /// Objects that own any.
+    /// Number of objects that own memory.
     pub objects: u64,
-    /// Their memory.
+    /// Bytes of that memory.
     pub bytes: u64,
-    /// The one that owns most.
+    /// Object that owns most.
     pub object: Addr,
 }
 
 /// Native memory. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct HeldTotal {
-    /// Blocks of malloc, with their headers.
+    /// malloc blocks, including headers.
     pub malloc: ChunkSum,
     /// Anonymous mappings, or blocks within one.
     pub mmap: ChunkSum,
@@ -53,22 +52,22 @@ pub struct HolderRow {
     /// The type.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// The field; `null` for elements of an array.
+    /// The field. `null` for elements of an array.
     pub field: Option<Name>,
-    /// Objects that point at any.
+    /// Number of objects that point at native memory.
     pub objects: u64,
-    /// Blocks of malloc that they point at, with their headers.
+    /// malloc blocks that they point at, including headers.
     pub malloc: ChunkSum,
-    /// The blocks by their size, for whom the library tells.
+    /// These blocks by size, for users of the library.
     #[serde(skip)]
     pub sizes: BTreeMap<u64, ChunkSum>,
     /// Anonymous mappings that they point at.
     pub mmap: ChunkSum,
-    /// Blocks of malloc that can be reached from these blocks, them included;
-    /// others may reach them too. `null` where it was not counted.
+    /// malloc blocks reachable from these blocks, including them. Other objects may reach them too. `null` if not
+    /// counted.
     pub reaches: Option<ChunkSum>,
-    /// The first of the objects.
+    /// First of the objects.
     pub object: Addr,
-    /// What it points at.
+    /// Address that it points at.
     pub block: Addr,
 }

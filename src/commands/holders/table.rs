@@ -22,7 +22,7 @@ impl Render for HoldersReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.holders.is_empty() {
-            doc.line("no object points at a block of malloc or at an anonymous mapping");
+            doc.line("no object points at a malloc block or an anonymous mapping");
             self.tell_owned(&mut doc);
             return doc;
         }
@@ -38,7 +38,7 @@ impl Render for HoldersReport {
             .optional()
             .type_name("Type and field")
             .least(30)
-            .brief(RANKED, "way")
+            .brief(RANKED, "field")
             .beyond(self.more);
         for h in &self.holders {
             table.rows.push(vec![
@@ -55,8 +55,8 @@ impl Render for HoldersReport {
         doc.table(table);
         let t = &self.total;
         doc.line(format!(
-            "objects point at {} of malloc, {}, and at {} or blocks in them, {}",
-            count(t.malloc.count, "block"),
+            "objects point at {} ({}) and at {} or blocks in them ({})",
+            count(t.malloc.count, "malloc block"),
             human(t.malloc.bytes),
             count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
@@ -96,13 +96,16 @@ impl Render for HoldersReport {
 }
 
 impl HoldersReport {
-    /// What objects are known to own.
+    /// Native memory that objects own.
     fn tell_owned(&self, doc: &mut Document<'_>) {
         for row in &self.buffers {
             let (name, field) = (row.name.shown(), row.field.shown());
             let own = if row.objects == 1 { "owns" } else { "own" };
             let (bytes, memory, object) = (human(row.bytes), row.memory, row.object);
-            doc.line(format!("{} {name} {own} {bytes} by {field} ({memory}); most has {object}", exact(row.objects)));
+            doc.line(format!(
+                "{} {name} {own} {bytes} through {field} ({memory}); the largest owner is {object}",
+                exact(row.objects)
+            ));
         }
     }
 }

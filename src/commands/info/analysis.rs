@@ -1,5 +1,6 @@
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
+use crate::analysis::naming::Names;
 use crate::bytes::{self, printable};
 use crate::commands::info::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 use crate::image::ModuleKind;
@@ -10,6 +11,7 @@ use crate::memory::Memory;
 use crate::native::libc;
 use crate::native::stack_records::Libc;
 use crate::native::stacks::Stacks;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ImageFormat, OsSubject};
 use crate::session::Session;
@@ -18,8 +20,9 @@ use crate::targets::at;
 use crate::targets::dump_notes::Dumped;
 use crate::units::{human, moment};
 
-/// Tell of the process; what its arguments and its environment hold only with `show_data`.
+/// The process and what the core contains; arguments and values of the environment only with `show_data`.
 pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
+    note_missing_names(session);
     InfoReport {
         process: process_row(session.process, session.stacks(), show_data),
         modules: session
@@ -41,6 +44,12 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
             .collect(),
         completeness: completeness(session),
     }
+}
+
+/// Adds a warning for each runtime whose types have no names.
+fn note_missing_names(session: &Session<'_>) {
+    let _phase = session.process.enter(Phase::Types);
+    Names::new(session).note_missing();
 }
 
 fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRow {
@@ -116,14 +125,14 @@ fn signal_row(signal: crash::Signal) -> SignalRow {
     SignalRow { number: signal.number, name, code: signal.info.map(|s| s.code), address: fault.map(|s| s.addr) }
 }
 
-/// What the core proves of the system, each with its evidence. One string found
-/// somewhere proves nothing: .NET hosts hold the names of every distribution.
+/// Facts about the operating system, each with its evidence. A string found
+/// somewhere is no proof: .NET hosts hold the names of every distribution.
 fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
     let mut out = Vec::new();
     let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
     match kernel_version(process) {
         Some(version) => add(OsSubject::Kernel, format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
-        None => add(OsSubject::Kernel, "Linux".into(), "the core's notes are those of Linux".into()),
+        None => add(OsSubject::Kernel, "Linux".into(), "Linux notes in the core".into()),
     }
     let libcs = process.modules.iter().filter_map(|m| Some((m, libc::which(process, m)?)));
     let mut loaded = false;
@@ -132,7 +141,7 @@ fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
         let path = printable(&m.path);
         let banner = if libc == Libc::Glibc { banner(process, m.range) } else { None };
         match banner {
-            Some(text) => add(OsSubject::Libc, text, format!("the version text inside {path}")),
+            Some(text) => add(OsSubject::Libc, text, format!("version text in {path}")),
             None => add(OsSubject::Libc, libc.name().into(), format!("loaded: {path}")),
         }
         if m.path.contains("-linux-gnu/") {
@@ -141,7 +150,7 @@ fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
     }
     // Linked into the program, it has no module.
     if let Some(layout) = stacks.layout.filter(|_| !loaded) {
-        add(OsSubject::Libc, layout.libc.name().into(), "thread control blocks of its form".into());
+        add(OsSubject::Libc, layout.libc.name().into(), "layout of the thread control blocks".into());
     }
     out
 }
@@ -192,38 +201,38 @@ fn completeness(session: &Session<'_>) -> Completeness {
     let mut notes: Vec<String> = facts.dumped.iter().map(dumped).collect();
     if truncated > 0 {
         notes.push(format!(
-            "cut off: {} of memory is missing at the end of the file; what lies there can't be read",
+            "truncated: {} of memory is missing at the end of the file and cannot be read",
             human(truncated)
         ));
     }
     if writable_missing > 0 {
         notes.push(format!(
-            "{} of writable memory was left out (a mini, triage or heap-only dump, coredump_filter, or MADV_DONTDUMP); what lay there can't be read",
+            "{} of writable memory is not in the core (a mini, triage or heap-only dump, coredump_filter, or MADV_DONTDUMP) and cannot be read",
             human(writable_missing)
         ));
     }
     let unread = session.process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();
     if file_missing > 0 {
         notes.push(format!(
-            "{} of file mappings was left out, as usual; {}--symbols DIR with the program's files fills it in",
+            "{} of file mappings is not in the core, as usual; {}--symbols DIR with the program's files supplies it",
             human(file_missing),
-            if unread > 0 { format!("{unread} files lack even their headers; ") } else { String::new() }
+            if unread > 0 { format!("{unread} files lack their headers too; ") } else { String::new() }
         ));
     }
     if !facts.space.files.is_empty() && !facts.producer.lists_all_files(&facts.space.files) {
         notes.push(
-            "no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous"
+            "no deleted file or memfd is listed; this version of createdump may omit them, and they then count as anonymous"
                 .into(),
         );
     }
     if facts.space.files.is_empty() {
         notes.push(
-            "no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only"
+            "no list of mapped files (NT_FILE): modules are found only through the dynamic linker and their headers"
                 .into(),
         );
     }
     if facts.threads.iter().all(|t| t.thread_pointer.is_none()) {
-        notes.push("no thread pointers: stacks are known by their stack pointers only".into());
+        notes.push("no thread pointers: stacks are found only by stack pointers".into());
     }
     Completeness {
         mapped: map.base.size(),
@@ -239,7 +248,7 @@ fn completeness(session: &Session<'_>) -> Completeness {
 fn dumped(dumped: &Dumped) -> String {
     let kept = if dumped.kept.is_empty() { "in full".to_owned() } else { format!("for {}", dumped.kept.join(", ")) };
     let stood = dumped.stood.map_or_else(String::new, |stood| {
-        format!("; the process stood still for {:.1} ms", stood.lasted.as_secs_f64() * 1000.0)
+        format!("; the process was stopped for {:.1} ms", stood.lasted.as_secs_f64() * 1000.0)
     });
     format!("written by coremap {} on {}, {kept}{stood}", dumped.version, moment(dumped.time))
 }

@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("info", &[answer::<InfoReport>], "The process, its system, its modules, and what the dump holds");
+    of_process("info", &[answer::<InfoReport>], "Show which process this was, its modules, and what the core contains");

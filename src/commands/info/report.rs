@@ -4,14 +4,14 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{ImageFormat, OsSubject};
 
-/// `info`: the process and what the dump holds of it.
+/// `info`: the process, and what the dump contains.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InfoReport {
     /// The process.
     pub process: ProcessRow,
     /// Program files in memory.
     pub modules: Vec<ModuleRow>,
-    /// What this dump holds and lacks.
+    /// What the dump contains and lacks.
     pub completeness: Completeness,
 }
 
@@ -20,30 +20,29 @@ pub struct InfoReport {
 pub struct ProcessRow {
     /// Process id.
     pub pid: Option<u32>,
-    /// Parent's id.
+    /// Process id of the parent.
     pub parent: Option<u32>,
     /// User id.
     pub uid: Option<u32>,
-    /// Main thread's name.
+    /// Name of the main thread.
     pub name: Option<String>,
-    /// The program's own name in its arguments: the file name of `argv[0]`.
+    /// Name of the program: the file name in `argv[0]`.
     pub program: Option<String>,
-    /// How many arguments follow it.
+    /// Number of arguments after it.
     pub arguments: Option<u64>,
-    /// argv, with `--show-data`; from the stack, or the first 79 bytes from NT_PRPSINFO.
+    /// argv, with `--show-data`. From the stack, or the first 79 bytes from NT_PRPSINFO.
     pub command_line: Option<Vec<String>>,
-    /// Whether the command line is known, and not shown without `--show-data`.
+    /// Whether the command line is known but hidden without `--show-data`.
     pub command_line_withheld: bool,
     /// Program file.
     pub executable: Option<String>,
-    /// Environment at the start: names, or the entries as they are with `--show-data`.
+    /// Environment at process start: names only, or full entries with `--show-data`.
     pub environment: Option<Vec<String>>,
-    /// Entries of the environment of which no more than the name is shown; of those without
-    /// a name, nothing is.
+    /// Number of environment entries whose value is hidden. Entries without a name are hidden completely.
     pub environment_withheld: u64,
-    /// Signal it was dumped by.
+    /// Signal that caused the dump.
     pub signal: Option<SignalRow>,
-    /// Thread that crashed, where the producer tells.
+    /// Thread that crashed, if the producer records it.
     pub crash_thread: Option<u32>,
     /// Facts about the operating system, each with its evidence.
     pub os: Vec<OsFact>,
@@ -56,22 +55,22 @@ pub struct ProcessRow {
 pub struct SignalRow {
     /// Number.
     pub number: i32,
-    /// Name, e.g. SIGSEGV.
+    /// Name, such as SIGSEGV.
     pub name: String,
-    /// `si_code`, where NT_SIGINFO is there.
+    /// `si_code`, if the core has NT_SIGINFO.
     pub code: Option<i32>,
-    /// Faulting address, for signals that have one.
+    /// Fault address, for signals that have one.
     pub address: Option<Addr>,
 }
 
-/// Something known of the operating system.
+/// A fact about the operating system.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OsFact {
-    /// What it is about.
+    /// Subject of the fact.
     pub what: OsSubject,
-    /// What is known.
+    /// Value.
     pub value: String,
-    /// What proves it.
+    /// The evidence for it.
     pub evidence: String,
 }
 
@@ -82,29 +81,29 @@ pub struct ModuleRow {
     pub path: String,
     /// Lowest address.
     pub base: Addr,
-    /// From the lowest to the highest address, in bytes.
+    /// Bytes from the lowest to the highest address.
     pub size: u64,
     /// GNU build id.
     pub build_id: Option<String>,
-    /// Its form; `null` where its headers are not in the core.
+    /// File format. `null` if its headers are not in the core.
     pub kind: Option<ImageFormat>,
-    /// Bytes of it that the core holds.
+    /// Bytes of it in the core.
     pub in_core: u64,
 }
 
-/// What this dump holds and lacks, in bytes.
+/// What the dump contains and lacks, in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Completeness {
-    /// Address space known.
+    /// Mapped address space.
     pub mapped: u64,
-    /// Held by the core.
+    /// Bytes in the core.
     pub in_core: u64,
-    /// Of writable memory, left out.
+    /// Writable memory that is not in the core.
     pub writable_missing: u64,
-    /// Of file mappings, left out.
+    /// File mappings that are not in the core.
     pub file_missing: u64,
-    /// Cut off at the end of the file.
+    /// Bytes missing at the end of a truncated file.
     pub truncated: u64,
-    /// What is missing and what that costs, in words.
+    /// What is missing, and the consequences, in words.
     pub notes: Vec<String>,
 }

@@ -91,6 +91,10 @@ impl Render for InfoReport {
         doc
     }
 
+    fn lists_warnings(&self) -> bool {
+        true
+    }
+
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.modules, out)
     }

@@ -15,5 +15,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "ip2method",
     &[answer::<Ip2MethodReport>],
-    "The method that each code address is of, as SOS ip2md tells it",
+    "Resolve code addresses to methods and source lines (SOS ip2md)",
 );

@@ -70,7 +70,7 @@ fn block(doc: &mut Document<'_>, row: &IpRow) {
     }
     field(doc, "IP:", wide(Some(row.ip)));
     if !row.found {
-        doc.line(row.reason.as_deref().unwrap_or("nothing is known of it"));
+        doc.line(row.reason.as_deref().unwrap_or("unknown code"));
         return;
     }
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "?".into());
@@ -83,7 +83,7 @@ fn block(doc: &mut Document<'_>, row: &IpRow) {
     field(doc, "IsJitted:", if row.jitted == Some(true) { "yes" } else { "no (precompiled)" });
     let place = match row.offset {
         Some(offset) => format!("this address is at +{offset:#x}"),
-        None => format!("this address is in its cold part at {}", wide(row.cold_start)),
+        None => format!("this address is in its cold code at {}", wide(row.cold_start)),
     };
     let size = row.code_size.unwrap_or(0);
     let bytes = if size == 1 { "byte" } else { "bytes" };
@@ -155,7 +155,7 @@ fn short(row: &IpRow) -> String {
     let name = match (&row.method, &row.reason) {
         (Some(method), _) => {
             let method = inlined(row) + method;
-            let offset = row.offset.map_or_else(|| " (cold part)".to_owned(), |o| format!("+{o:#x}"));
+            let offset = row.offset.map_or_else(|| " (cold code)".to_owned(), |o| format!("+{o:#x}"));
             format!("{method}{offset} [{}] {}", row.module.as_deref().unwrap_or("?"), row.tier.unwrap_or(""))
         }
         (None, Some(reason)) => reason.clone(),

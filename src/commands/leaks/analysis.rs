@@ -4,8 +4,9 @@ use crate::addr::Addr;
 use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
 use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
+use crate::diag::{Warning, WarningCode};
 use crate::limits;
-use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -111,7 +112,10 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     tell_lists(session.process, lists);
     let lost: u64 = walked.iter().map(|(_, _, _, w)| w.lost_bytes).fold(0, u64::saturating_add);
     if lost > 0 {
-        session.process.diag.partial("malloc-walk", format!("{} of malloc's heaps could not be walked", human(lost)));
+        session
+            .process
+            .diag
+            .partial(WarningCode::MallocWalk, format!("{} of malloc heaps could not be walked", human(lost)));
     }
     let mut mapped = Share::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
@@ -164,18 +168,20 @@ fn add(report: &mut LeaksReport, share: &Share) {
 /// Whether all memory that may hold pointers is in the core; what is not is told.
 fn tell_missing(session: &Session<'_>) -> bool {
     let wanted = session.map().regions.iter().filter(|r| {
-        !matches!(r.kind, Kind::Image | Kind::NoAccess | Kind::DoubleMapped | Kind::GCHeapReserve)
+        !r.kind.is_reserved()
+            && !matches!(r.kind.facts().backing, Backing::Image | Backing::SecondView)
             && r.perms.is_some_and(|p| p.write)
     });
     let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
     if missing > 0 {
-        session.process.diag.partial(
-            "leaks-incomplete",
-            format!(
-                "{} of writable memory is not in the core: blocks called leaked may be reached from there",
-                human(missing)
-            ),
+        let facts = session.process.facts();
+        let message = format!(
+            "{} of writable memory is not in the core and may contain pointers to blocks listed as unreachable",
+            human(missing)
         );
+        // A kernel leaves out what coredump_filter and MADV_DONTDUMP name.
+        let is_partial = facts.is_shrunk || facts.truncation.is_some();
+        session.process.diag.add(Warning { code: WarningCode::LeaksIncomplete, message, is_partial });
     }
     missing == 0
 }
@@ -187,15 +193,15 @@ fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
     let nothing = malloc.is_empty();
     let text = match (other, nothing) {
         (Some(other), true) => {
-            format!("nothing was looked at: this process's malloc is {}, whose blocks are not read", other.name)
+            format!("no blocks were checked: this process uses {}, whose blocks are not read", other.name)
         }
         (Some(other), false) => format!(
-            "only blocks of the C library's malloc were looked at: most come from {}, whose blocks are not read",
+            "only blocks of the C library's malloc were checked: most blocks come from {}, whose blocks are not read",
             other.name
         ),
-        (None, true) => "nothing was looked at: no heap of the C library's malloc was found in this process".to_owned(),
+        (None, true) => "no blocks were checked: this process has no heap of the C library's malloc".to_owned(),
         (None, false) => return true,
     };
-    process.diag.partial("leaks-unread", text);
+    process.diag.note(WarningCode::LeaksUnread, text);
     false
 }

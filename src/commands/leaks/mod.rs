@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("leaks", &[answer::<LeaksReport>], "Used blocks of malloc that no pointer reaches, alike ones together");
+    of_process("leaks", &[answer::<LeaksReport>], "Find malloc blocks that are in use but that no pointer reaches");

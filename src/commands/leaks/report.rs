@@ -4,37 +4,37 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{ChunkSum, ClusterRow};
 
-/// `leaks`: used blocks of malloc that no pointer reaches.
+/// `leaks`: used malloc blocks that no pointer reaches.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LeaksReport {
-    /// Blocks that nothing reaches.
+    /// Unreachable blocks.
     pub leaked: ChunkSum,
-    /// Of those, the ones that no other leaked block points at.
+    /// Unreachable blocks that no other unreachable block points at.
     pub direct: ChunkSum,
-    /// Blocks that something reaches.
+    /// Reachable blocks.
     pub reachable: ChunkSum,
-    /// All used blocks: leaked and reachable.
+    /// All used blocks.
     pub used: ChunkSum,
-    /// Leaked blocks that are alike, the most bytes first.
+    /// Unreachable blocks of equal size and content, by bytes.
     pub clusters: Vec<ClusterRow>,
-    /// Number of all clusters, also those beyond the limit.
+    /// Number of all clusters, including those beyond the limit.
     pub clusters_total: u64,
-    /// Leaked blocks, by arena and address, where that was asked for.
+    /// Unreachable blocks by arena and address, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<LeakedRow>>,
-    /// Bytes of memory outside malloc's heaps that were looked through for pointers.
+    /// Bytes outside malloc heaps that were searched for pointers.
     pub scanned: u64,
-    /// Whether all of it was in the core: what was not dumped may hold pointers.
+    /// Whether all of that memory was in the core. Missing memory may contain pointers.
     pub complete: bool,
 }
 
-/// A leaked block.
+/// An unreachable block.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LeakedRow {
-    /// What malloc returned.
+    /// Address that malloc returned.
     pub address: Addr,
-    /// Size of its chunk.
+    /// Size of its chunk in bytes.
     pub size: u64,
-    /// Whether no other leaked block points at it.
+    /// Whether no other unreachable block points at it.
     pub direct: bool,
 }

@@ -18,15 +18,15 @@ impl Render for LeaksReport {
         let mut doc = Document::default();
         let sum = |s: &crate::report::ChunkSum| format!("{}, {}", count(s.count, "block"), human(s.bytes));
         if self.used.count == 0 {
-            doc.line("no block of the C library's malloc is in use, or none was found");
+            doc.line("no used blocks of the C library's malloc found");
             return doc;
         }
         if let Some(blocks) = self.blocks.as_ref().filter(|b| !b.is_empty()) {
-            let mut table = TableBlock::default().text("Block").number("Chunk").text("Held by");
+            let mut table = TableBlock::default().text("Block").number("Chunk").text("Pointed at by");
             table = table.brief(CHUNKS, "block").beyond(self.leaked.count.saturating_sub(blocks.len() as u64));
             table = table.bytes(|i| blocks.get(i).map_or(0, |b| b.size));
             for b in blocks {
-                let by = if b.direct { "nobody" } else { "leaked blocks" };
+                let by = if b.direct { "nothing" } else { "unreachable blocks" };
                 table.rows.push(vec![b.address.to_string(), exact(b.size), by.to_owned()]);
             }
             doc.table(table);
@@ -34,14 +34,14 @@ impl Render for LeaksReport {
             doc.table(cluster_table(&self.clusters, self.clusters_total, true));
         }
         doc.line(format!(
-            "leaked: {}; of these {} that no other leaked block points at",
+            "unreachable: {}; of these, {} have no pointer from another unreachable block",
             sum(&self.leaked),
             sum(&self.direct)
         ));
         doc.line(format!("reachable: {}; in use: {}", sum(&self.reachable), sum(&self.used)));
         doc.line(format!(
-            "Leaked is what no word of {} outside the heap, and of blocks reached from there, leads into. Words that only \
-             look like pointers may hide leaks; pointers that are stored in another form would make leaks of what is none.",
+            "A block is unreachable if no word points into it, in {} of memory outside the heap or in a reachable block. Not \
+             proof of a leak: encoded pointers are missed, and words that only look like pointers hide leaks.",
             human(self.scanned)
         ));
         doc

@@ -9,4 +9,4 @@ use crate::commands::regions::RegionsReport;
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("maddress", &[answer::<RegionsReport>], "The same map in the columns and words of SOS !maddress");
+    of_process("maddress", &[answer::<RegionsReport>], "Show the memory map in the format of SOS !maddress");

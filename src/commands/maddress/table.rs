@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::map::Kind;
+use crate::map::kind_facts::{Backing, SosWord};
 use crate::render::csv_rows;
 use crate::render::cut::{columns, shorten};
 use crate::render::document::Cut;
@@ -50,23 +50,17 @@ struct Words<'a> {
 impl Words<'_> {
     fn of(row: &RegionRow) -> Words<'_> {
         let protect = protect(&row.perms);
-        let memory_type = match row.kind {
-            Kind::Image => "MEM_IMAGE",
-            Kind::MappedFile | Kind::SharedMemory | Kind::DoubleMapped => "MEM_MAPPED",
-            _ => "MEM_PRIVATE",
+        let facts = row.kind.facts();
+        let memory_type = match facts.backing {
+            Backing::Image => "MEM_IMAGE",
+            Backing::File | Backing::Shared | Backing::SecondView => "MEM_MAPPED",
+            Backing::Anonymous => "MEM_PRIVATE",
         };
         // What SOS has no word for it calls by its protection.
-        let kind = match row.kind {
-            Kind::AnonRW
-            | Kind::AnonRO
-            | Kind::AnonRX
-            | Kind::AnonRWX
-            | Kind::NoAccess
-            | Kind::Malloc
-            | Kind::StackGuard
-            | Kind::Vdso => protect.to_owned(),
-            Kind::MappedFile | Kind::SharedMemory | Kind::DoubleMapped => protect.replacen("PAGE_", "MAPPED_", 1),
-            kind => kind.to_string(),
+        let kind = match facts.sos {
+            SosWord::Own => row.kind.to_string(),
+            SosWord::Protection => protect.to_owned(),
+            SosWord::Mapped => protect.replacen("PAGE_", "MAPPED_", 1),
         };
         let state = if protect == "PAGE_NOACCESS" { "MEM_RESERVE" } else { "MEM_COMMIT" };
         Words { row, kind, memory_type, state, protect }

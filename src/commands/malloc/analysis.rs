@@ -8,6 +8,7 @@ use crate::commands::malloc::report::{
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
 };
 use crate::commands::malloc::{findings, slots};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
@@ -15,7 +16,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
 use crate::session::Session;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// What to list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +124,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
     if sizes.capped || mapped.sizes.capped {
-        session.process.diag.partial("limit", "more sizes of chunks than are told apart; some are rounded up");
+        session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
     report
 }
@@ -131,18 +132,18 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
 fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     let found = malloc.allocators(process);
     for other in found.iter().filter(|a| !a.walked) {
-        process.diag.partial(
-            "allocator",
+        process.diag.note(
+            WarningCode::Allocator,
             format!(
-                "this process has {} ({}, {}): its blocks are in no sum here; in the map they are anonymous memory",
+                "the blocks of {} are not read ({}, {}): no sum includes them, and the map shows them as anonymous memory",
                 other.name, other.module, other.evidence
             ),
         );
     }
     if found.is_empty() {
-        process.diag.partial(
-            "allocator",
-            "no allocator that is known: neither glibc's main arena, nor musl's context, nor a library of another one was found",
+        process.diag.note(
+            WarningCode::Allocator,
+            "no known allocator found: neither glibc's main arena, nor musl's context, nor another allocator's library",
         );
     }
     let row = |a: crate::native::malloc::Allocator| AllocatorRow {
@@ -159,9 +160,9 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
-            "malloc-walk",
+            WarningCode::MallocWalk,
             format!(
-                "{} bytes of malloc's heaps in {} places could not be walked; the first: {}-{}, {}",
+                "malloc heaps: {} bytes could not be walked (ranges: {}); the first is {}-{}: {}",
                 exact(lost.bytes),
                 exact(lost.count),
                 first.range.start,
@@ -171,15 +172,15 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
         );
     }
     if off_border > 0 {
-        let what = format!("{} free chunks of the lists are not where a chunk begins", exact(off_border));
-        process.diag.partial("malloc-walk", what);
+        let what = format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(off_border));
+        process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
-        process.diag.partial(
-            "malloc-mmapped",
+        process.diag.note(
+            WarningCode::MallocMmapped,
             format!(
-                "found {} chunks with mappings of their own, {} bytes; malloc counts {}, {} bytes",
-                exact(report.mmapped.count),
+                "found {} ({} bytes), but malloc counts {} ({} bytes)",
+                count(report.mmapped.count, "mmapped chunk"),
                 exact(report.mmapped.bytes),
                 exact(p.n_mmaps),
                 exact(p.mmapped_mem)
@@ -335,7 +336,7 @@ fn add_losses(row: &mut LostRow, walked: &Walked) {
 fn reason(lost: &Lost) -> String {
     match lost.damage {
         Damage::NotDumped => "not in the core".into(),
-        Damage::BadSize(word) => format!("{word:#x} is no chunk's size; goes on at the next run of chunks"),
-        Damage::Foreign => "taken from the break by somebody else".into(),
+        Damage::BadSize(word) => format!("invalid chunk size {word:#x}; the walk resumes at the next run of chunks"),
+        Damage::Foreign => "allocated by another user of sbrk".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! Patterns of leaks in what malloc holds.
+//! Findings on malloc: leak patterns and free memory.
 
 use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
 use crate::map::Confidence;
@@ -35,7 +35,7 @@ const MUCH_FREE: u64 = 30;
 /// The variable that limits arenas.
 const ARENA_MAX: &str = "MALLOC_ARENA_MAX";
 
-/// Free memory that many arenas have each for themselves.
+/// Free memory spread over many arenas.
 pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding> {
     let free = |a: &ArenaRow| a.free_bytes.saturating_add(a.top);
     let bytes = report.arenas.iter().map(free).fold(0, u64::saturating_add);
@@ -48,23 +48,23 @@ pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding
     let trimmable = report.arenas.iter().map(|a| a.trimmable).fold(0, u64::saturating_add);
     let without = report.arenas.iter().filter(|a| a.attached_threads == Some(0)).count() as u64;
     let set = match process.environment(ARENA_MAX).map(|value| value.parse::<u32>()) {
-        Some(Ok(max)) => format!("{ARENA_MAX} is {max}"),
-        Some(Err(_)) => format!("{ARENA_MAX} is set, and is no number"),
-        None => format!("{ARENA_MAX}=2 would make them fewer (it is not set here, or not visible)"),
+        Some(Ok(max)) => format!("{ARENA_MAX}={max} is set"),
+        Some(Err(_)) => format!("{ARENA_MAX} is set, but not to a number"),
+        None => format!("{ARENA_MAX}=2 would limit them (it is not set, or not visible in the core)"),
     };
     let text = format!(
-        "malloc has {} for {}: {} free in them, up to {} in one, that no thread of another arena can use{}. malloc_trim would give \
-         back {}. {set}.",
-        count(report.arenas.len() as u64, "arena"),
+        "{} for {}: {} is free in them (up to {} in one), which threads of other arenas cannot use{}. malloc_trim would \
+         return {} to the system. {set}.",
+        count(report.arenas.len() as u64, "malloc arena"),
         count(process.threads().len() as u64, "thread"),
         round(bytes),
         round(most),
-        if without > 0 { format!("; {} no thread any more", count_have(without)) } else { String::new() },
+        if without > 0 { format!(". {} no thread attached", count_have(without)) } else { String::new() },
         round(trimmable)
     );
     let much = spread >= LARGE && spread.saturating_mul(100) >= committed.saturating_mul(MUCH_FREE);
     let severity = if much { Severity::Warning } else { Severity::Info };
-    let finding = Finding::new("malloc-arenas", severity, text, "free chunks and tops, arena by arena");
+    let finding = Finding::new("malloc-arenas", severity, text, "free chunks and top chunks of each arena");
     Some(finding.about(bytes).known(Confidence::Derived).more("malloc").within("malloc"))
 }
 
@@ -73,7 +73,7 @@ fn count_have(arenas: u64) -> String {
     format!("{} {}", count(arenas, "arena"), if arenas == 1 { "has" } else { "have" })
 }
 
-/// What can be told without a walk.
+/// Findings that need no walk of the heaps.
 pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding> {
     let mut out = Vec::new();
     let all = split.used.saturating_add(split.free).saturating_add(split.overhead);
@@ -81,21 +81,25 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
         let musl = !malloc.musl.is_empty();
         let (whose, help, evidence) = if musl {
             let help =
-                "A group's memory goes back to the system when none of its blocks is in use; `coremap malloc` tells \
+                "A group's memory returns to the system only when none of its blocks is in use; `coremap malloc` shows \
                         which sizes are free."
                     .to_owned();
-            (count(malloc.musl.groups.len() as u64, "group"), help, "free slots by the metas of their groups")
+            (count(malloc.musl.groups.len() as u64, "group"), help, "free slots in the meta structures of their groups")
         } else {
             let few = malloc.arenas.len() < MANY_ARENAS;
             let what = if few { "malloc_trim" } else { "Fewer arenas (MALLOC_ARENA_MAX) or malloc_trim" };
-            let help = format!("{what} may help; `coremap malloc` tells how much trimming would give back.");
-            (count(malloc.arenas.len() as u64, "arena"), help, "free chunks in bins, fastbins, thread caches and tops")
+            let help = format!("{what} may help; `coremap malloc` shows how much trimming would return.");
+            (
+                count(malloc.arenas.len() as u64, "arena"),
+                help,
+                "free chunks in bins, fastbins and thread caches, and top chunks",
+            )
         };
         out.push(Finding {
             id: "malloc-mostly-free",
             severity: Severity::Warning,
             text: format!(
-                "malloc keeps {} free of {} in {whose}: it was given back to malloc, not to the system. {help}",
+                "{} of malloc's {} in {whose} is free but was not returned to the system. {help}",
                 round(split.free),
                 round(all),
             ),
@@ -113,15 +117,15 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
             id: "malloc-mmapped",
             severity: Severity::Warning,
             text: format!(
-                "{} large blocks of malloc ({}) have mappings of their own. `coremap malloc` tells their sizes, \
-                 `coremap holders` and `coremap leaks` who keeps them.",
+                "{} large malloc blocks ({}) have a separate mapping each. `coremap malloc` lists their sizes, `coremap holders` \
+                 the objects that point at them, `coremap leaks` those that are unreachable.",
                 exact(number),
                 round(mapped)
             ),
             evidence: if malloc.musl.is_empty() {
                 "chunks with the IS_MMAPPED bit at the start of anonymous mappings".into()
             } else {
-                "groups of one block with mappings of their own".into()
+                "groups of one block with a separate mapping".into()
             },
             bytes: Some(mapped),
             confidence: Some(Confidence::Derived),
@@ -151,13 +155,13 @@ pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<
                 (_, Some(fill)) => format!(", each filled with byte {fill:#04x}"),
                 _ => String::new(),
             };
-            let mapped = if c.mmapped { " with mappings of their own" } else { "" };
+            let mapped = if c.mmapped { " with separate mappings" } else { "" };
             Finding {
                 id: "malloc-equal-blocks",
                 severity: Severity::Warning,
                 text: format!(
-                    "{} equal blocks of {} bytes ({}){mapped}{content}: {} % of all that malloc gave out. \
-                     `coremap refs {}` tells who points at one of them.",
+                    "{} equal malloc blocks of {} bytes ({} in all){mapped}{content}: {} % of used malloc memory. \
+                     `coremap refs {}` shows what points at one of them.",
                     exact(c.count),
                     exact(c.size),
                     round(c.bytes),

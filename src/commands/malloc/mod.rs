@@ -16,5 +16,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "malloc",
     &[answer::<MallocReport>],
-    "Native memory: malloc by arena or size class, size and blocks that are alike",
+    "Show malloc memory by arena, size class and group of similar blocks",
 );

@@ -5,340 +5,338 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{AllocatorName, ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
 
-/// `malloc`: heaps of the C library's malloc, and the blocks in them: of glibc's arena by arena, of musl's by size class.
+/// `malloc`: heaps of the C library's malloc and their blocks, by arena (glibc) or size class (musl).
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct MallocReport {
-    /// Allocators of the process; blocks come from the first, as far as is known.
+    /// Allocators of the process. The first is the one that serves allocations, as far as known.
     pub allocators: Vec<AllocatorRow>,
-    /// malloc's own parameters; `null` where they were not found.
+    /// Parameters of glibc's malloc. `null` if not found.
     pub params: Option<MallocParamsRow>,
-    /// Arenas of glibc's malloc, the main one first.
+    /// Arenas of glibc's malloc, main arena first.
     pub arenas: Vec<ArenaRow>,
-    /// Chunks with a mapping of their own.
+    /// Chunks with a separate mapping.
     pub mmapped: MmappedRow,
-    /// musl's malloc; `null` where the process has none.
+    /// musl's malloc. `null` if the process has none.
     pub mallocng: Option<MallocngRow>,
-    /// Heaps of other allocators whose blocks are known (jemalloc's).
+    /// Heaps of other allocators whose blocks are read (jemalloc).
     pub others: Vec<OtherHeapRow>,
     /// Sums over arenas, groups, mmapped chunks and the heaps of other allocators.
     pub total: MallocTotal,
-    /// Chunks by size: powers of two, the biggest first.
+    /// Chunks by size class (powers of two), largest first.
     pub sizes: Vec<SizeClassRow>,
-    /// Used blocks by what a managed runtime noted that they are for; `null` where none notes anything.
+    /// Used blocks by the category that a managed runtime recorded. `null` if none recorded any.
     pub categories: Option<CategoriesRow>,
-    /// obmalloc, CPython's own allocator of blocks up to 512 bytes: its arenas are beside malloc's, and in no other sum
-    /// here; `null` where there is none.
+    /// obmalloc, CPython's allocator for blocks up to 512 bytes. Its arenas are in addition to malloc's and in no other
+    /// sum here. `null` if there is none.
     pub pymalloc: Option<SmallBlocksRow>,
-    /// Used blocks that are alike, the most bytes first.
+    /// Used blocks of equal size and content, by bytes.
     pub clusters: Vec<ClusterRow>,
-    /// Number of all clusters, also those beyond the limit.
+    /// Number of all clusters, including those beyond the limit.
     pub clusters_total: u64,
-    /// What a reader should notice.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// The threads' caches.
+    /// Thread caches.
     pub tcaches: Vec<TcacheRow>,
-    /// Bytes that no chunk covers.
+    /// Bytes that could not be walked.
     pub lost: LostRow,
-    /// Every chunk, by arena and address, where that was asked for.
+    /// Every chunk by arena and address, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<Vec<ChunkRow>>,
-    /// Number of all chunks, also those beyond the limit, where they were asked for.
+    /// Number of all chunks, including those beyond the limit, if chunks were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks_total: Option<u64>,
 }
 
-/// One allocator.
+/// An allocator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AllocatorRow {
-    /// Which one.
+    /// Name of the allocator.
     pub name: AllocatorName,
-    /// What it is in.
+    /// Module that contains it.
     pub module: String,
-    /// How it is known.
+    /// The evidence for it.
     pub evidence: String,
     /// Whether its blocks are counted here.
     pub walked: bool,
 }
 
-/// An allocator of small blocks that a runtime has of its own: arenas of pools, pools of blocks of one size. Sizes in
-/// bytes.
+/// A runtime's allocator for small blocks: arenas of pools, pools of blocks of one size. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SmallBlocksRow {
-    /// What the runtime calls it.
+    /// Name of the allocator.
     pub name: &'static str,
-    /// Arenas.
+    /// Number of arenas.
     pub arenas: u64,
     /// Size of an arena.
     pub arena_size: u64,
-    /// Size of all arenas.
+    /// Total size of all arenas.
     pub committed: u64,
     /// Size of a pool.
     pub pool_size: u64,
-    /// Pools with blocks.
+    /// Number of pools with used blocks.
     pub pools: u64,
-    /// Pools that are free, or were never used.
+    /// Number of free pools, including never used ones.
     pub free_pools: u64,
-    /// Pools whose header is not in the core or makes no sense, or whose list of free blocks does not agree with it.
+    /// Number of pools whose header is not in the core or invalid, or inconsistent with its list of free blocks.
     pub lost_pools: u64,
-    /// Blocks in use.
+    /// Bytes of used blocks.
     pub bytes_used: u64,
-    /// Free blocks, in pools that others keep.
+    /// Bytes of free blocks in pools with used blocks.
     pub bytes_free: u64,
-    /// Free pools.
+    /// Bytes of free pools.
     pub bytes_free_pools: u64,
-    /// Headers of pools with blocks.
+    /// Bytes of pool headers.
     pub bytes_headers: u64,
-    /// What is left at the ends of pools and arenas.
+    /// Unusable bytes at the ends of pools and arenas.
     pub bytes_lost: u64,
-    /// Blocks by size, the smallest first.
+    /// Blocks by size, smallest first.
     pub classes: Vec<SmallClassRow>,
 }
 
 /// Blocks of one size.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct SmallClassRow {
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub size: u64,
-    /// Pools of them.
+    /// Number of pools.
     pub pools: u64,
-    /// Blocks in use.
+    /// Number of used blocks.
     pub blocks_used: u64,
-    /// Free blocks.
+    /// Number of free blocks.
     pub blocks_free: u64,
 }
 
-/// Used blocks by what a managed runtime noted in them.
+/// Used blocks by the category that a managed runtime recorded in them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CategoriesRow {
-    /// Who notes it: `HotSpot 21.0.4+7, Native Memory Tracking`.
+    /// Source of the categories: `HotSpot 21.0.4+7, Native Memory Tracking`.
     pub whose: String,
-    /// Most bytes first.
+    /// Categories, by bytes.
     pub categories: Vec<CategoryRow>,
-    /// Used blocks without a note: of other libraries, and of the runtime before it began to note.
+    /// Used blocks without a category: of other libraries, or allocated before the runtime began to record.
     pub others: ChunkSum,
 }
 
-/// Blocks for one thing. Sizes in bytes.
+/// Blocks of one category. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CategoryRow {
-    /// The runtime's number of it.
+    /// The runtime's number of the category.
     pub number: u8,
-    /// What it is, in the runtime's own words: `GC`.
+    /// Name of the category, as the runtime has it: `GC`.
     pub name: String,
-    /// Chunks of malloc, with all headers.
+    /// malloc chunks, including all headers.
     pub blocks: ChunkSum,
-    /// Bytes that were asked for: what the runtime itself counts.
+    /// Requested bytes, as the runtime counts them.
     pub asked: u64,
 }
 
 /// Fields of `mp_`. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MallocParamsRow {
-    /// Where it is.
+    /// Address of the struct.
     pub address: Addr,
-    /// Chunks with a mapping of their own.
+    /// Number of chunks with a separate mapping.
     pub n_mmaps: u64,
-    /// The most there were at a time.
+    /// Peak of `n_mmaps`.
     pub max_n_mmaps: u64,
     /// Bytes of these mappings.
     pub mmapped_mem: u64,
-    /// The most there were at a time.
+    /// Peak of `mmapped_mem`.
     pub max_mmapped_mem: u64,
-    /// Requests from this size on get a mapping of their own.
+    /// Requests of at least this size get a separate mapping.
     pub mmap_threshold: u64,
-    /// A free top larger than this is given back.
+    /// A free top chunk larger than this is returned to the system.
     pub trim_threshold: u64,
 }
 
-/// Free chunks by where they are kept; the top is not among them.
+/// Free chunks by the list or cache that contains them, without the top chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FreeRow {
-    /// In threads' caches.
+    /// In thread caches.
     pub tcache: ChunkSum,
     /// In fastbins.
     pub fastbin: ChunkSum,
-    /// Freed, not yet sorted into a bin.
+    /// Freed, but not yet sorted into a bin.
     pub unsorted: ChunkSum,
     /// In bins of one size.
     pub smallbin: ChunkSum,
-    /// In bins of a range of sizes.
+    /// In bins of a size range.
     pub largebin: ChunkSum,
-    /// Free by the chunk behind, but in no list.
+    /// Free according to the next chunk, but in no list.
     pub unlisted: ChunkSum,
 }
 
-/// One arena. Sizes in bytes. `committed` is the sum of `used_bytes`, `free_bytes`,
-/// `top`, `trimmed`, `overhead`, `foreign` and `unknown`.
+/// An arena. Sizes in bytes. `committed` is the sum of `used_bytes`, `free_bytes`, `top`, `trimmed`, `overhead`,
+/// `foreign` and `unknown`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ArenaRow {
-    /// Its `malloc_state`.
+    /// Address of its `malloc_state`.
     pub address: Addr,
-    /// Whether it is the process's first, on the break.
+    /// Whether it is the main arena, which uses the break.
     pub main: bool,
-    /// How sure it is one.
+    /// Confidence that it is an arena.
     pub confidence: Confidence,
-    /// Heaps it consists of.
+    /// Number of its heaps.
     pub heaps: u64,
-    /// Memory it has.
+    /// Committed memory.
     pub committed: u64,
-    /// What it says it took from the system; `null` where it says nothing.
+    /// Memory taken from the system, by its own counter. `null` if it has none.
     pub system_mem: Option<u64>,
-    /// The most it ever had.
+    /// Peak of `system_mem`.
     pub max_system_mem: Option<u64>,
-    /// Number of threads that use it; `null` before glibc 2.23.
+    /// Number of threads that use it. `null` before glibc 2.23.
     pub attached_threads: Option<u64>,
-    /// Those of them whose TLS is in the core.
+    /// Ids of those threads whose TLS is in the core.
     pub tids: Vec<u32>,
-    /// Used chunks.
+    /// Number of used chunks.
     pub used: u64,
-    /// Their bytes.
+    /// Bytes of used chunks.
     pub used_bytes: u64,
-    /// Free chunks but the top.
+    /// Number of free chunks, without the top chunk.
     pub free: u64,
-    /// Their bytes.
+    /// Bytes of free chunks, without the top chunk.
     pub free_bytes: u64,
-    /// The same by where they are kept.
+    /// Free chunks by list or cache.
     pub free_by: FreeRow,
-    /// The last, free chunk.
+    /// Size of the top chunk.
     pub top: u64,
-    /// Given back to the system, still mapped, above the top.
+    /// Bytes above the top chunk that were released but are still mapped.
     pub trimmed: u64,
-    /// malloc's own structures and end marks.
+    /// Bytes of malloc's own structures and end markers.
     pub overhead: u64,
-    /// Of the main arena: what others took from the break.
+    /// Bytes that other users of sbrk allocated (main arena only).
     pub foreign: u64,
-    /// Not in the core or damaged, or chunks of which the next is not in the core.
+    /// Bytes that are not in the core or damaged, and chunks whose successor is not in the core.
     pub unknown: u64,
-    /// Of `unknown`, bytes without any chunk.
+    /// Bytes of `unknown` that no chunk covers.
     pub lost: u64,
-    /// `free_bytes` as a share of used and free bytes, 0 to 1; `null` where there are none.
+    /// `free_bytes` as a share of used and free bytes, 0 to 1. `null` if there are none.
     pub fragmentation: Option<f64>,
-    /// Largest free chunk but the top.
+    /// Size of the largest free chunk, without the top chunk.
     pub largest_free: u64,
-    /// What `malloc_trim(0)` would give back: whole pages in free chunks, threads'
-    /// caches excepted, and of the main arena the top.
+    /// Bytes that `malloc_trim(0)` would return to the system: whole pages in free chunks outside thread caches, and
+    /// the top chunk of the main arena.
     pub trimmable: u64,
-    /// The rest of the last small block that was split.
+    /// Remainder of the last split small block.
     pub last_remainder: Option<Addr>,
 }
 
-/// Chunks with a mapping of their own. Sizes in bytes.
+/// Chunks with a separate mapping. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct MmappedRow {
-    /// Number.
+    /// Number of chunks.
     pub count: u64,
-    /// Of their mappings.
+    /// Bytes of their mappings.
     pub bytes: u64,
-    /// Of these, freed and in a thread's cache (from glibc 2.43 on).
+    /// Freed chunks among them, in a thread cache (glibc 2.43 and newer).
     pub free: u64,
-    /// Whether number and bytes are those that malloc counts; `null` where its
-    /// counts were not found.
+    /// Whether number and bytes match malloc's counters. `null` if the counters were not found.
     pub complete: Option<bool>,
 }
 
-/// musl's malloc, mallocng: groups of slots of one size. Blocks with mappings of their own are in `mmapped`.
+/// musl's malloc (mallocng): groups of slots of one size. Blocks with a separate mapping are in `mmapped`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct MallocngRow {
-    /// Its `malloc_context`, in libc's data.
+    /// Address of `malloc_context` in libc's data.
     pub context: Addr,
-    /// Areas of metas, a page each.
+    /// Number of meta areas, one page each.
     pub areas: u64,
-    /// Groups, with those of a single block.
+    /// Number of groups, including those of a single block.
     pub groups: u64,
-    /// Of these, in a slot of a larger group.
+    /// Number of groups in a slot of a larger group.
     pub nested: u64,
-    /// Of these, in what was left at the ends of modules' data.
+    /// Number of groups in unused memory at the ends of module data.
     pub donated: u64,
-    /// Whether there are as many slots of each class as it counts.
+    /// Whether the number of slots of each class matches its counter.
     pub complete: bool,
-    /// Blocks in use whose header makes no sense.
+    /// Number of used blocks with an invalid header.
     pub damaged: u64,
-    /// Slots by class, the smallest first.
+    /// Slots by class, smallest first.
     pub classes: Vec<GroupClassRow>,
 }
 
-/// The heap of an allocator that is no C library's. Sizes in bytes. Sizes of blocks are those of its classes.
+/// The heap of an allocator that is not the C library's. Sizes in bytes; blocks count with the size of their class.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OtherHeapRow {
-    /// Which one.
+    /// Name of the allocator.
     pub name: String,
-    /// All its extents.
+    /// Bytes of all extents.
     pub committed: u64,
-    /// Extents that are given out, or are slabs.
+    /// Number of extents in use, including slabs.
     pub extents: u64,
-    /// Their bytes.
+    /// Bytes of extents in use.
     pub active: u64,
-    /// Blocks that the program holds.
+    /// Used blocks.
     pub used: ChunkSum,
-    /// Free ones in slabs, with those that threads keep.
+    /// Free blocks in slabs, including cached ones.
     pub free: ChunkSum,
-    /// Of the free ones, those that threads keep in their caches.
+    /// Free blocks in thread caches.
     pub cached: ChunkSum,
-    /// Threads whose cache was not found: what is in these counts as used.
+    /// Number of threads whose cache was not found; blocks in those caches count as used.
     pub without_cache: u64,
 }
 
 /// Slots of one size class of mallocng. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GroupClassRow {
-    /// Its number.
+    /// Number of the class.
     pub class: u64,
-    /// Size of a slot, with 4 bytes of header.
+    /// Size of a slot, including 4 bytes of header.
     pub slot: u64,
-    /// Groups.
+    /// Number of groups.
     pub groups: u64,
-    /// Slots in use.
+    /// Number of used slots.
     pub used: u64,
-    /// Their bytes.
+    /// Bytes of used slots.
     pub used_bytes: u64,
-    /// Bytes of these that were asked for.
+    /// Requested bytes in used slots.
     pub asked: u64,
-    /// Free slots, with those never used.
+    /// Number of free slots, including never used ones.
     pub free: u64,
-    /// Their bytes.
+    /// Bytes of free slots.
     pub free_bytes: u64,
 }
 
 /// Sums. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocTotal {
-    /// All that is committed.
+    /// Committed memory.
     pub committed: u64,
-    /// Used chunks.
+    /// Number of used chunks.
     pub used: u64,
-    /// Their bytes.
+    /// Bytes of used chunks.
     pub used_bytes: u64,
-    /// Free chunks but tops.
+    /// Number of free chunks, without top chunks.
     pub free: u64,
-    /// Their bytes.
+    /// Bytes of free chunks, without top chunks.
     pub free_bytes: u64,
-    /// Tops.
+    /// Bytes of top chunks.
     pub top: u64,
-    /// Given back, still mapped; of jemalloc, extents that are free.
+    /// Bytes that were released but are still mapped; for jemalloc, bytes of free extents.
     pub trimmed: u64,
-    /// Structures, marks, padding.
+    /// Bytes of structures, markers and padding.
     pub overhead: u64,
-    /// What others took from the break.
+    /// Bytes that other users of sbrk allocated.
     pub foreign: u64,
-    /// Not in the core or damaged.
+    /// Bytes that are not in the core or damaged.
     pub unknown: u64,
-    /// What `malloc_trim(0)` would give back.
+    /// Bytes that `malloc_trim(0)` would return to the system.
     pub trimmable: u64,
-    /// Bytes of used blocks that the program asked for; `null` where malloc does not keep that (musl's does).
+    /// Requested bytes of used blocks. `null` where malloc does not record it (musl does).
     pub asked: Option<u64>,
 }
 
-/// One thread's cache.
+/// A thread cache.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TcacheRow {
-    /// The struct.
+    /// Address of the struct.
     pub address: Addr,
-    /// Its thread; `null` where no thread's TLS points to it.
+    /// Its thread. `null` if no thread's TLS points to it.
     pub tid: Option<u32>,
-    /// First glibc with its form, as `2.26`.
+    /// First glibc version with this layout, such as `2.26`.
     pub since: &'static str,
-    /// Blocks in it.
+    /// Number of blocks in it.
     pub count: u64,
-    /// Lists in it that do not end as they must.
+    /// Number of its lists that do not end correctly.
     pub broken: u64,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::blocks::{Looker, Tally};
 use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
+use crate::diag::WarningCode;
 use crate::native::malloc::extents::Sum;
 use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State};
 use crate::phase::Phase;
@@ -131,14 +132,14 @@ pub(super) fn other(
     let inside = used.bytes.saturating_add(free.bytes);
     total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
     if heap.unsound > 0 {
-        let text = format!("{} of {}'s extents do not agree with themselves", exact(heap.unsound), heap.name);
-        process.diag.partial("malloc-walk", text);
+        let text = format!("{} inconsistent extents of {}", exact(heap.unsound), heap.name);
+        process.diag.partial(WarningCode::MallocWalk, text);
     }
     if heap.without_cache > 0 {
         let threads = count(heap.without_cache, "thread");
         process.diag.partial(
-            "malloc-list",
-            format!("not known: what {threads} keep in caches of {}; what is in them counts as used", heap.name),
+            WarningCode::MallocList,
+            format!("the {} caches of {threads} could not be read: blocks in them count as used", heap.name),
         );
     }
     let row = OtherHeapRow {
@@ -156,27 +157,30 @@ pub(super) fn other(
 
 /// What makes the sums less than the whole.
 fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
-    let tell = |text: String| process.diag.partial("malloc-walk", text);
+    let tell = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
     if let Some(why) = &musl.broken {
         tell(why.clone());
     }
     if musl.unproven > 0 {
-        tell(format!("{} in use whose group is not in the core, or does not lead back", count(musl.unproven, "meta")));
+        tell(format!(
+            "{} in use with a group that is not in the core or does not point back",
+            count(musl.unproven, "meta")
+        ));
     }
     if musl.orphans > 0 {
-        tell(format!("{} in slots of a group that is not known", count(musl.orphans, "group")));
+        tell(format!("{} in slots of an unknown group", count(musl.orphans, "group")));
     }
     if let Some(first) = damaged {
         tell(format!(
-            "{} blocks in use have a damaged header (the first: the slot at {first}): somebody wrote past the end of the \
-             block before",
+            "{} used blocks have a damaged header (first: slot at {first}), probably by a write past the end of the \
+             preceding block",
             exact(row.damaged)
         ));
     }
     if !row.complete && musl.unproven == 0 && musl.broken.is_none() {
-        tell("there are not as many slots as mallocng counts".to_owned());
+        tell("the number of slots differs from mallocng's count".to_owned());
     }
     if musl.capped {
-        process.diag.partial("limit", "more groups of musl's malloc than are looked at");
+        process.diag.partial(WarningCode::Limit, "too many groups of musl's malloc: the rest are not read");
     }
 }

@@ -27,12 +27,12 @@ impl Render for MallocReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for a in &self.allocators {
-            let walked = if a.walked { "" } else { "; its blocks are not walked" };
+            let walked = if a.walked { "" } else { "; its blocks are not read" };
             let module = if a.module.is_empty() { String::new() } else { format!(" in {}", a.module) };
             doc.line(format!("{}{module}: {}{walked}", a.name, a.evidence));
         }
         if self.total.committed == 0 {
-            doc.line("no memory of the C library's malloc");
+            doc.line("no memory of the C library's malloc found");
             small_blocks(&mut doc, self.pymalloc.as_ref());
             return doc;
         }
@@ -60,7 +60,7 @@ impl Render for MallocReport {
         small_blocks(&mut doc, self.pymalloc.as_ref());
         if let Some(categories) = &self.categories {
             doc.line("");
-            doc.line(format!("By what {} says that blocks are for:", categories.whose));
+            doc.line(format!("By category ({}):", categories.whose));
             doc.table(category_table(categories));
         }
         doc.line("");
@@ -68,7 +68,7 @@ impl Render for MallocReport {
         findings(&mut doc, &self.findings);
         if self.lost.count > 0 {
             let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
-            doc.line(format!("! {bytes} bytes could not be walked, and are in no sum but unknown; {count} places:"));
+            doc.line(format!("! {bytes} bytes could not be walked and count as unknown (ranges: {count}):"));
             for place in self.lost.places.iter().take(PLACES) {
                 let range = &place.range;
                 doc.line(format!("! {}-{} {} bytes: {}", range.start, range.end, exact(range.size), place.reason));
@@ -94,18 +94,18 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
         format!("used {} in {}", human(t.used_bytes), count(t.used, "block")),
-        format!("free {} in {}", human(t.free_bytes), exact(t.free)),
+        format!("free {} in {}", human(t.free_bytes), count(t.free, "block")),
     ];
     if let Some(asked) = t.asked {
-        parts.push(format!("asked for {}", human(asked)));
+        parts.push(format!("requested {}", human(asked)));
     }
     if has_arenas(report) {
-        parts.push(format!("tops {}", human(t.top)));
+        parts.push(format!("top chunks {}", human(t.top)));
     }
     for (what, bytes) in [
-        (if report.others.is_empty() { "given back, still mapped" } else { "free extents" }, t.trimmed),
+        (if report.others.is_empty() { "released, still mapped" } else { "free extents" }, t.trimmed),
         ("overhead", t.overhead),
-        ("others' sbrk", t.foreign),
+        ("sbrk by others", t.foreign),
         ("unknown", t.unknown),
     ] {
         if bytes > 0 {
@@ -114,22 +114,22 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     }
     doc.line(format!("{} ({} bytes): {}", human(t.committed), exact(t.committed), parts.join(" · ")));
     if let Some(musl) = &report.mallocng {
-        let whole = if musl.complete { ", as many slots as malloc counts" } else { "" };
+        let whole = if musl.complete { ", matching malloc's slot count" } else { "" };
         let (groups, nested) = (count(musl.groups, "group"), exact(musl.nested));
         doc.line(format!(
-            "{groups}, {nested} of them in slots of others{whole}; {} of metas",
-            count(musl.areas, "area")
+            "{groups} ({nested} nested in slots of other groups){whole}; {}",
+            count(musl.areas, "meta area")
         ));
     }
     for heap in &report.others {
         doc.line(format!(
-            "{}: {} in use, {} used in {}; threads keep {} in {}",
+            "{}: {} in use, {} used in {}; thread caches contain {} in {}",
             heap.name,
             count(heap.extents, "extent"),
             human(heap.used.bytes),
             count(heap.used.count, "block"),
             human(heap.cached.bytes),
-            exact(heap.cached.count)
+            count(heap.cached.count, "block")
         ));
     }
     if !has_arenas(report) && report.mmapped.count == 0 {
@@ -137,15 +137,19 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     }
     let m = &report.mmapped;
     let complete = match m.complete {
-        Some(true) => ", as many as malloc counts",
-        Some(false) => ", not as many as malloc counts",
+        Some(true) => ", matching malloc's count",
+        Some(false) => "; malloc's count differs",
         None => "",
     };
     doc.line(format!("mmapped: {}, {} bytes{complete}", count(m.count, "chunk"), exact(m.bytes)));
     if !has_arenas(report) {
         return;
     }
-    doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));
+    doc.line(format!(
+        "malloc_trim(0) would return {} ({} bytes) to the system",
+        human(t.trimmable),
+        exact(t.trimmable)
+    ));
 }
 
 /// The arenas shown, those with most memory first.
@@ -178,7 +182,7 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         .optional()
         .number("Largest free")
         .optional()
-        .number("Most ever")
+        .number("High water")
         .optional()
         .number("Unknown")
         .optional();
@@ -241,7 +245,7 @@ fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> 
         .number("Bytes used")
         .number("%")
         .bar()
-        .number("Asked for")
+        .number("Requested")
         .optional()
         .number("Free")
         .number("Bytes free")
@@ -326,7 +330,7 @@ fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
     let Some(blocks) = blocks else { return };
     doc.line("");
     doc.line(format!(
-        "{}, beside malloc: {} in {}: used {} · free {} · free pools {} ({}) · headers {} · left over {}",
+        "{}, in addition to malloc: {} in {}: used {} · free {} · free pools {} ({}) · headers {} · unused rest {}",
         blocks.name,
         human(blocks.committed),
         count(blocks.arenas, "arena"),
@@ -364,10 +368,10 @@ fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
 /// Used blocks by what a runtime noted in them; the last row has those without a note.
 fn category_table(all: &CategoriesRow) -> TableBlock<'_> {
     let mut table =
-        TableBlock::default().flexible("Category").least(16).number("Blocks").number("Asked for").number("Chunks");
+        TableBlock::default().flexible("Category").least(16).number("Blocks").number("Requested").number("Chunks");
     for row in &all.categories {
         table.rows.push(vec![row.name.clone(), exact(row.blocks.count), exact(row.asked), exact(row.blocks.bytes)]);
     }
-    table.rows.push(vec!["(no note)".into(), exact(all.others.count), "-".into(), exact(all.others.bytes)]);
+    table.rows.push(vec!["(no category)".into(), exact(all.others.count), "-".into(), exact(all.others.bytes)]);
     table
 }

@@ -9,8 +9,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 use crate::report::ObjectReport;
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_runtime(
-    "object",
-    &[answer::<ObjectReport>],
-    "One object: its fields and their values, text, elements, statics of its type",
-);
+pub(super) const COMMAND: Command =
+    of_runtime("object", &[answer::<ObjectReport>], "Show one object's fields, elements and static fields");

@@ -10,7 +10,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::{
     CallRow, CollectionDetail, DimensionRow, ElementRow, ExceptionDetail, FieldRow, ObjectReport, ThreadValueRow,
 };
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Columns that a value keeps while its type has more: a GUID, or an address and what
 /// is there.
@@ -166,7 +166,7 @@ fn call(c: &CallRow) -> String {
     let method = c.method.as_deref().unwrap_or("?");
     let code = c.code.filter(|_| c.method.is_none()).map_or_else(String::new, |code| format!(" at {code}"));
     match c.target {
-        Some(target) => format!("calls {method}{code} with {target} {}", c.target_type.as_deref().unwrap_or("?")),
+        Some(target) => format!("calls {method}{code} on {target} {}", c.target_type.as_deref().unwrap_or("?")),
         None => format!("calls {method}{code}"),
     }
 }
@@ -189,7 +189,7 @@ fn exception_lines(doc: &mut Document<'_>, exception: &ExceptionDetail) {
 
 fn entries(doc: &mut Document<'_>, collection: &CollectionDetail) {
     doc.line("");
-    doc.line(format!("holds {}", exact(collection.count)));
+    doc.line(format!("contains {}", count(collection.count, "entry")));
     if collection.entries.is_empty() {
         return;
     }

@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_runtime("objects", &[answer::<ObjectsReport>], "The objects of types, with address and size");
+    of_runtime("objects", &[answer::<ObjectsReport>], "List the objects of a type, with address and size");

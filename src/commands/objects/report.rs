@@ -3,13 +3,13 @@ use serde::Serialize;
 
 use crate::report::ListedObject;
 
-/// `objects`: objects of the types asked for.
+/// `objects`: objects of the requested types.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectsReport {
-    /// By address.
+    /// Objects, by address.
     pub objects: Vec<ListedObject>,
-    /// Bytes of those listed.
+    /// Bytes of the listed objects.
     pub size: u64,
-    /// How many more there are.
+    /// Number of objects not listed.
     pub more: u64,
 }

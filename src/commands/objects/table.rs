@@ -17,7 +17,7 @@ impl Render for ObjectsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.objects.is_empty() {
-            doc.line("no objects of such a type");
+            doc.line("no objects match");
             return doc;
         }
         let mut table = TableBlock::default().text("Object").number("Size").text("Generation").type_name("Type");
@@ -29,7 +29,7 @@ impl Render for ObjectsReport {
         doc.table(table);
         doc.line(format!("{}, {} bytes", count(self.objects.len() as u64, "object"), exact(self.size)));
         if self.more > 0 {
-            doc.line(format!("and {} more", exact(self.more)));
+            doc.line(format!("and {} more objects", exact(self.more)));
         }
         doc
     }

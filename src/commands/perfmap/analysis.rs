@@ -34,7 +34,7 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
                 }
             };
             let Some(rest) = room.checked_sub(name.len()) else {
-                names.partial(format!("the names of methods end after {} bytes", limits::MAX_METHOD_NAMES));
+                names.partial(format!("method names exceed {} bytes: the rest have no name", limits::MAX_METHOD_NAMES));
                 return false;
             };
             room = rest;

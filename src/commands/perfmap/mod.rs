@@ -12,4 +12,4 @@ use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_runtime("perfmap", &[answer::<PerfMapReport>], "The map of jitted code that perf reads as /tmp/perf-PID.map");
+    of_runtime("perfmap", &[answer::<PerfMapReport>], "Print the map of JIT code that perf reads as /tmp/perf-PID.map");

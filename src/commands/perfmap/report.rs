@@ -4,27 +4,27 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::CodePart;
 
-/// `perfmap`: what /tmp/perf-PID.map would hold.
+/// `perfmap`: the contents of /tmp/perf-PID.map.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PerfMapReport {
     /// Code by address.
     pub entries: Vec<PerfMapRow>,
 }
 
-/// One block of code.
+/// A block of code.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PerfMapRow {
-    /// Where it begins.
+    /// Start address.
     pub start: Addr,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How it was compiled, in the runtime's own words: QuickJitted, OptimizedTier1, C2 4, …
+    /// How it was compiled, as the runtime names it: QuickJitted, OptimizedTier1, C2 4, …
     pub tier: Option<&'static str>,
-    /// Which part it is, where it is not a method's main one.
+    /// Which part of the method's code it is, if not the main one.
     pub part: Option<CodePart>,
-    /// Whether its line for perf tells the tier.
+    /// Whether its line for perf includes the tier.
     #[serde(skip)]
     pub(super) says_tier: bool,
 }

@@ -33,8 +33,8 @@ pub fn moment(session: &Session<'_>, parts: &[Part], progress: &Progress) -> Mom
         size: k.size,
         readable: k.in_core,
         written: k.written,
-        rss: k.rss,
-        swap: k.swap,
+        rss: k.resident.rss,
+        swap: k.resident.swap,
     };
     Moment {
         threads: session.process.threads().len() as u64,

@@ -17,5 +17,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "record",
     &[answer::<RecordReport>],
-    "Look at a process again and again, and keep what has the memory in a small file",
+    "Sample the memory of a running process at intervals, into a small file",
 );

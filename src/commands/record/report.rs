@@ -4,39 +4,39 @@ use serde::Serialize;
 use crate::report::{Part, RecordingEnd};
 use crate::series::Cost;
 
-/// `record`: what was recorded, and what that cost the process. Times in milliseconds, sizes in bytes.
+/// `record`: the recording, and what it cost the process. Times in milliseconds, sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RecordReport {
-    /// The file; `null`: it went to standard output.
+    /// The file. `null` for standard output.
     pub file: Option<String>,
-    /// Bytes of it.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Looks in it.
+    /// Number of samples.
     pub looks: u64,
-    /// Seconds from the first to the last.
+    /// Seconds from the first to the last sample.
     pub seconds: f64,
-    /// Seconds from look to look that were asked for.
+    /// Requested interval in seconds.
     pub every: f64,
-    /// Why it ended.
+    /// Why the recording ended.
     pub ended: RecordingEnd,
-    /// What the looks cost.
+    /// Cost of the samples.
     pub cost: RecordCost,
-    /// How many looks took what in.
+    /// Number of samples that include each optional part.
     pub parts: Vec<PartRow>,
 }
 
-/// What the looks of a recording cost.
+/// Cost of the samples of a recording.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RecordCost {
-    /// How long the process stood still; `null`: it is a core.
+    /// Time that the process was stopped. `null` for a core.
     pub stopped_ms: Option<Spread>,
-    /// Share of the time of the recording in which the process stood still, from 0 to 1; `null`: it is a core, or was looked at once.
+    /// Share of the recording time in which the process was stopped, from 0 to 1. `null` for a core or a single sample.
     pub stopped_share: Option<f64>,
-    /// How long a look took.
+    /// Duration of a sample.
     pub wall_ms: Spread,
-    /// Time on processors; `null` where the system does not tell.
+    /// Processor time. `null` if the system does not report it.
     pub processor_ms: Option<Spread>,
-    /// Bytes read of the process's memory; `null` where nobody counted.
+    /// Bytes of process memory read. `null` if not counted.
     pub read: Option<Spread>,
 }
 
@@ -56,14 +56,14 @@ impl RecordCost {
     }
 }
 
-/// A figure of all looks.
+/// A figure over all samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
-    /// Half of the looks have no more.
+    /// Median.
     pub median: f64,
-    /// The most that one has.
+    /// Maximum.
     pub most: f64,
-    /// All together.
+    /// Sum.
     pub total: f64,
 }
 
@@ -78,12 +78,12 @@ impl Spread {
     }
 }
 
-/// How many looks took a part in.
+/// Number of samples that include a part.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct PartRow {
-    /// Which.
+    /// The part.
     pub part: Part,
-    /// Looks that have it.
+    /// Number of samples that include it.
     pub looks: u64,
 }
 

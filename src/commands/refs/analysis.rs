@@ -8,6 +8,7 @@ use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{ObjectNames, Structure};
 use crate::map::{Kind, Owner, Region};
@@ -101,7 +102,7 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
         session
             .process
             .diag
-            .note("limit", format!("{all} words point there; only of the first {told} is told what they are"));
+            .note(WarningCode::Limit, format!("{all} words point there; only the first {told} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;

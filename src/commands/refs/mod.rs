@@ -14,5 +14,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "refs",
     &[answer::<RefsReport>],
-    "Who points at an address: registers, stacks, objects, all other memory",
+    "Find what points at an address: registers, stacks, objects and all other memory",
 );

@@ -5,76 +5,76 @@ use crate::addr::Addr;
 use crate::map::Kind;
 use crate::report::{Name, PointerSource, TargetKind};
 
-/// `refs`: who points at an address, or into what lies there.
+/// `refs`: what points at an address, or into the object or block there.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefsReport {
-    /// The address asked for.
+    /// The requested address.
     pub address: Addr,
-    /// What is pointed at.
+    /// The target of the pointers.
     pub target: TargetRow,
-    /// Words that point there, by what they are of.
+    /// Number of pointers by source.
     pub counts: Vec<RefCountRow>,
-    /// The words, those first that tell most of the owner.
+    /// The pointers, most informative first.
     pub refs: Vec<RefRow>,
-    /// Number of all, listed or not.
+    /// Number of all pointers, listed or not.
     pub total: u64,
-    /// Words within the target that point into it; they are in no other number.
+    /// Number of pointers from within the target into itself; not counted elsewhere.
     pub inside: u64,
-    /// Bytes of memory looked at.
+    /// Bytes of memory searched.
     pub scanned: u64,
 }
 
-/// What is pointed at.
+/// The target of the pointers.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TargetRow {
-    /// Its first address.
+    /// First address.
     pub start: Addr,
     /// First address after it.
     pub end: Addr,
-    /// What it is.
+    /// What the target is.
     pub what: TargetKind,
-    /// Kind of the region it lies in; `null` where nothing is mapped.
+    /// Kind of its region. `null` if nothing is mapped.
     pub kind: Option<Kind>,
-    /// Type of an object.
+    /// Type, if it is an object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Which region.
+    /// Detail of its region.
     pub detail: String,
 }
 
-/// Words of one sort that point at the target.
+/// Number of pointers of one source.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefCountRow {
-    /// Which sort, see [`RefRow::from`].
+    /// Source, see [`RefRow::from`].
     pub from: PointerSource,
-    /// How many.
+    /// Number of pointers.
     pub count: u64,
 }
 
 /// A word that points at the target.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefRow {
-    /// Where it is; `null` for a register.
+    /// Address of the word. `null` for a register.
     pub address: Option<Addr>,
-    /// What it holds.
+    /// Its value.
     pub value: Addr,
-    /// Bytes from the start of the target to where it points.
+    /// Bytes from the start of the target to the address that it points to.
     pub offset: u64,
-    /// What it is of.
+    /// Source of the word.
     pub from: PointerSource,
-    /// Kind of the region it lies in.
+    /// Kind of its region.
     pub kind: Option<Kind>,
-    /// The thread whose stack or register it is.
+    /// Thread of the stack or register.
     pub thread: Option<u32>,
-    /// The register, by the machine's name of it.
+    /// Name of the register.
     pub register: Option<&'static str>,
-    /// The object it is in.
+    /// Object that contains the word.
     pub object: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its field or element.
+    /// Field or element of that object.
     pub field: Option<Name>,
-    /// In words: where in its region it is, the handle's kind.
+    /// In words: position in its region, or kind of the handle.
     pub detail: String,
 }

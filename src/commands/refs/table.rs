@@ -12,13 +12,13 @@ use crate::units::{count, exact, human};
 impl Render for RefsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
-        doc.line(format!("who points at {}", target(&self.target)));
+        doc.line(format!("pointers to {}", target(&self.target)));
         let inside = match self.inside {
             0 => String::new(),
-            n => format!("; not counted: {} within it", count(n, "word")),
+            n => format!("; not counted: {} inside it", count(n, "word")),
         };
         if self.total == 0 {
-            doc.line(format!("nobody: no register and no word of {} of memory{inside}", human(self.scanned)));
+            doc.line(format!("none found in the registers and {} of memory{inside}", human(self.scanned)));
             return doc;
         }
         let offsets = self.refs.iter().any(|r| r.offset != 0);
@@ -39,7 +39,7 @@ impl Render for RefsReport {
         let counts: Vec<String> = self.counts.iter().map(|c| format!("{} {}", exact(c.count), c.from)).collect();
         let more = match self.total - self.refs.len() as u64 {
             0 => String::new(),
-            n => format!("; {} more are not listed: --limit", exact(n)),
+            n => format!("; {} more are not listed (--limit)", exact(n)),
         };
         doc.line(format!(
             "{} found in {} of memory: {}{inside}{more}",

@@ -10,8 +10,5 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "regions",
-    &[answer::<RegionsReport>],
-    "The whole map: every region with its kind, owner and how sure that is",
-);
+pub(super) const COMMAND: Command =
+    of_process("regions", &[answer::<RegionsReport>], "List every memory region with its kind, owner and confidence");

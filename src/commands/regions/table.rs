@@ -32,7 +32,7 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
     if in_ram {
         table = table.number("RSS");
     }
-    table = table.text("Known").optional_rank(4).flexible("Detail").least(20).flexible("File").optional_rank(3);
+    table = table.text("Confidence").optional_rank(4).flexible("Detail").least(20).flexible("File").optional_rank(3);
     let contents = rows.iter().any(|r| r.content.is_some());
     if contents {
         table = table.flexible("Content").cut(Cut::End).least(24);

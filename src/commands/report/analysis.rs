@@ -8,11 +8,12 @@ use crate::commands::report::gather::{self, Answers, LeftOut, Limits};
 use crate::commands::report::page::{self, Pair, View};
 use crate::commands::report::pictures::{boxes, flame, strip};
 use crate::commands::threads::GroupRow;
-use crate::commands::{self, TriageOptions, envelope, triage};
+use crate::commands::{self, TriageOptions, envelope};
 use crate::limits;
 use crate::progress::Progress;
 use crate::report::{CoreRow, FrameRowKind, SCHEMA_VERSION};
 use crate::session::Session;
+use crate::shell;
 use crate::words::Part;
 
 /// What a page shows.
@@ -84,7 +85,7 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
     let envelope = envelope("report", session, ());
     let view = View {
         core: &envelope.core,
-        path: triage::quoted(&session.process.facts().path),
+        path: shell::quoted(&session.process.facts().path),
         answers: &made.answers,
         boxes: &made.boxes,
         flames: &made.flames,

@@ -6,13 +6,13 @@ use crate::commands::report::LeftOut;
 /// `report`: the page that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ReportReport {
-    /// The file.
+    /// Path.
     pub file: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Answers in it, by the names of their commands.
+    /// Answers in the page, by command.
     pub parts: Vec<PartRow>,
-    /// What is not in it for want of room; the page says the same.
+    /// Rows omitted to limit the size of the page; the page lists them too.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -21,6 +21,6 @@ pub struct ReportReport {
 pub struct PartRow {
     /// The command.
     pub part: String,
-    /// Bytes of it in the page's data.
+    /// Bytes of its data in the page.
     pub size: u64,
 }

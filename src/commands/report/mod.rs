@@ -24,5 +24,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "report",
     &[answer::<ReportReport>],
-    "One page for a browser: findings, pictures and tables of a core, or of what two cores differ in",
+    "Write a self-contained HTML report of a core, or of the difference between two",
 );

@@ -14,11 +14,11 @@ impl Render for ReportReport {
 
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
-        doc.line(format!("{}: {}; open it in any browser, it needs no network", self.file, human(self.size)));
+        doc.line(format!("{}: {}; open it in a browser (no network needed)", self.file, human(self.size)));
         for row in &self.left_out {
             let bytes = row.bytes.map_or(String::new(), |bytes| format!(" of {}", human(bytes)));
             doc.line(format!(
-                "left out, and summed in the page: {}{bytes}: {} of {}",
+                "omitted, but summed in the page: {}{bytes}: {} of {}",
                 count(row.rows, "row"),
                 row.list,
                 row.part

@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::commands::report::PageOptions;
 use crate::commands::report::analysis::data;
 use crate::commands::report::gather::{self, Limits};
+use crate::diag::WarningCode;
 use crate::map::audit::Invariant;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -18,10 +19,10 @@ pub struct PageData(Value);
 #[derive(Debug, Error)]
 pub enum PageDataError {
     /// There is no such element in it.
-    #[error("it has no data of `coremap report`")]
+    #[error("it contains no data of `coremap report`")]
     None,
     /// It can't be read.
-    #[error("its data can't be read: {0}")]
+    #[error("its data cannot be read: {0}")]
     Json(#[from] serde_json::Error),
 }
 
@@ -77,15 +78,15 @@ pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Ve
             (None, None) => continue,
             (Some(theirs), Some(ours)) => difference(part, theirs, ours),
             (None, Some(_)) => Some(format!("{part} is not in the page")),
-            (Some(_), None) => Some(format!("{part} is in the page, and the core has nothing of it")),
+            (Some(_), None) => Some(format!("{part} is in the page but not in the core")),
         };
         if let Some(different) = &different {
-            session.process.diag.partial("invariant", format!("{name}: {different}"));
+            session.process.diag.partial(WarningCode::Invariant, format!("{name}: {different}"));
         }
         told.push(Invariant {
             name,
             ok: different.is_none(),
-            detail: different.unwrap_or_else(|| "as the core says".to_owned()),
+            detail: different.unwrap_or_else(|| "matches the core".to_owned()),
         });
     }
     told
@@ -104,13 +105,13 @@ fn difference(place: &str, theirs: &Value, ours: &Value) -> Option<String> {
         }
         (Value::Array(theirs), Value::Array(ours)) => {
             if theirs.len() != ours.len() {
-                return Some(format!("{place}: {} rows in the page, {} by the core", theirs.len(), ours.len()));
+                return Some(format!("{place}: {} rows in the page, {} in the core", theirs.len(), ours.len()));
             }
             let pairs = theirs.iter().zip(ours).enumerate();
             pairs.into_iter().find_map(|(at, (theirs, ours))| difference(&format!("{place}[{at}]"), theirs, ours))
         }
         _ if theirs == ours => None,
-        _ => Some(format!("{place}: {} in the page, {} by the core", shown(theirs), shown(ours))),
+        _ => Some(format!("{place}: {} in the page, {} in the core", shown(theirs), shown(ours))),
     }
 }
 
@@ -129,13 +130,13 @@ mod tests {
         let ours = json!({ "kinds": [{ "kind": "Stack", "size": 2 }], "path": "/b" });
         assert_eq!(
             difference("summary", &theirs, &ours).as_deref(),
-            Some("summary.kinds[0].size: 1 in the page, 2 by the core")
+            Some("summary.kinds[0].size: 1 in the page, 2 in the core")
         );
         assert_eq!(difference("summary", &theirs, &theirs), None);
         let fewer = json!({ "kinds": [], "path": "/a" });
         assert_eq!(
             difference("summary", &fewer, &ours).as_deref(),
-            Some("summary.kinds: 0 rows in the page, 1 by the core")
+            Some("summary.kinds: 0 rows in the page, 1 in the core")
         );
     }
 

@@ -12,8 +12,5 @@ pub use tree::{DominatorLimits, DominatorNode, DominatorTree, dominator_tree};
 use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_runtime(
-    "retained",
-    &[answer::<RetainedReport>],
-    "What would be freed with what: types and objects by the bytes that only they keep",
-);
+pub(super) const COMMAND: Command =
+    of_runtime("retained", &[answer::<RetainedReport>], "Show how many bytes each type and object retains");

@@ -4,45 +4,40 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{Name, ObjectsRow, StackRootsRow, TypeRow};
 
-/// `retained`: what would be freed with what. Sizes in bytes, as `heapstat` counts
-/// them.
+/// `retained`: memory that would be freed with an object or type. Sizes in bytes, as in `heapstat`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedReport {
-    /// Objects that roots lead to.
+    /// Reachable objects.
     pub live: ObjectsRow,
-    /// Objects that none leads to, and that are not collected yet. With the live ones
-    /// all objects on the heap.
+    /// Unreachable objects that are not collected yet. With the live objects, these are all objects on the heap.
     pub unreachable: ObjectsRow,
-    /// Bytes that only roots of one kind keep.
+    /// Bytes that only roots of one kind retain.
     pub roots: Vec<RootSumRow>,
-    /// Bytes that roots of several kinds keep.
+    /// Bytes that roots of several kinds retain.
     pub several: u64,
-    /// The object asked for.
+    /// The requested object.
     pub object: Option<RetainedRow>,
-    /// What dominates it, the nearest first.
+    /// Its dominators, nearest first.
     pub dominators: Vec<RetainedRow>,
-    /// By retained bytes, biggest first; with an object asked for, only what that
-    /// dominates.
+    /// Types by retained bytes, largest first. With a requested object, only types that it dominates.
     pub types: Vec<RetainedTypeRow>,
-    /// Types left out.
+    /// Number of types not listed.
     pub more_types: u64,
-    /// By retained bytes, biggest first, without those that one of their own type
-    /// dominates with nothing between them, as the nodes of a list do. With an object
-    /// asked for, only and all that it dominates with nothing between them.
+    /// Objects by retained bytes, largest first, without objects whose immediate dominator has the same type (such as
+    /// nodes of a list). With a requested object: all objects that it dominates immediately.
     pub objects: Vec<RetainedRow>,
-    /// Types of unreachable objects, biggest first.
+    /// Types of unreachable objects, largest first.
     pub unreachable_types: Vec<TypeRow>,
-    /// How roots of stacks were found.
+    /// How stack roots were found.
     pub stacks: StackRootsRow,
 }
 
 /// Roots of one kind.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootSumRow {
-    /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, FrozenSegment,
-    /// Stack (conservative), …
+    /// Kind: StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, FrozenSegment, Stack (conservative), …
     pub root_kind: String,
-    /// How many there are.
+    /// Number of roots.
     pub count: u64,
     /// Bytes that would be freed without them.
     pub retained: u64,
@@ -51,45 +46,43 @@ pub struct RootSumRow {
 /// Live objects of one type.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedTypeRow {
-    /// Its MethodTable.
+    /// Address of the MethodTable.
     pub method_table: Addr,
-    /// Its name.
+    /// Name of the type.
     #[serde(rename = "type")]
     pub name: Name,
     /// Number of objects.
     pub count: u64,
-    /// Their own bytes.
+    /// Bytes of the objects themselves.
     pub size: u64,
-    /// Bytes that they dominate; of objects of the type that dominate each other only
-    /// the outermost is counted.
+    /// Bytes that they dominate. Where objects of the type dominate each other, only the outermost counts.
     pub retained: u64,
 }
 
 /// A live object.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedRow {
-    /// Where.
+    /// Address.
     pub object: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its own bytes.
+    /// Bytes of the object itself.
     pub size: Option<u64>,
-    /// Bytes that would be freed with it; `null` where no root leads to it.
+    /// Bytes that would be freed with it. `null` if it is unreachable.
     pub retained: Option<u64>,
-    /// The object that all paths to it lead through last.
+    /// Immediate dominator: the last object on all paths to it.
     pub dominator: Option<Addr>,
-    /// That object's type.
+    /// Type of the dominator.
     pub dominator_type: Option<Name>,
-    /// That object's field, or element, that holds it; `null` where others stand
-    /// between them.
+    /// Field or element of the dominator that refers to it. `null` if other objects are between them.
     pub dominator_field: Option<Name>,
-    /// Where no object dominates it: the kind of the roots that keep it, or `several`.
+    /// If no object dominates it: the kind of the roots that retain it, or `several`.
     pub root_kind: Option<String>,
-    /// Then too, kinds of the roots that lead to the object itself.
+    /// If no object dominates it: kinds of the roots that refer to the object itself.
     pub root_kinds: Vec<String>,
-    /// The first of these roots.
+    /// Address of the first of these roots.
     pub root_address: Option<Addr>,
-    /// The thread that this is of.
+    /// Thread of that root.
     pub thread: Option<u32>,
 }

@@ -33,11 +33,11 @@ impl Render for RetainedReport {
         }
         doc.line("");
         if self.types.is_empty() {
-            doc.line("no live objects of such a type");
+            doc.line("no live objects match");
         } else {
             doc.table(type_table(self));
             if self.more_types > 0 {
-                doc.line(format!("and {}; --top", count(self.more_types, "more type")));
+                doc.line(format!("and {}; --top N shows more", count(self.more_types, "more type")));
             }
         }
         if !self.objects.is_empty() {
@@ -97,15 +97,15 @@ impl Render for RetainedReport {
 fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
     let (live, dead) = (report.live, report.unreachable);
     let whole = live.size.saturating_add(dead.size);
-    let mut table = TableBlock::default().text("Kept by").number("Roots").number("Retained").number("%").bar();
+    let mut table = TableBlock::default().text("Retained by").number("Roots").number("Retained").number("%").bar();
     let mut row = |what: &str, count: String, size: u64| {
         table.rows.push(vec![what.to_owned(), count, exact(size), percent(size, whole)]);
     };
     for root in &report.roots {
-        row(&format!("{} alone", root.root_kind), exact(root.count), root.retained);
+        row(&format!("{} only", root.root_kind), exact(root.count), root.retained);
     }
     row("several kinds of roots", String::new(), report.several);
-    row("none: not collected yet", String::new(), dead.size);
+    row("none (unreachable)", String::new(), dead.size);
     table.footer = Some(vec!["[TOTAL]".into(), String::new(), exact(whole), String::new()]);
     doc.table(table);
     doc.line(format!(
@@ -121,14 +121,14 @@ fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[Reta
     let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
     let size = exact_or_dash(object.size);
     let Some(retained) = object.retained else {
-        doc.line(format!("{} {name}, {size} bytes: no root leads to it", object.object));
+        doc.line(format!("{} {name}, {size} bytes: not reachable from any root", object.object));
         return;
     };
-    doc.line(format!("{} {name}, {size} bytes, retains {}", object.object, exact(retained)));
+    doc.line(format!("{} {name}, {size} bytes, retains {} bytes", object.object, exact(retained)));
     for row in std::iter::once(object).chain(dominators) {
         match row.dominator {
-            Some(_) => doc.line(format!("    kept by {}", holder(row))),
-            None => doc.line(format!("    kept by roots: {}", holder(row))),
+            Some(_) => doc.line(format!("    retained by {}", holder(row))),
+            None => doc.line(format!("    retained by roots: {}", holder(row))),
         }
     }
     if dominators.last().is_some_and(|last| last.dominator.is_some()) {
@@ -154,7 +154,7 @@ fn holder(row: &RetainedRow) -> String {
             format!("{}{others}{thread} at {at}", row.root_kinds.join(", "))
         }
         (Some("several"), None) => "roots of several kinds".into(),
-        (Some(kind), None) => format!("{kind}, several"),
+        (Some(kind), None) => format!("several {kind}"),
         (None, None) => "-".into(),
     }
 }
@@ -184,7 +184,7 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
         .least(18);
     // With an object asked for, it is the same for all.
     let inside = report.object.is_some();
-    table = if inside { table.flexible("Field") } else { table.flexible("Kept by").least(30) };
+    table = if inside { table.flexible("Field") } else { table.flexible("Retained by").least(30) };
     for o in &report.objects {
         let by = if inside { o.dominator_field.as_ref().map_or_else(|| "…".into(), Name::shown) } else { holder(o) };
         table.rows.push(vec![

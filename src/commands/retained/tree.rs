@@ -12,23 +12,23 @@ use crate::managed::graph::Retained;
 use crate::report::Name;
 use crate::session::Session;
 
-/// An object, or a row of them that dominate one another, with what they keep. Sizes in bytes.
+/// An object, or a chain of objects of one type, with the memory that it retains. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DominatorNode {
-    /// The object; the first of a row.
+    /// The object; the first of a chain.
     pub object: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// How many of that type stand one behind the other here, each keeping the next, as nodes of a list do.
+    /// Length of the chain: objects of that type that each retain the next, such as nodes of a list.
     pub run: u64,
-    /// Their own bytes.
+    /// Bytes of the objects themselves.
     pub size: u64,
-    /// Bytes that would be freed with the first.
+    /// Bytes that would be freed with the first object.
     pub retained: u64,
-    /// What it dominates with nothing between them, that of most bytes first.
+    /// Immediately dominated objects, by retained bytes.
     pub children: Vec<DominatorNode>,
-    /// Bytes of what it dominates that is not listed.
+    /// Bytes of dominated objects that are not listed.
     pub rest: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct DominatorNode {
 pub struct DominatorTree {
     /// Bytes of all live objects.
     pub live: u64,
-    /// Objects that no other dominates, that of most bytes first.
+    /// Objects that no other object dominates, by retained bytes.
     pub roots: Vec<DominatorNode>,
     /// Bytes of live objects under none of them.
     pub rest: u64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::commands::scan_secrets::report::{SecretExampleRow, SecretKindRow, SecretRegionRow, SecretsReport};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::map::{Confidence, Kind};
 use crate::progress::Progress;
@@ -38,11 +39,11 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     });
     if found.dropped > 0 {
         let what = format!(
-            "{} were left out: more than {} in 4 MiB of memory",
+            "{} were skipped: more than {} in 4 MiB of memory",
             count(found.dropped, "place"),
             limits::MAX_SECRETS
         );
-        process.diag.partial("limit", what);
+        process.diag.partial(WarningCode::Limit, what);
     }
     let mut rows: Vec<SecretKindRow> = kinds.into_iter().map(|(kind, tally)| tally.row(session, kind)).collect();
     rows.extend(start(session, note));

@@ -14,5 +14,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "scan-secrets",
     &[answer::<SecretsReport>],
-    "Keys, tokens, passwords, cards and addresses in it: how many, where, and no value",
+    "Count keys, tokens, passwords and other secrets in a core, without printing them",
 );

@@ -5,61 +5,61 @@ use crate::addr::Addr;
 use crate::map::{Confidence, Kind};
 use crate::report::{HitEncoding, SecretKind, SecretSeverity};
 
-/// `scan-secrets`: what should be looked at before a core is handed on. No field has a value that was found, or a part of one.
+/// `scan-secrets`: what to check before you share a core. No field contains a value that was found, or part of one.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SecretsReport {
-    /// What was found, the worst first; kinds of which there is nothing are left out.
+    /// Matches by kind, most severe first; kinds without matches are omitted.
     pub secrets: Vec<SecretKindRow>,
-    /// Places of all kinds.
+    /// Number of matches of all kinds.
     pub total: u64,
-    /// Bytes of memory looked at.
+    /// Bytes of memory scanned.
     pub scanned: u64,
-    /// Whether arguments and environment of the process's start are known: the core has that part of the stack.
+    /// Whether the core contains the arguments and environment of the process start.
     pub start_known: bool,
 }
 
-/// What was found of one kind.
+/// Matches of one kind.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SecretKindRow {
-    /// What it is.
+    /// The kind.
     pub kind: SecretKind,
-    /// What may come of it.
+    /// Possible damage.
     pub severity: SecretSeverity,
-    /// How sure it is: `derived` where each passed a check (check digits, a checksum, what it decodes to), `heuristic` where
-    /// one is told by its form alone, `exact` for what the kernel's block of arguments has.
+    /// Confidence: `derived` if each match passed a check (check digits, checksum, decoding), `heuristic` if the form
+    /// alone matches, `exact` for the kernel's argument block.
     pub confidence: Confidence,
-    /// Places that have one; one secret may stand in many.
+    /// Number of matches; one secret may match several times.
     pub count: u64,
-    /// Of those, that passed a check.
+    /// Number of matches that passed a check.
     pub checked: u64,
-    /// How many differ; `null` where they are too many to tell.
+    /// Number of different values. `null` if there are too many to count.
     pub distinct: Option<u64>,
-    /// In which kinds of regions, most first.
+    /// Kinds of regions that contain them, by count.
     pub regions: Vec<SecretRegionRow>,
-    /// A few of them, at most two in each kind of region.
+    /// Some of them, at most two per kind of region.
     pub examples: Vec<SecretExampleRow>,
-    /// The command that shows the first with its value; CORE stands for the core.
+    /// Command that shows the first with its value; CORE represents the core.
     pub command: String,
 }
 
-/// How many are in regions of one kind.
+/// Matches in regions of one kind.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SecretRegionRow {
-    /// Kind of the regions; `null`: a note of the core, which is no memory.
+    /// Kind of region. `null` for a note of the core, which is not memory.
     pub kind: Option<Kind>,
-    /// Places in them.
+    /// Number of matches.
     pub count: u64,
 }
 
-/// Where one is.
+/// Location of a match.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SecretExampleRow {
-    /// Where it begins, with what it is known by; `null` in a note.
+    /// Start address, including its prefix. `null` in a note.
     pub address: Option<Addr>,
-    /// Kind of the region; `null` in a note.
+    /// Kind of region. `null` in a note.
     pub kind: Option<Kind>,
-    /// Which region, and where in it.
+    /// Detail of the region, and the position in it.
     pub detail: String,
-    /// The encoding of its text.
+    /// Encoding of the text.
     pub encoding: HitEncoding,
 }

@@ -17,9 +17,9 @@ impl Render for SecretsReport {
             let mut table = TableBlock::default()
                 .text("Severity")
                 .text("Kind")
-                .number("Places")
-                .number("Different")
-                .text("Known")
+                .number("Count")
+                .number("Distinct")
+                .text("Confidence")
                 .optional()
                 .flexible("In")
                 .cut(Cut::End)
@@ -38,20 +38,18 @@ impl Render for SecretsReport {
             }
             doc.table(table);
         }
-        doc.line(format!("{} in {} scanned. No value is shown.", count(self.total, "place"), human(self.scanned)));
+        doc.line(format!("{} in {} scanned. Values are hidden.", count(self.total, "match"), human(self.scanned)));
         if let Some(at) = self.secrets.iter().find_map(first) {
-            doc.line(format!("To see what stands at one: coremap whatis --bytes 64 {at} CORE"));
+            doc.line(format!("To see one: coremap whatis --bytes 64 {at} CORE"));
         }
         if self.secrets.iter().any(|row| matches!(row.kind, SecretKind::Environment | SecretKind::Argument)) {
             doc.line("To see arguments and environment: coremap info --show-data CORE");
         }
         if !self.start_known {
-            doc.line(
-                "Arguments and environment of the process's start are not known: that part of its stack is not here.",
-            );
+            doc.line("The process's arguments and environment are not in the core.");
         }
         doc.line(
-            "What is encoded, compressed, encrypted or in pieces is not found: that nothing is listed proves nothing.",
+            "Encoded, compressed, encrypted or split secrets are not found: an empty list is no proof that there are none.",
         );
         doc
     }

@@ -3,6 +3,7 @@ use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::search::report::{HitRow, SearchReport};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -35,13 +36,13 @@ pub fn search(
         .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
     let result = search::search(session.process.target(), pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
-        session
-            .process
-            .diag
-            .note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
+        session.process.diag.note(
+            WarningCode::Limit,
+            format!("{} hits; only the first {} are listed", result.total, result.hits.len()),
+        );
     }
     if let Some(note) = pattern.note() {
-        session.process.diag.note("pattern", note);
+        session.process.diag.note(WarningCode::Pattern, note);
     }
     let mut hits: Vec<HitRow> = result.hits.iter().map(|h| row(session, h, options.context)).collect();
     objects(session, &mut hits);

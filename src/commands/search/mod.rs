@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "search",
     &[answer::<SearchReport>],
-    "Find text (UTF-8 and UTF-16 at once), a regular expression or bytes",
+    "Find text (UTF-8 and UTF-16), a regular expression or bytes in memory",
 );

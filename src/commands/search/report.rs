@@ -5,43 +5,43 @@ use crate::addr::Addr;
 use crate::map::Kind;
 use crate::report::{HitEncoding, Name};
 
-/// `search`
+/// `search`: matches of a text, regular expression or byte sequence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchReport {
-    /// What was looked for, as given.
+    /// The pattern as given.
     pub pattern: String,
     /// Matches, by address.
     pub hits: Vec<HitRow>,
-    /// Matches in all, also those beyond the limit.
+    /// Number of matches, including those beyond the limit.
     pub total: u64,
-    /// Bytes of memory looked at.
+    /// Bytes of memory scanned.
     pub scanned: u64,
 }
 
-/// One match.
+/// A match.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HitRow {
-    /// Where it begins.
+    /// Start address.
     pub address: Addr,
-    /// In which form it was found.
+    /// Form in which it was found.
     pub encoding: HitEncoding,
-    /// Kind of the region it lies in.
+    /// Kind of its region.
     pub kind: Option<Kind>,
-    /// Which one, and where in it.
+    /// Detail of the region, and the position in it.
     pub detail: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The text around it, where that was asked for.
+    /// Surrounding text, if requested.
     pub context: Option<String>,
-    /// Where in `context` the match begins, in characters.
+    /// Start of the match in `context`, in characters.
     pub match_start: Option<u64>,
-    /// Its characters there.
+    /// Length of the match in `context`, in characters.
     pub match_length: Option<u64>,
-    /// The managed object that it begins in; `null` in free space of the heap.
+    /// Managed object that contains its start. `null` in free space of the heap.
     pub object: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// The object's field or element where it begins.
+    /// Field or element of the object at its start.
     pub field: Option<Name>,
 }

@@ -7,7 +7,7 @@ use crate::map::Kind;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::Name;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Render for SearchReport {
     fn document(&self) -> Document<'_> {
@@ -43,8 +43,8 @@ impl Render for SearchReport {
         }
         let shown = self.hits.len() as u64;
         doc.line(format!(
-            "{} hits{} in {} scanned",
-            exact(self.total),
+            "{}{} in {} scanned",
+            count(self.total, "hit"),
             if shown < self.total { format!(" ({} shown)", exact(shown)) } else { String::new() },
             human(self.scanned)
         ));

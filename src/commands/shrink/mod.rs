@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("shrink", &[answer::<ShrinkReport>], "Write a smaller core that still answers some commands");
+    of_process("shrink", &[answer::<ShrinkReport>], "Write a smaller core that still answers the commands you choose");

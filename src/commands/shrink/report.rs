@@ -11,53 +11,53 @@ use crate::session::Session;
 /// `shrink`: the core that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ShrinkReport {
-    /// Its path.
+    /// Path.
     pub file: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that it contains.
     pub kept: u64,
-    /// Bytes of memory that the core holds which it was made of.
+    /// Bytes of memory in the original core.
     pub in_core: u64,
-    /// Its segments of memory.
+    /// Number of memory segments.
     pub segments: usize,
-    /// Pieces of readable text in that memory, of at least 8 characters: in UTF-8 (those of ASCII).
+    /// Number of readable texts of at least 8 characters in that memory, in UTF-8 (ASCII characters).
     pub text_utf8: u64,
-    /// The same in UTF-16.
+    /// Number of readable texts in UTF-16.
     pub text_utf16: u64,
-    /// Of a core that was scrubbed: bytes of its memory by the rule that each went by, `kept` in all, the most first; `null` where
-    /// its memory is as it was.
+    /// For a scrubbed core: bytes of memory per scrub rule, largest first; they add up to `kept`. `null` if memory is
+    /// unchanged.
     pub rules: Option<Vec<RuleRow>>,
-    /// The same of what is no memory, headers and notes: with `rules` it adds up to `size`.
+    /// Bytes of headers and notes per scrub rule. With `rules` they add up to `size`.
     pub beside: Option<Vec<RuleRow>>,
-    /// Of a core that was scrubbed: readable text in what stayed, at least 6 characters of ASCII in a row, by where it is and why it
-    /// stayed. They should all be names.
+    /// For a scrubbed core: readable text that remains (at least 6 consecutive ASCII characters), by location and
+    /// reason. All of it should be names.
     pub text_left: Option<Vec<TextLeftRow>>,
     /// With `--list-text`: each of these texts.
     pub left_texts: Option<Vec<LeftText>>,
 }
 
-/// Bytes that went by one rule (docs/sharing.md has all).
+/// Bytes treated by one scrub rule; see docs/sharing.md.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RuleRow {
-    /// In a word.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// What became of them.
+    /// What the rule did with them.
     pub became: Became,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// Readable text that is left in regions of one kind, for one reason.
+/// Readable text that remains in regions of one kind for one reason.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TextLeftRow {
-    /// Kind of the regions.
+    /// Kind of region.
     pub region: Kind,
-    /// Why it stayed.
+    /// Why it was kept.
     pub rule: Kept,
-    /// Texts.
+    /// Number of texts.
     pub runs: u64,
-    /// Their bytes.
+    /// Bytes of these texts.
     pub bytes: u64,
 }
 
@@ -78,16 +78,16 @@ pub fn text_left(left: &LeftTexts) -> Vec<TextLeftRow> {
     rows
 }
 
-/// A text that is left in a core that was scrubbed.
+/// A text that remains in a scrubbed core.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LeftText {
-    /// In how many places.
+    /// Number of occurrences.
     pub count: u64,
-    /// The first of them.
+    /// Address of the first one.
     pub address: Addr,
-    /// Kind of the region that holds the first.
+    /// Kind of the region of the first one.
     pub kind: Option<Kind>,
-    /// How it is written.
+    /// Encoding.
     pub encoding: Encoding,
     /// The text, at most its first 1,024 characters.
     pub text: String,

@@ -19,7 +19,7 @@ impl Render for ShrinkReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         doc.line(format!(
-            "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",
+            "{}: {} ({} bytes); {} of {} of memory kept in {} segments",
             self.file,
             human(self.size),
             exact(self.size),
@@ -29,9 +29,9 @@ impl Render for ShrinkReport {
         ));
         let Some(rules) = &self.rules else {
             doc.line(format!(
-                "The memory kept is as it was, with {} of readable text in UTF-8 and {} in UTF-16: smaller is not safer. \
-                 `coremap scan-secrets {}` tells what a person would be sorry about.",
-                count(self.text_utf8, "piece"),
+                "Memory is unchanged and contains {} in UTF-8 and {} in UTF-16: a smaller core is not safer to share. \
+                 `coremap scan-secrets {}` finds data that you would not want to leak.",
+                count(self.text_utf8, "readable text"),
                 exact(self.text_utf16),
                 self.file
             ));
@@ -46,19 +46,22 @@ impl Render for ShrinkReport {
                 let wide = if row.encoding == Encoding::Utf16 { "utf-16 " } else { "" };
                 doc.line(format!("{:>8}  {}  {kind:<18}  {wide}{}", exact(row.count), row.address, row.text));
             }
-            doc.line(format!("{} of text left, each with its first place.", count(left.len() as u64, "piece")));
+            doc.line(format!(
+                "{} left, each with the address of its first occurrence.",
+                count(left.len() as u64, "text")
+            ));
         }
         if self.left_texts.is_none() {
             let left = self.text_left.iter().flatten();
             let (runs, bytes) = left.fold((0, 0), |(runs, bytes), row| (runs + row.runs, bytes + row.bytes));
             doc.line(format!(
-                "{} of readable text left, {} in all, which should all be names: --list-text shows them.",
-                count(runs, "piece"),
+                "{} left ({} in all), which should all be names; --list-text shows them.",
+                count(runs, "readable text"),
                 human(bytes)
             ));
         }
         let names = if rules.iter().any(|row| row.became == Became::Renamed) { "" } else { " names" };
-        doc.line(format!("Sizes, counts, types,{names} and who points at whom are as they were: docs/sharing.md."));
+        doc.line(format!("Sizes, counts, types,{names} and references are unchanged; see docs/sharing.md."));
         doc
     }
 
@@ -73,33 +76,33 @@ impl Render for ShrinkReport {
 fn told(row: &RuleRow) -> &'static str {
     let Some(by) = By::all().find(|by| by.name() == row.rule) else { return "" };
     match by {
-        By::Kept(Kept::Zero) => "zero, as before",
-        By::Kept(Kept::Pointers) => "kept: words that lead into mapped memory",
-        By::Kept(Kept::ProgramFiles) => "kept: what answers read of program files",
-        By::Kept(Kept::RuntimeStructures) => "kept: what answers read of a runtime's own memory",
-        By::Kept(Kept::MallocStructures) => "kept: heads and lists of malloc's blocks",
+        By::Kept(Kept::Zero) => "zero before and after",
+        By::Kept(Kept::Pointers) => "kept: words that point into mapped memory",
+        By::Kept(Kept::ProgramFiles) => "kept: contents of program files that commands read",
+        By::Kept(Kept::RuntimeStructures) => "kept: runtime structures that commands read",
+        By::Kept(Kept::MallocStructures) => "kept: headers and lists of malloc blocks",
         By::Kept(Kept::ObjectHeads) => "kept: types, lengths and references of managed objects",
-        By::Kept(Kept::ThreadRecords) => "kept: control blocks of threads, frames of signals",
-        By::Kept(Kept::Found) => "kept: structures and names, wherever they lie",
+        By::Kept(Kept::ThreadRecords) => "kept: thread control blocks and signal frames",
+        By::Kept(Kept::Found) => "kept: structures and names found elsewhere",
         By::Kept(Kept::Notes | Kept::Headers) => "kept",
-        By::Rule(Rule::Texts) => "overwritten: characters of strings; equal ones stay equal",
-        By::Rule(Rule::Dead) => "overwritten: stacks that are not in use",
-        By::Rule(Rule::Stacks) => "overwritten: stacks in use",
-        By::Rule(Rule::Data) => "overwritten: memory without a form",
-        By::Rule(Rule::Blocks) => "overwritten: what the program has in malloc's blocks",
+        By::Rule(Rule::Texts) => "overwritten: characters of strings; equal strings stay equal",
+        By::Rule(Rule::Dead) => "overwritten: unused stack memory",
+        By::Rule(Rule::Stacks) => "overwritten: used stack memory",
+        By::Rule(Rule::Data) => "overwritten: memory with no known structure",
+        By::Rule(Rule::Blocks) => "overwritten: contents of malloc blocks",
         By::Rule(Rule::Objects) => "overwritten: fields and elements of managed objects",
-        By::Rule(Rule::Structures) => "overwritten: the rest of a runtime's own memory",
+        By::Rule(Rule::Structures) => "overwritten: the rest of the runtime's memory",
         By::Rule(Rule::Images) => "overwritten: the rest of program files",
-        By::Rule(Rule::Values) => "overwritten: values of objects, whatever they look like",
-        By::Rule(Rule::Alike) => "overwritten: references that tell a value become one",
-        By::Rule(Rule::UnnamedTexts) => "overwritten: texts among what was read as structure",
-        By::Rule(Rule::Readable) => "overwritten: addresses that read as a text",
-        By::Rule(Rule::Numbers) => "overwritten: numbers that lead into a heap, and to no object",
-        By::Rule(Rule::Guards) => "overwritten: guards of stacks and pointers",
+        By::Rule(Rule::Values) => "overwritten: values of objects",
+        By::Rule(Rule::Alike) => "overwritten: references that would reveal a value",
+        By::Rule(Rule::UnnamedTexts) => "overwritten: texts within structures",
+        By::Rule(Rule::Readable) => "overwritten: addresses that are also readable text",
+        By::Rule(Rule::Numbers) => "overwritten: numbers that point into a heap but to no object",
+        By::Rule(Rule::Guards) => "overwritten: stack guards and pointer guards",
         By::Rule(Rule::Registers | Rule::FloatRegisters | Rule::Arguments | Rule::SignalInfo | Rule::UnknownNotes) => {
             "overwritten"
         }
-        By::Names => "the program's own names, now others of the same form",
+        By::Names => "the program's names, replaced by names of the same form",
     }
 }
 

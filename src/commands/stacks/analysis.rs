@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::analysis::crash::crash;
 use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
@@ -9,10 +9,9 @@ use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::commands::threads::Doing;
 use crate::map::{Confidence, Kind};
-use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Severity, fill_resident};
+use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
@@ -76,7 +75,7 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
     if let Some(residence) = session.process.residence() {
         let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
         let told = by_range(session, residence, &ranges, zeros);
-        rows.iter_mut().zip(told).for_each(|(row, told)| fill_resident!(row, told));
+        rows.iter_mut().zip(told).for_each(|(row, told)| row.resident = told);
     }
     for lost in &session.stacks().without {
         rows.push(StackRow {
@@ -122,7 +121,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         // One that overflowed has its stack pointer in the guard.
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
-            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(PAGE).max(s.stack.start)))),
         in_core: session.process.space().dumped_in(s.stack),
         lost,
         zero: scanned.map(|z| z.zero),
@@ -165,7 +164,7 @@ fn tell_sums(
     let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
     let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
     if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
-        fill_resident!(total, *told);
+        total.resident = *told;
     }
     let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
     let own = rows.iter().filter(|row| row.tid.is_some());
@@ -190,7 +189,7 @@ const NAMED: usize = 8;
 /// Reserve that makes stacks a warning.
 const LARGE_RESERVE: u64 = 1 << 30;
 
-/// What the stacks come to, and where their size comes from.
+/// Findings on thread stacks: sums, and where their size comes from.
 pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
     let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Thread).collect();
     let mut out = Vec::new();
@@ -199,20 +198,21 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
-        let rss: Option<u64> = threads.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+        let rss: Option<u64> =
+            threads.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
-            format!(", {} each", round(size))
+            format!(" ({} each)", round(size))
         } else {
-            format!(", {} of them {} each", same, round(size))
+            format!(" ({} of them {} each)", same, round(size))
         });
         match written {
             Some(written) => {
                 let share = written as f64 * 100.0 / reserve.max(1) as f64;
-                text.push_str(&format!("; {} of it ({share:.1} %) was ever written", round(written)));
+                text.push_str(&format!(". {} of it ({share:.1} %) was written", round(written)));
                 text.push_str(&match rss {
-                    Some(rss) => format!(", {} was resident (RSS)", round(rss)),
-                    None => ". A page that is zero need never have been resident: compare with RSS before blaming the stacks (--smaps)".to_owned(),
+                    Some(rss) => format!(", {} resident (RSS)", round(rss)),
+                    None => ". A zero page may never have been resident: compare with RSS (--smaps) before blaming the stacks".to_owned(),
                 });
                 let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
                 depths.sort_unstable();
@@ -222,9 +222,9 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             }
             None => {
                 if let Some(rss) = rss {
-                    text.push_str(&format!("; {} of it was resident (RSS)", round(rss)));
+                    text.push_str(&format!(". {} of it is resident (RSS)", round(rss)));
                 }
-                text.push_str("; how much of it was ever written: --zero-fill");
+                text.push_str(". --zero-fill shows how much of it was written");
             }
         }
         text.push_str(". ");
@@ -250,10 +250,10 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
                 id: "stack-overflow",
                 severity: Severity::Warning,
                 text: format!(
-                    "Thread {tid} overflowed its stack of {}: it had come down to {sp}, which is in the guard.",
+                    "Thread {tid} overflowed its {} stack: SP {sp} is in the guard page.",
                     round(row.reserved.unwrap_or(0))
                 ),
-                evidence: "its stack pointer, or the one that a signal interrupted".into(),
+                evidence: "its stack pointer, or the one saved when a signal interrupted it".into(),
                 ..Finding::default()
             });
         }
@@ -264,16 +264,18 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     let told = [
         (
             on(StackState::Signal),
-            "runs a signal handler on a signal stack; of its own stack, what lies above the interrupted SP is in use",
-            "run signal handlers on signal stacks; of their own stacks, what lies above the interrupted SP is in use",
+            "runs a signal handler on a signal stack",
+            "run signal handlers on signal stacks",
+            " The interrupted stack stays in use from its saved SP up.",
         ),
         (
             on(StackState::Switched),
-            "runs on a stack that it switched to (a coroutine's, a fiber's, a goroutine's)",
-            "run on stacks that they switched to (coroutines', fibers', goroutines')",
+            "runs on a stack that it switched to (of a coroutine, fiber or goroutine)",
+            "run on stacks that they switched to (of coroutines, fibers or goroutines)",
+            "",
         ),
     ];
-    for (tids, one, many) in told.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
+    for (tids, one, many, note) in told.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
         let named: Vec<String> = tids.iter().take(NAMED).map(u32::to_string).collect();
         let more = tids.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -281,7 +283,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         out.push(Finding {
             id: "other-stacks",
             severity: Severity::Info,
-            text: format!("{what}: {}{more}.", named.join(", ")),
+            text: format!("{what}: {}{more}.{note}", named.join(", ")),
             evidence: "stack pointers".into(),
             ..Finding::default()
         });
@@ -298,29 +300,28 @@ const CACHE: u64 = 40 << 20;
 fn kept(rows: &[StackRow]) -> Option<Finding> {
     let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
-    let rss: Option<u64> = cached.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+    let rss: Option<u64> =
+        cached.iter().map(|r| r.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
     let size = match rss {
         Some(rss) => format!("{}, {} of it resident", round(reserved), round(rss)),
         None => round(reserved),
     };
     let (severity, text) = match cached.len() {
         0 => return None,
-        1 => (Severity::Info, format!("1 stack ({size}) is kept for reuse after its thread ended.")),
+        1 => (Severity::Info, format!("1 stack ({size}) is cached for reuse; its thread has ended.")),
         n if reserved <= CACHE => (
             Severity::Info,
-            format!(
-                "{n} stacks ({size}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them."
-            ),
+            format!("{n} stacks ({size}) are cached for reuse; their threads have ended. glibc caches up to 40 MiB."),
         ),
         n => (
             Severity::Warning,
             format!(
-                "{n} stacks ({size}) are kept after their threads ended. glibc keeps up to 40 MiB for reuse: the others are \
-                 of threads that nobody joined (pthread_join) or detached."
+                "{n} stacks ({size}) remain after their threads ended. glibc caches up to 40 MiB; the rest belong to threads \
+                 that were neither joined (pthread_join) nor detached."
             ),
         ),
     };
-    let finding = Finding::new("cached-stacks", severity, text, "glibc's lists of stacks").more("stacks --zero-fill");
+    let finding = Finding::new("cached-stacks", severity, text, "glibc's stack lists").more("stacks --zero-fill");
     let bytes = rss.unwrap_or(reserved);
     Some(if severity == Severity::Warning { finding.about(bytes) } else { finding }.within("stacks"))
 }
@@ -330,22 +331,22 @@ fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
     let process = session.process;
     for knob in STACK_SIZE_KNOBS {
         let Some(value) = process.environment(knob) else { continue };
-        let evidence = format!("environment on the main stack: {knob}");
+        let evidence = format!("environment variable {knob} on the main stack");
         // The runtime reads it as hexadecimal, with or without 0x. What is no number may be
         // anything, and is nobody's business.
         let told = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
             Ok(bytes) => {
                 let seen = bytes.checked_next_multiple_of(4096) == Some(size);
-                let seen = if seen { "the size seen" } else { "not the size seen" };
-                format!("{knob} in its environment, read as hexadecimal, is {}, {seen}.", round(bytes))
+                let seen = if seen { "which matches the stacks" } else { "which does not match the stacks" };
+                format!("{knob}={value} is read as hexadecimal: {}, {seen}.", round(bytes))
             }
-            Err(_) => format!("{knob} in its environment is not a hexadecimal number."),
+            Err(_) => format!("{knob} is set, but its value is not a hexadecimal number."),
         };
         return (told, evidence);
     }
     let advice = session.runtimes().iter().find_map(|runtime| runtime.stack_size_advice());
-    let knob = advice.unwrap_or("The size comes from `ulimit -s` where the program sets none.");
-    (knob.to_owned(), "stack fields of the threads' control blocks".to_owned())
+    let knob = advice.unwrap_or("The size comes from `ulimit -s` unless the program sets one.");
+    (knob.to_owned(), "stack fields of the thread control blocks".to_owned())
 }
 
 #[cfg(test)]

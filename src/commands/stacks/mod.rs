@@ -12,5 +12,8 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_process("stacks", &[answer::<StacksReport>], "Thread stacks: reserved, guard, in use, high-water mark");
+pub(super) const COMMAND: Command = of_process(
+    "stacks",
+    &[answer::<StacksReport>],
+    "Show each thread's stack: reserved, guard, in use and high-water mark",
+);

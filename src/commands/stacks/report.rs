@@ -3,43 +3,42 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::{Confidence, Kind};
-use crate::report::{Finding, StackState};
+use crate::report::{Finding, Resident, StackState};
 
-/// `stacks`: what threads reserve, and what they used of it.
+/// `stacks`: what thread stacks reserve and use.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StacksReport {
-    /// Stacks of live threads in the core's order, each followed by the others that the
-    /// thread is on; then cached ones, then threads without one.
+    /// Stacks of live threads in the order of the core, each followed by other stacks that the thread uses. Then cached
+    /// stacks, then threads without a stack.
     pub stacks: Vec<StackRow>,
-    /// Stacks of threads that do the same, those of most first.
+    /// Stacks grouped by activity, largest groups first.
     pub groups: Vec<StackGroup>,
-    /// Their sums.
+    /// Sums over all stacks.
     pub total: StacksTotal,
-    /// What a reader should notice.
+    /// Findings.
     pub findings: Vec<Finding>,
 }
 
 /// One stack. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackRow {
-    /// The thread whose own stack it is: one row a thread. `null` for a stack kept after
-    /// its thread ended, and for one that a thread uses besides its own.
+    /// The thread that owns the stack; one row per thread. `null` for a stack cached after its thread ended, and for a
+    /// stack that a thread uses besides its own.
     pub tid: Option<u32>,
-    /// The thread that uses it besides its own; `null` for its own.
+    /// The thread that uses it besides its own stack. `null` for a thread's own stack.
     pub used_by: Option<u32>,
-    /// Thread's name, where the core has it.
+    /// Name of the thread, if the core has it.
     pub name: Option<String>,
-    /// Managed thread id, where a runtime knows it.
+    /// Managed thread id, if a runtime has one.
     pub managed_id: Option<u32>,
-    /// Whether its thread brought the dump about.
+    /// Whether its thread caused the dump.
     pub crashed: bool,
-    /// What the thread does: the function it is in, and whose code called for it;
-    /// `null` where neither is known.
+    /// Activity of the thread: its innermost function, and the code that called it. `null` if neither is known.
     pub does: Option<String>,
-    /// What it is used for; unknown, too, where no stack was found.
+    /// What the stack is used for. Unknown if no stack was found.
     pub state: StackState,
-    /// What the map calls this memory: Stack, or Malloc where the program runs on a
-    /// block of malloc. Only Stack counts in the total.
+    /// Kind of this memory in the map: Stack, or Malloc if the program runs on a malloc block. Only Stack counts in the
+    /// total.
     pub kind: Option<Kind>,
     /// Lowest usable address.
     pub low: Option<Addr>,
@@ -47,110 +46,81 @@ pub struct StackRow {
     pub high: Option<Addr>,
     /// `high` − `low`.
     pub reserved: Option<u64>,
-    /// Guard below the stack, and what a runtime keeps without access at its low end; 0
-    /// where it has none, `null` where unknown.
+    /// Bytes of guard pages below the stack and at its low end. 0 if there are none, `null` if unknown.
     pub guard: Option<u64>,
-    /// Down to where it is in use: the stack pointer, or where a signal interrupted what
-    /// runs on it; `null` where that is not known.
+    /// Lowest address in use: the stack pointer, or the one saved when a signal interrupted the thread. `null` if
+    /// unknown.
     pub sp: Option<Addr>,
     /// Whether the thread's own stack pointer is in it now.
     pub current: bool,
-    /// From `sp` up to `high`; `null` where that is not known.
+    /// Bytes from `sp` to `high`. `null` if unknown.
     pub in_use: Option<u64>,
-    /// From the lowest page that is not zero up to `high`: the high-water
-    /// mark; `null` without `--zero-fill`, and where what it held is lost.
+    /// High-water mark: bytes from the lowest non-zero page to `high`. `null` without `--zero-fill`, and if the contents
+    /// are lost.
     pub touched: Option<u64>,
-    /// Held by the core.
+    /// Bytes that the core contains.
     pub in_core: u64,
-    /// Whether the core has it as zeros though its thread runs on it: what it held is lost, and nothing can be said of
-    /// what was ever written. gdb up to 13 does so where glibc (2.42 and newer) keeps a stack's guard within its mapping.
+    /// Whether the core has only zeros for it although its thread runs on it. Its contents are lost, and how much was
+    /// written is unknown. gdb up to 13 writes such cores with glibc 2.42 and newer, which has the guard inside the mapping.
     pub lost: bool,
-    /// In whole pages that are zero; `null` as `touched`.
+    /// Bytes in pages that are all zero. `null` if `touched` is.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be of other memory in the same mapping, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold other memory too.
-    pub others_estimated: Option<u64>,
-    /// How sure that is; `null` where no stack was found.
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
+    /// Confidence in the stack. `null` if no stack was found.
     pub confidence: Option<Confidence>,
-    /// How it is known.
+    /// The evidence for it.
     pub source: String,
 }
 
 /// Sums over all stacks. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StacksTotal {
-    /// Stacks.
+    /// Number of stacks.
     pub count: u64,
-    /// Of those, kept after their thread ended.
+    /// Number of them cached after their threads ended.
     pub cached: u64,
-    /// Address space without guards.
+    /// Reserved bytes without guards.
     pub reserved: u64,
-    /// Guards, and guard zones within stacks.
+    /// Bytes of guards, including guard zones within stacks.
     pub guard: u64,
-    /// From stack pointers up.
+    /// Bytes from the stack pointers up.
     pub in_use: u64,
-    /// High-water marks.
+    /// Sum of the high-water marks.
     pub touched: Option<u64>,
-    /// Held by the core.
+    /// Bytes that the core contains.
     pub in_core: u64,
-    /// In zero pages.
+    /// Bytes in zero pages.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be of other memory in the same mapping, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold other memory too.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
-/// Threads that do the same, and their stacks. Sizes in bytes.
+/// Threads with the same activity, and their stacks. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackGroup {
-    /// What they do; `null`: not known.
+    /// Their activity. `null` if unknown.
     pub does: Option<String>,
-    /// How many.
+    /// Number of threads.
     pub count: u64,
-    /// The first of them.
+    /// Ids of the first threads.
     pub tids: Vec<u32>,
-    /// Address space without guards.
+    /// Reserved bytes without guards.
     pub reserved: u64,
-    /// From stack pointers up.
+    /// Bytes from the stack pointers up.
     pub in_use: u64,
-    /// High-water marks; `null` without `--zero-fill`.
+    /// Sum of the high-water marks. `null` without `--zero-fill`.
     pub touched: Option<u64>,
-    /// In pages that are not zero; `null` without `--zero-fill`.
+    /// Bytes in non-zero pages. `null` without `--zero-fill`.
     pub written: Option<u64>,
-    /// In RAM; `null` where that is not known.
+    /// Resident bytes. `null` if unknown.
     pub rss: Option<u64>,
-    /// Of `rss`, what may be of other memory in the same mapping.
+    /// Part of `rss` that may belong to other memory in the same mapping.
     pub rss_estimated: Option<u64>,
 }

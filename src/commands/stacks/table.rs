@@ -8,7 +8,7 @@ use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
-use crate::report::{Resident, StackState, resident_of};
+use crate::report::{Resident, StackState};
 use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -41,7 +41,7 @@ impl Render for StacksReport {
             .optional()
             .number("In core")
             .optional_rank(2);
-        let resident = ResidentColumns::of(&resident_of!(self.total));
+        let resident = ResidentColumns::of(&self.total.resident);
         if let Some(columns) = &resident {
             table = columns.add(table.optional_rank(4).number("RSS"));
         }
@@ -51,10 +51,10 @@ impl Render for StacksReport {
         }
         // Worth a column of figures where not all is sure.
         let sure = self.stacks.iter().all(|s| s.confidence == Some(Confidence::Exact));
-        table = table.text("Known").optional_rank(if sure { 5 } else { 0 });
+        table = table.text("Confidence").optional_rank(if sure { 5 } else { 0 });
         let told = self.stacks.iter().any(|s| s.does.is_some());
         if told {
-            table = table.flexible("Does").least(DOES).cut(Cut::Middle);
+            table = table.flexible("Activity").least(DOES).cut(Cut::Middle);
         }
         table = table.brief(LISTED, "stack").bytes(|i| self.stacks.get(i).and_then(|s| s.reserved).unwrap_or(0));
         for s in &self.stacks {
@@ -73,7 +73,7 @@ impl Render for StacksReport {
                 row[6] = "-".into();
             }
             if let Some(columns) = &resident {
-                let told = resident_of!(s);
+                let told = s.resident;
                 row.push(rss(&told));
                 row.extend(columns.cells(&told));
             }
@@ -100,7 +100,7 @@ impl Render for StacksReport {
             human(t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = resident_of!(t);
+            let told = t.resident;
             footer.push(rss(&told));
             footer.extend(columns.cells(&told));
         }
@@ -114,16 +114,16 @@ impl Render for StacksReport {
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
-        let in_ram = t.rss.map(|rss| format!("; RSS {}", exact(rss))).unwrap_or_default();
+        let in_ram = t.resident.rss.map(|rss| format!("; RSS {}", exact(rss))).unwrap_or_default();
         doc.line(format!(
-            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}{in_ram}",
+            "Bytes: reserved {}; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}{in_ram}",
             exact(t.reserved),
             exact(t.in_use),
             exact_or_dash(t.touched),
             exact_or_dash(t.written),
             exact_or_dash(t.zero)
         ));
-        let rows = self.stacks.iter().map(|s| resident_of!(s));
+        let rows = self.stacks.iter().map(|s| s.resident);
         legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         if told {
             groups(&mut doc, &self.groups);
@@ -159,7 +159,7 @@ fn known(s: &StackRow) -> String {
     }
 }
 
-/// Threads by what they do, those of most first.
+/// Threads by activity, largest groups first.
 fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let zero_fill = groups.iter().any(|g| g.written.is_some());
     let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();
@@ -170,7 +170,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     if zero_fill {
         table = table.number("Touched").number("Written").optional();
     }
-    table = table.flexible("Does").least(DOES).cut(Cut::Middle);
+    table = table.flexible("Activity").least(DOES).cut(Cut::Middle);
     for g in groups.iter().take(SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if in_ram {
@@ -187,8 +187,8 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let rest = groups.get(SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let threads = rest.iter().map(|g| g.count).sum();
-        let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other thing"));
-        doc.line(format!("and {threads}, doing {things}"));
+        let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other activity"));
+        doc.line(format!("and {threads} with {things}"));
     }
     doc.line("");
 }

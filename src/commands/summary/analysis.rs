@@ -5,6 +5,7 @@ use crate::analysis::zero::ZeroMap;
 use crate::commands::summary::report::{BaseRow, KindRow, MallocSplit, SummaryReport, TotalRow};
 use crate::commands::summary::resident;
 use crate::commands::triage;
+use crate::diag::WarningCode;
 use crate::map::{AddressMap, Kind, audit};
 use crate::memory::scan::ZeroStat;
 use crate::native::malloc;
@@ -29,11 +30,11 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     };
     let rss = resident::tell(session, &mut kinds, &mut total, zeros.as_ref());
     // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
-    kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.rss, r.in_core, r.size)), r.kind.name()));
+    kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.resident.rss, r.in_core, r.size)), r.kind.name()));
     let source = session.process.producer().lists();
     let base = BaseRow { source, size: map.base.size(), in_core: session.process.space().dumped_total() };
     for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
-        session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
+        session.process.diag.partial(WarningCode::Invariant, format!("{}: {}", broken.name, broken.detail));
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc);
     let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));

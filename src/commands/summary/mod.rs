@@ -15,5 +15,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "summary",
     &[answer::<SummaryReport>],
-    "Where the memory went: sizes by kind, biggest in the core first",
+    "Show where the memory went by kind, most bytes in the core first",
 );

@@ -2,44 +2,44 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::map::Kind;
-use crate::report::{ConditionRow, Finding};
+use crate::report::{ConditionRow, Finding, Resident};
 
-/// `summary`: where the memory is, by kind.
+/// `summary`: where the memory went, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
-    /// Kinds, biggest first by `rss` where that is known, else by what of them is in the core, then by size; reserved address space (NoAccess,
-    /// GCHeapReserve) last.
+    /// Kinds, largest first: by `rss` if known, else by bytes in the core, then by size. Reserved address space
+    /// (NoAccess, GCHeapReserve) comes last.
     pub kinds: Vec<KindRow>,
-    /// Their sums.
+    /// Sums over all kinds.
     pub total: TotalRow,
-    /// What the sums must equal.
+    /// Totals that the sums must equal.
     pub base: BaseRow,
-    /// What was in RAM, and how that agrees with the kernel's own sums; `null` where it is not known: of a core without
+    /// Resident memory, and how it agrees with the kernel's own totals. `null` if unknown, as for a core without
     /// `--smaps`.
     pub rss: Option<RssReport>,
-    /// How the kind Malloc divides; `null` where there is none.
+    /// How the kind Malloc divides. `null` if there is none.
     pub malloc: Option<MallocSplit>,
-    /// What a reader should notice.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What `--fail-if` asked for.
+    /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionRow>,
 }
 
-/// How the bytes of kind Malloc divide: the four add up to the kind's size. From
-/// malloc's own lists and counts; `malloc` walks the chunks.
+/// How the bytes of kind Malloc divide. The four fields add up to the size of the kind. They come from malloc's own
+/// lists and counters; the command `malloc` walks the chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocSplit {
-    /// In chunks that the program holds, headers and all.
+    /// Bytes in used chunks, including headers.
     pub used: u64,
-    /// In free chunks, and what was given back and is still mapped.
+    /// Bytes in free chunks, and memory that was released but is still mapped.
     pub free: u64,
-    /// malloc's own structures, and padding.
+    /// Bytes of malloc's own structures and padding.
     pub overhead: u64,
-    /// Of heaps whose lists can't be followed in this core.
+    /// Bytes of heaps whose lists cannot be followed in this core.
     pub unknown: u64,
 }
 
-/// One kind. Sizes in bytes.
+/// A kind of region. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct KindRow {
     /// The kind.
@@ -48,31 +48,17 @@ pub struct KindRow {
     pub count: u64,
     /// Address space.
     pub size: u64,
-    /// Of that, held by the core.
+    /// Bytes of it in the core.
     pub in_core: u64,
     /// Size of the largest region.
     pub largest: u64,
-    /// Held by the core in whole 4 KiB pages that are all zero; `null` if not scanned.
+    /// Bytes in the core in 4 KiB pages that are all zero. `null` if not scanned.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
 /// Sums over all kinds. Sizes in bytes.
@@ -82,118 +68,103 @@ pub struct TotalRow {
     pub count: u64,
     /// Address space.
     pub size: u64,
-    /// Held by the core.
+    /// Bytes in the core.
     pub in_core: u64,
-    /// In pages that are all zero.
+    /// Bytes in pages that are all zero.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
-    pub rss: Option<u64>,
-    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
-    pub rss_estimated: Option<u64>,
-    /// In RAM, each page divided by the number of processes that map it.
-    pub pss: Option<u64>,
-    /// In RAM, of this process alone, and changed: what would be free if it ended.
-    pub private_dirty: Option<u64>,
-    /// In RAM and mapped by other processes too.
-    pub shared: Option<u64>,
-    /// In swap.
-    pub swap: Option<u64>,
-    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
-    pub huge: Option<u64>,
-    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
-    /// mappings that hold several kinds.
-    pub others_estimated: Option<u64>,
+    /// Resident figures.
+    #[serde(flatten)]
+    pub resident: Resident,
 }
 
-/// All that is mapped, counted apart from the map. Sizes in bytes.
+/// Totals of all mappings, counted independently of the map. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BaseRow {
-    /// Where mappings are told: PT_LOAD and NT_FILE of a core, /proc/PID/maps of a process that runs.
+    /// Source of the mappings: PT_LOAD and NT_FILE of a core, /proc/PID/maps of a running process.
     pub source: &'static str,
     /// Address space.
     pub size: u64,
-    /// Held by the core.
+    /// Bytes in the core.
     pub in_core: u64,
 }
 
-/// What was in RAM, in bytes: `kinds` + `not_in_core` = `smaps`, and `smaps` + `counting` = `vm_rss`. `null`: not told.
+/// Resident memory in bytes: `kinds` + `not_in_core` = `smaps`, and `smaps` + `counting` = `vm_rss`. A field is `null`
+/// if unknown.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RssReport {
-    /// Where it was read from.
+    /// Where the figures were read from.
     pub source: String,
-    /// VmRSS of /proc/PID/status, the kernel's own count.
+    /// VmRSS of /proc/PID/status, the kernel's own counter.
     pub vm_rss: Option<u64>,
-    /// The sum of the kinds.
+    /// Sum over the kinds.
     pub kinds: u64,
-    /// Page tables (VmPTE): no part of any RSS, but charged to the control group and weighed by the OOM killer.
+    /// Page tables (VmPTE). Not in any RSS, but charged to the control group and counted by the OOM killer.
     pub page_tables: Option<u64>,
-    /// `vm_rss` − `kinds`: what `not_in_core` and `counting` add up to.
+    /// `vm_rss` − `kinds`, which is `not_in_core` + `counting`.
     pub difference: Option<i64>,
-    /// Resident in mappings that the core does not list.
+    /// Resident bytes in mappings that the core does not list.
     pub not_in_core: u64,
-    /// The sum of Rss over all mappings: exact, as the kernel looks at every page for it.
+    /// Sum of Rss over all mappings. Exact, because the kernel checks every page for it.
     pub smaps: u64,
-    /// `vm_rss` − `smaps`: the kernel counts VmRSS in batches, a thread or a processor each, or it was read at another
-    /// moment.
+    /// `vm_rss` − `smaps`. The kernel updates VmRSS in batches per thread or processor, or it was read at another time.
     pub counting: Option<i64>,
-    /// The most that was ever resident (VmHWM).
+    /// Peak resident size (VmHWM).
     pub vm_hwm: Option<u64>,
-    /// Of `vm_rss`, of no file.
+    /// Anonymous bytes of `vm_rss`.
     pub rss_anon: Option<u64>,
-    /// Of `vm_rss`, pages of files.
+    /// File pages in `vm_rss`.
     pub rss_file: Option<u64>,
-    /// Of `vm_rss`, shared memory.
+    /// Shared memory in `vm_rss`.
     pub rss_shmem: Option<u64>,
-    /// Proportional to the number of processes that map each page.
+    /// Resident bytes, each page divided by the number of processes that map it.
     pub pss: Option<u64>,
-    /// Of `smaps`, of no file, copies of files' pages included.
+    /// Anonymous bytes of `smaps`, including private copies of file pages.
     pub anonymous: Option<u64>,
-    /// Of `smaps`, given back by MADV_FREE: the kernel takes it when it needs memory.
+    /// Bytes of `smaps` freed with MADV_FREE, which the kernel reclaims when memory is short.
     pub lazy_free: Option<u64>,
-    /// In swap.
+    /// Bytes in swap.
     pub swap: Option<u64>,
-    /// In pages of hugetlbfs, which no RSS counts.
+    /// Bytes in hugetlbfs pages, which no RSS counts.
     pub hugetlb: Option<u64>,
-    /// What the OOM killer weighs: RSS, swap and page tables.
+    /// Bytes that the OOM killer counts: RSS, swap and page tables.
     pub oom: Option<u64>,
-    /// Its control group.
+    /// Figures of its control group.
     pub cgroup: Option<CgroupRow>,
 }
 
-/// What the control group counts, of all its processes. Bytes; `null`: not told.
+/// Memory of the control group, for all of its processes. Bytes; `null` if unknown.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CgroupRow {
     /// 1 or 2.
     pub version: u8,
-    /// All that is charged to it.
+    /// Total charged to the group.
     pub current: Option<u64>,
-    /// Its limit; `null` also where there is none.
+    /// Limit. `null` also if there is none.
     pub max: Option<u64>,
-    /// The most that was ever charged.
+    /// Peak charge.
     pub peak: Option<u64>,
-    /// In swap.
+    /// Bytes in swap.
     pub swap: Option<u64>,
     /// Anonymous memory.
     pub anon: Option<u64>,
-    /// Page cache, with shared memory.
+    /// Page cache, including shared memory.
     pub file: Option<u64>,
-    /// Of `file`, mapped by a process.
+    /// Bytes of `file` that a process maps.
     pub file_mapped: Option<u64>,
-    /// Of `file`, shared memory.
+    /// Shared memory in `file`.
     pub shmem: Option<u64>,
-    /// The kernel's memory for it.
+    /// Kernel memory.
     pub kernel: Option<u64>,
-    /// Of `kernel`, stacks of threads.
+    /// Thread stacks in `kernel`.
     pub kernel_stack: Option<u64>,
-    /// Of `kernel`, page tables.
+    /// Page tables in `kernel`.
     pub page_tables: Option<u64>,
-    /// Of `kernel`, slabs.
+    /// Slabs in `kernel`.
     pub slab: Option<u64>,
-    /// Buffers of sockets.
+    /// Socket buffers.
     pub sock: Option<u64>,
-    /// `current` less `anon`, `file`, `kernel` and `sock`: what the kernel names nowhere, and what was charged between two
-    /// reads.
+    /// `current` − `anon` − `file` − `kernel` − `sock`: memory in no other counter, and charges between two reads.
     pub other: Option<i64>,
 }

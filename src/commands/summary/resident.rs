@@ -3,7 +3,6 @@
 use crate::analysis::resident::{ByKind, by_kind, resident};
 use crate::analysis::zero::ZeroMap;
 use crate::commands::summary::report::{CgroupRow, KindRow, RssReport, TotalRow};
-use crate::report::fill_resident;
 use crate::session::Session;
 use crate::targets::Residence;
 use crate::targets::residence::{CgroupFigures, Figure, StatusFigures};
@@ -18,10 +17,9 @@ pub(super) fn tell(
     let residence = session.process.residence()?;
     let divided = by_kind(session, residence, zeros);
     for row in kinds {
-        let told = divided.of(row.kind).map(|share| resident(residence, share)).unwrap_or_default();
-        fill_resident!(row, told);
+        row.resident = divided.of(row.kind).map(|share| resident(residence, share)).unwrap_or_default();
     }
-    fill_resident!(total, resident(residence, &divided.total()));
+    total.resident = resident(residence, &divided.total());
     Some(sums(residence, &divided))
 }
 

@@ -8,7 +8,7 @@ use crate::units::{exact, human};
 pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
     let kinds = match told.not_in_core {
         0 => format!("kinds {}", kib(told.kinds)),
-        more => format!("kinds {} + in mappings that the core lacks {}", kib(told.kinds), kib(more)),
+        more => format!("kinds {} + mappings not in the core {}", kib(told.kinds), kib(more)),
     };
     let smaps = format!("RSS: {kinds} = smaps {} ({})", kib(told.smaps), told.source);
     doc.titled(smaps + &counted(told), 5);
@@ -18,11 +18,11 @@ pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
             .filter_map(|(name, bytes)| Some(format!("{name} {}", kib(bytes?))))
             .collect();
     if !beside.is_empty() {
-        let oom = told.oom.map(|oom| format!("; the OOM killer weighs RSS, swap and page tables: {}", kib(oom)));
-        doc.titled(format!("     beside it: {}{}", beside.join(" · "), oom.unwrap_or_default()), 5);
+        let oom = told.oom.map(|oom| format!("; the OOM killer counts RSS + swap + page tables = {}", kib(oom)));
+        doc.titled(format!("     not in RSS: {}{}", beside.join(" · "), oom.unwrap_or_default()), 5);
     }
     if let Some(lazy) = told.lazy_free.filter(|&bytes| bytes > 0) {
-        let text = "     of it given back by MADV_FREE, which the kernel takes when it needs memory:";
+        let text = "     in RSS, but freed with MADV_FREE (the kernel reclaims it when memory is short):";
         doc.titled(format!("{text} {}", kib(lazy)), 5);
     }
     if let Some(group) = &told.cgroup {
@@ -33,7 +33,7 @@ pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
 /// VmRSS beside the sum of smaps.
 fn counted(told: &RssReport) -> String {
     let (Some(vm_rss), Some(counting)) = (told.vm_rss, told.counting) else { return String::new() };
-    let why = "the kernel counts it in batches, or it was read at another moment";
+    let why = "the kernel updates it in batches, or it was read at another time";
     match counting {
         0 => format!(" = VmRSS {}", kib(vm_rss)),
         less if less < 0 => format!("; VmRSS {} is {} less: {why}", kib(vm_rss), kib(less.unsigned_abs())),
@@ -60,11 +60,10 @@ fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
             vec![part("page tables", group.page_tables), part("stacks", group.kernel_stack), part("slab", group.slab)],
         ),
         part("sockets", group.sock),
-        part("not named", other),
+        part("other", other),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let charged =
-        group.current.map_or_else(|| "what is charged is not known".to_owned(), |n| format!("{} charged", human(n)));
+    let charged = group.current.map_or_else(|| "charge unknown".to_owned(), |n| format!("{} charged", human(n)));
     let limit = match (group.current, group.max) {
         (_, None) => String::new(),
         (Some(current), Some(max)) if max > 0 => {
@@ -73,7 +72,7 @@ fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
         (_, Some(max)) => format!(", limit {}", human(max)),
     };
     let swap = part(" · swap", group.swap.filter(|&swap| swap > 0)).unwrap_or_default();
-    format!("cgroup v{}, all its processes: {charged}{limit} = {}{swap}", group.version, parts.join(" + "))
+    format!("cgroup v{} (all its processes): {charged}{limit} = {}{swap}", group.version, parts.join(" + "))
 }
 
 /// `1,234 KiB`; bytes where it is no whole number of them, as where a page is divided.

@@ -6,7 +6,6 @@ use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Render, csv_rows};
-use crate::report::resident_of;
 use crate::units::{count, exact, human};
 
 /// Findings that are shown, those of most weight.
@@ -26,7 +25,7 @@ impl Render for SummaryReport {
             .number("In core")
             .number("%")
             .optional_rank(2);
-        let resident = ResidentColumns::of(&resident_of!(self.total));
+        let resident = ResidentColumns::of(&self.total.resident);
         table = match &resident {
             // What was in RAM is what people come for.
             Some(columns) => columns.add(table.optional_rank(4).number("RSS").number("%").optional_rank(2).bar()),
@@ -50,8 +49,11 @@ impl Render for SummaryReport {
                 percent(k.in_core, self.total.in_core),
             ];
             if let Some(columns) = &resident {
-                let told = resident_of!(k);
-                row.extend([rss(&told), k.rss.map(|rss| percent(rss, t.rss.unwrap_or(0))).unwrap_or_default()]);
+                let told = k.resident;
+                row.extend([
+                    rss(&told),
+                    k.resident.rss.map(|rss| percent(rss, t.resident.rss.unwrap_or(0))).unwrap_or_default(),
+                ]);
                 row.extend(columns.cells(&told));
             }
             row.push(human(k.largest));
@@ -70,8 +72,8 @@ impl Render for SummaryReport {
             percent(t.in_core, t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = resident_of!(t).as_sum();
-            footer.extend([rss(&told), percent(t.rss.unwrap_or(0), t.rss.unwrap_or(0))]);
+            let told = t.resident.as_sum();
+            footer.extend([rss(&told), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
             footer.extend(columns.cells(&told));
         }
         footer.push(String::new());
@@ -85,16 +87,16 @@ impl Render for SummaryReport {
         if !reserved.is_empty() {
             let sum = |f: fn(&KindRow) -> u64| reserved.iter().map(f).fold(0, u64::saturating_add);
             let held = match sum(|k| k.in_core) {
-                0 => "no page of it is in the core".to_owned(),
+                0 => "none of it in the core".to_owned(),
                 held => format!("{} of it in the core", human(held)),
             };
             let names: Vec<&str> = reserved.iter().map(|k| k.kind.name()).collect();
             doc.line(format!("Reserved: {} of address space ({}); {held}", human(sum(|k| k.size)), names.join(", ")));
         }
         if let Some(m) = &self.malloc {
-            let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
+            let unknown = if m.unknown > 0 { format!(" · unknown {}", exact(m.unknown)) } else { String::new() };
             if (m.used, m.free) == (0, 0) && m.unknown > 0 {
-                doc.line(format!("Malloc: not known what is used of {} bytes: see malloc", exact(m.unknown)));
+                doc.line(format!("Malloc: usage of {} bytes is unknown; see `coremap malloc`", exact(m.unknown)));
             } else {
                 doc.line(format!(
                     "Malloc: used {} · free {} · overhead {}{unknown} bytes",
@@ -117,16 +119,15 @@ impl Render for SummaryReport {
         ));
         if let Some(told) = &self.rss {
             rss_lines(&mut doc, told);
-            let rows = self.kinds.iter().map(|k| resident_of!(k));
+            let rows = self.kinds.iter().map(|k| k.resident);
             legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         }
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
             0 => {}
-            more => doc.line(format!(
-                "{}, and each with what it rests on: coremap triage",
-                count(more as u64, "more finding")
-            )),
+            more => {
+                doc.line(format!("{}; `coremap triage` shows all, with evidence", count(more as u64, "more finding")))
+            }
         }
         doc
     }

@@ -87,7 +87,7 @@ fn row(inlined: Inlined) -> InlinedRow {
 
 /// What is said of an address in an interpreter.
 const ONLY_THE_FRAME: &str =
-    "an interpreter's code: which method runs there stands in its frame, which a text of addresses has lost";
+    "interpreter code: the method is in the stack frame, which a text of addresses does not contain";
 
 impl Namer for Names<'_, '_> {
     fn name(&self, ip: Addr) -> Option<Resolved> {

@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "symbolicate",
     &[answer::<SymbolicateReport>],
-    "Give names to the addresses in the text of perf, heaptrack, memleak or gdb",
+    "Add names to the addresses in output of perf, heaptrack, memleak or gdb",
 );

@@ -4,57 +4,57 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{CodeKind, InlinedRow, TextFormat};
 
-/// `symbolicate`: the addresses of a text, and what they are.
+/// `symbolicate`: the addresses in a text, with their names.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SymbolicateReport {
-    /// What the text was taken for.
+    /// Detected format of the text.
     pub format: TextFormat,
-    /// Its lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Addresses in it.
+    /// Number of addresses.
     pub addresses: u64,
-    /// How many of these were given a name.
+    /// Number of addresses that got a name.
     pub named: u64,
-    /// Distinct addresses beyond those listed.
+    /// Number of distinct addresses beyond those listed.
     pub unlisted: u64,
-    /// Each distinct address (and file, where the text names one).
+    /// Each distinct address (and file, if the text names one).
     pub frames: Vec<TextFrameRow>,
     /// Blocks that memleak's `-a` lists as not freed, each once.
     pub blocks: Vec<TextBlockRow>,
 }
 
-/// A block of memory of the text.
+/// A memory block in the text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TextBlockRow {
-    /// Where it begins.
+    /// Start address.
     pub address: Addr,
-    /// Its bytes, as the text has them.
+    /// Size in bytes, as in the text.
     pub size: Option<u64>,
-    /// Who owns it, where a runtime tells that.
+    /// Owner of the block, if a runtime has one.
     pub owner: Option<String>,
 }
 
-/// One address of the text.
+/// An address in the text.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TextFrameRow {
-    /// As printed in the text; an offset into a file, with some tools.
+    /// As printed in the text; with some tools an offset into a file.
     pub address: Addr,
-    /// The file that the text names with it.
+    /// File that the text names with it.
     pub dso: Option<String>,
-    /// The address in the process.
+    /// Address in the process.
     pub resolved: Option<Addr>,
-    /// Its name.
+    /// Name.
     pub symbol: Option<String>,
-    /// What kind of code it is.
+    /// Kind of code.
     pub kind: CodeKind,
-    /// Its module.
+    /// Module.
     pub module: Option<String>,
-    /// How often it is in the text.
+    /// Number of occurrences in the text.
     pub count: u64,
-    /// Its line, where methods were inlined.
+    /// Line, where methods were inlined.
     pub line: Option<u32>,
-    /// Methods that were inlined there, the innermost first; `symbol` is the method whose code it is.
+    /// Methods inlined there, innermost first. `symbol` is the method that contains the code.
     pub inlined: Vec<InlinedRow>,
-    /// What stood in the way, in a sentence.
+    /// Why it has no name, in a sentence.
     pub note: Option<&'static str>,
 }

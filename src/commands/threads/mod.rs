@@ -15,5 +15,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "threads",
     &[answer::<ThreadsReport>],
-    "What every thread is doing: native and managed frames in one stack",
+    "Show what every thread is doing, native and managed frames in one stack",
 );

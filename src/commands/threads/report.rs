@@ -7,68 +7,68 @@ use crate::report::{Finding, FrameRow, ThreadRow, WaitRow};
 /// `threads`: what every thread is doing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThreadsReport {
-    /// All threads of the core, in its order; without frames where they are grouped.
+    /// All threads in the order of the core. Without frames if they are grouped.
     pub threads: Vec<ThreadRow>,
-    /// Equal stacks merged, those of most threads first; where asked for.
+    /// Equal stacks merged, largest groups first, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupRow>>,
-    /// Threads that runtimes run on those of the system; where asked for.
+    /// Virtual threads, which runtimes run on threads of the system, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_threads: Option<VirtualThreads>,
-    /// What a reader should notice: deadlocks, locks that many wait for.
+    /// Findings: deadlocks, and locks that many threads wait for.
     pub findings: Vec<Finding>,
 }
 
 /// Threads with the same stack.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GroupRow {
-    /// How many.
+    /// Number of threads.
     pub count: usize,
-    /// Which.
+    /// Their ids.
     pub tids: Vec<u32>,
-    /// Their stack, as of the first of them.
+    /// Stack of the first thread.
     pub frames: Vec<FrameRow>,
 }
 
-/// Threads that are none of the system's: virtual threads of Java.
+/// Virtual threads of Java.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct VirtualThreads {
-    /// How many have begun and have not ended.
+    /// Number of started threads that have not ended.
     pub total: u64,
-    /// Of those, the ones that are on a thread of the system.
+    /// Number of them mounted on a carrier thread.
     pub mounted: u64,
-    /// Those with equal stacks and in one state merged, those of most threads first.
+    /// Threads with equal stacks and state merged, largest groups first.
     pub groups: Vec<VirtualGroupRow>,
 }
 
 /// Virtual threads with the same stack.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct VirtualGroupRow {
-    /// How many.
+    /// Number of threads.
     pub count: u64,
-    /// What they do, in the runtime's words.
+    /// Thread state, as the runtime names it.
     pub state: Option<&'static str>,
-    /// Which, as far as they are listed (64).
+    /// The threads, at most 64.
     pub threads: Vec<VirtualThreadRow>,
-    /// What the first of them waits for.
+    /// What the first thread waits for.
     pub waits_for: Option<WaitRow>,
-    /// How many different objects they wait for.
+    /// Number of different objects that they wait for.
     pub objects: u64,
-    /// Their stack, as of the first of them, without what is on a thread of the system.
+    /// Stack of the first thread, without frames on a carrier thread.
     pub frames: Vec<FrameRow>,
-    /// Why there are no more frames, where there should be.
+    /// Why the stack ends early, if it does.
     pub end: Option<&'static str>,
 }
 
 /// A virtual thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct VirtualThreadRow {
-    /// Its object.
+    /// Address of its object.
     pub object: Addr,
-    /// The runtime's number of it.
+    /// Id in the runtime.
     pub id: Option<u64>,
-    /// Its name.
+    /// Name of the thread.
     pub name: Option<String>,
-    /// The thread of the system that it is on.
+    /// Id of its carrier thread.
     pub carrier_tid: Option<u32>,
 }

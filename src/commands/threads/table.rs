@@ -80,7 +80,7 @@ impl Render for ThreadsReport {
 /// Virtual threads, equal ones merged.
 fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
     doc.line(format!(
-        "{}, {} of them on a thread of the system",
+        "{}, {} of them mounted on a carrier thread",
         count(threads.total, "virtual thread"),
         exact(threads.mounted)
     ));
@@ -100,15 +100,18 @@ fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
         doc.line(format!("  ~ {}{more}", named.join(", ")));
         if let Some(wait) = &group.waits_for {
             let others = group.objects.saturating_sub(1);
-            let others =
-                if others > 0 { format!("; the others for {} other objects", exact(others)) } else { String::new() };
+            let others = if others > 0 {
+                format!("; the others wait for {} other objects", exact(others))
+            } else {
+                String::new()
+            };
             doc.line(format!("  {}{others}", wait_line(wait)));
         }
         for (frame, times) in runs(group.frames.iter()) {
             doc.titled(frame_line(frame, times), ADDRESS + 2);
         }
         if let Some(end) = group.end {
-            doc.line(format!("  (no further: {end})"));
+            doc.line(format!("  (stack ends here: {end})"));
         }
     }
 }
@@ -162,7 +165,7 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
         doc.titled(frame_line(frame, times), ADDRESS + 2);
     }
     if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
-        doc.line(format!("  (no further: {end})"));
+        doc.line(format!("  (stack ends here: {end})"));
     }
 }
 
@@ -172,16 +175,16 @@ fn wait_line(wait: &WaitRow) -> String {
     let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
     match wait.kind {
         WaitKind::Lock => {}
-        WaitKind::Pulse => return format!("waits to be pulsed on {object}{guess}"),
-        WaitKind::Notify => return format!("waits to be notified on {object}{guess}"),
-        WaitKind::Park => return format!("is parked for {object}{guess}"),
+        WaitKind::Pulse => return format!("waits for Monitor.Pulse on {object}{guess}"),
+        WaitKind::Notify => return format!("waits for notify on {object}{guess}"),
+        WaitKind::Park => return format!("is parked on {object}{guess}"),
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
         (Some(tid), Some(managed)) => format!("thread {tid}, {managed}"),
         (Some(tid), None) => format!("thread {tid}"),
         (None, Some(managed)) => format!("{managed}, which is not in the core"),
-        (None, None) => "nobody that is known".to_owned(),
+        (None, None) => "an unknown owner".to_owned(),
     };
     format!("waits for the lock of {object}, held by {holder}{guess}")
 }

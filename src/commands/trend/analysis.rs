@@ -5,9 +5,11 @@ use crate::commands::trend::figures::{self, ALL_OBJECTS, Key, Value};
 use crate::commands::trend::report::{SeriesRow, TrendFile, TrendReport};
 use crate::commands::trend::sentences;
 use crate::map::Kind;
+use crate::map::kind_facts::Contents;
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
 use crate::series::shape::{Nature, Point, Shape, judge};
 use crate::series::{Moment, Recording};
+use crate::shell::quoted;
 
 /// A recording, or a core as a recording of one look.
 #[derive(Clone, Debug)]
@@ -25,11 +27,11 @@ pub struct Source {
 #[non_exhaustive]
 pub enum TrendError {
     /// Nothing was looked at.
-    #[error("{0} has no look in it")]
+    #[error("{0} contains no samples")]
     Empty(String),
     /// Recordings of two processes.
     #[error(
-        "{first} is a recording of process {pid} and {second} of another one (its number or its start differs): a trend is of one process"
+        "{first} and {second} are recordings of different processes (the pid or start time differs from process {pid}); a trend is of one process"
     )]
     TwoProcesses {
         /// Path of a recording.
@@ -40,9 +42,7 @@ pub enum TrendError {
         second: String,
     },
     /// A recording among files whose times do not fit it.
-    #[error(
-        "{0} was not taken after what stands before it, by the times that the files have: give them in the order of their times"
-    )]
+    #[error("cores are out of order by file time: {0} is older than the file before it; list them oldest first")]
     Order(String),
 }
 
@@ -230,24 +230,33 @@ impl About<'_> {
         let command = match key.of {
             SeriesOf::Type if &*key.name == ALL_OBJECTS => "heapstat".to_owned(),
             SeriesOf::Type => {
-                // regex::escape writes what a shell takes within quotes, but for the quote itself.
-                let pattern = format!("^{}$", regex::escape(&key.name)).replace('\'', r"'\''");
-                format!("gcroot --type '{pattern}'")
+                format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(&key.name))))
             }
             SeriesOf::Malloc | SeriesOf::MallocClass | SeriesOf::MallocSize => "leaks".to_owned(),
             SeriesOf::Threads => "threads --group".to_owned(),
             SeriesOf::Finding | SeriesOf::Total => "triage".to_owned(),
-            SeriesOf::Kind => match Kind::from_name(&key.name)? {
-                kind if kind.holds_blocks() => "malloc".to_owned(),
-                kind if kind.holds_objects() => "heapstat".to_owned(),
-                Kind::Stack | Kind::StackGuard => "stacks".to_owned(),
-                kind if kind.is_anonymous() => "anon".to_owned(),
-                kind => format!("regions --kind {kind} --sort size"),
-            },
+            SeriesOf::Kind => of_kind(Kind::from_name(&key.name)?),
         };
-        let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c));
-        let path = if plain { path.clone() } else { format!("'{}'", path.replace('\'', r"'\''")) };
-        Some(format!("coremap {command} {path}"))
+        Some(format!("coremap {command} {}", quoted(path)))
+    }
+}
+
+/// The command that shows more of a kind.
+fn of_kind(kind: Kind) -> String {
+    match kind.facts().contents {
+        Contents::Blocks => "malloc".to_owned(),
+        Contents::Objects => "heapstat".to_owned(),
+        Contents::Frames => "stacks".to_owned(),
+        Contents::Unclaimed => "anon".to_owned(),
+        Contents::Nothing if kind == Kind::StackGuard => "stacks".to_owned(),
+        Contents::Nothing
+        | Contents::File
+        | Contents::Program
+        | Contents::FreeHeap
+        | Contents::LoaderHeap
+        | Contents::Stubs
+        | Contents::Structures
+        | Contents::Unwalked => format!("regions --kind {kind} --sort size"),
     }
 }
 

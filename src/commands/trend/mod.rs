@@ -12,8 +12,5 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "trend",
-    &[answer::<TrendReport>],
-    "What grows, of recordings or a row of cores: by kind, type, size of block, and how sure that is",
-);
+pub(super) const COMMAND: Command =
+    of_process("trend", &[answer::<TrendReport>], "Find what grows over time, from recordings or a series of cores");

@@ -4,36 +4,36 @@ use serde::Serialize;
 use crate::commands::record::RecordCost;
 use crate::report::{Measure, Name, SeriesClock, SeriesOf, Verdict};
 
-/// `trend`: what becomes of each figure from look to look. Sizes in bytes, times in seconds.
+/// `trend`: how each figure changes over the samples. Sizes in bytes, times in seconds.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TrendReport {
-    /// What was read.
+    /// Input files.
     pub files: Vec<TrendFile>,
-    /// Looks in all.
+    /// Number of samples.
     pub looks: u64,
-    /// From the first to the last; `null` where only their order is known.
+    /// Seconds from the first to the last sample. `null` if only their order is known.
     pub seconds: Option<f64>,
-    /// By what the looks are apart.
+    /// How the samples are spaced.
     pub clock: SeriesClock,
-    /// Collections of garbage that were seen: looks at which there were less objects than at the one before. `null` where nothing is
-    /// freed by a collector alone, or nobody looked.
+    /// Number of garbage collections seen: samples with fewer objects than the one before. `null` if the runtime frees
+    /// without a collector, or objects were not counted.
     pub collections: Option<u64>,
-    /// What the looks of recordings cost; `null` where there are cores alone.
+    /// Cost of the samples of recordings. `null` if all inputs are cores.
     pub cost: Option<RecordCost>,
-    /// What the control group of the process may have at most; `null`: no limit, or not known.
+    /// Memory limit of the control group. `null` if there is none or it is unknown.
     pub limit: Option<u64>,
-    /// What grows first, by how fast; then what jumped, what is unclear, settled, shrinks, is steady.
+    /// Growing figures first, by rate; then jumped, unclear, settled, shrinking and steady ones.
     pub series: Vec<SeriesRow>,
 }
 
-/// A recording, or a core.
+/// A recording or a core.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TrendFile {
     /// Path as given.
     pub path: String,
-    /// Whether it is a recording; else it is a core, or a process that was looked at now.
+    /// True for a recording, false for a core or a running process.
     pub recording: bool,
-    /// Looks in it.
+    /// Number of samples.
     pub looks: u64,
     /// Process id.
     pub pid: Option<u32>,
@@ -41,49 +41,49 @@ pub struct TrendFile {
     pub name: String,
 }
 
-/// A figure, and what becomes of it. In bytes, or of `count` in things.
+/// A figure over time. In bytes, or in items for `count`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SeriesRow {
-    /// What becomes of it.
+    /// How it changes.
     pub verdict: Verdict,
-    /// What it is of.
+    /// Subject of the figure.
     pub of: SeriesOf,
-    /// Which one: the kind, the type, the size in bytes, the finding.
+    /// Name of the subject: the kind, the type, the size in bytes, the finding.
     pub name: Name,
-    /// What of it is measured.
+    /// Measure.
     pub measure: Measure,
-    /// Change in an hour; `null` where times are not known.
+    /// Change per hour. `null` if times are unknown.
     pub per_hour: Option<f64>,
-    /// Between this and `per_hour_high` it is in 19 of 20 cases; `null` where that can't be told.
+    /// Lower bound of the 95 % confidence interval of `per_hour`. `null` if unknown.
     pub per_hour_low: Option<f64>,
-    /// See `per_hour_low`.
+    /// Upper bound of that interval.
     pub per_hour_high: Option<f64>,
-    /// Change in a minute.
+    /// Change per minute.
     pub per_minute: Option<f64>,
-    /// Of what grows or shrinks: 1 less how often chance does the like, up to 0.9999; else `null`.
+    /// For growth and shrinking: 1 − probability of chance, at most 0.9999. Otherwise `null`.
     pub confidence: Option<f64>,
-    /// At the first look that knows it.
+    /// Value in the first sample that has it.
     pub first: u64,
-    /// At the last.
+    /// Value in the last sample.
     pub last: u64,
-    /// The least that it was.
+    /// Minimum.
     pub least: u64,
-    /// The most.
+    /// Maximum.
     pub most: u64,
     /// `last` − `first`.
     pub change: i64,
-    /// How many there were at first: objects, blocks, regions; `null` where it is of no such things.
+    /// Number of objects, blocks or regions in the first sample. `null` if not applicable.
     pub first_count: Option<u64>,
-    /// How many at last.
+    /// Number in the last sample.
     pub last_count: Option<u64>,
-    /// Looks that know it.
+    /// Number of samples that have it.
     pub looks: u64,
-    /// What the verdict rests on, in words.
+    /// The evidence for the verdict, in words.
     pub why: String,
-    /// Of what grows: seconds until there is one GiB more.
+    /// For growth: seconds until it has grown by 1 GiB.
     pub gib_more_in: Option<f64>,
-    /// Of all memory, if it grows: seconds until the control group is at its limit.
+    /// For all memory, if it grows: seconds until the control group reaches its limit.
     pub limit_in: Option<f64>,
-    /// The command that shows more of what grows or jumped, ready to be typed.
+    /// Command that shows more of a growing or jumped figure, ready to paste.
     pub command: Option<String>,
 }

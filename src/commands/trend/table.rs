@@ -26,11 +26,11 @@ impl Render for TrendReport {
         let rated = self.clock != SeriesClock::Order;
         let mut table = TableBlock::default()
             .text("Verdict")
-            .number(if rated { "In an hour" } else { "From core to core" })
+            .number(if rated { "Per hour" } else { "Per core" })
             .number("First")
             .optional_rank(1)
             .number("Last")
-            .number("Looks")
+            .number("Samples")
             .optional_rank(4)
             .text("Of")
             .text("Measure")
@@ -75,7 +75,7 @@ impl TrendReport {
     /// What was looked at.
     fn head(&self, doc: &mut Document<'_>) {
         for file in &self.files {
-            let form = if file.recording { format!("  {}", count(file.looks, "look")) } else { String::new() };
+            let form = if file.recording { format!("  {}", count(file.looks, "sample")) } else { String::new() };
             let pid = file.pid.map_or_else(String::new, |pid| format!("  pid {pid}"));
             let name = if file.name.is_empty() { String::new() } else { format!(" ({})", file.name) };
             doc.line(format!("{}{form}{pid}{name}", file.path));
@@ -83,20 +83,18 @@ impl TrendReport {
         let span = self.seconds.map_or_else(String::new, |time| format!(" in {}", seconds(time.round())));
         let how = match self.clock {
             SeriesClock::Recorded => "",
-            SeriesClock::Modified => ", by the times that the files were last written to",
-            SeriesClock::Given => ", as --every says",
-            SeriesClock::Order => {
-                ", in the order given: when the cores were taken is not known (--every TIME says how far they are apart)"
-            }
+            SeriesClock::Modified => ", by file modification time",
+            SeriesClock::Given => ", spaced by --every",
+            SeriesClock::Order => ", in the order given; their times are unknown (--every TIME sets the interval)",
         };
         let collections = match self.collections {
             Some(seen) => format!("; {} seen", count(seen, "collection")),
             None => String::new(),
         };
         let cost = self.cost.as_ref().and_then(|cost| cost.stopped_ms).map_or_else(String::new, |stopped| {
-            format!("; stood still {} ms a look (most {} ms)", stopped.median, stopped.most)
+            format!("; stopped {} ms per sample (max {} ms)", stopped.median, stopped.most)
         });
-        doc.line(format!("{}{span}{how}{collections}{cost}", count(self.looks, "look")));
+        doc.line(format!("{}{span}{how}{collections}{cost}", count(self.looks, "sample")));
         doc.line("");
     }
 
@@ -114,19 +112,19 @@ impl TrendReport {
         }
         if let Some(time) = self.series.iter().find_map(|row| row.limit_in) {
             let limit = self.limit.map_or_else(String::new, human);
-            doc.line(format!("! At this rate its control group is at its limit of {limit} in {}.", seconds(time)));
+            doc.line(format!("! At this rate the control group reaches its limit of {limit} in {}.", seconds(time)));
         }
         let number = |verdict: Verdict| self.series.iter().filter(|row| row.verdict == verdict).count() as u64;
         let all = Verdict::ALL.iter().map(|v| (*v, number(*v))).filter(|(_, n)| *n > 0);
         let all: Vec<String> = all.map(|(v, n)| format!("{v} {}", exact(n))).collect();
         doc.line("");
         doc.line(format!(
-            "· {}: {}. Several tell of the same bytes: they are not to be added.",
+            "· {}: {}. These figures overlap; don't add them up.",
             count(self.series.len() as u64, "figure"),
             all.join(" · ")
         ));
         if number(Verdict::Grows) == 0 {
-            doc.line("· Nothing grows, as far as these looks tell.");
+            doc.line("· No growth found in these samples.");
         }
     }
 
@@ -189,7 +187,7 @@ fn rate(row: &SeriesRow, rated: bool) -> String {
 /// A sentence on what grows.
 fn growth(row: &SeriesRow) -> String {
     let what = match row.of {
-        SeriesOf::MallocSize | SeriesOf::MallocClass => format!("Blocks of malloc of {}", name(row)),
+        SeriesOf::MallocSize | SeriesOf::MallocClass => format!("malloc blocks of {}", name(row)),
         SeriesOf::Malloc => format!("malloc, {}", row.name),
         SeriesOf::Type => format!("Objects of {}", row.name.shown()),
         SeriesOf::Threads => "Threads".to_owned(),
@@ -199,13 +197,13 @@ fn growth(row: &SeriesRow) -> String {
     let counted = counted.map_or_else(String::new, |(first, last)| format!(", {} → {}", exact(first), exact(last)));
     let verb = verb(row);
     let by = match row.per_hour {
-        Some(rate) => format!("{} an hour", amount(rate, row.measure)),
-        None => format!("{} in {}", amount(row.change as f64, row.measure), count(row.looks, "look")),
+        Some(rate) => format!("{} per hour", amount(rate, row.measure)),
+        None => format!("{} in {}", amount(row.change as f64, row.measure), count(row.looks, "sample")),
     };
     let between = row.per_hour_low.zip(row.per_hour_high).map_or_else(String::new, |(low, high)| {
         format!(" ({} to {})", amount(low, row.measure), amount(high, row.measure))
     });
-    let more = row.gib_more_in.map_or_else(String::new, |time| format!("; 1 GiB more in {}", seconds(time)));
+    let more = row.gib_more_in.map_or_else(String::new, |time| format!("; 1 GiB in {}", seconds(time)));
     let measure = match row.measure {
         Measure::Bytes | Measure::Count => String::new(),
         other => format!(" ({other})"),

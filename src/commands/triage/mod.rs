@@ -5,15 +5,12 @@ mod analysis;
 mod report;
 mod table;
 
+pub(in crate::commands) use analysis::quick;
 pub use analysis::{TriageOptions, triage};
-pub(in crate::commands) use analysis::{quick, quoted};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "triage",
-    &[answer::<TriageReport>],
-    "What has the memory, most important first: what an expert would look at in the first ten minutes",
-);
+pub(super) const COMMAND: Command =
+    of_process("triage", &[answer::<TriageReport>], "Explain where the memory went, most important cause first");

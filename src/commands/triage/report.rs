@@ -4,49 +4,49 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{ConditionRow, Finding};
 
-/// `triage`: what has the memory. Sizes in bytes.
+/// `triage`: where the memory went, most important cause first. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TriageReport {
-    /// Address space: all that is mapped.
+    /// Mapped address space.
     pub size: u64,
-    /// Held by the core.
+    /// Bytes that the core contains.
     pub in_core: u64,
-    /// Held by the core in pages that are not all zero: what the process wrote, and what of files was
-    /// dumped.
+    /// Bytes that the core contains in pages that are not all zero: memory that the process wrote, and dumped file
+    /// contents.
     pub written: u64,
-    /// What of it findings name.
+    /// Written bytes that the findings explain.
     pub named: NamedRow,
-    /// What of it nobody can name, biggest first.
+    /// Ranges of written bytes with an unknown owner, largest first.
     pub unnamed: Vec<UnnamedRow>,
-    /// Stretches of that that are not listed.
+    /// Number of such ranges that are not listed.
     pub more_unnamed: u64,
-    /// Most important first. Each written byte is in the `bytes` of one finding without `within`; what has
-    /// `within` is a part of the finding of that id.
+    /// Findings, most important first. Each written byte is counted in `bytes` of exactly one finding without
+    /// `within`. A finding with `within` is part of the finding with that id.
     pub findings: Vec<Finding>,
-    /// What was not looked at for want of time, in words.
+    /// Analyses that were skipped to stay within `--budget`, in words.
     pub left_out: Vec<String>,
-    /// What the conditions of `--fail-if` came to.
+    /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionRow>,
 }
 
-/// Written bytes that a finding names.
+/// Written bytes that a finding explains.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct NamedRow {
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Their share of all that was written, from 0 to 1.
+    /// Share of all written bytes, from 0 to 1.
     pub share: f64,
 }
 
-/// Written memory that nobody can name.
+/// A range of written memory with an unknown owner.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct UnnamedRow {
-    /// Its first byte.
+    /// Address of its first byte.
     pub start: Addr,
-    /// The byte after its last.
+    /// Address after its last byte.
     pub end: Addr,
-    /// Written bytes in it.
+    /// Written bytes in the range.
     pub bytes: u64,
-    /// What most of it is filled with.
+    /// Content of most of its pages.
     pub content: String,
 }

@@ -7,10 +7,10 @@ use crate::render::{Render, csv_rows};
 use crate::report::{Finding, Severity};
 use crate::units::round;
 
-/// Share of what was written below which a count of bytes is no line of its own.
+/// Share of the written bytes below which a finding that only counts gets no line of its own.
 const SMALL: f64 = 0.001;
 
-/// Whether a finding only counts, and little.
+/// Whether a finding only counts bytes, and few of them.
 fn is_small(finding: &Finding) -> bool {
     finding.severity == Severity::Info && finding.bytes.is_some() && finding.share.is_some_and(|share| share < SMALL)
 }
@@ -19,14 +19,14 @@ impl Render for TriageReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         doc.line(format!(
-            "{} written of {} in the core ({} mapped); {:.1} % of what was written is named below.",
+            "{} written, {} in the core, {} mapped. The findings below explain {:.1} % of the written bytes.",
             round(self.written),
             round(self.in_core),
             round(self.size),
             self.named.share * 100.0
         ));
-        let (small, told): (Vec<&Finding>, Vec<&Finding>) = self.findings.iter().partition(|f| is_small(f));
-        for finding in told {
+        let (small, shown): (Vec<&Finding>, Vec<&Finding>) = self.findings.iter().partition(|f| is_small(f));
+        for finding in shown {
             triaged(&mut doc, finding);
         }
         if !small.is_empty() {
@@ -34,14 +34,14 @@ impl Render for TriageReport {
             let names: Vec<&str> = small.iter().map(|f| f.id).collect();
             doc.line(String::new());
             doc.line(format!(
-                "· below {:.1} %, {} together: {} (--json tells of each)",
-                SMALL * 100.0,
+                "· {} in findings below {:.1} % each: {} (details: --json)",
                 round(bytes),
+                SMALL * 100.0,
                 names.join(", ")
             ));
         }
         for left in &self.left_out {
-            doc.line(format!("· left out for want of time (--budget): {left}"));
+            doc.line(format!("· skipped to stay within --budget: {left}"));
         }
         doc
     }

@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("whatis", &[answer::<WhatisReport>], "Everything known of an address, or of several, with the evidence");
+    of_process("whatis", &[answer::<WhatisReport>], "Explain what is at one or more addresses, with the evidence");

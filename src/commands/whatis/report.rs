@@ -6,22 +6,22 @@ use crate::commands::ip2method::IpRow;
 use crate::map::{Confidence, Kind};
 use crate::report::{BufferMemory, ClusterContent, Name, PointerSource, RegionRow};
 
-/// `whatis`: everything known of addresses. What stands beside `results` is of the first of them.
+/// `whatis`: everything known about addresses. Fields outside `results` describe the first address.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WhatisReport {
     /// The first address.
     #[serde(flatten)]
     pub first: WhatisRow,
-    /// One for each address, in the order given; the first is among them.
+    /// One result per address, in the order given, including the first.
     pub results: Vec<WhatisRow>,
 }
 
-/// Everything known of one address.
+/// Everything known about one address.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WhatisRow {
     /// The address.
     pub address: Addr,
-    /// The region that holds it; `null` where nothing is mapped.
+    /// Region that contains it. `null` if nothing is mapped.
     pub region: Option<RegionRow>,
     /// Bytes from the start of the region.
     pub offset: Option<u64>,
@@ -29,65 +29,65 @@ pub struct WhatisRow {
     pub evidence: Option<String>,
     /// Section of a module, thread and distance from its SP, …
     pub place: Option<String>,
-    /// The code it is of: a method, a native symbol, a stub.
+    /// Code at the address: a method, a native symbol, a stub.
     pub code: Option<String>,
-    /// That of a managed method, as `ip2method` tells it.
+    /// Managed method at the address, as in `ip2method`.
     pub method: Option<IpRow>,
-    /// The managed object that it is in.
+    /// Managed object that contains it.
     pub object: Option<InObjectRow>,
-    /// The type or method that a runtime describes from there on.
+    /// Type or method that a runtime structure at this address describes.
     pub descriptor: Option<DescriptorRow>,
-    /// The GC handle that it is in.
+    /// GC handle that contains it.
     pub handle: Option<HandleAtRow>,
-    /// The frame of a thread's stack that it is in.
+    /// Stack frame that contains it.
     pub frame: Option<FrameAtRow>,
-    /// The block of malloc that it is in.
+    /// malloc block that contains it.
     pub block: Option<BlockRow>,
-    /// The block of a runtime's own allocator that it is in.
+    /// Block of a runtime's small-block allocator that contains it.
     pub small_block: Option<SmallBlockRow>,
-    /// The managed object that holds this native memory: a field of it leads there. Looked for where the
-    /// address is in a used block of malloc, and in mappings that a runtime knows to be an object's.
+    /// Managed object with a field that points to this native memory. Searched for addresses in used malloc blocks, and
+    /// in mappings that a runtime attributes to an object.
     pub owner: Option<BufferOwnerRow>,
-    /// What fills memory there, where nobody claims it.
+    /// Content of the memory around it, if it has no known owner.
     pub content: Option<ContentAtRow>,
-    /// Claims that lost here.
+    /// Rejected claims on this address.
     pub losers: Vec<ClaimRow>,
     /// Whether its byte can be read, or why not.
     pub readable: String,
-    /// Nearest regions, where nothing is mapped.
+    /// Nearest regions, if nothing is mapped.
     pub neighbours: Vec<RegionRow>,
-    /// Bytes from the address on, in hexadecimal, where that was asked for.
+    /// Bytes from the address on in hexadecimal, if requested.
     pub bytes: Option<String>,
-    /// The text that these begin with: four characters or more of UTF-8, or of letters of Latin script as UTF-16.
+    /// Text that these bytes begin with: at least four characters in UTF-8, or Latin letters in UTF-16.
     pub text: Option<String>,
 }
 
-/// The managed object that an address is in.
+/// The managed object that contains an address.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct InObjectRow {
-    /// Where the object begins.
+    /// Start of the object.
     pub address: Addr,
-    /// Its type; `Free` for the space between objects.
+    /// Type. `Free` for the space between objects.
     #[serde(rename = "type")]
     pub name: Name,
-    /// What the runtime knows its type by: a MethodTable.
+    /// Address by which the runtime identifies the type: a MethodTable.
     pub method_table: Option<Addr>,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Generation that it is in, in the runtime's own words.
+    /// Generation, as the runtime names it.
     pub generation: &'static str,
     /// Bytes from its start to the address.
     pub offset: u64,
-    /// The field or element at the address; `null` at the object's start, and where it has none there.
+    /// Field or element at the address. `null` at the object's start, and if there is none.
     pub field: Option<Name>,
     /// Text of a string.
     pub value: Option<String>,
 }
 
-/// What a runtime keeps of a type or a method.
+/// A runtime structure that describes a type or a method.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DescriptorRow {
-    /// What it is, in the runtime's own words: MethodTable, MethodDesc.
+    /// Kind, as the runtime names it: MethodTable, MethodDesc.
     pub kind: &'static str,
     /// Name of the type or method.
     pub name: String,
@@ -98,145 +98,145 @@ pub struct DescriptorRow {
 /// A GC handle.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HandleAtRow {
-    /// Where it begins.
+    /// Start address.
     pub address: Addr,
-    /// Its kind, in the runtime's own words.
+    /// Kind, as the runtime names it.
     pub kind: &'static str,
-    /// The object that it leads to.
+    /// Object that it refers to.
     pub object: Addr,
-    /// That object's type.
+    /// Type of that object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// The object that a dependent handle keeps with it.
+    /// Object that a dependent handle keeps alive with it.
     pub secondary: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub secondary_type: Option<Name>,
 }
 
-/// A frame of a stack.
+/// A stack frame.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FrameAtRow {
     /// The thread.
     pub thread: u32,
-    /// The frame's number in `threads`, that of the latest call 0.
+    /// Index of the frame in `threads`; 0 is the innermost.
     pub index: u64,
-    /// Its stack pointer.
+    /// Stack pointer.
     pub sp: Addr,
-    /// The caller's stack pointer, where it ends.
+    /// Stack pointer of the caller, where the frame ends.
     pub end: Addr,
-    /// Where its code is.
+    /// Code address.
     pub ip: Addr,
-    /// What code that is.
+    /// The code there.
     pub code: Option<String>,
 }
 
-/// What holds native memory.
+/// Owner of native memory.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BufferOwnerRow {
-    /// What it is: an object.
+    /// Kind of owner: an object.
     pub kind: PointerSource,
-    /// Where the object begins.
+    /// Start of the object.
     pub address: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// Its field that leads to the memory.
+    /// Field that points to the memory.
     pub field: Option<Name>,
-    /// The memory, where the runtime knows that the object owns it: when the object goes, it does. `null` where
-    /// a word of the object leads there and nothing more is known.
+    /// The memory, if the runtime frees it with the object. `null` if a word of the object points there and nothing
+    /// more is known.
     pub buffer: Option<BufferRow>,
 }
 
 /// Native memory that an object owns.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BufferRow {
-    /// Where it begins.
+    /// Start address.
     pub start: Addr,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Where it came from.
+    /// Source of the memory.
     pub memory: BufferMemory,
 }
 
-/// What fills memory around an address.
+/// Content of the memory around an address.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ContentAtRow {
-    /// Where it begins: what stands before is filled with something else.
+    /// Start of the range of equal content.
     pub start: Addr,
-    /// Where it ends.
+    /// End of the range.
     pub end: Addr,
-    /// Whether both are known: no more than 1 MiB on either side of the address is looked at.
+    /// Whether both ends were found. At most 1 MiB on either side is checked.
     pub whole: bool,
-    /// What nearly all of it is, in words.
+    /// Content of nearly all of it, in words.
     pub content: String,
-    /// What fills the page of the address, in words.
+    /// Content of the page of the address, in words.
     pub page: String,
 }
 
-/// A claim on the address that did not win.
+/// A rejected claim on the address.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ClaimRow {
     /// First address.
     pub start: Addr,
     /// First address after it.
     pub end: Addr,
-    /// Kind it claims.
+    /// Claimed kind.
     pub kind: Kind,
-    /// Which one.
+    /// Detail.
     pub detail: String,
-    /// How sure it is.
+    /// Confidence.
     pub confidence: Confidence,
-    /// Its evidence.
+    /// The evidence for it.
     pub evidence: String,
 }
 
-/// A block of malloc.
+/// A malloc block.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BlockRow {
-    /// What malloc returned.
+    /// Address that malloc returned.
     pub start: Addr,
-    /// Bytes that the program can use.
+    /// Usable bytes.
     pub size: u64,
-    /// Whether it is in use.
+    /// Whether it is used.
     pub used: bool,
-    /// Blocks like it; `null` for a free one.
+    /// Blocks of equal size and content. `null` for a free block.
     pub cluster: Option<AlikeRow>,
 }
 
-/// A block of an allocator that a runtime has of its own, in a pool of blocks of one size.
+/// A block of a runtime's small-block allocator, in a pool of blocks of one size.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SmallBlockRow {
-    /// What the runtime calls the allocator: `obmalloc`.
+    /// Name of the allocator: `obmalloc`.
     pub allocator: &'static str,
-    /// Where the block begins.
+    /// Start of the block.
     pub start: Addr,
-    /// Bytes of it, and of all others in its pool.
+    /// Size in bytes of each block in its pool.
     pub size: u64,
-    /// Whether it is in use.
+    /// Whether it is used.
     pub used: bool,
-    /// Where its pool begins.
+    /// Start of its pool.
     pub pool: Addr,
-    /// Where the arena of that begins.
+    /// Start of the arena of that pool.
     pub arena: Addr,
 }
 
-/// Used blocks that are alike, as `malloc` groups them.
+/// Used blocks of equal size and content, as `malloc` groups them.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AlikeRow {
     /// Size of the chunk in bytes.
     pub size: u64,
-    /// Blocks in use, this one among them.
+    /// Number of used blocks, including this one.
     pub count: u64,
     /// Bytes of their chunks.
     pub bytes: u64,
-    /// What they have in common beside their size.
+    /// Common content besides the size.
     pub kind: ClusterContent,
-    /// The word they all begin with; `null` where it could not be read.
+    /// The word that all of them begin with. `null` if it could not be read.
     pub first_word: Option<Addr>,
-    /// The byte that all of the block is filled with, as far as it was looked at (4 KiB).
+    /// The byte that fills the block; the first 4 KiB are checked.
     pub fill: Option<u8>,
-    /// Where the first word points to, if into a module.
+    /// Symbol that the first word points to, if it points into a module.
     pub symbol: Option<String>,
-    /// What a managed runtime noted that they are for.
+    /// Category that a managed runtime recorded.
     pub category: Option<String>,
 }

@@ -86,7 +86,7 @@ impl WhatisRow {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));
                 if let Some(place) = &self.place {
-                    doc.line(format!("  place       {place}"));
+                    doc.line(format!("  location    {place}"));
                 }
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
@@ -105,13 +105,13 @@ impl WhatisRow {
                 if let Some(file) = &r.file {
                     doc.line(format!("  file        {file}"));
                 }
-                doc.line(format!("  known       {}", r.confidence));
+                doc.line(format!("  confidence  {}", r.confidence));
                 if let Some(evidence) = &self.evidence {
                     doc.line(format!("  evidence    {evidence}"));
                 }
             }
             None => {
-                doc.line(format!("{} is in no mapping of this core", self.address));
+                doc.line(format!("{} is not mapped in this core", self.address));
                 for n in &self.neighbours {
                     let gap = if n.end <= self.address {
                         format!("{} above the end of", human(self.address.since(n.end)))
@@ -125,7 +125,7 @@ impl WhatisRow {
         doc.line(format!("  readable    {}", self.readable));
         for c in &self.losers {
             doc.line(format!(
-                "  also        {} {}-{} {} ({}: {})",
+                "  rejected    {} {}-{} {} ({}: {})",
                 c.kind, c.start, c.end, c.detail, c.confidence, c.evidence
             ));
         }
@@ -138,7 +138,7 @@ impl WhatisRow {
     }
 }
 
-/// What runtimes tell.
+/// Facts from managed runtimes.
 fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
@@ -170,12 +170,12 @@ fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     }
     if let Some(h) = &row.handle {
         let typed = |name: &Option<Name>| name.as_ref().map_or_else(|| "?".to_owned(), Name::shown);
-        let second = h.secondary.map(|s| format!(", with it {s} {}", typed(&h.secondary_type))).unwrap_or_default();
+        let second = h.secondary.map(|s| format!(", keeps {s} {}", typed(&h.secondary_type))).unwrap_or_default();
         doc.line(format!("  handle      {} at {}, to {} {}{second}", h.kind, h.address, h.object, typed(&h.name)));
     }
 }
 
-/// What native structures tell.
+/// Facts from native structures.
 fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(f) = &row.frame {
         let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
@@ -192,8 +192,7 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     }
     if let Some(o) = &row.owner {
         let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
-        let owned =
-            o.buffer.as_ref().map(|b| format!(", its {} bytes from {} on ({})", exact(b.size), b.start, b.memory));
+        let owned = o.buffer.as_ref().map(|b| format!(", owns {} bytes at {} ({})", exact(b.size), b.start, b.memory));
         let owned = owned.unwrap_or_default();
         doc.line(format!("  owner       {} {} {}{field}{owned}", o.kind, o.address, o.name.shown()));
     }
@@ -207,8 +206,8 @@ fn block(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(c) = &b.cluster {
         let begins = match (&c.symbol, c.fill, c.first_word) {
             (Some(symbol), _, _) => format!("that begin with {symbol}"),
-            (_, Some(0), _) => "of zeros".into(),
-            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
+            (_, Some(0), _) => "filled with zeros".into(),
+            (_, Some(byte), _) => format!("filled with 0x{byte:02x}"),
             (_, _, Some(word)) => format!("that begin with {word}"),
             _ => "whose contents are not in the core".into(),
         };

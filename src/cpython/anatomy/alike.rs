@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use super::kind_of;
 use super::names::Names;
-use super::{WORD, kind_of};
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::Form;
 

@@ -2,8 +2,8 @@
 
 use super::names::Names;
 use super::numbers::Numbers;
-use super::{Part, WORD, memory};
-use crate::addr::{Addr, AddrRange};
+use super::{Part, memory};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 use crate::limits;

@@ -1,7 +1,7 @@
 //! What the bytes of memory are that objects own, by what it is for.
 
-use super::{Part, WORD};
-use crate::addr::{Addr, AddrRange};
+use super::Part;
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::heap::{Heap, OwnedKind};
 use crate::limits;
 use crate::memory::Memory;

@@ -26,16 +26,13 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::managed::{FREE, Heap as _, Losses, Object};
 use forms::Anatomist;
 use names::Names;
 use shared::{Kinds, Numbers, Shared};
-
-/// Bytes of a pointer.
-const WORD: u64 = 8;
 
 /// No more bytes stand before an object: heads of the collector and of a debugging allocator, and what an instance has there.
 const LONGEST_PREFIX: u64 = 64;

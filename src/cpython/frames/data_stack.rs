@@ -6,14 +6,12 @@
 
 use std::collections::HashMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::runtime::{PyError, Runtime, follow};
 use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::StructView;
 use crate::limits;
 use crate::memory::walk::Walks;
-
-const WORD: u64 = 8;
 
 /// Bytes of the smallest chunk; larger ones are twice as many until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
 const SMALLEST: u64 = 16 << 10;

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::owned::OwnedKind;
 use super::source::word;
-use super::visit::{Held, Visit, Visitor, WORD};
-use crate::addr::Addr;
+use super::visit::{Held, Visit, Visitor};
+use crate::addr::{Addr, WORD};
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;

@@ -1,8 +1,8 @@
 //! Frames inside of objects: of generators and coroutines, and of frame objects that outlived their function.
 
 use super::source::word;
-use super::visit::{Held, Visit, Visitor, WORD};
-use crate::addr::Addr;
+use super::visit::{Held, Visit, Visitor};
+use crate::addr::{Addr, WORD};
 use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::StructView;
 use crate::limits;

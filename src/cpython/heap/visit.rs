@@ -10,15 +10,12 @@
 use super::deque::Cursor;
 use super::owned::OwnedKind;
 use super::source::{Source, word};
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::cpython::objects::{DictKeys, Form, Managed, Objects, PyType, flags};
 use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::Layout;
 use crate::limits;
 use crate::managed::Link;
-
-/// Bytes of a pointer.
-pub(super) const WORD: u64 = 8;
 
 /// An instance keeps its type, where that was made while the program runs.
 const TYPE: Link = Link::Beside("(type)");

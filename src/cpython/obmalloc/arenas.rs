@@ -1,23 +1,19 @@
 //! Where the arenas are: an array of `arena_object`, to which the interpreter's state leads (3.12 on), or a static
 //! variable without a name.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::image::ModuleKind;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::memory::window::Window;
 use crate::memory::{Memory, ProcessMemory};
+use crate::native::obmalloc::{ArenaObject, SIZES};
 use crate::phase::Phase;
-
-/// Bytes of an arena and of a pool, since 3.10 and before (ARENA_BITS, POOL_BITS in pycore_obmalloc.h).
-const SIZES: [(u64, u64); 2] = [(1 << 20, 16 << 10), (256 << 10, 4 << 10)];
 
 /// Blocks begin at multiples of this (ALIGNMENT), and their sizes are such.
 pub(crate) const ALIGNMENT: u64 = 16;
 
-/// Bytes of a pointer, and of `uint`.
-const WORD: u64 = 8;
 const COUNT: u64 = 4;
 
 /// An arena.
@@ -218,30 +214,30 @@ impl Finder<'_> {
             let (arena, pool) = SIZES[0];
             return (total <= arena / pool && free_count <= arena / pool).then_some(Slot::Unused);
         }
-        let (untouched, free_pools) =
-            (Addr::new(word(self.shape.pool_address)?), Addr::new(word(self.shape.free_pools)?));
+        let entry = ArenaObject {
+            address: start,
+            pool_address: Addr::new(word(self.shape.pool_address)?),
+            free_pools: free_count,
+            pools: total,
+            first_free: Addr::new(word(self.shape.free_pools)?),
+        };
         let sizes = size.map_or_else(|| SIZES.to_vec(), |size| vec![size]);
         sizes.into_iter().find_map(|(arena, pool)| {
-            let range = AddrRange::sized(start, arena);
-            let first_pool = start.align_up(pool);
-            let carved = untouched.checked_since(first_pool)? / pool;
-            let sound = start.is_aligned(4096)
-                && range.len() == arena
-                && untouched.is_aligned(pool)
-                && untouched <= range.end
-                && free_count <= total
-                && carved <= total
-                // What was never carved is free: so an arena of 256 KiB is told from one of 1 MiB, as both have 64 pools.
-                && free_count.saturating_add(carved) >= total
-                && (arena / pool - 1..=arena / pool).contains(&total)
-                && (free_pools.is_null() || range.contains(free_pools));
+            let found = entry.arena((arena, pool))?;
             // Pools that were used once keep the number of their arena.
-            let numbered = carved == 0 || {
-                let header = first_pool.checked_add(self.shape.pool_arena)?;
+            let numbered = found.carved == 0 || {
+                let header = found.first_pool.checked_add(self.shape.pool_arena)?;
                 self.memory.peek_u32(header).is_ok_and(|number| u64::from(number) == index)
             };
-            let arena = Arena { index, range, first_pool, untouched, free_pools, free_count };
-            (sound && numbered).then_some(Slot::Used(arena, (range.len(), pool)))
+            let arena = Arena {
+                index,
+                range: found.range,
+                first_pool: found.first_pool,
+                untouched: entry.pool_address,
+                free_pools: entry.first_free,
+                free_count,
+            };
+            numbered.then_some(Slot::Used(arena, (found.range.len(), pool)))
         })
     }
 }

@@ -19,7 +19,7 @@ mod data;
 mod frames;
 mod stacks;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::limits;
@@ -85,9 +85,6 @@ fn words(
         }
     }
 }
-
-/// Bytes of a pointer.
-const WORD: u64 = 8;
 
 /// Fields of a struct of the interpreter that lead to objects.
 fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {

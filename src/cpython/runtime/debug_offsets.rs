@@ -4,15 +4,12 @@
 //! A cookie, PY_VERSION_HEX, whether the build is free-threaded, then offsets, 8 bytes each. Their order is that of the
 //! minor version; what this program has no use for is named too, as its place counts.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::layout::{Layout, LayoutError, Origin};
 use crate::memory::{Fault, Memory};
 
 /// What it begins with.
 pub(super) const COOKIE: [u8; 8] = *b"xdebugpy";
-
-/// Bytes of one number.
-const WORD: u64 = 8;
 
 /// What comes before the offsets: cookie, version, free-threaded.
 const HEAD: u64 = 3 * WORD;

@@ -6,6 +6,7 @@ use crate::addr::Addr;
 use crate::cpython::objects::Objects;
 use crate::cpython::runtime::PyError;
 use crate::cpython::shape::Shape;
+use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
 use crate::layout::{CPYTHON_X64, Layout, StructView};
@@ -31,7 +32,7 @@ pub enum Detection<'p> {
     /// It is.
     Found(Box<Runtime<'p>>),
     /// It is, or is another Python, but can't be used, for this reason.
-    Unusable(String),
+    Unusable(Warning),
 }
 
 /// Look at the modules of the process that may have CPython inside.
@@ -62,19 +63,19 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
 fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let name = module.name();
     if let Some((_, other)) = OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)) {
-        return Some(Detection::Unusable(format!("{}: {other}, whose objects coremap can't read", module.path)));
+        return unsupported(format!("{}: {other}, whose objects coremap can't read", module.path));
     }
     let named = NAMES.iter().any(|prefix| name.starts_with(prefix)) && !name.contains(".cpython-");
     let ModuleKind::Elf(image) = &module.kind else {
         let why = "its ELF header is not in the core";
-        return named.then(|| Detection::Unusable(format!("{}: {why}, so Python can't be read", module.path)));
+        return if named { unsupported(format!("{}: {why}, so Python can't be read", module.path)) } else { None };
     };
     let exported = symbols::find(&process.memory, image, SYMBOL).map(|symbol| symbol.addr);
     if !named && exported.is_none() {
         return None;
     }
     if process.arch() != Arch::X86_64 {
-        return Some(Detection::Unusable(format!("{}: coremap reads Python on x86_64 only", module.path)));
+        return unsupported(format!("{}: coremap reads Python on x86_64 only", module.path));
     }
     let finder = Finder { process, image };
     // A program that has only the name of Python, and loads libpython, has no runtime inside.
@@ -104,7 +105,30 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
             Err(reason) => why = Some(reason),
         }
     }
-    Some(Detection::Unusable(format!("{}: {}", module.path, why?)))
+    let Unusable { why, is_damaged } = why?;
+    let message = format!("{}: {why}", module.path);
+    Some(Detection::Unusable(Warning { code: WarningCode::CpythonUnusable, message, is_partial: is_damaged }))
+}
+
+fn unsupported<'p>(message: String) -> Option<Detection<'p>> {
+    Some(Detection::Unusable(Warning::note(WarningCode::CpythonUnusable, message)))
+}
+
+/// Why an interpreter can't be used.
+struct Unusable {
+    why: String,
+    /// Its structures are damaged, rather than of a version that is not supported.
+    is_damaged: bool,
+}
+
+impl Unusable {
+    fn unsupported(why: String) -> Unusable {
+        Unusable { why, is_damaged: false }
+    }
+
+    fn damaged(why: String) -> Unusable {
+        Unusable { why, is_damaged: true }
+    }
 }
 
 /// What a runtime was proven to be.
@@ -151,33 +175,37 @@ impl<'p> Finder<'p, '_> {
     }
 
     /// Prove what is at `runtime`.
-    fn identify(&self, runtime: Addr) -> Result<Proven, String> {
+    fn identify(&self, runtime: Addr) -> Result<Proven, Unusable> {
         let memory = &self.process.memory;
         if let Some(head) = debug_offsets::head(memory, runtime) {
             let minor = head.hexversion >> 16 & 0xff;
             let version = version::text(head.hexversion);
             if head.free_threaded {
-                return Err(format!(
+                return Err(Unusable::unsupported(format!(
                     "CPython {version} is free-threaded (no global lock); coremap can't read its objects"
-                ));
+                )));
             }
             let table = CPYTHON_X64.iter().find(|(of, _)| *of == minor && head.hexversion >> 24 == 3);
             let Some((_, table)) = table else {
-                return Err(format!(
-                    "CPython {version} is not supported; coremap can't \
-                read its objects"
-                ));
+                return Err(Unusable::unsupported(format!(
+                    "CPython {version} is not supported; coremap can't read its objects"
+                )));
             };
-            let mut layout = table.layout().map_err(|e| e.to_string())?.clone();
+            let mut layout = table.layout().map_err(|e| Unusable::unsupported(e.to_string()))?.clone();
             match debug_offsets::read(memory, runtime, minor) {
                 Some(Ok(own)) => layout.overlay(&own),
-                Some(Err(e)) => return Err(format!("CPython {version}: its own offsets can't be read: {e}")),
+                Some(Err(e)) => {
+                    return Err(Unusable::damaged(format!("CPython {version}: its own offsets can't be read: {e}")));
+                }
                 None => {}
             }
-            return self.prove(runtime, layout, Some(head.hexversion)).map_err(|e| format!("CPython {version}: {e}"));
+            return self
+                .prove(runtime, layout, Some(head.hexversion))
+                .map_err(|e| Unusable::damaged(format!("CPython {version}: {e}")));
         }
         // 3.9 and 3.10 lead back to themselves by the same offsets: the version that sys tells decides.
-        let mut why = "no interpreter of CPython 3.9 to 3.14 points back to _PyRuntime".to_owned();
+        let why = "no interpreter of CPython 3.9 to 3.14 points back to _PyRuntime";
+        let mut why = Unusable::unsupported(why.to_owned());
         for (minor, table) in &CPYTHON_X64 {
             let Some(layout) = table.layout().ok().filter(|layout| is_silent(layout)) else { continue };
             let leads_back = Heads::of(layout).and_then(|heads| heads.interpreter(memory, runtime)).is_some();
@@ -187,12 +215,12 @@ impl<'p> Finder<'p, '_> {
             match self.prove(runtime, layout.clone(), None) {
                 Ok(proven) if proven.hexversion >> 16 & 0xff == *minor => return Ok(proven),
                 Ok(proven) => {
-                    why = format!(
-                        "CPython {} is not supported; coremap can't read its objects",
-                        version::text(proven.hexversion)
-                    )
+                    let version = version::text(proven.hexversion);
+                    why = Unusable::unsupported(format!(
+                        "CPython {version} is not supported; coremap can't read its objects"
+                    ));
                 }
-                Err(e) => why = e.to_string(),
+                Err(e) => why = Unusable::damaged(e.to_string()),
             }
         }
         Err(why)
@@ -214,7 +242,7 @@ impl<'p> Finder<'p, '_> {
         let ended =
             super::follow(&walks, first, next, |at| interpreters.push(at)).map_err(PyError::list("interpreters"));
         if let Err(e) = ended {
-            self.process.diag.partial("cpython", e.to_string());
+            self.process.diag.partial(WarningCode::Cpython, e.to_string());
         }
         let objects = Objects::new(memory, shape);
         let sysdict = StructView::new(memory, &layout, "PyInterpreterState", first).ptr("sysdict")?;

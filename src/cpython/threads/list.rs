@@ -7,6 +7,7 @@ use super::names::{ThreadObject, thread_objects};
 use crate::addr::Addr;
 use crate::cpython::frames::{Codes, PyFrame, PyRun, stack};
 use crate::cpython::runtime::Runtime;
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::{ManagedThread, ManagedThreads, Run};
 use crate::memory::walk::Walks;
@@ -100,7 +101,8 @@ impl Threads {
             out.managed.by_tid.entry(tid).or_default().push(known);
         }
         let label = runtime.name();
-        out.managed.notes = notes.into_iter().map(|note| ("cpython", format!("{label}: threads: {note}"))).collect();
+        out.managed.notes =
+            notes.into_iter().map(|note| (WarningCode::Cpython, format!("{label}: threads: {note}"))).collect();
         out
     }
 

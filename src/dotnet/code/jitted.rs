@@ -84,7 +84,7 @@ impl CodeHeap {
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
         let span = AddrRange::new(base, end.max(base)).len().min(limits::MAX_CODE_HEAP);
-        let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::WORD;
+        let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::MAP_WORD;
         // What there is no room for can't be looked through either.
         let bytes = bytes.min((*room * WORDS_PER_BLOCK) as u64);
         let words = memory.bytes(map, bytes as usize).map_err(ViewError::fault("CodeHeapListNode", "HeaderMap"))?;

@@ -19,7 +19,7 @@ const NIBBLES: u64 = 8;
 pub(super) const BYTES_PER_WORD: u64 = BYTES_PER_NIBBLE * NIBBLES;
 
 /// Bytes of one word of the map.
-pub(super) const WORD: u64 = 4;
+pub(super) const MAP_WORD: u64 = 4;
 
 /// Block starts are multiples of this.
 const CODE_ALIGN: u64 = 4;

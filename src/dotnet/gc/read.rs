@@ -5,7 +5,7 @@
 //! dac_generation, dac_region_free_list), dac_gcheap_fields.h, gc.cpp
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::dotnet::gc::{Gc, Generation, Segment};
 use crate::dotnet::sink::Sink;
 use crate::dotnet::threads::AllocContext;
@@ -257,7 +257,7 @@ impl Reader<'_> {
             _ => view.ptr("allocated")?,
         };
         // The struct stands in front of its memory, or elsewhere.
-        let page = start.align_down(4096);
+        let page = start.align_down(PAGE);
         let low = match generation {
             _ if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER => at,
             // Objects that a program file has begin anywhere in it, and what lies before them is none.

@@ -5,12 +5,9 @@
 //! MethodTable), CGCDescSeries (seriessize, startoffset), val_serie_item
 //! (nptrs, skip), go_through_object.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::limits;
 use crate::memory::Memory;
-
-/// A word.
-const WORD: u64 = 8;
 
 /// The word of an object's sync block, which its size counts: the room of an
 /// object from its MethodTable on is its size less this.

@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::threads::{AllocContext, threads};
 use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
@@ -205,7 +206,7 @@ impl managed::Heap for Heap<'_> {
     fn tell_missing(&self) {
         // Counts and sizes are whole without names.
         if let Some(missing) = self.types.missing() {
-            self.types.process.diag.note("metadata", missing);
+            self.types.process.diag.note(WarningCode::Metadata, missing);
         }
     }
 

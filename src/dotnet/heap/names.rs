@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::threads;
 use crate::dotnet::types::{FieldDesc, FieldStorage, Scope, TypeSystem};
@@ -87,7 +88,7 @@ impl Heap<'_> {
         looked.of.insert(module, found.clone());
         if had > 0 && left == 0 {
             let why = "types have more fields than the limit; some statics have no names";
-            self.types.process.diag.partial("limit", why);
+            self.types.process.diag.note(WarningCode::Limit, why);
         }
         found
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::dotnet::runtime::RootsError;
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{StructView, ViewError};
@@ -203,7 +203,7 @@ impl BlockWalk {
         let mut out = Vec::new();
         let end = self.walks.begin().follow(first, |at| {
             let (range, next) = block(memory, runtime, at).map_err(|e| e.to_string())?;
-            if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(4096) {
+            if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(PAGE) {
                 return Err(format!("the block is invalid: {range}"));
             }
             out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::code::{CodeBlock, CodeHeap, CodeRange, CodeRangeKind};
 use crate::limits;
 
@@ -94,7 +95,7 @@ impl<'p> Methods<'p> {
         if let Some(first) = walk.why {
             let (name, lost) = (self.types.runtime.name(), walk.lost);
             let why = format!("{name}: {lost} heaps, images or blocks of code can't be read; the first: {first}");
-            self.types.process.diag.partial("dotnet", why);
+            self.types.process.diag.partial(WarningCode::Dotnet, why);
         }
     }
 

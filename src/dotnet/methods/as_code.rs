@@ -2,6 +2,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
+use crate::diag::WarningCode;
 use crate::dotnet::code::Stub;
 use crate::dotnet::loader::executable_memory;
 use crate::dotnet::methods::{CodeAt, Methods, step_at};
@@ -102,7 +103,7 @@ impl ManagedCode for Methods<'_> {
 
     fn tell_missing(&self) {
         if let Some(missing) = self.types.missing() {
-            self.types.process.diag.partial("metadata", missing);
+            self.types.process.diag.note(WarningCode::Metadata, missing);
         }
     }
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
 use crate::image::metadata::Token;
@@ -161,7 +162,7 @@ impl<'p> Methods<'p> {
         let _phase = process.enter(Phase::Code);
         let (ranges, notes) = code::read_ranges(&process.memory, runtime);
         for note in notes {
-            process.diag.partial("dotnet", format!("{}: code: {note}", runtime.name()));
+            process.diag.partial(WarningCode::Dotnet, format!("{}: code: {note}", runtime.name()));
         }
         Methods {
             types,
@@ -382,7 +383,7 @@ impl<'p> Methods<'p> {
         let known = self.versions.get_or_init(|| {
             let (known, notes) = Versions::read(&self.types);
             for note in notes {
-                self.types.process.diag.partial("dotnet", note);
+                self.types.process.diag.partial(WarningCode::Dotnet, note);
             }
             known
         });

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::types::{MethodDesc, TypeSystem};
 use crate::layout::ViewError;
 use crate::limits;
@@ -170,7 +171,7 @@ impl TypeSystem<'_> {
         });
         if let Err(Broken::Stop(stop)) = end {
             let why = format!("the list of code versions of the MethodDesc at {} {stop}", desc.addr);
-            self.process.diag.partial("dotnet", why);
+            self.process.diag.partial(WarningCode::Dotnet, why);
         }
         out
     }

@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::{Warning, WarningCode};
 use crate::dotnet::gc::{self, Gc, HandleList, SegmentList, vars};
 use crate::dotnet::runtime::candidates::{Candidate, candidates, is_derived, tables};
 use crate::dotnet::runtime::globals::{self, Roots, RootsError};
@@ -100,7 +101,7 @@ pub enum Detection {
     /// It is one.
     Found(Box<Runtime>),
     /// It is one, but can't be used, for this reason.
-    Unusable(String),
+    Unusable(Warning),
 }
 
 /// Look at every module of the process.
@@ -128,7 +129,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     let named = module.name() == CORECLR;
     let ModuleKind::Elf(image) = &module.kind else {
         return if named {
-            Detection::Unusable(format!("{}: its ELF header is not in the core", module.path))
+            let why = format!("{}: its ELF header is not in the core", module.path);
+            Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, why))
         } else {
             Detection::NotMine
         };
@@ -152,9 +154,10 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     }
     // Programs of .NET's own that have no runtime inside carry a version text too:
     // `dotnet`, and what starts an application.
-    let unusable = |why: String| {
+    let unusable = |why: String, is_partial: bool| {
         if exported || named || (text.is_some() && globals::has_table(memory, image)) {
-            Detection::Unusable(format!("{}: {why}", module.path))
+            let message = format!("{}: {why}", module.path);
+            Detection::Unusable(Warning { code: WarningCode::DotnetUnusable, message, is_partial })
         } else {
             Detection::NotMine
         }
@@ -172,12 +175,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         ),
         None => "the runtime's version is not in the core, and its structures fit no layout".to_owned(),
     };
-    let mut misfit = false;
+    let (mut misfit, mut damaged) = (false, false);
     for candidate in candidates {
         let fitted = match fit(process, image, &exports, &candidate) {
             Ok(fitted) => fitted,
             Err(Misfit::Shape) => continue,
-            Err(Misfit::Layout(e)) => return Detection::Unusable(e.to_string()),
+            Err(Misfit::Layout(e)) => {
+                return Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, e.to_string()));
+            }
             // What was found and does not fit says more than what was not found.
             Err(Misfit::Roots(_)) if misfit => continue,
             Err(Misfit::Roots(e)) => {
@@ -221,12 +226,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 };
             }
             misfit = true;
+            // A version without a layout of its own is not supported; structures that a layout was made for are damaged.
+            damaged |= runtime.own_table;
             continue;
         }
         tell_of_layout(process, &runtime, candidate.major, derived, said.is_none());
         return Detection::Found(Box::new(runtime));
     }
-    unusable(why)
+    unusable(why, damaged)
 }
 
 /// Say what the answers rest on, where that is no layout that cores of this very version have proven.
@@ -252,7 +259,11 @@ fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: boo
         }
         (true, false) => return,
     };
-    process.diag.partial("dotnet-version", why);
+    process.diag.note(WarningCode::DotnetVersion, why);
+    if !runtime.proven {
+        // A structure that cannot be read may have another layout.
+        process.diag.excuse(WarningCode::OF_DOTNET);
+    }
 }
 
 /// How the source of a layout begins that the runtime's own descriptor is laid over.
@@ -298,7 +309,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
                     let most = limits::MAX_DESCRIPTOR_ENTRIES;
                     let what = "types, globals, contracts or fields of a type";
                     process.diag.partial(
-                        "limit",
+                        WarningCode::Limit,
                         format!(
                             "the contract descriptor at {} has more than {most} {what}; the others are ignored",
                             symbol.addr

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::dotnet::Runtime;
 use crate::dotnet::threads::{FrameClasses, ManagedThread, threads};
 use crate::managed::{self, ManagedThreads, ProtectedRef};
@@ -37,12 +38,12 @@ impl Known {
         let (list, broken) = match threads(process, runtime) {
             Ok(found) => found,
             Err(e) => {
-                out.threads.notes.push(("dotnet", format!("{}: threads: {e}", runtime.name())));
+                out.threads.notes.push((WarningCode::Dotnet, format!("{}: threads: {e}", runtime.name())));
                 return out;
             }
         };
         if let Some(broken) = broken {
-            out.threads.notes.push(("dotnet", format!("{}: {broken}", runtime.name())));
+            out.threads.notes.push((WarningCode::Dotnet, format!("{}: {broken}", runtime.name())));
         }
         let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(&process.memory, runtime);
@@ -61,7 +62,7 @@ impl Known {
     }
 
     fn note(&mut self, tid: u32, broken: Option<String>) {
-        let note = broken.map(|broken| ("frames", format!("thread {tid}: {broken}")));
+        let note = broken.map(|broken| (WarningCode::Frames, format!("thread {tid}: {broken}")));
         self.threads.notes.extend(note);
     }
 }

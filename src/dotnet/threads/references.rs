@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
 use crate::dotnet::threads::known::Known;
 use crate::dotnet::threads::{KnownThread, StackRef, StackRefs, Stretch};
 use crate::dotnet::{FrameSlots, FrameState, Methods};
@@ -41,7 +42,9 @@ pub(in crate::dotnet) fn stack_refs(
     }
     if left == 0 {
         let most = limits::MAX_STACK_REFS;
-        process.diag.partial("limit", format!("stacks have more than {most} references; the others are not listed"));
+        process
+            .diag
+            .partial(WarningCode::Limit, format!("stacks have more than {most} references; the others are not listed"));
     }
     out
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::addr::Addr;
 use crate::bytes::u64_at;
+use crate::diag::WarningCode;
 use crate::dotnet::types::{FieldDesc, Shape, TypeHandle, TypeSystem};
 use crate::image::metadata::sig::{ElementType, Type};
 use crate::image::metadata::{Table, Token};
@@ -343,7 +344,7 @@ impl<'p> TypeSystem<'p> {
 
     fn tell_broken(&self, module: Addr, stop: Stop) {
         let why = format!("a list in the type table of the module at {module} {stop}");
-        self.process.diag.partial("dotnet", why);
+        self.process.diag.partial(WarningCode::Dotnet, why);
     }
 }
 

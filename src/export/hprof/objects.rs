@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::export::ExportError;
 use crate::export::hprof::model::CHARACTERS;
 use crate::export::hprof::records::{head, put_object, sub, tag};
@@ -16,9 +16,6 @@ const PIECE: usize = 32 << 20;
 
 /// Arrays of more bytes are written apart.
 const LARGE: u64 = 1 << 20;
-
-/// Bytes of an id in the file, and of a reference among structs.
-const WORD: u64 = 8;
 
 /// Bytes of a large array that are read at once, a multiple of what an element has.
 const CHUNK: u64 = 1 << 20;

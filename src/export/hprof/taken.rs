@@ -1,6 +1,6 @@
 //! Heaps that the format can take: those of HotSpot and CoreCLR, whose fields are known by name.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::dotnet::heap::Heap as OfDotnet;
 use crate::dotnet::{CoreClr, Handle};
 use crate::export::hprof::{Source, Thread, Written, dotnet, java, threads, write};
@@ -12,9 +12,6 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ThreadRow;
 use crate::session::Session;
-
-/// Bytes of a reference, and from an array's start to its length, in .NET.
-const WORD: u64 = 8;
 
 /// A heap that the format can take.
 pub struct Taken<'s, 'p> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::hotspot::HotSpot;
 use crate::hotspot::claim::{Known, Sink, is_taken, words};
 use crate::hotspot::heap::Collector;
@@ -42,9 +42,6 @@ fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
     out.add_by_access(range, (Kind::GCBookkeeping, "card table"), RESERVE, known);
     Ok(range)
 }
-
-/// What memory is given out by.
-const PAGE: u64 = 4096;
 
 /// Serial's table of block starts: `_bts` of the old generation leads to it, and it has a VirtualSpace.
 fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {

@@ -4,15 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::hotspot::HotSpot;
 use crate::hotspot::claim::{Known, Sink, words};
 use crate::image::ModuleKind;
 use crate::limits;
 use crate::map::Kind;
-
-/// What memory is given out by.
-const PAGE: u64 = 4096;
 
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let vm = hotspot.vm();

@@ -1,6 +1,7 @@
 //! Class loaders, and the classes of each: `ClassLoaderDataGraph::_head`, from one ClassLoaderData to the next.
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::hotspot::classes::{Classes, Klass};
 use crate::hotspot::vm::VmError;
 use crate::limits;
@@ -32,7 +33,7 @@ impl Classes<'_> {
             let _phase = self.vm.process.enter(Phase::Types);
             let mut out = Vec::new();
             if let Err(e) = self.read_loaders(&mut out) {
-                self.vm.process.diag.partial("hotspot", format!("{}: class loaders: {e}", self.vm.name()));
+                self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: class loaders: {e}", self.vm.name()));
             }
             out
         })
@@ -44,7 +45,10 @@ impl Classes<'_> {
         let mut data = self.vm.static_ptr("ClassLoaderDataGraph", "_head")?;
         while !data.is_null() {
             if let Err(e) = walk.step(data) {
-                self.vm.process.diag.partial("hotspot", format!("{}: the list of class loaders {e}", self.vm.name()));
+                self.vm
+                    .process
+                    .diag
+                    .partial(WarningCode::Hotspot, format!("{}: the list of class loaders {e}", self.vm.name()));
                 break;
             }
             let view = self.vm.at("ClassLoaderData", data);
@@ -60,7 +64,10 @@ impl Classes<'_> {
             let mut inner = walks.begin();
             while !klass.is_null() {
                 if let Err(e) = inner.step(klass) {
-                    self.vm.process.diag.partial("hotspot", format!("{}: the list of classes {e}", self.vm.name()));
+                    self.vm
+                        .process
+                        .diag
+                        .partial(WarningCode::Hotspot, format!("{}: the list of classes {e}", self.vm.name()));
                     break;
                 }
                 loader.classes.push(klass);

@@ -25,14 +25,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::addr::Addr;
+pub(crate) use crate::addr::WORD;
 use crate::bytes;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::memory::Memory;
 use crate::targets::reads::Script;
-
-/// Bytes of a pointer and of a word of the heap, on all machines that are supported.
-pub(crate) const WORD: u64 = 8;
 
 /// The classes of one VM, read on demand and kept.
 pub struct Classes<'p> {

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
 use crate::hotspot::classes::WORD;
 use crate::hotspot::code::blob::{Blob, Blobs};
 use crate::hotspot::vm::{Vm, VmError};
@@ -101,14 +102,16 @@ impl CodeHeap {
             let mut notes = Notes::default();
             if let Err(e) = self.read(vm, &mut blocks, &mut notes) {
                 vm.process.diag.partial(
-                    "hotspot",
+                    WarningCode::Hotspot,
                     format!("{}: the code heap at {} can't be read to its end: {e}", vm.name(), self.committed.start),
                 );
             }
             if let Some(first) = notes.first {
                 let more = notes.bad.saturating_sub(1);
                 let more = if more == 0 { String::new() } else { format!(", and {more} more") };
-                vm.process.diag.partial("hotspot", format!("{}: code blobs are missing: {first}{more}", vm.name()));
+                vm.process
+                    .diag
+                    .partial(WarningCode::Hotspot, format!("{}: code blobs are missing: {first}{more}", vm.name()));
             }
             blocks
         })

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::hotspot::classes::Classes;
 use crate::hotspot::vm::VmError;
 use crate::managed::Method;
@@ -121,6 +122,6 @@ impl<'p> Code<'p> {
 
     fn tell(&self, what: &str, why: &VmError) {
         let vm = &self.classes.vm;
-        vm.process.diag.partial("hotspot", format!("{}: {what}: {why}", vm.name()));
+        vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {why}", vm.name()));
     }
 }

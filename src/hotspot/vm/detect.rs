@@ -1,6 +1,7 @@
 //! Finding HotSpot: a module that exports the tables of vmStructs.
 
 use crate::addr::Addr;
+use crate::diag::{Warning, WarningCode};
 use crate::hotspot::vm::flags::Flags;
 use crate::hotspot::vm::{Tables, Vm, VmError, VmStruct};
 use crate::image::{Module, ModuleKind, symbols};
@@ -20,7 +21,7 @@ pub enum Detection<'p> {
     /// It is one.
     Found(Box<Vm<'p>>),
     /// It is one, but can't be used, for this reason.
-    Unusable(String),
+    Unusable(Warning),
 }
 
 /// Look at the modules of the process that may be a VM: libjvm, and a program that may have it inside.
@@ -33,20 +34,27 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
 fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let named = module.name() == LIBJVM;
     let ModuleKind::Elf(image) = &module.kind else {
-        return named.then(|| Detection::Unusable(not_there(module, "its ELF header is not in the core")));
+        return named.then(|| unsupported(module, "its ELF header is not in the core"));
     };
     if !named && !image.has_interpreter {
         return None;
     }
     if symbols::find(&process.memory, image, STRUCTS).is_none() {
         let why = "its symbol table is not in the core";
-        return named.then(|| Detection::Unusable(not_there(module, why)));
+        return named.then(|| unsupported(module, why));
     }
     let found = Tables::read(&process.memory, image).and_then(|tables| open(process, index, module, tables));
     Some(match found {
         Ok(vm) => Detection::Found(Box::new(vm)),
-        Err(e) => Detection::Unusable(not_there(module, &e.to_string())),
+        Err(e) => {
+            let message = not_there(module, &e.to_string());
+            Detection::Unusable(Warning { code: WarningCode::HotspotUnusable, message, is_partial: e.is_damage() })
+        }
     })
+}
+
+fn unsupported<'p>(module: &Module, why: &str) -> Detection<'p> {
+    Detection::Unusable(Warning::note(WarningCode::HotspotUnusable, not_there(module, why)))
 }
 
 fn not_there(module: &Module, why: &str) -> String {
@@ -60,7 +68,7 @@ fn open<'p>(process: &'p Process, index: usize, module: &Module, tables: Tables)
     let memory = &process.memory;
     if tables.capped {
         process.diag.partial(
-            "hotspot",
+            WarningCode::Hotspot,
             format!("{}: its tables have more rows than the limit; the others are ignored", module.path),
         );
     }

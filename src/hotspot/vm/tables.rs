@@ -52,6 +52,16 @@ pub enum VmError {
 }
 
 impl VmError {
+    /// Whether memory of the VM is damaged or missing, rather than of a version that is not supported.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            VmError::Fault { .. } | VmError::Nonsense { .. } => true,
+            VmError::MissingExport(_) | VmError::MissingType(_) | VmError::MissingField { .. } => false,
+        }
+    }
+}
+
+impl VmError {
     /// The error of a fault in `field` of `kind`.
     pub fn fault<'n>(kind: &'n str, field: &'n str) -> impl Fn(Fault) -> VmError + Copy + use<'n> {
         move |fault| VmError::Fault { kind: kind.into(), field: field.into(), fault }

@@ -4,7 +4,7 @@
 //! same bytes up to the marker. Which files are behind it only the manifest tells, in memory
 //! and in the file.
 
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::{Bundle, in_file, program};
 use crate::image::identity::Proven;
 use crate::image::modules::{Module, ModuleKind, file_name};
@@ -35,6 +35,6 @@ pub fn prove(
     }
     let name = file_name(&program.path);
     let what = "the program is the same build, but its bundled files differ from those of the process";
-    diag.note("symbols-mismatch", format!("--symbols: {name}: not used for assemblies: {what}"));
+    diag.note(WarningCode::SymbolsMismatch, format!("--symbols: {name}: not used for assemblies: {what}"));
     Some(proven.module)
 }

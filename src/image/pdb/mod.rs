@@ -3,10 +3,9 @@
 //!
 //! Portable PDB spec (dotnet/runtime, docs/design/specs/PortablePdb-Metadata.md).
 //!
-//! `symbolic-ppdb` checks the file as a whole. It gives lines only after a
-//! conversion of all methods, and without columns; so the sequence points of the
-//! one method asked for are read here, out of the tables that
-//! [`crate::image::metadata`] reads.
+//! The tables are read by [`crate::image::metadata`]. Only the sequence points of
+//! the method in question are decoded. The tests compare them with `symbolic-ppdb`,
+//! which converts all methods before it answers and drops columns.
 
 mod reference;
 #[cfg(test)]
@@ -14,8 +13,6 @@ mod reference;
 mod tests;
 
 pub use reference::{Checksum, PdbReference, find_pdb};
-
-use symbolic_ppdb::PortablePdb;
 
 use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
@@ -45,11 +42,11 @@ impl std::fmt::Display for PdbId {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PdbError {
-    /// It is none, or is damaged.
+    /// The metadata has no #Pdb stream with an id.
+    #[error("not a portable PDB: no #Pdb stream with an id")]
+    NotPortable,
+    /// The metadata can't be read.
     #[error("not a portable PDB: {0}")]
-    NotPortable(String),
-    /// Its tables can't be read.
-    #[error("portable PDB: {0}")]
     Metadata(#[from] MetadataError),
     /// Larger than believed.
     #[error("portable PDB is too large ({0} bytes)")]
@@ -86,12 +83,8 @@ impl Pdb {
         if bytes.len() as u64 > limits::MAX_PDB {
             return Err(PdbError::TooLarge(bytes.len() as u64));
         }
-        let ppdb = PortablePdb::parse(&bytes).map_err(|e| PdbError::NotPortable(e.to_string()))?;
-        if ppdb.pdb_id().is_none() {
-            return Err(PdbError::NotPortable("it has no #Pdb stream".into()));
-        }
         let tables = Metadata::parse(bytes)?;
-        let id = tables.pdb_id().ok_or(PdbError::NotPortable("it has no ID".into()))?;
+        let id = tables.pdb_id().ok_or(PdbError::NotPortable)?;
         Ok(Pdb { tables, id: PdbId(id) })
     }
 

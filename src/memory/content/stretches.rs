@@ -4,9 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::content::{Content, Filled};
-use crate::memory::pages::PAGE;
 
 /// Percent of what was written that must be alike for a range to be called that.
 const MOST: u64 = 90;

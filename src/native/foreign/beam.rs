@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::walk::Walks;
@@ -17,7 +17,6 @@ use crate::phase::Phase;
 
 /// ERTS_SACRR_UNIT_SZ, and the page that a carrier of one block begins on.
 const UNIT: u64 = 256 << 10;
-const PAGE: u64 = 4096;
 
 /// Flags of a size (SBC_CARRIER, MSEG_CARRIER), and of the allocator's address (busy, in its pool).
 const FLAGS: u64 = 7;

@@ -9,12 +9,10 @@ use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::Kind;
+use crate::native::obmalloc::{ArenaObject, SIZES};
 
 /// `struct arena_object`
 const ARENA_OBJECT: u64 = 48;
-
-/// Arena and pool since 3.10, and before.
-const SIZES: [(u64, u64); 2] = [(1 << 20, 16 << 10), (256 << 10, 4 << 10)];
 
 /// `pool_header`: where the arena's number stands, then the class and the next free offset.
 const ARENA_INDEX: u64 = 32;
@@ -93,27 +91,16 @@ fn arenas(scene: &Scene<'_>, array: Addr) -> Vec<AddrRange> {
 
 /// The arena of an entry, if the numbers and its first pools agree.
 fn arena(scene: &Scene<'_>, entry: [u64; 6], index: u64, (size, pool): (u64, u64)) -> Option<AddrRange> {
-    let [start, next_pool, pools, ..] = entry;
-    let (start, next_pool) = (Addr::new(start), Addr::new(next_pool));
-    let (free, total) = (pools & 0xffff_ffff, pools >> 32);
-    let range = AddrRange::sized(start, size);
-    let first = start.align_up(pool);
-    let used = next_pool.checked_since(first)?;
-    let sound = start.is_aligned(4096)
-        && scene.open_at(start).is_some()
-        && next_pool.is_aligned(pool)
-        && next_pool <= range.end
-        && free <= total
-        && (size / pool - 1..=size / pool).contains(&total);
+    let [address, pool_address, pools, first_free, ..] = entry;
+    let arena = ArenaObject::from_words([address, pool_address, pools, first_free]).arena((size, pool))?;
     // Pools up to pool_address were given out once, and keep their header.
-    let carved = used / pool;
-    let numbered = (0..carved.min(PROVED)).all(|i| {
-        let header = first.saturating_add(i * pool + ARENA_INDEX);
+    let numbered = (0..arena.carved.min(PROVED)).all(|i| {
+        let header = arena.first_pool.saturating_add(i * pool + ARENA_INDEX);
         scene.words::<2>(header).is_some_and(|[number, offsets]| {
             number & 0xffff_ffff == index && number >> 32 < MAX_CLASSES && offsets & 0xffff_ffff <= pool
         })
     });
-    (sound && carved > 0 && numbered).then_some(range)
+    (scene.open_at(arena.range.start).is_some() && arena.carved > 0 && numbered).then_some(arena.range)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Kind, Owner};
 use crate::memory::walk::Walks;
@@ -18,9 +18,6 @@ use crate::phase::Phase;
 
 /// kSuperPageSize
 const SUPER_PAGE: u64 = 2 << 20;
-
-/// kSystemPageSize: that of an entry and its descriptions.
-const PAGE: u64 = 4096;
 
 /// Bytes of a range that begins with an entry: one page between guards, or some where pools have theirs side by side.
 const MAX_ENTRY_RANGE: u64 = 16 * PAGE;

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use super::found::{Found, Label};
 use super::scene::{Image, Scene};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::Kind;
 use crate::units::count;
 
 /// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
-const PAGE: u64 = 64 << 10;
+const HEAP_PAGE: u64 = 64 << 10;
 
 /// Where a page's first slot is at most: behind the pointer, aligned to a slot of 640 bytes at most.
 const MAX_FIRST: u64 = 1024;
@@ -29,7 +29,6 @@ const BLOCK: u64 = 32 << 10;
 const TREE_WORDS: usize = 16;
 const NODE: u64 = 24;
 const MIN_SHAPES: u64 = 2 << 20;
-const PAGE_SIZE: u64 = 4096;
 
 /// The page at the end of each stack of a fiber.
 const GUARD: u64 = 4096;
@@ -37,9 +36,9 @@ const GUARD: u64 = 4096;
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(image) = scene.named(&["libruby", "ruby"]) else { return };
     let mut by_word: BTreeMap<usize, Vec<AddrRange>> = BTreeMap::new();
-    scene.each_aligned(PAGE, |at| {
+    scene.each_aligned(HEAP_PAGE, |at| {
         if let Some(word) = start(scene, at) {
-            by_word.entry(word).or_default().push(AddrRange::sized(at, PAGE));
+            by_word.entry(word).or_default().push(AddrRange::sized(at, HEAP_PAGE));
         }
         true
     });
@@ -97,12 +96,12 @@ fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
 fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
     let words: [u64; TREE_WORDS] = scene.words(tree)?;
     let list = Addr::new(words[0]);
-    let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE_SIZE) && r.end.since(list) >= MIN_SHAPES)?;
+    let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
     let is_cache = |at: &Addr| {
         // `redblack_node_t`: key, the shape, two links.
         let node = |i: u64| scene.words::<2>(at.saturating_add(NODE * i)).map(|[_, shape]| Addr::new(shape));
         let in_list = |shape: Addr| shape.checked_since(list).is_some_and(|n| n < MIN_SHAPES);
-        at.is_aligned(PAGE_SIZE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
+        at.is_aligned(PAGE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
     };
     let cache = words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.open_at(*at).is_some() && is_cache(at))?;
     // One behind the other: the kernel makes one mapping of them.
@@ -136,16 +135,16 @@ mod tests {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 0x1000);
         for i in 0..8u64 {
-            let (at, page) = (0x4000_0000 + i * PAGE, 0x1_0000 + i * 128);
+            let (at, page) = (0x4000_0000 + i * HEAP_PAGE, 0x1_0000 + i * 128);
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + back]);
         }
-        lab.ask(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * PAGE)]).len()
+        lab.ask(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE)]).len()
     }
 
     #[test]
     fn a_heap_page_must_point_back() {
         assert_eq!(ask("libruby-3.1.so.3.1", 0x28), 1);
-        assert_eq!(ask("libruby-3.1.so.3.1", 0x28 + PAGE), 0);
+        assert_eq!(ask("libruby-3.1.so.3.1", 0x28 + HEAP_PAGE), 0);
         assert_eq!(ask("perl", 0x28), 0);
     }
 
@@ -154,11 +153,11 @@ mod tests {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 0x1000);
         for i in 0..8u64 {
-            let (at, page) = (0x4000_0000 + i * PAGE, 0x1_0400 + i * 128);
+            let (at, page) = (0x4000_0000 + i * HEAP_PAGE, 0x1_0400 + i * 128);
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + 0x28]);
         }
         more(&mut lab);
-        lab.ask(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * PAGE), open])
+        lab.ask(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE), open])
     }
 
     #[test]

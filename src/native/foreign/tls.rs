@@ -4,12 +4,9 @@
 
 use super::found::{Found, Label};
 use super::scene::Scene;
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Kind, Owner};
-
-/// Page that holds the control block, where its mapping is too large to be that alone.
-const PAGE: u64 = 4096;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(block) = scene.thread_pointer else { return };

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::map::{Kind, Owner};
 
 /// kPageSizeBits: 18; a large object's page is longer.
-const PAGE: u64 = 256 << 10;
+const HEAP_PAGE: u64 = 256 << 10;
 
 /// Where a page's area begins at most: behind the head and, in pages of code, a guard.
 const MAX_HEAD: u64 = 64 << 10;
@@ -62,7 +62,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         let ways = [Way::Head, Way::Pointer];
         ways.into_iter().any(|way| candidate(scene, way, *at).is_some_and(|c| !layouts(scene, &c).is_empty()))
     };
-    if image.is_none() && !scene.starts(PAGE).iter().any(seems) {
+    if image.is_none() && !scene.starts(HEAP_PAGE).iter().any(seems) {
         return;
     }
     let enough = if image.is_some() { 2 } else { ENOUGH };
@@ -70,7 +70,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut known = false;
     for way in [Way::Head, Way::Pointer] {
         let mut list = Vec::new();
-        scene.each_aligned(PAGE, |at| {
+        scene.each_aligned(HEAP_PAGE, |at| {
             list.extend(candidate(scene, way, at));
             list.len() < limits::MAX_FOREIGN_RANGES
         });
@@ -202,7 +202,7 @@ fn searched(scene: &Scene<'_>) -> Vec<Candidate> {
             left = left.saturating_sub(part.len());
             scene.each_word(part, |place, word| {
                 let at = Addr::new(word);
-                if !at.is_aligned(PAGE) || seen.contains(&at) || scene.open_at(at).is_none() {
+                if !at.is_aligned(HEAP_PAGE) || seen.contains(&at) || scene.open_at(at).is_none() {
                     return;
                 }
                 // The address stands near the start of a description, behind one word or two.
@@ -226,7 +226,7 @@ mod tests {
     const OWN: u64 = 0x2_0000;
 
     fn at(i: u64) -> u64 {
-        FIRST + i * PAGE
+        FIRST + i * HEAP_PAGE
     }
 
     /// Pages whose description `words` makes; it stands at `place`, of which the head has `second`.
@@ -238,27 +238,27 @@ mod tests {
             lab.map(at(i), 4096).put(at(i), &[0x10, if way == Way::Pointer { place } else { 7 * i }]);
             lab.put(place, &words(at(i)));
         }
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * PAGE), range(OWN, 0x10000)])
+        lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
     }
 
     /// Descriptions of V8 11, 12.4 and 13.6.
     fn v11(at: u64) -> Vec<u64> {
-        vec![PAGE, 4, 0x1_0000, at + 0x1148, at + PAGE, 0x3_eec8]
+        vec![HEAP_PAGE, 4, 0x1_0000, at + 0x1148, at + HEAP_PAGE, 0x3_eec8]
     }
 
     fn v12(at: u64) -> Vec<u64> {
-        vec![0x12, at, PAGE, 0x1_0000, at + 0x1140, at + PAGE, 0x3_eec0]
+        vec![0x12, at, HEAP_PAGE, 0x1_0000, at + 0x1140, at + HEAP_PAGE, 0x3_eec0]
     }
 
     fn v13(at: u64) -> Vec<u64> {
-        vec![0x1_0020, at, PAGE, 0x3_fff0, 0, 16, PAGE, at + PAGE, 0x1_0000, at + 16, 0x1_0030]
+        vec![0x1_0020, at, HEAP_PAGE, 0x3_fff0, 0, 16, HEAP_PAGE, at + HEAP_PAGE, 0x1_0000, at + 16, 0x1_0030]
     }
 
     #[test]
     fn pages_of_one_heap_are_v8s_wherever_their_fields_are() {
         for (way, words) in [(Way::Head, v11 as fn(u64) -> Vec<u64>), (Way::Head, v12), (Way::Pointer, v13)] {
             let found = ask("node", 2, way, words);
-            assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * PAGE)), "{way:?}");
+            assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * HEAP_PAGE)), "{way:?}");
             assert!(found[0].1.evidence.contains("heap 0x10000"), "{}", found[0].1.evidence);
             assert_eq!(ask("some-program", 8, way, words).len(), 1, "{way:?}");
             assert!(ask("some-program", 7, way, words).is_empty(), "{way:?}");
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
-        assert_eq!(ask("chrome", 3, Way::Search, v13)[0].0, range(FIRST, 3 * PAGE));
+        assert_eq!(ask("chrome", 3, Way::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
         // Without a name nothing is searched.
         assert!(ask("some-program", 9, Way::Search, v13).is_empty());
     }
@@ -275,9 +275,9 @@ mod tests {
     #[test]
     fn one_page_or_an_area_elsewhere_is_nothing() {
         assert!(ask("node", 1, Way::Head, v11).is_empty());
-        let elsewhere = |at| vec![PAGE, 4, 0x1_0000, at + 2 * PAGE, at + 3 * PAGE];
+        let elsewhere = |at| vec![HEAP_PAGE, 4, 0x1_0000, at + 2 * HEAP_PAGE, at + 3 * HEAP_PAGE];
         assert!(ask("node", 2, Way::Head, elsewhere).is_empty());
         // A description of another page.
-        assert!(ask("node", 2, Way::Pointer, |at| v13(at + 16 * PAGE)).is_empty());
+        assert!(ask("node", 2, Way::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! All blocks at once, with the lists that tell which of them are free.
 
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::native::malloc::{Blocks, FreeLists, Malloc};
 use crate::process::Process;
@@ -23,7 +24,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
             "a contiguous range of malloc's heap is larger than {most}; the blocks past that are not \
                             read"
         );
-        process.diag.partial("limit", what);
+        process.diag.partial(WarningCode::Limit, what);
     }
     (lists, blocks)
 }
@@ -31,7 +32,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
 /// Tell that there are more blocks of a thread cache's size than are looked at.
 pub(crate) fn tell_more_caches(process: &Process) {
     process.diag.partial(
-        "limit",
+        WarningCode::Limit,
         format!(
             "more than {} blocks have the size of a thread cache; the others are not checked, so blocks free in such a \
              cache count as used",

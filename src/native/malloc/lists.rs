@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use crate::addr::Addr;
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Memory, ProcessMemory};
@@ -111,7 +112,10 @@ impl FreeLists {
     /// Tell which lists are not known.
     pub fn tell_unknown(&self, process: &Process) {
         for what in &self.unknown {
-            process.diag.partial("malloc-list", format!("{what} can't be found, so blocks free in them count as used"));
+            process.diag.partial(
+                WarningCode::MallocList,
+                format!("{what} can't be found, so blocks free in them count as used"),
+            );
         }
     }
 

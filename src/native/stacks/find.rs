@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
+use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
@@ -116,8 +117,8 @@ impl Finder<'_> {
             }
         }
         if layout.is_none() && plain.len() > limits::MAX_VOTERS {
-            self.process.diag.partial(
-                "limit",
+            self.process.diag.note(
+                WarningCode::Limit,
                 format!(
                     "stack bounds are unknown, so stacks have their mappings' bounds: the control blocks of the first \
                      {} of {} threads don't give them, and the others were not read",
@@ -246,8 +247,8 @@ impl Finder<'_> {
         let count = tids.len();
         if count > 0 {
             let stacks = if count == 1 { "1 stack is".to_owned() } else { format!("{count} stacks are") };
-            self.process.diag.partial(
-                "stacks-blank",
+            self.process.diag.note(
+                WarningCode::StacksBlank,
                 format!(
                     "{stacks} zero in this core from the stack pointer to the control block, because gdb could not \
                      read them (glibc 2.42 and later puts a guard into the mapping). Their contents are lost; zero \
@@ -264,6 +265,7 @@ impl Finder<'_> {
         let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).chain(self.kept.iter().copied()).collect();
         let (mut ended, given_up) = stack_records::ended_threads(memory, layout, &live);
         ended.extend(&self.kept);
+        let is_damage = matches!(given_up, Some(GivenUp::TooMany));
         let why = given_up.map(|why| match why {
             GivenUp::NotAllAsked => format!(
                 "the first {} control blocks lead to no list of stacks, and the others were not read",
@@ -272,7 +274,8 @@ impl Finder<'_> {
             GivenUp::TooMany => "glibc's lists of stacks are implausibly long".to_owned(),
         });
         if let Some(why) = why {
-            self.process.diag.partial("limit", format!("cached stacks are missing: {why}"));
+            let (code, message) = (WarningCode::Limit, format!("cached stacks are missing: {why}"));
+            self.process.diag.add(Warning { code, message, is_partial: is_damage });
         }
         for pointer in ended {
             let record = stack_records::read_record(memory, layout, pointer);
@@ -300,9 +303,6 @@ const BLANK: usize = 24;
 
 /// Words from a control block's address of itself to the second one (`tcbhead_t`, x86_64).
 const SELF: usize = 2;
-
-/// What stacks that a library maps are multiples of.
-const PAGE: u64 = 4096;
 
 /// A stack whose bounds are known, with nothing around it.
 fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {

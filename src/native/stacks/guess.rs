@@ -1,7 +1,7 @@
 //! Threads of whose stacks no structure tells: what is around their stack pointers, and
 //! no more of it than one stack can have.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind};
 use crate::native::malloc::{Blocks, FreeLists, Malloc};
@@ -10,10 +10,6 @@ use crate::native::stacks::{Adrift, Lost, StackState, Stacks, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
-
-/// Smallest piece of memory that is surely a stack where a stack pointer is: no
-/// mapping is cut finer.
-const PAGE: u64 = 4096;
 
 /// Guess the stacks of threads that are adrift, now that `claims` tells what all other
 /// memory is.

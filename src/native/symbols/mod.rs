@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use goblin::elf::section_header as sh;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::diag::WarningCode;
 use crate::image::identity;
 use crate::limits;
 use crate::memory::Memory;
@@ -191,7 +192,7 @@ impl<'a> NativeSymbols<'a> {
             let symbols = ImageSymbols::read(self.process, image, &self.budget);
             if self.budget.is_spent() {
                 let text = format!("more than {} symbols; some modules lack function names", limits::MAX_SYMBOLS);
-                self.process.diag.partial("limit", text);
+                self.process.diag.note(WarningCode::Limit, text);
             }
             symbols
         })

@@ -5,6 +5,7 @@ use super::Runtime;
 use super::entries;
 use super::header::{COOKIE, Header, HeaderError, Named};
 use crate::addr::Addr;
+use crate::diag::{Warning, WarningCode};
 use crate::dotnet::gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
@@ -22,7 +23,7 @@ pub(in crate::nativeaot) enum Detection<'p> {
     /// It has.
     Found(Box<Runtime<'p>>),
     /// It has, but it can't be used, for this reason.
-    Unusable(String),
+    Unusable(Warning),
 }
 
 /// Look at every module of the process.
@@ -36,11 +37,14 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let memory = &process.memory;
     let exported = symbols::find(memory, image, SYMBOL).map(|symbol| symbol.addr);
-    let unusable = |why: &str| Some(Detection::Unusable(format!("{}: NativeAOT: {why}", module.path)));
+    let unusable = |why: &OpenError| {
+        let (code, message) = (WarningCode::NativeaotUnusable, format!("{}: NativeAOT: {why}", module.path));
+        Some(Detection::Unusable(Warning { code, message, is_partial: why.is_damage() }))
+    };
     if let Some(at) = exported {
         return match open(process, index, module, image, at, "exported") {
             Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
-            Err(e) => unusable(&e.to_string()),
+            Err(e) => unusable(&e),
         };
     }
     let mut why = None;
@@ -50,7 +54,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
             Err(OpenError::Header(HeaderError::None)) => {}
             // Four letters are no proof.
             Err(OpenError::Header(HeaderError::Wrong(_) | HeaderError::Empty)) => {}
-            Err(e) => why = Some(e.to_string()),
+            Err(e) => why = Some(e),
         }
     }
     unusable(&why?)
@@ -87,6 +91,16 @@ enum OpenError {
     Wrong(&'static str),
     #[error(transparent)]
     Layout(#[from] crate::layout::LayoutError),
+}
+
+impl OpenError {
+    /// Whether its structures are damaged, rather than of a version that is not supported.
+    fn is_damage(&self) -> bool {
+        match self {
+            OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
+            OpenError::Header(_) | OpenError::Missing(_) | OpenError::Layout(_) => false,
+        }
+    }
 }
 
 fn open<'p>(

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use crate::memory::scan::{PAGE, is_zero};
+use crate::addr::PAGE;
+use crate::memory::scan::is_zero;
 use crate::words::HitEncoding;
 
 /// Characters of the shortest text that is looked at.

@@ -68,7 +68,7 @@ fn survives(core: &CoreBuilder) -> Answer {
     let (base, warnings) = (elf::read(&core.build()).base(), summary["warnings"].clone());
     let kinds = summary["kinds"].as_array().unwrap().iter().map(|k| k["size"].as_u64().unwrap()).sum::<u64>();
     assert_eq!((kinds, summary["total"]["size"].as_u64().unwrap()), (base, base));
-    assert_eq!(code == 4, !warnings.as_array().unwrap().is_empty(), "{warnings}");
+    assert!(code == 0 || !warnings.as_array().unwrap().is_empty(), "{warnings}");
     let check = bounded(&["check", "--json"], file.path()).within(MOST).go();
     check.is_sound();
     assert!(check.json()["invariants"].as_array().unwrap().iter().all(|i| i["ok"] == true), "{}", check.stdout);

@@ -12,6 +12,7 @@ use coremap::commands::{
     self, DiffInput, ExportOptions, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions,
     RefsOptions, RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
 };
+use coremap::diag::WarningCode;
 use coremap::export::{ExportError, Output};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -144,7 +145,7 @@ impl Opened<'_> {
 
 /// Whether segments stand on the same bytes of the file: scans look at these at one of their addresses alone, and say so.
 fn shares_bytes(o: &Opened<'_>) -> bool {
-    o.session.process.diag.warnings().iter().any(|warning| warning.code == "segments-share-bytes")
+    o.session.process.diag.warnings().iter().any(|warning| warning.code == WarningCode::SegmentsShareBytes)
 }
 
 fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
@@ -292,8 +293,13 @@ fn refs(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let report = commands::refs(&o.session, o.some_address(rng), &options, &o.silent);
     let counted: u64 = report.counts.iter().map(|c| c.count).sum();
     // Beyond a limit it is not told what the words are of, and that is said.
-    let limited =
-        o.session.process.diag.warnings().iter().any(|w| w.code == "limit" && w.message.contains("words point there"));
+    let limited = o
+        .session
+        .process
+        .diag
+        .warnings()
+        .iter()
+        .any(|w| w.code == WarningCode::Limit && w.message.contains("words point there"));
     if counted > report.total || counted != report.total && !limited {
         return Err(format!("{counted} words counted, {} in all", report.total));
     }

@@ -69,9 +69,9 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let text = if state.typing {
         let (what, typed) = match &state.page {
             Some(page) => ("find", &page.find),
-            None => ("only with", state.places().last().map(|place| &place.filter).unwrap_or(&state.core)),
+            None => ("filter", state.places().last().map(|place| &place.filter).unwrap_or(&state.core)),
         };
-        format!("{what}: {}_   (Enter: done, Esc: without)", printable(typed))
+        format!("{what}: {}_   (Enter: apply, Esc: cancel)", printable(typed))
     } else if let Some(said) = &state.said {
         said.clone()
     } else if let Some(doing) = doing(state) {
@@ -87,7 +87,7 @@ fn doing(state: &State) -> Option<String> {
     let making = state.making.filter(|making| making.since.elapsed() >= PATIENCE)?;
     let what = match making.part {
         Part::Map => "the map",
-        Part::Written => "what was written",
+        Part::Written => "written pages",
         Part::Findings => "findings",
         Part::Types => "types",
         Part::Threads => "threads",
@@ -95,22 +95,22 @@ fn doing(state: &State) -> Option<String> {
     };
     let (words, share) = making.doing;
     let share = share.map_or_else(String::new, |share| format!(" {:.0} %", share * 100.0));
-    Some(format!("making {what}: {words}{share}, {} s", making.since.elapsed().as_secs()))
+    Some(format!("reading {what}: {words}{share}, {} s", making.since.elapsed().as_secs()))
 }
 
 /// The keys that matter here, as many as there is room for.
 fn keys(state: &State, width: usize) -> &'static str {
     let all: [&str; 3] = match (state.over, &state.page) {
-        (Over::Help, _) => ["any key: back   q leave", "any key: back", "?"],
-        (_, Some(page)) if page.since.is_some() => ["Esc give up   q leave", "Esc give up", "Esc"],
+        (Over::Help, _) => ["any key: back   q quit", "any key: back", "?"],
+        (_, Some(page)) if page.since.is_some() => ["Esc cancel   q quit", "Esc cancel", "Esc"],
         (_, Some(_)) => [
-            "Esc back   arrows PgUp PgDn move   / find   n next   ? help   q leave",
-            "Esc back  / find  ? help  q leave",
+            "Esc back   arrows PgUp PgDn move   / find   n next   ? help   q quit",
+            "Esc back  / find  ? help  q quit",
             "Esc ? q",
         ],
         _ => [
-            "Enter in   Esc out   Tab next   / filter   s sort   v view   ? help   q leave",
-            "Enter in  Esc out  ? help  q leave",
+            "Enter open   Esc back   Tab next   / filter   s sort   v view   ? help   q quit",
+            "Enter open  Esc back  ? help  q quit",
             "Enter Esc ? q",
         ],
     };

@@ -40,10 +40,10 @@ fn clock(live: &Live) -> String {
     let told = if live.again {
         live.clock.told(Instant::now())
     } else {
-        format!("stood still {:.1} ms (r: look once more)", live.clock.cost.stood.as_secs_f64() * 1000.0)
+        format!("stopped {:.1} ms (r: sample again)", live.clock.cost.stood.as_secs_f64() * 1000.0)
     };
     match &live.failed {
-        Some(failed) => format!("NO LOOK: {failed}"),
+        Some(failed) => format!("SAMPLE FAILED: {failed}"),
         None => told,
     }
 }
@@ -63,7 +63,7 @@ fn process(core: &CoreRow, state: &State) -> String {
     if let Some(map) = &state.look.map {
         let total = &map.summary.total;
         let of = format!("{} mapped", human(total.size));
-        let rss = map.summary.rss.as_ref().and_then(|rss| rss.vm_rss).or(total.rss);
+        let rss = map.summary.rss.as_ref().and_then(|rss| rss.vm_rss).or(total.resident.rss);
         parts.extend(rss.map(|rss| format!("RSS {}", human(rss))));
         // What of a process that runs a core would hold is no figure that anybody asks for.
         let held = state.live.is_none().then(|| format!("{} in the core of ", human(total.in_core)));

@@ -47,7 +47,7 @@ pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     let mut above = vec![title(state, width)];
     let Some(level) = &state.level else {
         above.push(Line::raw(""));
-        above.push(Line::raw("  not there yet"));
+        above.push(Line::raw("  not read yet"));
         state.room = 1;
         return lines(frame, area, above);
     };
@@ -70,7 +70,7 @@ pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     if state.seen.is_empty() {
         let filtered = last.is_some_and(|place| !place.filter.is_empty());
         above.push(Line::raw(""));
-        above.push(Line::raw(if filtered { "  no row has that text" } else { "  nothing" }));
+        above.push(Line::raw(if filtered { "  no row matches" } else { "  empty" }));
     }
     let shown = state.seen.iter().enumerate().skip(cursor.top);
     let shown = shown.filter_map(|(at, row)| Some((at == cursor.at, level.rows.get(*row)?)));

@@ -94,7 +94,7 @@ fn page(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     let mut all = vec![Line::styled(title, BOLD)];
     if let Some(since) = page.since {
         all.push(Line::raw(""));
-        let waits = format!("  running for {} s; Esc gives it up", since.elapsed().as_secs());
+        let waits = format!("  running for {} s; Esc cancels", since.elapsed().as_secs());
         all.push(Line::raw(waits));
     }
     let shown = page.lines.iter().skip(page.top).take(room);

@@ -13,22 +13,22 @@ pub(super) fn level(look: &Look) -> Option<Level> {
     let (findings, note) = match (&look.findings, &look.map) {
         (Some(report), _) => {
             let mut note = format!(
-                "{} written of {} in the core ({} mapped); {:.1} % of what was written is named",
+                "{} written, {} in the core, {} mapped; findings explain {:.1} % of the written bytes",
                 round(report.written),
                 round(report.in_core),
                 round(report.size),
                 report.named.share * 100.0
             );
             for left in &report.left_out {
-                note.push_str(&format!("; left out for want of time: {left}"));
+                note.push_str(&format!("; skipped for time: {left}"));
             }
             (&report.findings, note)
         }
         (None, Some(map)) if live => (
             &map.summary.findings,
-            "what structures tell; the last row reads all of memory, and stops it for that".to_owned(),
+            "from structures only; the last row stops the process and reads all of its memory".to_owned(),
         ),
-        (None, Some(map)) => (&map.summary.findings, "at a first glance; all of memory is still to be read".to_owned()),
+        (None, Some(map)) => (&map.summary.findings, "preliminary; reading all of memory …".to_owned()),
         (None, None) => return None,
     };
     let mut rows: Vec<Row> = findings.iter().map(row).collect();
@@ -44,14 +44,14 @@ pub(super) fn level(look: &Look) -> Option<Level> {
     }
     if live {
         let words = vec!["triage".to_owned()];
-        let name = "What has the memory, by all of it".to_owned();
+        let name = "Full triage of all memory".to_owned();
         let (opens, command) = (Opens::Command, Some(words));
         rows.push(Row { key: "(triage)".into(), name, opens, command, ..Row::default() });
     }
     Some(Level {
         noun: "finding",
         measure: "Bytes",
-        name: "What",
+        name: "Finding",
         rows,
         sentences: true,
         sort: Sort::Given,
@@ -61,9 +61,9 @@ pub(super) fn level(look: &Look) -> Option<Level> {
 }
 
 fn row(finding: &Finding) -> Row {
-    let mut about = vec![("how", finding.evidence.clone())];
+    let mut about = vec![("evidence", finding.evidence.clone())];
     if let Some(confidence) = finding.confidence {
-        about.push(("known", confidence.name().to_owned()));
+        about.push(("confidence", confidence.name().to_owned()));
     }
     if let Some(within) = finding.within {
         about.push(("part of", within.to_owned()));

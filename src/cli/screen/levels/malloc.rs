@@ -26,15 +26,16 @@ pub(super) fn level(report: &MallocReport, grouping: usize, path: &[String]) -> 
 /// What malloc is, and what it has.
 fn note(report: &MallocReport) -> String {
     let name = |a: &coremap::commands::malloc::AllocatorRow| {
-        let walked = if a.walked { "" } else { " (its blocks are not counted)" };
+        let walked = if a.walked { "" } else { " (its blocks are not read)" };
         format!("{}{walked}", a.name)
     };
     let names: Vec<String> = report.allocators.iter().map(name).collect();
     if names.is_empty() {
-        return "no allocator that is known was found".to_owned();
+        return "no known allocator found".to_owned();
     }
     let trim = report.total.trimmable;
-    let trim = if trim > 0 { format!("; malloc_trim(0) would give back {}", round(trim)) } else { String::new() };
+    let trim =
+        if trim > 0 { format!("; malloc_trim(0) would return {} to the system", round(trim)) } else { String::new() };
     format!("{}: {} committed{trim}", names.join(", "), human(report.total.committed))
 }
 
@@ -58,23 +59,23 @@ fn by_use(report: &MallocReport) -> Level {
     let command = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>());
     let into = |row: Row| Row { opens: Opens::Level, command: command(&["malloc"]), ..row };
     let mut rows = vec![
-        into(counted(row(USED, "used: held by the program", total.used_bytes), total.used)),
+        into(counted(row(USED, "used by the program", total.used_bytes), total.used)),
         into(counted(row(FREE, "free", total.free_bytes), total.free)),
     ];
     let rest = [
-        ("top", "tops of arenas", total.top),
-        ("trimmed", "given back, still mapped", total.trimmed),
+        ("top", "top chunks of arenas", total.top),
+        ("trimmed", "released, still mapped", total.trimmed),
         ("overhead", "malloc's own structures", total.overhead),
-        ("foreign", "taken from the break by others", total.foreign),
-        ("unknown", "not in the core, or damaged", total.unknown),
+        ("foreign", "sbrk by others", total.foreign),
+        ("unknown", "not in the core or damaged", total.unknown),
     ];
     let rest = rest.into_iter().filter(|(_, _, bytes)| *bytes > 0);
     rows.extend(rest.map(|(key, name, bytes)| Row { cells: vec![String::new()], ..row(key, name, bytes) }));
     // Beside malloc's own: its bytes are in no sum here.
     let mut note = note(report);
     if let Some(small) = &report.pymalloc {
-        note.push_str(&format!("; beside it {}: {}", small.name, human(small.committed)));
-        let text = format!("{}, an allocator of its own (not in these sums)", small.name);
+        note.push_str(&format!("; in addition {}: {}", small.name, human(small.committed)));
+        let text = format!("{}, a separate allocator (not in these sums)", small.name);
         let mut one = Row { name: text, about: vec![("bytes", exact(small.committed))], ..row(SMALL, "", 0) };
         one.bytes = None;
         one.cells = vec![exact(small.pools)];
@@ -86,7 +87,7 @@ fn by_use(report: &MallocReport) -> Level {
     Level {
         noun: "part",
         measure: "Bytes",
-        name: "What",
+        name: "Use",
         columns: vec![Column::number("Blocks", 2)],
         rows,
         sort: Sort::Given,
@@ -102,27 +103,27 @@ fn clusters(report: &MallocReport) -> Level {
             (Some(fill), _, _) => format!("all {fill:#04x}"),
             (None, Some(symbol), _) => format!("begin with {symbol}"),
             (None, None, Some(word)) => format!("begin with {word}"),
-            (None, None, None) => "begin differently".to_owned(),
+            (None, None, None) => "different beginnings".to_owned(),
         };
         let noted = cluster.category.as_ref().map_or_else(String::new, |category| format!(", {category}"));
-        let mapped = if cluster.mmapped { ", each with a mapping of its own" } else { "" };
+        let mapped = if cluster.mmapped { ", separate mappings" } else { "" };
         let mut row = row(&format!("{} {example}", cluster.size), begins, cluster.bytes);
         row.name = format!("{} ({}{noted}{mapped})", row.name, cluster.kind);
         row.count = Some(cluster.count);
         row.cells = vec![exact(cluster.count), exact(cluster.size), exact(cluster.free)];
         row.about.push(("example", example.clone()));
-        row.about.push(("free ones of that size", exact(cluster.free)));
+        row.about.push(("free blocks of that size", exact(cluster.free)));
         row.opens = Opens::Command;
         row.command = Some(vec!["refs".into(), example]);
         row
     };
     let left = report.clusters_total.saturating_sub(report.clusters.len() as u64);
     let more = if left > 0 { format!("; {} more are not listed", exact(left)) } else { String::new() };
-    let note = format!("blocks that are alike, by size and what they begin with{more}; Enter: who points at one");
+    let note = format!("blocks of equal size and first bytes{more}; Enter: pointers to one of them");
     Level {
         noun: "cluster",
         measure: "Bytes",
-        name: "Alike in",
+        name: "Common content",
         columns: vec![Column::number("Blocks", 2), Column::number("Size", 1), Column::number("Free", 5)],
         rows: report.clusters.iter().map(one).collect(),
         note: Some(note),
@@ -161,8 +162,8 @@ fn by_arena(report: &MallocReport) -> Level {
         row.cells = vec![human(arena.used_bytes), human(arena.free_bytes), human(arena.top), exact(arena.used)];
         row.about.push(("largest free", human(arena.largest_free)));
         let most = arena.max_system_mem.map_or_else(|| "-".to_owned(), human);
-        row.about.push(("most it ever had", most));
-        row.about.push(("known", arena.confidence.name().to_owned()));
+        row.about.push(("high water", most));
+        row.about.push(("confidence", arena.confidence.name().to_owned()));
         row.command = Some(vec!["malloc".into()]);
         row.opens = Opens::Command;
         row.mark = if arena.unknown > 0 { Mark::Warning } else { Mark::None };
@@ -171,7 +172,7 @@ fn by_arena(report: &MallocReport) -> Level {
     let mut rows: Vec<Row> = report.arenas.iter().map(one).collect();
     if report.mmapped.count > 0 {
         let mapped = &report.mmapped;
-        let mut row = row("(mmapped)", "blocks with mappings of their own", mapped.bytes);
+        let mut row = row("(mmapped)", "blocks with separate mappings", mapped.bytes);
         row.count = Some(mapped.count);
         row.cells = vec![human(mapped.bytes), "-".into(), "-".into(), exact(mapped.count)];
         rows.push(row);
@@ -211,7 +212,7 @@ fn small(report: &MallocReport) -> Option<Level> {
         row
     };
     let note = format!(
-        "{} in {}; {} used, {} free in pools that others keep, {} in free pools",
+        "{} in {}; {} used, {} free in used pools, {} in free pools",
         human(small.committed),
         count(small.arenas, "arena"),
         human(small.bytes_used),

@@ -171,17 +171,18 @@ impl List {
         let row = |kind: &coremap::commands::summary::KindRow| {
             let name = kind.kind.name();
             let written = written.get(&kind.kind).copied().flatten();
-            let sum = Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written, rss: kind.rss };
+            let sum =
+                Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written, rss: kind.resident.rss };
             let mut row = self.row(name, &sum);
             row.cells = self.cells(&sum, true);
             row.about.push(("largest", human(kind.largest)));
             let told = [
-                ("PSS", kind.pss),
-                ("private dirty", kind.private_dirty),
-                ("shared", kind.shared),
-                ("swap", kind.swap),
-                ("huge pages", kind.huge),
-                ("RSS estimated", kind.rss_estimated.filter(|bytes| *bytes > 0)),
+                ("PSS", kind.resident.pss),
+                ("private dirty", kind.resident.private_dirty),
+                ("shared", kind.resident.shared),
+                ("swap", kind.resident.swap),
+                ("huge pages", kind.resident.huge),
+                ("RSS estimated", kind.resident.rss_estimated.filter(|bytes| *bytes > 0)),
             ];
             row.about.extend(told.into_iter().filter_map(|(what, bytes)| Some((what, human(bytes?)))));
             row.opens = Opens::Level;
@@ -207,7 +208,7 @@ impl List {
             [one] => Row { cells: self.cells(sum, true), ..self.region(one, false) },
             _ => {
                 let mut row = self.row(owner, sum);
-                row.name = if owner.is_empty() { "(nobody claims it)".to_owned() } else { last_part(owner).to_owned() };
+                row.name = if owner.is_empty() { "(no known owner)".to_owned() } else { last_part(owner).to_owned() };
                 if row.name != ***owner {
                     row.about.insert(0, ("file", owner.to_string()));
                 }
@@ -268,7 +269,7 @@ impl List {
     fn rest<'a>(&self, regions: impl Iterator<Item = &'a RegionRow>, counted: bool) -> Option<Row> {
         let sum = Sum::of(regions);
         (sum.count > 0).then(|| Row {
-            name: format!("{} more regions, smaller ones", exact(sum.count)),
+            name: format!("{} more smaller regions", exact(sum.count)),
             cells: self.cells(&sum, counted),
             ..self.row("(rest)", &sum)
         })

@@ -13,7 +13,7 @@ use crate::cli::screen::look::Threads;
 pub(super) fn level(report: &Threads, grouping: usize) -> Option<Level> {
     let level = if grouping == 1 { by_stack(report) } else { by_thread(report) };
     let total = &report.stacks.total;
-    let written = total.written.map_or_else(String::new, |written| format!(", {} of it written", human(written)));
+    let written = total.written.map_or_else(String::new, |written| format!(", {} written", human(written)));
     let groups = report.threads.groups.as_ref().map_or(0, Vec::len) as u64;
     let note = format!(
         "{}, {}; {} reserve {}{written}",
@@ -35,7 +35,7 @@ type Takes = (&'static str, fn(&StackRow) -> Option<u64>);
 /// What of stacks is resident or was written, where that is known; else what is in use.
 fn takes(report: &Threads) -> Takes {
     let known = |(_, of): &Takes| report.stacks.stacks.iter().any(|stack| of(stack).is_some());
-    let best: [Takes; 2] = [("RSS", |stack| stack.rss), ("Written", |stack| stack.written)];
+    let best: [Takes; 2] = [("RSS", |stack| stack.resident.rss), ("Written", |stack| stack.written)];
     best.into_iter().find(known).unwrap_or(("In use", |stack| stack.in_use))
 }
 
@@ -53,7 +53,7 @@ fn by_thread(report: &Threads) -> Level {
         Column::number("In use", 5),
         Column::number("Reserved", 3),
     ];
-    Level { noun: "stack", measure: measure.0, name: "Does", columns, rows: rows.collect(), ..Level::default() }
+    Level { noun: "stack", measure: measure.0, name: "Activity", columns, rows: rows.collect(), ..Level::default() }
 }
 
 /// A stack, with the thread whose own it is.
@@ -62,9 +62,9 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
     let name = thread.and_then(|thread| thread.managed_name.as_ref().or(thread.name.as_ref())).or(stack.name.as_ref());
     let role = thread.and_then(|thread| thread.role).unwrap_or_default();
     let does = match stack.state {
-        StackState::Cached => "(kept for reuse after its thread ended)".to_owned(),
-        StackState::Signal => "(stack for signal handlers)".to_owned(),
-        StackState::Switched => "(stack that the thread switched to)".to_owned(),
+        StackState::Cached => "(cached after its thread ended)".to_owned(),
+        StackState::Signal => "(signal stack)".to_owned(),
+        StackState::Switched => "(switched-to stack)".to_owned(),
         _ => stack.does.clone().unwrap_or_else(|| "-".to_owned()),
     };
     let mut about = Vec::new();
@@ -78,7 +78,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
         ("touched", stack.touched),
         ("in core", Some(stack.in_core)),
         ("written", stack.written),
-        ("RSS", stack.rss),
+        ("RSS", stack.resident.rss),
     ];
     about.push(("bytes", sizes.map(|(name, bytes)| format!("{name} {}", bytes.map_or("-".into(), exact))).join(" · ")));
     if let Some(thread) = thread {
@@ -91,7 +91,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
         about.extend(told.into_iter().filter_map(|(what, text)| Some((what, text?))));
     }
     let confidence = stack.confidence.map_or_else(String::new, |confidence| format!(" ({})", confidence.name()));
-    about.push(("known by", format!("{}{confidence}", stack.source)));
+    about.push(("evidence", format!("{}{confidence}", stack.source)));
     Row {
         key: format!("{}{}", tid.map_or_else(String::new, |tid| tid.to_string()), stack.low.unwrap_or_default()),
         name: does,
@@ -152,7 +152,7 @@ fn by_stack(report: &Threads) -> Level {
     Level {
         noun: "stack",
         measure: "Written",
-        name: "Does",
+        name: "Activity",
         columns,
         rows: groups.map(row).collect(),
         ..Level::default()

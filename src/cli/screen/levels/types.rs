@@ -55,10 +55,10 @@ fn all(report: &HeapStatReport) -> Level {
     }
     let mut note = format!("{} in {}", human(report.total.size), count(report.total.objects, "object"));
     if report.in_progress {
-        note.push_str("; in the middle of a collection: objects that were being moved are missed or counted twice");
+        note.push_str("; taken during a garbage collection: objects being moved are missed or counted twice");
     }
     if report.types.is_empty() {
-        note = "no managed runtime with a heap was found".to_owned();
+        note = "no managed heap found".to_owned();
     }
     Level {
         noun: "type",
@@ -89,14 +89,14 @@ fn asked_of(kind: &TypeRow) -> Level {
     let name = exactly(&kind.name);
     let mut rows = Vec::new();
     if &*kind.name != FREE {
-        rows.push(ask("roots", "What keeps them alive: the ways from roots, merged", &["gcroot", "--type", &name]));
-        rows.push(ask("retained", "What would be freed with them", &["retained", "--type", &name]));
-        rows.push(ask("objects", "The objects, one by one", &["objects", "--type", &name]));
+        rows.push(ask("roots", "Paths from roots to these objects, merged", &["gcroot", "--type", &name]));
+        rows.push(ask("retained", "Memory that these objects retain", &["retained", "--type", &name]));
+        rows.push(ask("objects", "List of the objects", &["objects", "--type", &name]));
     }
     if STRINGS.contains(&&*kind.name) {
-        rows.push(ask("strings", "Equal ones: what they waste", &["heapstat", "--strings"]));
+        rows.push(ask("strings", "Waste by equal strings", &["heapstat", "--strings"]));
     }
-    rows.push(ask("generations", "Where they are, by generation", &["heapstat", "--type", &name]));
+    rows.push(ask("generations", "Size by generation", &["heapstat", "--type", &name]));
     let note = format!("{} in {}", human(kind.size), count(kind.count, "object"));
     Level { noun: "question", name: "Question", rows, sort: Sort::Given, note: Some(note), ..Level::default() }
 }

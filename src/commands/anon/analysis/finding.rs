@@ -1,13 +1,12 @@
 //! What `summary` says of anonymous memory, without reading all of the core.
 
-use crate::addr::{AddrRange, union};
+use crate::addr::{AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;
 use crate::commands::anon::analysis::sample::{Pattern, SAMPLES, largest};
 use crate::commands::anon::analysis::{is_anonymous, survey};
 use crate::limits;
 use crate::map::{Confidence, Kind, Region};
 use crate::memory::content::Content;
-use crate::memory::scan::PAGE;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -46,25 +45,26 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks>
         return None;
     }
     let where_from = match pattern.cut {
-        true => "borders by the pointers to them",
-        false => "each a mapping of its own",
+        true => "block boundaries from the pointers to them",
+        false => "each has a separate mapping",
     };
-    let how_far = if all { "" } else { " (not all memory was searched for pointers; `coremap anon` does)" };
+    let how_far =
+        if all { "" } else { " (only part of memory was searched for pointers; `coremap anon` searches all)" };
     let each = if pattern.looked < pattern.of {
         format!("{} of {} blocks of this size", exact(pattern.looked as u64), exact(pattern.of as u64))
     } else {
-        "each".to_owned()
+        "each block".to_owned()
     };
     let finding = Finding {
         id: "anonymous-blocks",
         severity: Severity::Warning,
         text: format!(
-            "{}{}: anonymous memory that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
+            "{}{}: anonymous memory with no known owner. `coremap anon` shows what points at it.",
             blocks(&pattern, &destinations),
-            if pattern.cut { ", told apart by the pointers to them" } else { "" }
+            if pattern.cut { ", delimited by the pointers to them" } else { "" }
         ),
         evidence: format!(
-            "first at {}; {where_from}{how_far}; content by samples, up to {} pages of {each}",
+            "first block at {}; {where_from}{how_far}; content from samples of up to {} pages of {each}",
             pattern.first, pattern.pages
         ),
         bytes: Some(pattern.bytes()),
@@ -92,7 +92,7 @@ fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
         _ => None,
     };
     let content = match (byte, makeup.content()) {
-        (Some(byte), _) if sampled => format!(", byte {byte:#04x} in the {} pages of {each} looked at", pattern.pages),
+        (Some(byte), _) if sampled => format!(", byte {byte:#04x} in the {} sampled pages of {each}", pattern.pages),
         (Some(0), _) => ", all zero".to_owned(),
         (Some(byte), _) => format!(", filled with byte {byte:#04x}"),
         (_, Some(content)) if !sampled && content != Content::Mixed => {
@@ -103,7 +103,7 @@ fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
     let (about, size) = (if pattern.about { "About " } else { "" }, round(pattern.size));
     match pattern.blocks {
         1 => format!("One block of {size}{content}"),
-        n => format!("{about}{} equal blocks of {size} ({} together){content}", exact(n), round(pattern.bytes())),
+        n => format!("{about}{} equal blocks of {size} ({} in all){content}", exact(n), round(pattern.bytes())),
     }
 }
 

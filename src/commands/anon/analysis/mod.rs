@@ -12,7 +12,7 @@ mod sample;
 
 pub(in crate::commands) use finding::finding;
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;
 use crate::commands::anon::analysis::blocks::{Cluster, clusters, cut, cut_by_content};
 use crate::commands::anon::report::{AnonReport, BlockClusterRow, ContentRow};
@@ -22,7 +22,6 @@ use crate::limits;
 use crate::map::{Confidence, Kind, Region};
 use crate::memory::content::{Content, Makeup, filled};
 use crate::memory::pointers::pointers;
-use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -55,7 +54,7 @@ pub(in crate::commands) struct Survey {
 
 /// Whether a region is memory that nothing claims and somebody may write.
 pub(in crate::commands) fn is_anonymous(region: &Region) -> bool {
-    matches!(region.kind, Kind::AnonRW | Kind::AnonRWX)
+    region.kind == Kind::AnonRW || region.kind == Kind::AnonRWX
 }
 
 /// Tell of anonymous memory.

@@ -146,7 +146,7 @@ pub(super) fn guess(row: &BlockClusterRow) -> Option<String> {
         (None, Some(module)) => format!("data of {module}"),
         (None, None) => format!("{} at {}", owner.from, owner.example?),
     };
-    let root = owner.root.as_ref().map(|r| format!(", kept by {r}")).unwrap_or_default();
+    let root = owner.root.as_ref().map(|r| format!(", retained by {r}")).unwrap_or_default();
     let (blocks, count) = (exact(owner.blocks), exact(row.count));
     Some(match row.count {
         1 => format!("{what}{root}"),

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::analysis::contents::Destinations;
 use crate::limits;
 use crate::memory::content::{Content, Makeup};
-use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::session::Session;

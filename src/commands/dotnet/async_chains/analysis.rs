@@ -6,6 +6,7 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::commands::dotnet::async_chains::tasks;
+use crate::diag::WarningCode;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::dotnet::{CoreClr, TypeSystem};
 use crate::managed::{Heap as _, ManagedRuntime as _};
@@ -63,11 +64,13 @@ fn one<'p>(
         runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
     if tasks.more > 0 {
-        process.diag.partial("limit", format!("{} more tasks are left out", exact(tasks.more)));
+        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.more)));
     }
     let chains = tasks.chains(merge);
     if chains.cut {
-        process.diag.partial("limit", "there are more chains of tasks than are followed; those at hand are shown");
+        process
+            .diag
+            .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
     let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && n.state.is_some());
     report.total += chains.total;
@@ -160,9 +163,9 @@ impl Rows<'_, '_, '_, '_, '_> {
     fn awaiting(&self, node: &Node) -> String {
         if node.machine.is_some() {
             return match node.awaits {
-                Awaits::Done(_) => "nothing: what it awaited is done, and it has not gone on yet".into(),
-                Awaits::Unknown => "not known: its awaiter holds no object (as that of Task.Yield)".into(),
-                Awaits::Nothing => "nothing: it runs, or has not begun".into(),
+                Awaits::Done(_) => "nothing: what it awaited is done, but it has not resumed yet".into(),
+                Awaits::Unknown => "unknown: its awaiter has no object (like the awaiter of Task.Yield)".into(),
+                Awaits::Nothing => "nothing: it is running or has not started".into(),
                 Awaits::Object(object) => format!("the object {object}, which is not in the core"),
             };
         }
@@ -174,7 +177,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         }
         if name.starts_with(DELAY) {
             return match self.delay(node) {
-                Some(u32::MAX) => "Task.Delay without end".into(),
+                Some(u32::MAX) => "Task.Delay(Infinite)".into(),
                 Some(ms) => format!("Task.Delay of {} ms", exact(u64::from(ms))),
                 None => "Task.Delay".into(),
             };
@@ -183,8 +186,8 @@ impl Rows<'_, '_, '_, '_, '_> {
             return (*words).to_owned();
         }
         match self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate)) {
-            Some(method) => format!("a task that runs, or is to run: {method}"),
-            None if node.task => format!("a {name} that nothing known completes"),
+            Some(method) => format!("a running or queued task: {method}"),
+            None if node.task => format!("a {name} (what completes it is unknown)"),
             None => format!("a {name}"),
         }
     }

@@ -14,5 +14,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "async",
     &[answer::<AsyncReport>],
-    "What async methods wait for, and who waits for them: SOS dumpasync, tasks of asyncio; equal chains merged",
+    "Show what async methods wait for, and who waits for them (SOS dumpasync, asyncio)",
 );

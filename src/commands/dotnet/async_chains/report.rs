@@ -4,69 +4,69 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{AsyncEnd, AsyncPart, Name};
 
-/// `async`: async methods that wait, and who waits for them.
+/// `async`: pending async methods, and what waits for them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncReport {
-    /// Chains of them; equal ones merged, those of most first.
+    /// Chains of async methods; equal chains are merged, largest groups first.
     pub chains: Vec<AsyncChainRow>,
-    /// Chains in all, with those that are equal.
+    /// Number of all chains, including equal ones.
     pub total: u64,
-    /// Async methods that have begun and are not done.
+    /// Number of started async methods that have not completed.
     pub methods: u64,
-    /// Of those, the ones that could go on: what they wait for is done.
+    /// Number of methods that can resume because what they await is done.
     pub ready: u64,
-    /// Whether a runtime has types without names here, so that its tasks could not be told.
+    /// Whether types of a runtime have no names here, so that its tasks cannot be found.
     pub nameless: bool,
-    /// Runtimes whose async methods are not read: that none is listed says nothing of them.
+    /// Runtimes whose async methods are not read. Their methods are missing from the list.
     pub unread: Vec<String>,
 }
 
 /// A chain of tasks and async methods.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncChainRow {
-    /// How many there are.
+    /// Number of equal chains.
     pub count: u64,
-    /// The last object of each, as far as they are listed (64).
+    /// The last object of each chain, at most 64.
     pub objects: Vec<Addr>,
-    /// Names that the program gave to these objects, where it did; empty for one without.
+    /// Names that the program gave to these objects; empty for one without a name.
     ///
-    /// As many as objects, or none.
+    /// As many as `objects`, or none.
     pub names: Vec<String>,
-    /// Different objects that are waited for at their beginning.
+    /// Number of different objects that the chains wait for.
     pub roots: u64,
-    /// What is waited for first, in words.
+    /// What the first element waits for, in words.
     pub awaiting: String,
-    /// The parts of one of them: what is waited for first, then what waits for it.
+    /// Elements of one chain: what is awaited first, then what waits for it.
     pub frames: Vec<AsyncFrameRow>,
-    /// What waits for the last.
+    /// What waits for the last element.
     pub end: AsyncEnd,
-    /// The object that does, where there is one.
+    /// The waiting object, if there is one.
     pub end_object: Option<Addr>,
-    /// What it is: the method of a callback, the type of another.
+    /// Method of a callback, or type of another object.
     pub end_name: Option<String>,
 }
 
-/// A part of a chain.
+/// An element of a chain.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncFrameRow {
-    /// The object: the box of an async method, a task, or what else is awaited.
+    /// Address: the box of an async method, a task, or another awaited object.
     pub object: Addr,
-    /// What it is.
+    /// Kind of element.
     pub kind: AsyncPart,
-    /// The object's type; of an async method that of its state machine.
+    /// Type of the object; for an async method, type of its state machine.
     pub r#type: Name,
-    /// The async method, or that of a task's delegate.
+    /// The async method, or the method of a task's delegate.
     pub method: Option<String>,
     /// File name of its module.
     pub module: Option<String>,
-    /// Source file of the async method, where its runtime tells.
+    /// Source file of the async method, if its runtime has it.
     pub file: Option<Name>,
-    /// Line of what it awaits.
+    /// Line of the await.
     pub line: Option<u32>,
-    /// MethodDef token, where an attribute names the state machine.
+    /// MethodDef token, if an attribute names the state machine.
     pub token: Option<String>,
-    /// Where it stands: number of the await, -1 where it runs or has not begun.
+    /// State: number of the await; -1 if it is running or has not started.
     pub state: Option<i32>,
-    /// What it awaits, in words, where it is no part of the chain.
+    /// What it awaits, in words, if that is not an element of the chain.
     pub awaiting: Option<String>,
 }

@@ -19,21 +19,21 @@ impl Render for AsyncReport {
         let mut doc = Document::default();
         if self.chains.is_empty() {
             doc.line(match (self.nameless, self.unread.as_slice()) {
-                (true, _) => "async methods can't be told here: types have no names in this core".to_owned(),
-                (false, []) => "no async method that waits was found".to_owned(),
-                (false, unread) => format!("async methods of {} are not read", unread.join(", ")),
+                (true, _) => "async methods cannot be found: types have no names in this core".to_owned(),
+                (false, []) => "no pending async methods found".to_owned(),
+                (false, unread) => format!("async methods of {} cannot be read", unread.join(", ")),
             });
             return doc;
         }
         doc.line(format!(
-            "{} not done, in {}, {} different{}",
+            "{} pending, in {} ({} different){}",
             count(self.methods, "async method"),
             count(self.total, "chain"),
             exact(self.chains.len() as u64),
             match self.ready {
                 0 => String::new(),
-                1 => "; 1 of them could go on: what it awaits is done".to_owned(),
-                n => format!("; {} of them could go on: what they await is done", exact(n)),
+                1 => "; 1 of them can resume, because what it awaits is done".to_owned(),
+                n => format!("; {} of them can resume, because what they await is done", exact(n)),
             }
         ));
         for chain in &self.chains {
@@ -79,7 +79,7 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
             let wait = if chain.count == 1 { "waits" } else { "wait" };
             let objects = match (chain.roots, chain.frames.first()) {
                 (0 | 1, first) => first.map(|f| format!(" at {}", f.object)).unwrap_or_default(),
-                (roots, _) => format!(", {} different ones", exact(roots)),
+                (roots, _) => format!(" ({} different objects)", exact(roots)),
             };
             format!("{} × {wait} for {}{objects}", exact(chain.count), chain.awaiting)
         }
@@ -109,20 +109,20 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     let more = unlisted.saturating_add(different.len().saturating_sub(objects.len()) as u64);
     let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
     let who = match (chain.end, &chain.end_name) {
-        (AsyncEnd::Thread, _) => "a thread is blocked until it is done".to_owned(),
+        (AsyncEnd::Thread, _) => "blocks a thread until it completes".to_owned(),
         (AsyncEnd::Callback, Some(method)) => format!("then calls {method}"),
         (AsyncEnd::Callback, None) => "then calls a delegate".to_owned(),
-        (AsyncEnd::Circle, _) => "one of these awaits it: none will ever be done".to_owned(),
-        (AsyncEnd::Other, Some(kind)) => format!("then goes on with a {kind}"),
+        (AsyncEnd::Circle, _) => "awaited by a method of the chain itself: it never completes".to_owned(),
+        (AsyncEnd::Other, Some(kind)) => format!("then continues with a {kind}"),
         _ => "nothing awaits it".to_owned(),
     };
     doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
 }
 
-/// One part of a chain.
+/// One step of a chain.
 fn line(frame: &AsyncFrameRow) -> String {
     let state = match frame.state {
-        Some(-1) => " (runs)".to_owned(),
+        Some(-1) => " (running)".to_owned(),
         Some(n) => format!(" (await {n})"),
         None => String::new(),
     };

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::AsyncTask;
 use crate::report::{AsyncEnd, AsyncPart, Name};
@@ -24,8 +25,8 @@ pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncRe
         report.methods += all.iter().map(|task| task.frames.len() as u64).sum::<u64>();
         report.ready += all.iter().filter(|task| task.awaiting.starts_with("nothing: what")).count() as u64;
         if chains(&all, merge, report) {
-            let more = "there are more chains of tasks than are followed; those at hand are shown";
-            session.process.diag.partial("limit", more);
+            let more = "too many chains of tasks: only the chains followed so far are listed";
+            session.process.diag.partial(WarningCode::Limit, more);
         }
     }
 }

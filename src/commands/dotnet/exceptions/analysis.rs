@@ -4,6 +4,7 @@ use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::listing::list;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
+use crate::diag::WarningCode;
 use crate::dotnet::string_text;
 use crate::limits;
 use crate::managed::{ManagedRuntime as _, ObjectNames, TypeIndex};
@@ -28,10 +29,10 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
         let (objects, more) = list(session.process, runtime, heap, &is_exception);
         report.more += more;
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
-            session.process.diag.partial(
-                "metadata",
+            session.process.diag.note(
+                WarningCode::Metadata,
                 format!(
-                    "{}: exceptions are told by name, and not all modules' metadata is in the core",
+                    "{}: exceptions are found by type name, and the metadata of some modules is not in the core",
                     runtime.label()
                 ),
             );

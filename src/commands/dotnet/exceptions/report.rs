@@ -7,28 +7,28 @@ use crate::report::Name;
 /// `exceptions`: exception objects on the heap.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionsReport {
-    /// By address.
+    /// Exceptions, by address.
     pub exceptions: Vec<ExceptionRow>,
-    /// How many more there are.
+    /// Number of exceptions not listed.
     pub more: u64,
 }
 
 /// An exception.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionRow {
-    /// The object.
+    /// Address.
     pub object: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// Its message, where it has one of its own.
+    /// Message, if it has its own.
     pub message: Option<String>,
-    /// Its HRESULT.
+    /// HRESULT.
     pub hresult: Option<String>,
-    /// The exception within it.
+    /// Inner exception.
     pub inner: Option<Addr>,
-    /// Whether it has a stack trace, as those do that were thrown.
+    /// Whether it has a stack trace, and so was thrown.
     pub thrown: Option<bool>,
-    /// Generation that it is in, in the runtime's own words.
+    /// Generation, as the runtime names it.
     pub generation: &'static str,
 }

@@ -7,31 +7,31 @@ use crate::report::{FinalizerState, Generation, Name};
 /// `finalizers`: objects with finalizers.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FinalizersReport {
-    /// In the order of the GC's queue.
+    /// Objects in the order of the GC's queue.
     pub objects: Vec<FinalizerRow>,
-    /// Their types.
+    /// Objects by type.
     pub types: Vec<FinalizerTypeRow>,
-    /// Objects whose finalizer is not due.
+    /// Number of objects whose finalizer is not due.
     pub registered: u64,
-    /// Objects whose finalizer is due and has not run.
+    /// Number of objects whose finalizer is due but has not run.
     pub ready: u64,
 }
 
 /// An object with a finalizer.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FinalizerRow {
-    /// The object.
+    /// Address.
     pub object: Addr,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Its size.
+    /// Size in bytes.
     pub size: Option<u64>,
     /// Whether its finalizer is due.
     pub state: FinalizerState,
-    /// Generation it is registered for.
+    /// Generation of its registration.
     pub generation: Option<Generation>,
-    /// Number of its GC heap.
+    /// Index of its GC heap.
     pub heap: u32,
 }
 
@@ -41,8 +41,8 @@ pub struct FinalizerTypeRow {
     /// The type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// Whether its finalizer is due.
+    /// Whether their finalizers are due.
     pub state: FinalizerState,
-    /// How many.
+    /// Number of objects.
     pub count: u64,
 }

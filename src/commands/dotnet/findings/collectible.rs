@@ -1,4 +1,4 @@
-//! Collectible assemblies (plug-ins, generated code) that are still there.
+//! Collectible assemblies (plug-ins, generated code) that are still loaded.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -64,24 +64,25 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let example = example.or_else(|| allocators.iter().find_map(|(_, of)| of.object));
     let waiting = match unloading.as_slice() {
         [] => String::new(),
-        [one] => format!(" Load context {one} is unloading: something keeps it, or no collection came since."),
+        [one] => {
+            format!(" Load context {one} is unloading: something still references it, or no collection has run since.")
+        }
         all => format!(
-            " {} load contexts are unloading ({}{}): something keeps them, or no collection came since.",
+            " {} load contexts are unloading ({}{}): something still references them, or no collection has run since.",
             exact(all.len() as u64),
             all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
             if all.len() > NAMED { " and others" } else { "" }
         ),
     };
     let text = format!(
-        "{} {} loaded in {} of their own, {} of loader heaps{named}.{waiting}",
+        "{} in {} with {} of loader heaps{named}.{waiting}",
         count(assemblies, "collectible assembly"),
-        if assemblies == 1 { "is" } else { "are" },
         count(allocators.len() as u64, "loader allocator"),
         round(bytes),
     );
     let much = allocators.len() >= MANY || unloading.len() >= MANY_UNLOADING;
     let severity = if much { Severity::Warning } else { Severity::Info };
-    let evidence = "loader allocators of the loaded assemblies, and the states of load contexts";
+    let evidence = "loader allocators of the loaded assemblies and states of load contexts";
     let more = example.map_or_else(|| "heap --loader".to_owned(), |object| format!("gcroot {object}"));
     let finding = Finding::new("collectible-assemblies", severity, text, evidence).about(bytes);
     Some(finding.known(Confidence::Exact).more(more).within("runtime"))

@@ -1,5 +1,5 @@
-//! What only .NET's heaps tell: exceptions that are kept, finalizers that are due, async methods and timers by the
-//! thousands, what can't be moved, assemblies that could go.
+//! Findings of .NET heaps: thrown exceptions, due finalizers, pending async methods, timers, pinned objects and
+//! collectible assemblies.
 
 mod collectible;
 mod pinned;
@@ -30,8 +30,8 @@ pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], si
     }
     let timers = types.iter().find(|t| &*t.name == TIMER && t.count >= TIMERS);
     let timer = timers.map(|t| {
-        let text = format!("{} timers are set or were not disposed of.", exact(t.count));
-        let finding = Finding::new("timers", Severity::Warning, text, format!("objects of {TIMER}"));
+        let text = format!("{} timers are active or were not disposed.", exact(t.count));
+        let finding = Finding::new("timers", Severity::Warning, text, format!("objects of type {TIMER}"));
         finding.about(t.size).more(format!("gcroot --type {TIMER}")).within("managed-heap")
     });
     timer.into_iter().chain(pinned::large(types, size)).chain(pinned::pinned(session, types)).collect()
@@ -46,10 +46,13 @@ pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress
     let finalizers = finalizers(session);
     if finalizers.ready >= FINALIZERS {
         let text = format!(
-            "{} objects wait for their finalizer to run: the finalizer thread is behind, or blocked.",
+            "{} objects wait for their finalizer: the finalizer thread is behind or blocked.",
             exact(finalizers.ready)
         );
-        out.push(Finding::new("finalizer-queue", Severity::Warning, text, "the collector's queue").more("finalizers"));
+        out.push(
+            Finding::new("finalizer-queue", Severity::Warning, text, "finalization queue of the garbage collector")
+                .more("finalizers"),
+        );
     }
     let thrown: Vec<_> = exceptions(session).exceptions.into_iter().filter(|e| e.thrown == Some(true)).collect();
     if thrown.len() >= EXCEPTIONS {
@@ -57,7 +60,7 @@ pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress
         thrown.iter().for_each(|e| *types.entry(e.name.to_string()).or_default() += 1);
         let most = types.iter().max_by_key(|(_, count)| **count);
         let most = most.map_or_else(String::new, |(name, count)| format!(", {} of them {name}", exact(*count)));
-        let text = format!("{} exceptions that were thrown are on the heap{most}.", exact(thrown.len() as u64));
+        let text = format!("{} thrown exceptions are on the heap{most}.", exact(thrown.len() as u64));
         out.push(Finding::new("exceptions", Severity::Info, text, "objects with a stack trace").more("exceptions"));
     }
     out.extend(collectible::collectible(session));
@@ -65,7 +68,7 @@ pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress
     if chains.total >= CHAINS {
         let most = chains.chains.first();
         let most = most.map_or_else(String::new, |c| format!("; {} of them wait for {}", exact(c.count), c.awaiting));
-        let text = format!("{} chains of async methods are not done{most}.", exact(chains.total));
+        let text = format!("{} chains of async methods are pending{most}.", exact(chains.total));
         out.push(Finding::new("async-chains", Severity::Warning, text, "state machines on the heap").more("async"));
     }
     out

@@ -31,8 +31,8 @@ pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{} in {} on the large object heap{named}. It is collected with generation 2 only, and compacted only where \
-         the program asks for it.",
+        "{} in {} on the large object heap{named}. It is collected only with generation 2, and compacted only if the \
+         program requests it.",
         round(bytes),
         count(objects, "object"),
     );
@@ -68,11 +68,11 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
         return None;
     }
     let handled = format!(
-        "{} in {} by {}{}{}",
+        "{} in {} pinned by {}{}{}",
         round(bytes),
         count(objects, "object"),
         count(handles, "handle"),
-        if asynchronous > 0 { format!(", {asynchronous} of them for I/O,") } else { String::new() },
+        if asynchronous > 0 { format!(" ({asynchronous} of them for I/O)") } else { String::new() },
         largest(by_type.into_iter().collect())
     );
     let poh = format!("{} in {} on the pinned object heap{heap_types}", round(heap_bytes), count(on_heap, "object"));
@@ -81,8 +81,8 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
     let finding = Finding::new(
         "pinned",
         severity,
-        format!("Pinned objects, which the collector can't move: {first}; {more}."),
-        "handles that pin, and objects on the pinned object heap",
+        format!("Pinned objects, which the collector cannot move: {first}; {more}."),
+        "pinning handles and objects on the pinned object heap",
     );
     let command = if heap_bytes > bytes { "heapstat --generation poh" } else { "handles --group" };
     // A handle may lead to what is on the pinned object heap.

@@ -5,6 +5,7 @@ use regex::Regex;
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
+use crate::diag::WarningCode;
 use crate::dotnet::Handle;
 use crate::managed::{Heap, ManagedRuntime, ObjectNames};
 use crate::report::HandleKind;
@@ -55,8 +56,8 @@ fn list(
     let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
     if unknown > 0 {
         let (label, all) = (runtime.label(), handles.len());
-        let why = format!("{label}: the objects of {unknown} of {all} handles are not in the core");
-        process.diag.partial("handles", why);
+        let why = format!("{label}: {unknown} of {all} handles point outside the core");
+        process.diag.partial(WarningCode::Handles, why);
     }
     for h in handles {
         let (name, size) = names.object(h.object).unzip();

@@ -4,33 +4,33 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::{HandleKind, Name};
 
-/// `handles`: the GC handles that lead to objects.
+/// `handles`: GC handles that refer to objects.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HandlesReport {
-    /// By address.
+    /// Handles, by address.
     pub handles: Vec<HandleRow>,
-    /// Number of each kind.
+    /// Number of handles per kind.
     pub kinds: Vec<HandleKindRow>,
-    /// Handles by kind and type, those first whose objects are biggest together, where that was asked for.
+    /// Handles by kind and type, by bytes of their objects, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<HandleGroupRow>>,
 }
 
-/// A handle.
+/// A GC handle.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HandleRow {
-    /// Where it is.
+    /// Address of the handle.
     pub address: Addr,
-    /// What it does for the object.
+    /// Kind of handle.
     pub kind: HandleKind,
-    /// The object.
+    /// Object that it refers to.
     pub object: Addr,
-    /// Its type; `null` where it is not in the core.
+    /// Type of the object. `null` if it is not in the core.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// The object that a dependent handle keeps with it.
+    /// Object that a dependent handle keeps alive with it.
     pub secondary: Option<Addr>,
-    /// That object's type.
+    /// Type of that object.
     pub secondary_type: Option<Name>,
     /// Size of the object in bytes.
     pub size: Option<u64>,
@@ -41,12 +41,12 @@ pub struct HandleRow {
 pub struct HandleGroupRow {
     /// The kind.
     pub kind: HandleKind,
-    /// The type; `null` of objects that are not in the core.
+    /// The type. `null` for objects that are not in the core.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// How many handles.
+    /// Number of handles.
     pub count: u64,
-    /// Bytes of the objects, each once: several handles may lead to one.
+    /// Bytes of the objects. Each object counts once, even with several handles.
     pub bytes: u64,
     /// One of the objects.
     pub example: Addr,
@@ -57,6 +57,6 @@ pub struct HandleGroupRow {
 pub struct HandleKindRow {
     /// The kind.
     pub kind: HandleKind,
-    /// How many.
+    /// Number of handles.
     pub count: u64,
 }

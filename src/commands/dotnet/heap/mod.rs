@@ -11,5 +11,8 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
-pub(in crate::commands) const COMMAND: Command =
-    of_runtime("heap", &[answer::<HeapReport>], "The managed heap: segments or regions by heap and generation");
+pub(in crate::commands) const COMMAND: Command = of_runtime(
+    "heap",
+    &[answer::<HeapReport>],
+    "Show the segments or regions of the managed heap, by heap and generation",
+);

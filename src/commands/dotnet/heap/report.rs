@@ -5,18 +5,18 @@ use crate::addr::Addr;
 use crate::map::Kind;
 use crate::report::Generation;
 
-/// `heap`: the managed heap, as SOS `eeheap` tells it. Sizes in bytes.
+/// `heap`: the managed heap, as SOS `eeheap` shows it. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HeapReport {
-    /// The collector; `null` where the process has no runtime that can be read.
+    /// The collector. `null` if the process has no readable runtime.
     pub gc: Option<GcRow>,
     /// Segments or regions, by heap, generation and address.
     pub segments: Vec<SegmentRow>,
-    /// Committed by all segments; `null` where there is no collector.
+    /// Committed bytes of all segments. `null` without a collector.
     pub committed: Option<u64>,
-    /// From the first object to the end of allocation, over all segments.
+    /// Bytes from the first object to the end of allocation, over all segments.
     pub allocated: Option<u64>,
-    /// Loader heaps, where `--loader` asked for them.
+    /// Loader heaps, with `--loader`.
     pub loader: Option<Vec<LoaderHeapRow>>,
 }
 
@@ -25,24 +25,24 @@ pub struct HeapReport {
 pub struct GcRow {
     /// Version of the runtime.
     pub version: String,
-    /// Server GC.
+    /// Whether it is the server GC.
     pub server: bool,
     /// Number of GC heaps.
     pub heaps: u64,
-    /// Works by regions (7 and later) and not by segments.
+    /// Whether it uses regions (.NET 7 and newer) instead of segments.
     pub regions: bool,
-    /// The dump was taken while a collection moved things.
+    /// Whether the dump was taken during a garbage collection.
     pub in_progress: bool,
 }
 
 /// A segment or region.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SegmentRow {
-    /// Number of its heap.
+    /// Index of its heap.
     pub heap: u32,
-    /// Which part of the heap it is.
+    /// Generation.
     pub generation: Generation,
-    /// Its heap_segment struct.
+    /// Address of its heap_segment struct.
     pub address: Addr,
     /// First object.
     pub start: Addr,
@@ -50,26 +50,26 @@ pub struct SegmentRow {
     pub end: Addr,
     /// End of committed memory.
     pub committed_end: Addr,
-    /// End of what is reserved.
+    /// End of reserved memory.
     pub reserved_end: Addr,
     /// `end` − `start`.
     pub allocated: u64,
-    /// Committed memory.
+    /// Committed bytes.
     pub committed: u64,
 }
 
-/// One heap of a loader allocator.
+/// A heap of a loader allocator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoaderHeapRow {
-    /// Whose it is.
+    /// Name of the allocator.
     pub allocator: String,
-    /// Address of the loader allocator (or of the JIT's manager).
+    /// Address of the loader allocator, or of the JIT's code manager.
     pub allocator_address: Addr,
     /// Kind of heap.
     pub kind: Kind,
     /// Committed bytes of all blocks.
     pub size: u64,
-    /// Reserved and not committed in blocks the heap has left behind.
+    /// Reserved but uncommitted bytes in blocks that the heap no longer fills.
     pub wasted: u64,
     /// Its blocks.
     pub blocks: Vec<LoaderBlockRow>,
@@ -78,10 +78,10 @@ pub struct LoaderHeapRow {
 /// A block of a loader heap.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoaderBlockRow {
-    /// Where it begins.
+    /// Start address.
     pub start: Addr,
-    /// Reserved.
+    /// Reserved bytes.
     pub size: u64,
-    /// Committed: mapped with any access.
+    /// Committed bytes: mapped with any access permission.
     pub committed: u64,
 }

@@ -20,9 +20,9 @@ impl Render for HeapReport {
                 gc.version,
                 count(gc.heaps, "heap"),
                 if gc.regions { "regions" } else { "segments" },
-                if gc.in_progress { "; the dump was taken in the middle of a collection" } else { "" }
+                if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" }
             )),
-            None => doc.line("no .NET runtime whose heap can be read"),
+            None => doc.line("no .NET runtime with a readable heap"),
         }
         if !self.segments.is_empty() {
             doc.table(segment_table(self));

@@ -4,44 +4,44 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::report::Name;
 
-/// `syncblocks`: locks that are contended, or were.
+/// `syncblocks`: locks that are or were contended.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlocksReport {
-    /// By index.
+    /// Sync blocks, by index.
     pub blocks: Vec<SyncBlockRow>,
 }
 
 /// A sync block.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlockRow {
-    /// Its index.
+    /// Index.
     pub index: u32,
-    /// Where it is.
+    /// Address.
     pub address: Option<Addr>,
-    /// The object.
+    /// Its object.
     pub object: Addr,
-    /// Its type.
+    /// Type of the object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
-    /// Whether its lock is held.
+    /// Whether the lock is held.
     pub held: bool,
-    /// Who holds it.
+    /// Thread that holds it.
     pub owner: Option<LockThreadRow>,
-    /// How many times.
+    /// How many times the owner entered it.
     pub recursion: u32,
-    /// Threads that want the lock.
+    /// Threads that wait for the lock.
     pub waiting: u32,
     /// Threads in Monitor.Wait on it.
     pub pulse: Vec<LockThreadRow>,
 }
 
-/// A thread with a lock, or that wants one.
+/// A thread that holds a lock or waits for it.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct LockThreadRow {
-    /// Its Thread.
+    /// Address of its Thread.
     pub address: Option<Addr>,
-    /// The system's number of it.
+    /// Thread id of the system.
     pub tid: Option<u32>,
-    /// The number that managed code knows it by.
+    /// Managed thread id.
     pub managed_id: Option<u32>,
 }

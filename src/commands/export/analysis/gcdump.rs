@@ -3,6 +3,7 @@
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;
 use crate::commands::export::report::{ExportReport, FigureRow};
+use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::gcdump::{self, About, MAX_PERFVIEW_NODES, Source, Written};
 use crate::managed::Roots;
@@ -30,7 +31,7 @@ pub(super) fn write(
     let heaps: Vec<_> = heaps.filter(|(.., heap)| !heap.parts().is_empty()).collect();
     if heaps.is_empty() {
         return Err(ExportError::Unfit(
-            "no heap of a managed runtime can be read from this core, and a .gcdump is one: nothing was written".into(),
+            "nothing was written: a .gcdump is a managed heap, and no managed heap can be read from this core".into(),
         ));
     }
     let _phase = process.enter(Phase::References);
@@ -70,7 +71,9 @@ pub(super) fn write(
 fn tell_strays(process: &Process, written: &Written) {
     for (count, what) in [(written.strays, "references"), (written.stray_roots, "roots")] {
         if count > 0 {
-            process.diag.partial("heap", format!("{} {what} lead to no object, and are left out", exact(count)));
+            process
+                .diag
+                .partial(WarningCode::Heap, format!("{} {what} point to no object and are omitted", exact(count)));
         }
     }
 }
@@ -95,14 +98,14 @@ fn limits(written: &Written) -> Vec<String> {
     let clipped = written.clipped;
     if clipped.count > 0 {
         limits.push(format!(
-            "{} larger than 2,147,483,647 bytes, the largest size there is in the file: it tells {} bytes less than there are",
+            "{} larger than 2,147,483,647 bytes, the largest size that the format can store: sizes in the file are {} bytes too small",
             crate::units::count(clipped.count, "object"),
             exact(clipped.size)
         ));
     }
     if written.nodes > MAX_PERFVIEW_NODES {
         limits.push(format!(
-            "{} nodes: PerfView opens no more than {}; dotnet-heapview may",
+            "{} nodes: PerfView opens at most {}; dotnet-heapview may open more",
             exact(written.nodes),
             exact(MAX_PERFVIEW_NODES)
         ));

@@ -4,6 +4,7 @@ use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;
 use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::commands::{ThreadOptions, threads};
+use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::hprof::{Written, heaps};
 use crate::phase::Phase;
@@ -20,7 +21,7 @@ pub(super) fn write(
     let heaps = heaps(session);
     let Some(taken) = heaps.first() else {
         return Err(ExportError::Unfit(
-            "no heap of Java or .NET can be read from this core, and an .hprof is one: nothing was written. `export --to gcdump` takes \
+            "nothing was written: an .hprof is a heap of Java or .NET, and none can be read from this core. `export --to gcdump` takes \
              the heaps of other runtimes"
                 .into(),
         ));
@@ -40,18 +41,18 @@ pub(super) fn write(
     for (number, what) in [
         (
             written.lost,
-            "objects are not in the core as a whole: values that are missing are zeros, elements at the end are left out",
+            "objects are only partly in the core: missing values are zeros, missing elements at the end are omitted",
         ),
-        (written.unknown, "objects have no class that can be read, and are left out"),
+        (written.unknown, "objects have no readable class and are omitted"),
     ] {
         if number > 0 {
-            process.diag.partial("heap", format!("{} {what}", exact(number)));
+            process.diag.partial(WarningCode::Heap, format!("{} {what}", exact(number)));
         }
     }
     let mut limits = limits(&written, taken.is_foreign());
     if heaps.len() > 1 {
         limits.push(format!(
-            "a file has one heap, here that of {}: {} more is not in it",
+            "the format stores one heap: the heap of {} is in the file, {} more is not",
             runtime.label(),
             count(heaps.len() as u64 - 1, "heap")
         ));
@@ -80,20 +81,20 @@ fn figures(written: &Written) -> Vec<FigureRow> {
 
 fn limits(written: &Written, is_foreign: bool) -> Vec<String> {
     let mut limits = vec![
-        "it has what the heap holds, as a dump of the JDK does: texts and numbers, passwords too. Of a core that was scrubbed \
-         (`shrink --scrub`) it has none"
+        "like a heap dump of the JDK, the file contains the data of the heap: texts and numbers, passwords too. Export a \
+         core written by `shrink --scrub` to avoid that"
             .to_owned(),
     ];
     if is_foreign {
         limits.push(
-            "the format is Java's: System.String is java.lang.String, with an array of characters each, some 24 bytes more than there are; \
-             arrays of numbers have Java's names, whatever their sign; arrays of structs are arrays of references, with no other field. \
-             What a dependent handle keeps is a root"
+            "the format is Java's. System.String becomes java.lang.String with a separate character array, some 24 bytes \
+             larger. Arrays of unsigned numbers have the names of Java's signed types. Arrays of structs become arrays of \
+             references, without their other fields. Objects that a dependent handle keeps alive become roots"
                 .to_owned(),
         );
     }
     if written.cut > 0 {
-        limits.push(format!("{} of arrays that have more than 4 GiB are left out", count(written.cut, "element")));
+        limits.push(format!("{} of arrays larger than 4 GiB are omitted", count(written.cut, "element")));
     }
     limits
 }

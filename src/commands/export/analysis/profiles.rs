@@ -43,7 +43,7 @@ pub(super) fn write(
     if matches!(options.format, ExportFormat::Folded | ExportFormat::Firefox) && profile.measures.len() > 1 {
         let left: Vec<_> = profile.measures.iter().skip(1).map(|measure| measure.name).collect();
         limits.push(format!(
-            "the format has one weight a stack: not {}, as speedscope and pprof have",
+            "the format stores one weight per stack: {} is omitted (speedscope and pprof store it)",
             left.join(" and ")
         ));
     }
@@ -91,7 +91,7 @@ fn of_threads(
         let (reserved, touched) = sizes.get(&thread.tid).copied().unwrap_or_default();
         without_size += u64::from(reserved.is_none());
         without_touched += u64::from(reserved.is_some() && touched.is_none());
-        let none = thread.frames.is_empty().then(|| Frame::named("(no frame is known)"));
+        let none = thread.frames.is_empty().then(|| Frame::named("(no frames)"));
         let frames = none.into_iter().chain(thread.frames.iter().rev().map(frame));
         let stack = profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
         let name = thread.managed_name.clone().or_else(|| thread.name.clone());
@@ -100,10 +100,7 @@ fn of_threads(
     }
     for (threads, what) in [(without_size, "reserved and touched"), (without_touched, "touched")] {
         if threads > 0 {
-            limits.push(format!(
-                "{}: what their stacks have {what} is not known, and is in no sum",
-                count(threads, "thread")
-            ));
+            limits.push(format!("{}: bytes {what} are unknown and not counted", count(threads, "thread")));
         }
     }
     profile
@@ -113,7 +110,7 @@ fn of_threads(
 fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, ExportError> {
     let report = malloc(session, &MallocOptions { chunks: false, limit: Some(usize::MAX) }, progress);
     if report.total.used == 0 {
-        return Err(ExportError::Unfit("no blocks of malloc are known in this core: nothing was written".into()));
+        return Err(ExportError::Unfit("nothing was written: no malloc blocks were found in this core".into()));
     }
     let mut profile = Profile::new("malloc", &[BYTES, BLOCKS]);
     let (mut bytes, mut blocks) = (0_u64, 0_u64);
@@ -141,7 +138,7 @@ fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, Expo
 fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<String>) -> Result<Profile, ExportError> {
     let report = holders(session, None, progress);
     if report.holders.is_empty() {
-        return Err(ExportError::Unfit("no managed object points at native memory: nothing was written".into()));
+        return Err(ExportError::Unfit("nothing was written: no managed object points at native memory".into()));
     }
     let mut profile = Profile::new("holders", &[BYTES, BLOCKS]);
     for row in &report.holders {
@@ -163,6 +160,6 @@ fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<Strin
     if rest != [0, 0] {
         profile.add(["(no managed object points at it)", "malloc"].map(Frame::named), &rest);
     }
-    limits.push("a block that two fields point at is in both: the sum may be more than there is".to_owned());
+    limits.push("a block that two fields point at counts for both: the sum may exceed the memory in use".to_owned());
     Ok(profile)
 }

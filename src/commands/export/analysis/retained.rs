@@ -71,9 +71,7 @@ pub(super) fn retained(session: &Session<'_>) -> Result<Profile, ExportError> {
         Paths::of(retained, &variables).tell(retained, names, &variables, &runtime, &mut profile);
     });
     if !any {
-        return Err(ExportError::Unfit(
-            "no heap of a managed runtime can be read from this core: nothing was written".into(),
-        ));
+        return Err(ExportError::Unfit("nothing was written: no managed heap can be read from this core".into()));
     }
     Ok(profile)
 }

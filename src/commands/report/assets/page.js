@@ -408,7 +408,7 @@
         const i = (marked + step + count) % count;
         if (fits(i)) return show(i);
       }
-      line.textContent = 'no region has “' + input.value + '” in its kind or name';
+      line.textContent = 'no region matches “' + input.value + '” in its kind or name';
     };
     input.addEventListener('keydown', e => { if (e.key === 'Enter') search(); });
     input.addEventListener('search', search);
@@ -416,7 +416,7 @@
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { paint(); draw(); });
     paint();
     draw();
-    line.textContent = 'Height: how much of a range the core holds. Point at it, or search.';
+    line.textContent = 'Height: share of a range that is in the core. Point at it for details, or search.';
   };
 
   treemap();

@@ -8,16 +8,16 @@ use crate::commands::diff::DiffReport;
 use crate::commands::report::gather::{Answers, Limits};
 use crate::report::RegionRow;
 
-/// Rows of an answer that are not in the page. Bytes are those of the list's own column.
+/// Rows of an answer that are omitted from the page. Bytes are the sum of the list's size column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
-    /// The command whose answer it is.
+    /// Command of the answer.
     pub part: String,
     /// The list.
     pub list: String,
-    /// Rows that are left out.
+    /// Number of omitted rows.
     pub rows: u64,
-    /// Their bytes; `null` where its rows have none.
+    /// Their bytes. `null` if its rows have no size.
     pub bytes: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ pub(in crate::commands::report) fn shorten(data: &mut Value) -> Option<LeftOut> 
         text.truncate(end);
         text.push('…');
     });
-    let list = format!("ends of texts of more than {LONGEST} characters");
+    let list = format!("ends of texts longer than {LONGEST} characters");
     (rows > 0).then(|| LeftOut { part: "report".to_owned(), list, rows, bytes: Some(bytes) })
 }
 

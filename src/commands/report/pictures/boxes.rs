@@ -12,6 +12,7 @@ use crate::addr::Addr;
 use crate::commands::report::gather::Answers;
 use crate::commands::report::pictures::Family;
 use crate::map::Kind;
+use crate::map::kind_facts::Grouping;
 use crate::report::{ClusterContent, ClusterRow, RegionRow};
 use crate::units::{count, human, round};
 
@@ -87,7 +88,7 @@ pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxe
                 owner.places.clear();
             }
             if kind == Kind::GCHeap {
-                (owner.uses, owner.rest) = (types(answers, &name, most), "free, and not yet used");
+                (owner.uses, owner.rest) = (types(answers, &name, most), "free and unused");
             }
             owner
         });
@@ -126,27 +127,28 @@ fn summed(name: String, mut within: Vec<Boxes>, most: usize) -> Boxes {
 fn place(row: &RegionRow, stacks: &Stacks<'_>) -> (String, String) {
     let detail = row.detail.to_string();
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    match row.kind {
-        Kind::Stack => (stacks.does(row.start), detail),
-        Kind::Image => match detail.rsplit_once(' ') {
+    let by_detail = |detail: String| {
+        let shorter = detail.strip_prefix(row.kind.name()).map(|rest| rest.trim_start_matches(" of ").to_owned());
+        (shorter.filter(|rest| !rest.is_empty()).unwrap_or(detail), String::new())
+    };
+    match row.kind.facts().group {
+        Grouping::Activity => (stacks.does(row.start), detail),
+        Grouping::Section => match detail.rsplit_once(' ') {
             Some((file, section)) => (file.to_owned(), section.to_owned()),
             None => (detail, String::new()),
         },
-        Kind::GCHeap => match detail.rsplit_once(' ') {
+        Grouping::Generation => match detail.rsplit_once(' ') {
             Some((heap, generation)) => (generation.to_owned(), heap.to_owned()),
             None => (detail, String::new()),
         },
-        Kind::Malloc if detail.starts_with("mmapped chunk ") => {
-            ("chunks with mappings of their own".to_owned(), detail)
+        Grouping::Arena if detail.starts_with("mmapped chunk ") => {
+            ("chunks with a separate mapping".to_owned(), detail)
         }
-        Kind::Malloc if detail.starts_with("arena ") => ("arenas of threads".to_owned(), detail),
-        Kind::MappedFile => (row.file.as_ref().map_or_else(|| base(&detail), |file| base(file)), String::new()),
-        Kind::StackGuard => ("guards of stacks".to_owned(), detail),
-        kind if kind.is_anonymous() && detail.is_empty() => (format!("mappings {}", row.perms), row.start.to_string()),
-        kind => {
-            let shorter = detail.strip_prefix(kind.name()).map(|rest| rest.trim_start_matches(" of ").to_owned());
-            (shorter.filter(|rest| !rest.is_empty()).unwrap_or(detail), String::new())
-        }
+        Grouping::Arena if detail.starts_with("arena ") => ("thread arenas".to_owned(), detail),
+        Grouping::File => (row.file.as_ref().map_or_else(|| base(&detail), |file| base(file)), String::new()),
+        Grouping::Guard => ("stack guards".to_owned(), detail),
+        Grouping::Access if detail.is_empty() => (format!("mappings {}", row.perms), row.start.to_string()),
+        Grouping::Arena | Grouping::Access | Grouping::Detail => by_detail(detail),
     }
 }
 
@@ -172,57 +174,69 @@ impl<'a> Stacks<'a> {
 
     /// `22 threads: Monitor.Wait`
     fn counted(&self, does: &str, stacks: usize) -> String {
-        let what = if does.is_empty() { "what they do is not known" } else { does };
+        let what = if does.is_empty() { "unknown activity" } else { does };
         format!("{}: {what}", count(stacks as u64, "thread"))
     }
 }
 
 /// What a kind is used for, and what the rest of it is.
 fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str) {
-    match kind {
-        Kind::Malloc => {
-            let Some(malloc) = &answers.malloc else { return Default::default() };
-            let mut blocks: Vec<Boxes> =
-                malloc.clusters.iter().take(most).map(|c| Boxes::leaf(cluster(c), [c.bytes; 3])).collect();
-            let told: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
-            // Blocks of other allocators are not in this kind.
-            let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
-            let used = malloc.total.used_bytes.saturating_sub(others);
-            match used.checked_sub(told) {
-                Some(0) => {}
-                Some(rest) => blocks.push(Boxes::leaf("other used blocks", [rest; 3])),
-                None => return Default::default(),
-            }
-            (blocks, "free blocks and malloc's own")
-        }
-        Kind::PyMalloc => {
-            let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {
-                return Default::default();
-            };
-            let classes = small.classes.iter().filter(|c| c.blocks_used > 0).map(|c| {
-                let name = format!("{} of {} bytes", count(c.blocks_used, "block"), c.size);
-                Boxes::leaf(name, [c.blocks_used.saturating_mul(c.size); 3])
-            });
-            (classes.collect(), "free blocks, free pools and headers")
-        }
-        kind if kind.is_anonymous() => {
-            let regions = &answers.regions.regions;
-            let of_kind = |at: Addr| {
-                let next = regions.partition_point(|r| r.start <= at);
-                next.checked_sub(1).and_then(|i| regions.get(i)).is_some_and(|r| r.kind == kind)
-            };
-            let clusters = answers.anon.clusters.iter().filter(|c| of_kind(c.example)).take(most).map(|c| {
-                let with = c.filled_with.as_deref().map_or(String::new(), |with| format!(", {with}"));
-                // The whole way from its root is in the table.
-                let owner = c.owner.as_deref().and_then(|owner| owner.split([' ', ',']).next());
-                let owner = owner.filter(|o| *o != "data").map_or(String::new(), |owner| format!(", of {owner}?"));
-                let name = format!("{} of {}{with}{owner}", count(c.count, "block"), round(c.size));
-                Boxes::leaf(name, [c.written, c.in_core, c.bytes])
-            });
-            (clusters.collect(), "other mappings")
-        }
-        _ => Default::default(),
+    if kind == Kind::Malloc {
+        blocks(answers, most)
+    } else if kind == Kind::PyMalloc {
+        small_blocks(answers)
+    } else if kind.is_anonymous() {
+        (anonymous(answers, kind, most), "other mappings")
+    } else {
+        Default::default()
     }
+}
+
+/// Used blocks of malloc, and what the rest of malloc's memory is.
+fn blocks(answers: &Answers, most: usize) -> (Vec<Boxes>, &'static str) {
+    let Some(malloc) = &answers.malloc else { return Default::default() };
+    let mut blocks: Vec<Boxes> =
+        malloc.clusters.iter().take(most).map(|c| Boxes::leaf(cluster(c), [c.bytes; 3])).collect();
+    let told: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
+    // Blocks of other allocators are not in this kind.
+    let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
+    let used = malloc.total.used_bytes.saturating_sub(others);
+    match used.checked_sub(told) {
+        Some(0) => {}
+        Some(rest) => blocks.push(Boxes::leaf("other used blocks", [rest; 3])),
+        None => return Default::default(),
+    }
+    (blocks, "free blocks and malloc structures")
+}
+
+/// Used blocks of obmalloc by size, and what the rest of its arenas is.
+fn small_blocks(answers: &Answers) -> (Vec<Boxes>, &'static str) {
+    let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {
+        return Default::default();
+    };
+    let classes = small.classes.iter().filter(|c| c.blocks_used > 0).map(|c| {
+        let name = format!("{} of {} bytes", count(c.blocks_used, "block"), c.size);
+        Boxes::leaf(name, [c.blocks_used.saturating_mul(c.size); 3])
+    });
+    (classes.collect(), "free blocks, free pools and headers")
+}
+
+/// Equal blocks in anonymous memory of one kind.
+fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<Boxes> {
+    let regions = &answers.regions.regions;
+    let of_kind = |at: Addr| {
+        let next = regions.partition_point(|r| r.start <= at);
+        next.checked_sub(1).and_then(|i| regions.get(i)).is_some_and(|r| r.kind == kind)
+    };
+    let clusters = answers.anon.clusters.iter().filter(|c| of_kind(c.example)).take(most).map(|c| {
+        let with = c.filled_with.as_deref().map_or(String::new(), |with| format!(", {with}"));
+        // The whole way from its root is in the table.
+        let owner = c.owner.as_deref().and_then(|owner| owner.split([' ', ',']).next());
+        let owner = owner.filter(|o| *o != "data").map_or(String::new(), |owner| format!(", of {owner}?"));
+        let name = format!("{} of {}{with}{owner}", count(c.count, "block"), round(c.size));
+        Boxes::leaf(name, [c.written, c.in_core, c.bytes])
+    });
+    clusters.collect()
 }
 
 /// Blocks that are alike, in words.

@@ -29,7 +29,7 @@ pub(in crate::commands::report) struct Merged {
 const DEEPEST: usize = 100;
 
 /// What stands behind the name of a frame that stands for several in a row.
-const AGAIN: &str = " (calls itself)";
+const AGAIN: &str = " (recursive)";
 
 /// Merge the stacks; `managed`: only their managed frames.
 pub(in crate::commands::report) fn merge(groups: &[GroupRow], managed: bool) -> Merged {
@@ -108,7 +108,7 @@ fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind
         let name = match (&frame.method, &frame.module) {
             (Some(_), _) => frame.shown(),
             (None, Some(module)) => format!("{} …", module.shown()),
-            (None, None) => "code that has no name …".to_owned(),
+            (None, None) => "code without symbols …".to_owned(),
         };
         if let Some((last, _)) = out.last_mut()
             && last.trim_end_matches(AGAIN) == name
@@ -170,7 +170,7 @@ mod tests {
         let merged = merge(&[group(1, deep(500)), group(2, deep(30)), group(1, deep(1))], true);
         let told: Vec<_> =
             merged.root.children.iter().map(|c| (c.name.as_str(), c.threads, c.children.len())).collect();
-        assert_eq!(told, [("Lab.Deep() (calls itself)", 3, 0), ("Lab.Deep()", 1, 0)]);
+        assert_eq!(told, [("Lab.Deep() (recursive)", 3, 0), ("Lab.Deep()", 1, 0)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::commands::threads::report::{VirtualGroupRow, VirtualThreadRow, VirtualThreads};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::managed::LightThread;
 use crate::process::Process;
@@ -71,7 +72,10 @@ impl Merger {
 
     fn finish(mut self, process: &Process) -> VirtualThreads {
         if self.lost > 0 {
-            process.diag.partial("limit", format!("the stacks of {} more virtual threads are left out", self.lost));
+            process.diag.partial(
+                WarningCode::Limit,
+                format!("the stacks of {} more virtual threads are not listed", self.lost),
+            );
         }
         // A stable sort: groups of one size stay in the order in which they were met.
         self.out.groups.sort_by_key(|group| std::cmp::Reverse(group.count));

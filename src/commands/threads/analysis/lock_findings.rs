@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
 use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRow};
+use crate::units::count;
 
 /// Threads listed by number in a finding.
 const LISTED: usize = 8;
@@ -70,7 +71,7 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
     Finding {
         id: "deadlock",
         severity: Severity::Critical,
-        text: format!("deadlock of {} threads: {}{more}.", cycle.len(), parts.join("; ")),
+        text: format!("Deadlock of {}: {}{more}.", count(cycle.len() as u64, "thread"), parts.join("; ")),
         evidence: cycle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
         command: Some("threads".into()),
         ..Finding::default()
@@ -83,7 +84,7 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
     let held = match (owner, wait.owner_managed_id) {
         (Some(owner), _) => format!("thread {}", title(owner)),
         (None, Some(id)) => format!("managed thread {id}"),
-        (None, None) => "nobody that is known".to_owned(),
+        (None, None) => "an unknown owner".to_owned(),
     };
     let does = match owner.and_then(|o| lock(o)) {
         Some(other) => format!(", which itself waits for {}", object(other)),

@@ -12,6 +12,7 @@ use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
+use crate::diag::WarningCode;
 use crate::managed::{ManagedRuntime, ManagedThread};
 use crate::map::Confidence;
 use crate::memory::Memory;
@@ -50,7 +51,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     session.tell_threads();
     for runtime in &runtimes {
         for note in runtime.lock_notes() {
-            process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.label()));
+            process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
     let _phase = process.enter(Phase::Frames);
@@ -147,10 +148,10 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     let names: Vec<String> = short.iter().take(NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
     let more = short.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    process.diag.partial(
-        "unwind",
+    process.diag.note(
+        WarningCode::Unwind,
         format!(
-            "{} at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
+            "{} early, because the code of these files is not in the core: {}{more}; pass them with --symbols DIR",
             match short.values().sum::<usize>() {
                 1 => "1 stack ends".to_owned(),
                 n => format!("{n} stacks end"),
@@ -165,17 +166,17 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
     let told: Vec<String> = [
-        told(with(Trust::Scan), "looking through the stack for return addresses"),
-        told(with(Trust::FramePointer), "frame pointers alone"),
+        told(with(Trust::Scan), "scanning the stack for return addresses"),
+        told(with(Trust::FramePointer), "frame pointers only"),
     ]
     .into_iter()
     .flatten()
     .collect();
     if !told.is_empty() {
-        process.diag.partial(
-            "unwind-guess",
+        process.diag.note(
+            WarningCode::UnwindGuess,
             format!(
-                "of {} some frames are guesses, marked as such: {}",
+                "some frames are guesses and marked as such (of {}: {})",
                 count(rows.len() as u64, "stack"),
                 told.join(", ")
             ),

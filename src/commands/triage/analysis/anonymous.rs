@@ -1,4 +1,4 @@
-//! Memory that nobody claims: what fills it tells what it is, or at least that it is one thing.
+//! Anonymous memory with no known owner, described by its contents.
 
 use std::cmp::Reverse;
 
@@ -16,18 +16,18 @@ use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
-/// Bytes whose content is told in a second.
+/// Bytes whose content is classified in a second.
 const TOLD: u64 = 800 << 20;
 
 /// Percent of all written bytes, and bytes, from which on memory without an owner is a warning.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
-/// Contents that are told, and the least share of one, in percent.
+/// Maximum number of contents named, and the minimum share of one in percent.
 const CONTENTS: usize = 3;
 const SHARE: u64 = 2;
 
-/// What anonymous memory holds.
+/// Adds findings on the contents of anonymous memory.
 pub(super) fn anonymous(
     session: &Session<'_>,
     tally: &Tally,
@@ -39,7 +39,7 @@ pub(super) fn anonymous(
     let equal = anon::finding(session);
     let blocks = equal.as_ref().map(|equal| union(equal.blocks.clone())).unwrap_or_default();
     let equal = equal.map(|equal| equal.finding);
-    if !budget.allows("what fills anonymous memory", share.in_core, TOLD) {
+    if !budget.allows("contents of anonymous memory", share.in_core, TOLD) {
         not_looked_at(session, tally, share, (equal, &blocks), found);
         return;
     }
@@ -60,13 +60,13 @@ pub(super) fn anonymous(
     if rest > 0 {
         let severity = severity(rest, tally.total());
         let text = format!(
-            "{} of anonymous memory in {} that no allocator, runtime or file claims: mapped by the program itself or a library. {}. \
-             `coremap anon` tells the blocks it is made of and who points at them.",
+            "{} of anonymous memory with no known owner ({}); the program or a library mapped it. Content: {}. `coremap anon` \
+             lists its blocks and the pointers to them.",
             round(rest),
             counted(share.regions.len() as u64, "mapping", "mappings"),
             told(&destinations, others.iter().filter(|run| !tells_nothing(run)))
         );
-        let evidence = "what fills its pages, each looked at";
+        let evidence = "contents of every page";
         found.findings.push(
             Finding::new("anonymous", severity, text, evidence).about(rest).known(Confidence::Heuristic).more("anon"),
         );
@@ -74,25 +74,25 @@ pub(super) fn anonymous(
     if without > 0 {
         let example = nameless.iter().max_by_key(|run| (run.range.len(), Reverse(run.range.start)));
         let text = format!(
-            "{} that nobody can name: anonymous memory in {}, of mixed content.{}",
+            "{} of anonymous memory with no known owner and mixed content ({}).{}",
             round(without),
             counted(mappings(&ranges, &nameless), "mapping", "mappings"),
             example.map_or_else(String::new, |run| format!(
-                " The longest stretch, {}, is at {}.",
+                " The longest range, {}, is at {}.",
                 round(run.range.len()),
                 run.range.start
             ))
         );
         let severity = severity(without, tally.total());
-        let finding = Finding::new("unnamed", severity, text, "no claim of anybody, and no content that tells");
+        let finding = Finding::new("unnamed", severity, text, "no owner found; contents are mixed");
         let more = example.map_or_else(|| "anon".to_owned(), |run| format!("refs {}", run.range.start));
         found.findings.push(finding.about(without).more(more));
         found.unnamed.extend(stretches(&ranges, &nameless));
     }
 }
 
-/// Tell of anonymous memory what is known without a look at its pages. What the equal blocks have of it is named by
-/// them, as far as it can have been written; the rest is not.
+/// Describes anonymous memory without reading its pages. The finding on equal blocks explains as much of it as can
+/// have been written; the rest stays unexplained.
 fn not_looked_at(
     session: &Session<'_>,
     tally: &Tally,
@@ -113,23 +113,24 @@ fn not_looked_at(
                 start: region.range.start,
                 end: region.range.end,
                 bytes: written - told,
-                content: "not looked at".into(),
+                content: "not read".into(),
             });
         }
     }
     found.findings.extend(equal.map(|finding| written_of(finding, of_blocks)));
     if rest > 0 {
         let text = format!(
-            "{} of anonymous memory in {} that no allocator, runtime or file claims. What fills it was not looked at.",
+            "{} of anonymous memory with no known owner ({}). Its contents were not read.",
             round(rest),
             counted(mappings, "mapping", "mappings")
         );
-        let finding = Finding::new("unnamed", severity(rest, tally.total()), text, "no claim of anybody");
+        let finding =
+            Finding::new("unnamed", severity(rest, tally.total()), text, "no allocator, runtime or file owns it");
         found.findings.push(finding.about(rest).more("anon"));
     }
 }
 
-/// Equal blocks with what of them was written: all else is told of without their bytes.
+/// The finding on equal blocks, with the number of their bytes that were written.
 fn written_of(finding: Finding, bytes: u64) -> Finding {
     let severity = if bytes == 0 { Severity::Info } else { finding.severity };
     Finding { severity, bytes: Some(bytes), ..finding }
@@ -156,13 +157,13 @@ fn outside(ranges: &[AddrRange], blocks: &[AddrRange]) -> Vec<AddrRange> {
     out
 }
 
-/// How much so many bytes without an owner matter among all that was written.
+/// Severity of `bytes` without an owner, by their share of all `written` bytes.
 fn severity(bytes: u64, written: u64) -> Severity {
     let much = bytes >= LARGE && bytes.saturating_mul(100) >= written.saturating_mul(MUCH);
     if much { Severity::Warning } else { Severity::Info }
 }
 
-/// What a summary tells of it.
+/// Findings for `summary`.
 pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else {
         return Vec::new();
@@ -172,14 +173,14 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     let mut out: Vec<Finding> = pattern.into_iter().collect();
     if rest > 0 {
         let text = format!(
-            "{} of anonymous memory{} in {} that no allocator, runtime or file claims.",
+            "{} of{} anonymous memory with no known owner ({}).",
             round(rest),
-            if tally.of_ram { ", resident (RSS)," } else { "" },
+            if tally.of_ram { " resident" } else { "" },
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
         // How much of it was written is not known here.
         out.push(
-            Finding::new("anonymous", Severity::Info, text, "no claim of anybody")
+            Finding::new("anonymous", Severity::Info, text, "no allocator, runtime or file owns it")
                 .about(rest)
                 .known(Confidence::Heuristic)
                 .more("anon"),
@@ -188,7 +189,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     out
 }
 
-/// Contents by their shares: `96 % of it is one byte value, 0x16, 2 % of it is pointers (into malloc)`.
+/// Contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
 fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>) -> String {
     let makeup = Makeup::of(runs.copied());
     let parts: Vec<String> = makeup
@@ -198,9 +199,9 @@ fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>)
         .map(|(content, bytes)| (content, bytes.saturating_mul(100).checked_div(makeup.written()).unwrap_or(0)))
         .enumerate()
         .filter(|(i, (_, percent))| *i == 0 || *percent >= SHARE)
-        .map(|(_, (content, percent))| format!("{percent} % of it is {}", destinations.told(content)))
+        .map(|(_, (content, percent))| format!("{percent} % {}", destinations.told(content)))
         .collect();
-    parts.join(", ")
+    parts.join("; ")
 }
 
 /// In how many of `ranges` any of the runs lies.

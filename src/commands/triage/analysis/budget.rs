@@ -1,11 +1,11 @@
-//! The time that may be taken.
+//! The time budget of an analysis.
 
 use std::time::{Duration, Instant};
 
 /// A budget of time, by the clock: people wait by it.
 pub(super) struct Budget {
     end: Option<Instant>,
-    /// What was left out, in words.
+    /// Skipped analyses, in words.
     pub(super) left_out: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl Budget {
             return true;
         }
         self.left_out.push(format!(
-            "{what}: it may take {:.1} s, and {:.1} s are left",
+            "{what} (estimated {:.1} s, {:.1} s left)",
             takes.as_secs_f64(),
             left.as_secs_f64()
         ));
@@ -45,7 +45,7 @@ mod tests {
         assert!(little.allows("a page", 4096, 1 << 30));
         assert!(!little.allows("a heap", 100 << 30, 1 << 30));
         assert_eq!(little.left_out.len(), 1);
-        assert!(little.left_out[0].starts_with("a heap: it may take 100.0 s"), "{:?}", little.left_out);
+        assert!(little.left_out[0].starts_with("a heap (estimated 100.0 s"), "{:?}", little.left_out);
         assert!(!Budget::new(Some(Duration::ZERO)).allows("anything", 0, 1));
     }
 }

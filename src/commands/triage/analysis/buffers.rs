@@ -1,4 +1,4 @@
-//! Memory outside of the managed heap that objects own: direct and mapped buffers, and who keeps them.
+//! Native memory that managed objects own: direct and mapped buffers, and what retains them.
 
 use std::collections::BTreeMap;
 
@@ -34,16 +34,17 @@ pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "Objects own memory outside of the heap: {} of {}{}.",
+        "Managed objects own native memory: {} ({}){}.",
         counted(allocated.0, "buffer", "buffers"),
         round(allocated.1),
         match mapped {
             (0, _) => String::new(),
-            (n, bytes) => format!(", and {} of {}", counted(n, "mapped file", "mapped files"), round(bytes)),
+            (n, bytes) => format!(" and {} ({})", counted(n, "mapped file", "mapped files"), round(bytes)),
         }
     );
     let severity = if allocated.1 >= LARGE { Severity::Warning } else { Severity::Info };
-    let finding = Finding::new("native-buffers", severity, text, "objects that free it when they go");
+    let finding =
+        Finding::new("native-buffers", severity, text, "objects that free this memory when they are collected");
     Some(finding.about(allocated.1).known(Confidence::Exact).more("holders").within("malloc"))
 }
 
@@ -66,10 +67,12 @@ pub(super) fn tell_keepers(
         }
     }
     if !keepers.is_empty() {
-        finding.text.push_str(&format!(" Kept by {}.", biggest(keepers.into_iter().collect(), NAMES)));
+        finding.text.push_str(&format!(" Retained by {}.", biggest(keepers.into_iter().collect(), NAMES)));
     }
     if dead > 0 {
-        finding.text.push_str(&format!(" {} of them no root keeps: a collection would free them.", round(dead)));
+        finding
+            .text
+            .push_str(&format!(" {} belong to unreachable objects: a collection would free them.", round(dead)));
     }
 }
 

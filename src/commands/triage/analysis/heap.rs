@@ -1,4 +1,4 @@
-//! Heaps of managed runtimes: what is on them, what keeps it, what is wasted.
+//! Heaps of managed runtimes: their objects, what retains them, and waste.
 
 use crate::analysis::roots::with_retained;
 use crate::commands::dotnet;
@@ -28,7 +28,7 @@ const LARGE: u64 = 16 << 20;
 /// Types that are named.
 const TYPES: usize = 4;
 
-/// What the managed heaps hold.
+/// Adds findings on the managed heaps.
 pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, progress: &Progress, found: &mut Found) {
     let runtimes = session.runtimes();
     // Where all objects come from malloc, no memory is of the heap alone.
@@ -39,9 +39,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         None => return,
     };
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
-    let title = format!("The managed heap of {}", names.join(" and "));
+    let title = format!("Managed heap of {}", names.join(" and "));
     let sentence = |text: String| {
-        plain("managed-heap", text, "the runtime's own lists of segments, regions or arenas", share.written)
+        plain("managed-heap", text, "the runtime's lists of segments, regions or arenas", share.written)
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
@@ -62,7 +62,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let text = format!(
-        "{title}: {} in {}, {} free between them. Most: {}.",
+        "{title}: {} in {}, plus {} free between objects. Largest types: {}.",
         round(size),
         counted(objects, "object", "objects"),
         round(report.free.size),
@@ -76,7 +76,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.extend(equal_strings(&report));
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     let mut buffers = buffers::sums(session);
-    if budget.allows("what keeps the objects", share.written, GRAPH) {
+    if budget.allows("retained sizes", share.written, GRAPH) {
         let mut left = runtimes.iter();
         with_retained(session, |retained, names, rooted| {
             // Runtimes without a heap are left out there.
@@ -108,39 +108,38 @@ fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     }
     let parts = free.generations.iter().map(|g| (g.generation.to_string(), g.size)).collect();
     let text = format!(
-        "Fragmentation: {} of the managed heap is free space between objects ({}): pinned objects, or a large object heap \
-         that is not compacted.",
+        "Fragmentation: {} of the managed heap is free space between objects ({}). Pinned objects or a large object heap that \
+         is not compacted cause this.",
         round(free.size),
         biggest(parts, TYPES)
     );
-    let finding =
-        Finding::new("heap-fragmentation", Severity::Warning, text, "objects of the type Free, by generation");
+    let finding = Finding::new("heap-fragmentation", Severity::Warning, text, "objects of type Free, by generation");
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-/// Objects that nothing keeps.
+/// Unreachable objects.
 fn unreachable(dead: u64, live: u64) -> Option<Finding> {
     if !is_much(dead, live.saturating_add(dead)) {
         return None;
     }
     let text = format!(
-        "{} of the objects are unreachable and not collected yet: no leak, a collection would free them.",
+        "{} of objects are unreachable but not collected yet. This is not a leak: a collection would free them.",
         round(dead)
     );
-    let finding = Finding::new("unreachable", Severity::Info, text, "no root leads to them");
+    let finding = Finding::new("unreachable", Severity::Info, text, "no root reaches them");
     Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 
-/// Text that is there many times.
+/// Strings with equal content.
 fn equal_strings(report: &HeapStatReport) -> Option<Finding> {
     let strings = report.strings.as_ref().filter(|s| is_much(s.wasted, report.total.size))?;
     let text = format!(
-        "Equal strings: {} would do with {} less; there are {} and {} different texts.",
+        "Equal strings: sharing equal texts among {} would save {} of {} ({} different texts).",
         counted(strings.total.objects, "string", "strings"),
         round(strings.wasted),
         round(strings.total.size),
         crate::units::exact(strings.distinct)
     );
-    let finding = Finding::new("equal-strings", Severity::Warning, text, "contents of all strings, compared");
+    let finding = Finding::new("equal-strings", Severity::Warning, text, "comparison of all string contents");
     Some(finding.about(strings.wasted).known(Confidence::Exact).more("heapstat --strings").within("managed-heap"))
 }

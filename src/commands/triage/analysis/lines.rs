@@ -1,10 +1,11 @@
-//! A sentence on each subject that needs no look into it.
+//! A sentence for each subject that needs no analysis beyond the map.
 
 use std::collections::BTreeMap;
 
 use crate::analysis::contents::module;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{biggest, counted, plain};
+use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -16,8 +17,8 @@ const FILES: usize = 3;
 /// What the core itself lacks.
 pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
     let truncated = session.process.facts().truncation.map(|t| {
-        let text = format!("The core is cut off: {} of its memory is missing from the file.", human(t.missing));
-        let evidence = format!("headers call for {} bytes, the file has {}", t.expected, t.actual);
+        let text = format!("The core file is truncated: {} of memory is missing at its end.", human(t.missing));
+        let evidence = format!("the headers require {} bytes, the file has {} bytes", t.expected, t.actual);
         Finding::new("truncated", Severity::Warning, text, evidence).known(Confidence::Exact).more("info")
     });
     truncated.into_iter().collect()
@@ -38,40 +39,40 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         _ if written == 0 && *subject != Subject::Reserved => return None,
         Subject::Images => {
             let files = by_file(session, tally, share);
-            let text = format!("Program files: code, constants and their own data, {}.", biggest(files, FILES));
+            let text = format!("Program files (code, constants, data): {}.", biggest(files, FILES));
             plain("images", text, "ELF and PE headers in memory", written)
                 .known(Confidence::Exact)
                 .more("regions --kind Image")
         }
         Subject::Files => {
             let files = by_file(session, tally, share);
-            let text = format!("Mapped files that are no programs, and may be written: {}.", biggest(files, FILES));
+            let text = format!("Writable mapped files: {}.", biggest(files, FILES));
             plain("mapped-files", text, "NT_FILE", written).known(Confidence::Exact).more("regions --kind MappedFile")
         }
         Subject::FilePages => {
             let files = by_file(session, tally, share);
-            let text = format!("Pages of files that are only read: {}.", biggest(files, FILES));
-            plain("file-pages", text, "NT_FILE, and the access of the mappings", written)
+            let text = format!("Read-only mapped files: {}.", biggest(files, FILES));
+            plain("file-pages", text, "NT_FILE and the mappings' permissions", written)
                 .known(Confidence::Exact)
                 .more("regions --kind MappedFile")
         }
         Subject::Shared => {
             let files = by_file(session, tally, share);
-            let text = format!("Shared memory and memfd: {pieces}: {}.", biggest(files, FILES));
+            let text = format!("Shared memory and memfd ({pieces}): {}.", biggest(files, FILES));
             plain("shared-memory", text, "names of mappings", written)
                 .known(Confidence::Exact)
                 .more("regions --kind SharedMemory")
         }
         Subject::RuntimeData => {
             let text = format!(
-                "The managed runtime's own structures and jitted code: {}.",
+                "The managed runtime's internal structures and JIT code: {}.",
                 biggest(by_kind(tally, regions(), share), FILES)
             );
             // Of loader heaps there is a list; of other structures the map has all there is.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
-                Some(kind) if kind.is_java() || kind == Kind::PyFrames => {
-                    ("the runtime's own structures", format!("regions --kind {kind}"))
+                Some(kind) if kind.facts().contents == Contents::Structures => {
+                    ("the runtime's internal structures", format!("regions --kind {kind}"))
                 }
                 _ => ("the runtime's lists of loader heaps and code", "heap --loader".to_owned()),
             };
@@ -87,7 +88,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                     let (used, free, _) = heap.sums();
                     format!("{} used in {}, {} free.", round(used.bytes), count(used.count, "block"), round(free.bytes))
                 }
-                None if unread => "How much of it is used: `coremap malloc`.".to_owned(),
+                None if unread => "`coremap malloc` shows how much of it is in use.".to_owned(),
                 None => what(*kind).to_owned(),
             };
             let more = if walked.is_some() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
@@ -99,20 +100,21 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             plain(id(*kind), text, &evidence, written).known(confidence).more(more)
         }
         Subject::System => {
-            let text = "The kernel's own pages in the process (vdso, vvar).".to_owned();
+            let text = "Kernel pages mapped into the process (vdso, vvar).".to_owned();
             plain("system", text, "auxiliary vector", written).known(Confidence::Exact)
         }
         Subject::Reserved => {
             let text = format!(
-                "Reserved: {} of address space in {pieces} without access or not committed{}. It is in no memory count of the system.",
+                "Reserved: {} of address space in {pieces}, inaccessible or not committed{}. It does not count as memory use.",
                 round(share.size),
-                if written == 0 {
-                    ", never used".to_owned()
-                } else {
-                    format!("; {} of it hold something", round(written))
-                }
+                if written == 0 { ", never written".to_owned() } else { format!("; {} contain data", round(written)) }
             );
-            let finding = Finding::new("reserved", Severity::Info, text, "no access, or beyond what a heap committed");
+            let finding = Finding::new(
+                "reserved",
+                Severity::Info,
+                text,
+                "no access permission, or beyond a heap's committed memory",
+            );
             finding.about(written).known(Confidence::Exact).more("regions --kind NoAccess")
         }
     })
@@ -120,31 +122,36 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
 
 /// Stable names of what is recognised.
 fn id(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => "allocator",
-        Kind::RuntimeHeap => "runtime-heap",
-        _ => "recognised",
+    if kind == Kind::Allocator {
+        "allocator"
+    } else if kind == Kind::RuntimeHeap {
+        "runtime-heap"
+    } else {
+        "recognised"
     }
 }
 
 /// Whose it is, in words that say what it is too.
 fn title(kind: Kind, owner: &str) -> String {
-    match kind {
-        Kind::Tls => format!("Thread-local storage of the {owner}"),
-        Kind::SanitizerShadow => format!("A sanitizer's shadow memory ({owner})"),
-        Kind::LibraryBuffer => format!("Buffers of a library ({owner})"),
-        _ => owner.to_owned(),
+    if kind == Kind::Tls {
+        format!("Thread-local storage of the {owner}")
+    } else if kind == Kind::SanitizerShadow {
+        format!("A sanitizer's shadow memory ({owner})")
+    } else if kind == Kind::LibraryBuffer {
+        format!("Buffers of a library ({owner})")
+    } else {
+        owner.to_owned()
     }
 }
 
 /// What recognising means for who reads of it.
 fn what(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Allocator => {
-            "Another allocator than the C library's: its blocks are not walked, so that used and free are one sum."
-        }
-        Kind::RuntimeHeap => "A runtime's heap that is recognised and not walked: live and dead objects are one sum.",
-        _ => "",
+    if kind == Kind::Allocator {
+        "Not the C library's allocator. Its blocks are not walked: the figure includes free blocks."
+    } else if kind == Kind::RuntimeHeap {
+        "This runtime's heap is recognised but not walked: the figure includes dead objects."
+    } else {
+        ""
     }
 }
 

@@ -1,5 +1,5 @@
-//! The way from a session to what has the memory: all of it by subject first (`tally.rs`), then a sentence for each
-//! subject, and beside it what stands out within. What takes long comes last and only as far as the budget goes.
+//! Builds the findings of `triage`: totals by subject first (`tally.rs`), then a sentence for each subject and its
+//! notable details. Slow analyses run last, within the budget.
 
 mod anonymous;
 mod budget;
@@ -24,6 +24,7 @@ use crate::native::malloc::Split;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::shell::quoted;
 use crate::units::human;
 
 /// How much time to take.
@@ -50,7 +51,7 @@ struct Found {
     unnamed: Vec<UnnamedRow>,
 }
 
-/// Tell what has the memory, most important first.
+/// Explains where the memory went, most important cause first.
 pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
     let mut budget = Budget::new(options.budget);
     let map = session.map();
@@ -148,16 +149,6 @@ fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// A path as a shell takes it.
-pub(in crate::commands) fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !path.is_empty() && path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
-}
-
 /// A sentence on a subject: it counts, and says nothing of what is wrong.
 fn plain(id: &'static str, text: String, evidence: &str, bytes: u64) -> Finding {
     Finding::new(id, Severity::Info, text, evidence).about(bytes)
@@ -182,13 +173,6 @@ fn biggest(mut sizes: Vec<(String, u64)>, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_quoted_where_a_shell_would_read_them_otherwise() {
-        assert_eq!(quoted("/var/core.1234"), "/var/core.1234");
-        assert_eq!(quoted("my core"), "'my core'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 
     #[test]
     fn shares_are_of_the_whole_and_never_more() {

@@ -1,4 +1,4 @@
-//! malloc, and the stacks of threads.
+//! malloc and thread stacks.
 
 use crate::analysis::zero::ZeroMap;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
@@ -26,7 +26,7 @@ const LARGE_BLOCK: u64 = 16 << 20;
 /// Percent of the blocks with mappings of their own that equal blocks tell of already.
 const TOLD: u64 = 80;
 
-/// What malloc holds, by a walk of its heaps.
+/// Adds findings on malloc from a walk of its heaps.
 pub(super) fn malloc(
     session: &Session<'_>,
     tally: &Tally,
@@ -52,18 +52,16 @@ pub(super) fn malloc(
         places(session.malloc()),
         match total.trimmable {
             0 => String::new(),
-            bytes => format!("; malloc_trim would give back {}", round(bytes)),
+            bytes => format!("; malloc_trim would return {} to the system", round(bytes)),
         }
     );
     let text = match &report.categories {
-        Some(all) => format!("{text} Of that, by {}: {}.", all.whose, by_category(all)),
+        Some(all) => format!("{text} By category ({}): {}.", all.whose, by_category(all)),
         None => text,
     };
-    found.findings.push(
-        plain("malloc", text, "a walk of its heaps, chunk by chunk", share.written)
-            .known(Confidence::Derived)
-            .more("malloc"),
-    );
+    found
+        .findings
+        .push(plain("malloc", text, "walk of all chunks", share.written).known(Confidence::Derived).more("malloc"));
     let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, total));
     let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
     let split = heaps::split(session.process, session.map(), session.malloc());
@@ -91,7 +89,7 @@ fn places(malloc: &Malloc) -> String {
 /// What blocks are for, as a runtime noted.
 fn by_category(all: &CategoriesRow) -> String {
     let mut sizes: Vec<(String, u64)> = all.categories.iter().map(|row| (row.name.clone(), row.asked)).collect();
-    sizes.push(("without a note".to_owned(), all.others.bytes));
+    sizes.push(("no category".to_owned(), all.others.bytes));
     biggest(sizes, CATEGORIES)
 }
 
@@ -104,9 +102,8 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
         |c: &&ClusterRow| c.size >= LARGE_BLOCK && c.size.saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
     let block = report.clusters.iter().filter(large).max_by_key(|c| c.size)?;
     let text = format!(
-        "{} of malloc {} {} bytes ({}): a vector or buffer that grew. `coremap refs {}` tells who points at it.",
-        counted(block.count, "block", "blocks"),
-        if block.count == 1 { "has" } else { "have" },
+        "{} of {} bytes ({} in all), such as a vector or buffer that grew. `coremap refs {}` shows what points at it.",
+        counted(block.count, "malloc block", "malloc blocks"),
         exact(block.size),
         round(block.bytes),
         block.example
@@ -118,16 +115,16 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
 
 fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Finding> {
     let text = format!(
-        "{}: {} used, {} free, {} with mappings of their own.",
+        "{}: {} used, {} free, {} with a separate mapping.",
         whose(session.malloc()),
         round(split.used),
         round(split.free),
         counted(session.malloc().own_mappings().0, "block", "blocks")
     );
     let evidence = if session.malloc().musl.is_empty() {
-        "its arenas and lists of free chunks"
+        "its arenas and free lists"
     } else {
-        "the metas of its groups"
+        "the meta structures of its groups"
     };
     let mut out = vec![plain("malloc", text, evidence, written).known(Confidence::Derived).more("malloc")];
     out.extend(malloc::quick(session.malloc(), split));
@@ -154,16 +151,16 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
         None => {
             let known = || rows.iter().filter(|row| row.low.is_some());
             let stacks = known().count() as u64;
-            let rss = known().map(|row| row.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+            let rss = known().map(|row| row.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
             let text = format!(
-                "{}: {} of address space{}{}.",
+                "{} reserve {} of address space{}{}.",
                 counted(stacks, "thread stack", "thread stacks"),
                 round(share.size),
-                zeros.map_or_else(String::new, |_| format!(", {} of it written", round(share.written))),
-                rss.map_or_else(String::new, |rss| format!(", {} of it resident (RSS)", round(rss)))
+                zeros.map_or_else(String::new, |_| format!(", {} written", round(share.written))),
+                rss.map_or_else(String::new, |rss| format!(", {} resident (RSS)", round(rss)))
             );
             out.push(
-                plain("stacks", text, "control blocks of threads and stack pointers", share.written)
+                plain("stacks", text, "thread control blocks and stack pointers", share.written)
                     .known(Confidence::Derived)
                     .more("stacks --zero-fill"),
             );

@@ -124,32 +124,34 @@ fn pools(
 fn finding(pool: &Pool, members: &Members) -> Finding {
     let n = members.count;
     let (id, who, evidence) = match pool {
-        Pool::Role(role) => ("thread-pool", format!("{} {role} threads", exact(n)), "what each thread is for"),
+        Pool::Role(role) => ("thread-pool", format!("{} {role} threads", exact(n)), "thread roles"),
         Pool::Name(_) => {
             let example = members.example.as_deref().unwrap_or_default();
-            ("thread-pool", format!("{} threads with names like \"{example}\"", exact(n)), "names of threads")
+            ("thread-pool", format!("{} threads with names like \"{example}\"", exact(n)), "thread names")
         }
         Pool::Start(start) => {
-            ("thread-pool", format!("{} threads that began in {start}", exact(n)), "the outermost frames of stacks")
+            ("thread-pool", format!("{} threads started in {start}", exact(n)), "outermost stack frames")
         }
-        Pool::Place(_) => ("same-stack", format!("{} threads in the same place", exact(n)), "what each thread is in"),
+        Pool::Place(_) => {
+            ("same-stack", format!("{} threads with the same innermost frames", exact(n)), "innermost frames")
+        }
     };
     let mut places: Vec<(&Option<String>, u64)> = members.places.iter().map(|(place, n)| (place, *n)).collect();
     places.sort_by_key(|(_, n)| Reverse(*n));
     let told = |(place, n): &(&Option<String>, u64)| {
-        let place = place.as_deref().unwrap_or("code without a name");
+        let place = place.as_deref().unwrap_or("code without symbols");
         if *n == members.count { format!("all in {place}") } else { format!("{} in {place}", exact(*n)) }
     };
     let gathered = places.first().is_some_and(|(_, most)| most.saturating_mul(100) >= n.saturating_mul(GATHERED));
     let mut parts: Vec<String> = places.iter().take(PLACES).map(told).collect();
     let rest = places.get(PLACES..).unwrap_or_default();
     if !gathered {
-        parts = vec![format!("in {}", count(places.len() as u64, "different place"))];
+        parts = vec![format!("in {}", count(places.len() as u64, "different function"))];
     } else if !rest.is_empty() {
         let others: u64 = rest.iter().map(|(_, n)| n).sum();
-        parts.push(format!("{} in {}", exact(others), count(rest.len() as u64, "other place")));
+        parts.push(format!("{} in {}", exact(others), count(rest.len() as u64, "other function")));
     }
-    let text = format!("{who}: {}. They wrote {} to their stacks.", parts.join(", "), round(members.written));
+    let text = format!("{who}: {}. Written stack memory: {}.", parts.join(", "), round(members.written));
     let severity = if n >= TOO_MANY { Severity::Warning } else { Severity::Info };
     let finding = Finding::new(id, severity, text, evidence).about(members.written).known(Confidence::Derived);
     finding.more("threads --group").within("stacks")
@@ -178,9 +180,9 @@ fn crashed(session: &Session<'_>) -> Option<Finding> {
     let crash = crash::crash(session.process);
     let signal = crash.signal?;
     let thread = crash.tid.map_or_else(String::new, |tid| format!(" in thread {tid}"));
-    let text = format!("The process was ended by {}{thread}.", crash::name(signal.number));
+    let text = format!("The process was terminated by {}{thread}.", crash::name(signal.number));
     let more = crash.tid.map_or_else(|| "info".to_owned(), |tid| format!("threads --tid {tid}"));
-    Some(Finding::new("crash", Severity::Warning, text, "the signal in the core's notes").more(more))
+    Some(Finding::new("crash", Severity::Warning, text, "signal in the core's notes").more(more))
 }
 
 #[cfg(test)]
@@ -208,11 +210,11 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "300 threadpool worker threads: 250 in Monitor.Wait ← App.Take, 50 in read ← App.Get. They wrote 1.17 \
-                 MiB to their stacks.",
-                "40 threads that began in app!worker: all in read ← App.Get. They wrote 160 KiB to their stacks.",
+                "300 threadpool worker threads: 250 in Monitor.Wait ← App.Take, 50 in read ← App.Get. Written stack \
+                 memory: 1.17 MiB.",
+                "40 threads started in app!worker: all in read ← App.Get. Written stack memory: 160 KiB.",
                 // Those of the collector are too few, and do the same as the twenty without a name, and the main thread.
-                "36 threads in the same place: all in read ← App.Get. They wrote 144 KiB to their stacks.",
+                "36 threads with the same innermost frames: all in read ← App.Get. Written stack memory: 144 KiB.",
             ]
         );
         let ids: Vec<_> = found.iter().map(|f| (f.id, f.severity, f.bytes)).collect();

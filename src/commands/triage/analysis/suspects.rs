@@ -1,6 +1,5 @@
-//! Objects by which much is kept, as a person would name them: where one object keeps nearly all that its owner
-//! does, the way down is followed; where it spreads out, the last on the way is where memory gathers. (MAT calls
-//! it an accumulation point.)
+//! Objects that retain much memory. The search goes down the dominator tree while one child retains nearly all that
+//! its parent does, and stops where the memory spreads out (MAT's accumulation point).
 
 use std::collections::BTreeMap;
 
@@ -65,12 +64,13 @@ pub(super) fn suspects(
     found.truncate(TOLD);
     let mut out = Vec::new();
     let searches = found.len() as u64;
-    let roots = searches > 0 && budget.allows("roots of what keeps much", total.saturating_mul(searches), SEARCHED);
+    let roots =
+        searches > 0 && budget.allows("roots of the largest retainers", total.saturating_mul(searches), SEARCHED);
     for suspect in &found {
         let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
         let object = suspect.way.first().and_then(|&n| retained.live.object(n));
         if let Some(object) = object.filter(|_| roots) {
-            finding.evidence.extend(root(object, retained, names, rooted).map(|root| format!("; root: {root}")));
+            finding.evidence.extend(root(object, retained, names, rooted).map(|root| format!(". Root: {root}")));
         }
         out.push(finding);
     }
@@ -148,20 +148,19 @@ fn sentence(suspect: &Suspect, retained: &Retained<'_>, names: &mut ObjectNames<
     let held: Vec<String> = held
         .iter()
         .take(2)
-        .map(|sum| format!("{} {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
+        .map(|sum| format!("{} × {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
         .collect();
     let text = format!(
-        "{} at {object} keeps {}, {} % of all live objects{}{}.",
-        way.first()?,
+        "{} ({} % of live objects) retained by {} at {object}{}{}.",
         round(bytes),
         bytes.saturating_mul(100).checked_div(total).unwrap_or(0),
-        if way.len() > 1 { format!(", by way of {}", way.get(1..)?.join(" → ")) } else { String::new() },
+        way.first()?,
+        if way.len() > 1 { format!(" → {}", way.get(1..)?.join(" → ")) } else { String::new() },
         if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) },
     );
     let severe = bytes.saturating_mul(100) >= total.saturating_mul(MUCH);
     let severity = if severe { Severity::Warning } else { Severity::Info };
-    let finding =
-        Finding::new("retained", severity, text, "dominators of the live objects: what would be freed with it");
+    let finding = Finding::new("retained", severity, text, "dominator tree");
     Some(finding.about(bytes).known(Confidence::Derived).more(format!("gcroot {object}")).within("managed-heap"))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::addr::AddrRange;
 use crate::analysis::contents::owner;
 use crate::analysis::resident::by_range;
-use crate::map::{Kind, Region};
+use crate::map::{Kind, Region, kind_facts};
 use crate::memory::scan::ZeroStat;
 use crate::session::Session;
 
@@ -15,11 +15,11 @@ use crate::session::Session;
 pub(super) enum Subject {
     /// Blocks of the C library's malloc, used and free.
     Malloc,
-    /// Stacks of threads, with their guards.
+    /// Stacks of threads, without their guards.
     Stacks,
-    /// Objects of a managed runtime that is walked, and its collector's tables.
+    /// Objects of a managed runtime that is walked, and its collector's card tables and bitmaps.
     ManagedHeap,
-    /// What else such a runtime made: loader heaps, stubs, jitted code.
+    /// Other structures and code of such a runtime: loader heaps, handles, stubs, jitted code.
     RuntimeData,
     /// Program files.
     Images,
@@ -42,21 +42,19 @@ pub(super) enum Subject {
 impl Subject {
     /// What a region belongs to.
     pub(super) fn of(region: &Region) -> Subject {
-        match region.kind {
-            Kind::NoAccess | Kind::GCHeapReserve => Subject::Reserved,
-            Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => Subject::Anonymous,
-            Kind::MappedFile if region.perms.is_some_and(|perms| !perms.write) => Subject::FilePages,
-            Kind::MappedFile => Subject::Files,
-            Kind::SharedMemory | Kind::DoubleMapped => Subject::Shared,
-            Kind::Image => Subject::Images,
-            Kind::Vdso => Subject::System,
-            Kind::Malloc => Subject::Malloc,
-            Kind::Stack | Kind::StackGuard => Subject::Stacks,
-            Kind::GCHeap | Kind::GCHeapToBeFreed | Kind::GCBookkeeping | Kind::HandleTable | Kind::PyMalloc => {
-                Subject::ManagedHeap
-            }
-            kind if kind.is_recognised() => Subject::Recognised(kind, owner(&region.detail)),
-            _ => Subject::RuntimeData,
+        match region.kind.facts().subject {
+            kind_facts::Subject::Reserved => Subject::Reserved,
+            kind_facts::Subject::Anonymous => Subject::Anonymous,
+            kind_facts::Subject::Files if region.perms.is_some_and(|perms| !perms.write) => Subject::FilePages,
+            kind_facts::Subject::Files => Subject::Files,
+            kind_facts::Subject::Shared => Subject::Shared,
+            kind_facts::Subject::Images => Subject::Images,
+            kind_facts::Subject::System => Subject::System,
+            kind_facts::Subject::Malloc => Subject::Malloc,
+            kind_facts::Subject::Stacks => Subject::Stacks,
+            kind_facts::Subject::ManagedHeap => Subject::ManagedHeap,
+            kind_facts::Subject::Recognised => Subject::Recognised(region.kind, owner(&region.detail)),
+            kind_facts::Subject::RuntimeData => Subject::RuntimeData,
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What fills memory around an address that nobody claims.
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE};
 use crate::analysis::contents::Destinations;
 use crate::commands::whatis::report::{ContentAtRow, WhatisRow};
 use crate::limits::MAX_CONTENT_WINDOW;
 use crate::memory::content::{filled, stretches, within};
-use crate::memory::scan::PAGE;
 use crate::progress::Progress;
 use crate::session::Session;
 

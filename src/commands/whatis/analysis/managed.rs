@@ -5,7 +5,6 @@ use crate::analysis::in_object::each_in_object;
 use crate::bytes::printable;
 use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisRow};
 use crate::managed::{ManagedRuntime, ObjectNames, Structure};
-use crate::map::Kind;
 use crate::phase::Phase;
 use crate::session::Session;
 
@@ -47,15 +46,13 @@ fn structure(session: &Session<'_>, row: &mut WhatisRow) {
 /// Whether an object may be at a row's address: in a managed heap, or where a runtime has them from malloc.
 fn may_hold_objects(session: &Session<'_>, row: &WhatisRow) -> bool {
     let Some(kind) = row.region.as_ref().map(|region| region.kind) else { return false };
-    match kind {
-        Kind::GCHeap | Kind::PyMalloc => true,
-        Kind::Malloc | Kind::Allocator => session.runtimes().iter().any(|runtime| {
-            let parts = runtime.heap().map(|heap| heap.parts()).unwrap_or_default();
-            let behind = parts.partition_point(|part| part.range.start <= row.address);
-            behind.checked_sub(1).and_then(|i| parts.get(i)).is_some_and(|part| part.range.contains(row.address))
-        }),
-        _ => false,
-    }
+    kind.holds_objects()
+        || kind.holds_blocks()
+            && session.runtimes().iter().any(|runtime| {
+                let parts = runtime.heap().map(|heap| heap.parts()).unwrap_or_default();
+                let behind = parts.partition_point(|part| part.range.start <= row.address);
+                behind.checked_sub(1).and_then(|i| parts.get(i)).is_some_and(|part| part.range.contains(row.address))
+            })
 }
 
 /// The objects that addresses in managed heaps are in.

@@ -84,7 +84,7 @@ fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr:
 fn readable(session: &Session<'_>, addr: Addr) -> String {
     match session.process.memory.read(addr, &mut [0]) {
         Ok(()) if session.process.space().dumped_in(AddrRange::sized(addr, 1)) == 1 => "in the core".to_owned(),
-        Ok(()) => "filled in from a file under --symbols".to_owned(),
+        Ok(()) => "from a file under --symbols".to_owned(),
         Err(Fault { kind, .. }) => kind.text().to_owned(),
     }
 }

@@ -12,6 +12,7 @@ use crate::commands::whatis::report::{
 };
 use crate::limits;
 use crate::managed::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
+use crate::map::kind_facts::Contents;
 use crate::map::{Kind, Owner};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
@@ -35,10 +36,19 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
     let outside = |r: &&mut WhatisRow| {
         // To find all buffers the heap is walked.
         let kind = r.region.as_ref().map(|region| region.kind);
-        kind.is_some_and(|kind| {
-            matches!(kind, Kind::PyMalloc | Kind::MappedFile | Kind::SharedMemory)
-                || kind.holds_blocks()
-                || kind.is_anonymous()
+        kind.is_some_and(|kind| match kind.facts().contents {
+            Contents::Blocks | Contents::Unclaimed => true,
+            Contents::File => kind != Kind::DoubleMapped,
+            // Items of small lists are beside the objects.
+            Contents::Objects => kind == Kind::PyMalloc,
+            Contents::Nothing
+            | Contents::Program
+            | Contents::FreeHeap
+            | Contents::Frames
+            | Contents::LoaderHeap
+            | Contents::Stubs
+            | Contents::Structures
+            | Contents::Unwalked => false,
         })
     };
     let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(outside).collect();

@@ -197,7 +197,7 @@ fn of_malloc(
     let chunks = report.chunks.unwrap_or_default();
     let all = report.chunks_total.unwrap_or(0);
     if all > chunks.len() as u64 {
-        limits.push(format!("malloc_chunks has {} of {all} chunks", chunks.len()));
+        limits.push(format!("the table malloc_chunks contains {} of {all} chunks", chunks.len()));
     }
     let core = tables.core.clone();
     tables.write("malloc_chunks", COLUMNS, &mut |table| {

@@ -30,7 +30,7 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
         triage.findings.iter().partition(|f| f.severity > Severity::Info || (f.bytes.is_none() && f.within.is_none()));
     let (news, notes): (Vec<&Finding>, Vec<&Finding>) = told.into_iter().partition(|f| f.severity > Severity::Info);
     if news.is_empty() {
-        out.leaf("p", &[("class", &"calm")], "Nothing stands out as a problem. What has the most memory:");
+        out.leaf("p", &[("class", &"calm")], "No problem was found. The largest uses of memory:");
     }
     // Where nothing is wrong the question is still what has the memory.
     let mut biggest: Vec<&Finding> =
@@ -71,7 +71,7 @@ fn since(out: &mut Html, view: &View<'_>, pair: &Pair) {
     out.leaf("span", &[("class", &"severity")], "since the older core");
     out.leaf("b", &[("data-v", &told.by)], signed(told.by, human)).close("p");
     prose(out, &told.text);
-    out.open("p", &[("class", &"proof")]).leaf("a", &[("href", &"#changes")], "See the proof").close("p");
+    out.open("p", &[("class", &"proof")]).leaf("a", &[("href", &"#changes")], "Show details").close("p");
     out.close("li").close("ul");
 }
 
@@ -85,16 +85,16 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
             out.leaf("b", &[("data-v", &bytes)], human(bytes));
         }
         if let Some(share) = finding.share {
-            let reserved = if is_reserve(finding, view) { "reserved; their written part is " } else { "" };
-            out.leaf("span", &[], format!("{reserved}{} of what was written", percent(share)));
+            let reserved = if is_reserve(finding, view) { "reserved; written: " } else { "" };
+            out.leaf("span", &[], format!("{reserved}{} of all written bytes", percent(share)));
         }
         if let Some(confidence) = finding.confidence {
             out.leaf("span", &[("class", &format!("sure-{confidence}"))], confidence);
         }
         out.close("p");
         prose(out, &finding.text);
-        out.open("p", &[("class", &"proof")]).text(format!("Known by {}. ", finding.evidence));
-        out.leaf("a", &[("href", &format!("#{}", proof(finding, view)))], "See the proof").close("p");
+        out.open("p", &[("class", &"proof")]).text(format!("Evidence: {}. ", finding.evidence));
+        out.leaf("a", &[("href", &format!("#{}", proof(finding, view)))], "Show details").close("p");
         if let Some(command) = &finding.command {
             whole_command(out, command);
         }
@@ -150,22 +150,22 @@ fn bars(out: &mut Html, view: &View<'_>) {
         summary.kinds.iter().filter(|k| Family::of(k.kind) != Family::Reserved).cloned().collect();
     let held: u64 = apart.iter().map(|k| k.in_core).sum();
     let beside = summary.total.in_core.saturating_sub(held);
-    let beside = if beside > 0 { format!(", and {} of reserved ranges", human(beside)) } else { String::new() };
+    let beside = if beside > 0 { format!(", plus {} of reserved ranges", human(beside)) } else { String::new() };
     let live = view.core.producer == Producer::Live;
-    let holds = if live { "A core of it would hold" } else { "Held by the core" };
+    let holds = if live { "A core would contain" } else { "In the core" };
     out.leaf("h3", &[], format!("{holds}: {}{beside}", human(held)));
-    svg::kind_bar(out, "Held by the core, by kind", &apart, 0, |k| (k.in_core, k.zero.unwrap_or(0)));
+    svg::kind_bar(out, "In the core, by kind", &apart, 0, |k| (k.in_core, k.zero.unwrap_or(0)));
     let resident = summary.rss.is_some();
     if let Some(rss) = &summary.rss {
         out.leaf("h3", &[], format!("Resident (RSS): {}", human(rss.kinds)));
-        svg::kind_bar(out, "Resident, by kind", &summary.kinds, 0, |k| (k.rss.unwrap_or(0), 0));
+        svg::kind_bar(out, "Resident, by kind", &summary.kinds, 0, |k| (k.resident.rss.unwrap_or(0), 0));
     }
     svg::legend(out, &summary.kinds, true);
     let mut columns = vec![("Memory", false), ("Written", true), ("Share", true), ("In the core", true)];
     if resident {
         columns.push(("Resident", true));
     }
-    let mut table = Table::new("families", "What was written, by family of kinds", &columns);
+    let mut table = Table::new("families", "Written bytes by family of kinds", &columns);
     let mut reserved = 0;
     for family in Family::ALL {
         let kinds = summary.kinds.iter().filter(|k| Family::of(k.kind) == family);
@@ -174,7 +174,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
             wrote = wrote.saturating_add(kind.written.unwrap_or(0));
             core = core.saturating_add(kind.in_core);
             size = size.saturating_add(kind.size);
-            rss = rss.saturating_add(kind.rss.unwrap_or(0));
+            rss = rss.saturating_add(kind.resident.rss.unwrap_or(0));
         }
         if family == Family::Reserved {
             reserved = size.saturating_sub(wrote);
@@ -204,14 +204,14 @@ fn bars(out: &mut Html, view: &View<'_>) {
     }
     table.foot.push(sums);
     table.write(out);
-    let mut space = "Written: pages that hold anything but zeros.".to_owned();
+    let mut space = "Written: bytes in pages that are not all zero.".to_owned();
     if reserved > 0 {
         space.push_str(&format!(
-            " Beside it {} of address space are set aside, and nothing was written there.",
+            " In addition, {} of address space is reserved and was never written.",
             human(reserved)
         ));
     }
-    space.push_str(&format!(" Mapped in all: {}.", human(summary.total.size)));
+    space.push_str(&format!(" Total mapped: {}.", human(summary.total.size)));
     out.leaf("p", &[("class", &"note")], space);
 }
 
@@ -220,32 +220,30 @@ fn subjects(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
     let mut table = Table::new(
         "subjects",
-        "All that was written, by subject",
+        "All written bytes by subject",
         &[
             ("Subject", false),
             ("Bytes", true),
-            ("Share of what was written", true),
-            ("What it is", false),
-            ("Trust", false),
+            ("Share of written bytes", true),
+            ("Description", false),
+            ("Confidence", false),
         ],
     );
     for finding in triage.findings.iter().filter(|f| f.within.is_none() && f.bytes.is_some()) {
         table.rows.push(vec![
-            Cell::Text(
-                finding.id.replace('-', " ") + if is_reserve(finding, view) { " (what they reserve)" } else { "" },
-            ),
+            Cell::Text(finding.id.replace('-', " ") + if is_reserve(finding, view) { " (reserved)" } else { "" }),
             Cell::Size(finding.bytes),
             Cell::Share(finding.share),
             Cell::Text(finding.text.replace('`', "")),
             finding.confidence.map_or(Cell::Text(String::new()), |c| Cell::Sure(c.name())),
         ]);
     }
-    out.leaf("h3", &[], "All that was written, by subject");
+    out.leaf("h3", &[], "All written bytes by subject");
     table.write(out);
     let named = &triage.named;
-    let text = format!("{} of what was written has a name here: {}.", percent(named.share), human(named.bytes));
+    let text = format!("The table explains {} of the written bytes: {}.", percent(named.share), human(named.bytes));
     out.leaf("p", &[("class", &"note")], text);
     for sentence in &triage.left_out {
-        out.leaf("p", &[("class", &"note")], format!("Not looked at for want of time: {sentence}"));
+        out.leaf("p", &[("class", &"note")], format!("Skipped to stay within --budget: {sentence}"));
     }
 }

@@ -104,7 +104,7 @@ fn kinds(out: &mut Html, view: &View<'_>, pair: &Pair) {
         ("Address space: change", true),
         ("Regions: change", true),
     ];
-    let mut table = Table::new("kind-changes", "Kinds, by what more was written", &columns);
+    let mut table = Table::new("kind-changes", "Kinds by growth of written bytes", &columns);
     let mut sorted: Vec<_> = by_kind(view, pair).into_iter().collect();
     let grew = |old: &KindRow, new: &KindRow| change(old.written.unwrap_or(0), new.written.unwrap_or(0));
     sorted.sort_by_key(|(kind, (old, new))| (Reverse(grew(old, new)), kind.name()));
@@ -144,7 +144,7 @@ fn findings(out: &mut Html, view: &View<'_>, pair: &Pair) {
     }
     rows.retain(|_, (old, new)| *old > 0 || *new > 0);
     let columns = [("Subject", false), ("Before", true), ("Now", true), ("Change", true)];
-    let mut table = Table::new("subject-changes", "Subjects, by what grew", &columns);
+    let mut table = Table::new("subject-changes", "Subjects by growth", &columns);
     let mut sorted: Vec<_> = rows.into_iter().collect();
     sorted.sort_by_key(|(id, (old, new))| (Reverse(change(*old, *new)), *id));
     for (id, (old, new)) in sorted {
@@ -168,9 +168,9 @@ fn types(out: &mut Html, pair: &Pair) {
         ("Change", true),
         ("Bytes before", true),
         ("Bytes now", true),
-        ("Change of bytes", true),
+        ("Change in bytes", true),
     ];
-    let mut table = Table::new("type-changes", "Types, by what grew", &columns);
+    let mut table = Table::new("type-changes", "Types by growth", &columns);
     table.filter = true;
     let mut sorted: Vec<_> = types.iter().collect();
     sorted.sort_by_key(|t| (Reverse(t.delta), Reverse(t.delta_count)));
@@ -191,7 +191,7 @@ fn types(out: &mut Html, pair: &Pair) {
         rest_row(
             &mut table,
             vec![
-                Cell::Text(format!("{} that changed less", exact(between.len() as u64))),
+                Cell::Text(format!("{} more with smaller changes", exact(between.len() as u64))),
                 Cell::Count(between.iter().map(|t| t.old_count).sum()),
                 Cell::Count(between.iter().map(|t| t.new_count).sum()),
                 Cell::CountChange(between.iter().map(|t| t.delta_count).sum()),
@@ -208,14 +208,14 @@ fn types(out: &mut Html, pair: &Pair) {
 fn blocks(out: &mut Html, pair: &Pair) {
     let Some(sizes) = pair.diff.malloc.as_ref().filter(|sizes| !sizes.is_empty()) else { return };
     let columns = [
-        ("Blocks of", true),
-        ("Own mappings", false),
+        ("Block size", true),
+        ("Separate mapping", false),
         ("Blocks before", true),
         ("Blocks now", true),
         ("Change", true),
-        ("Change of bytes", true),
+        ("Change in bytes", true),
     ];
-    let mut table = Table::new("block-changes", "Used blocks of malloc by size, by what grew", &columns);
+    let mut table = Table::new("block-changes", "Used malloc blocks by size and growth", &columns);
     let mut sorted: Vec<_> = sizes.iter().collect();
     sorted.sort_by_key(|s| (Reverse(s.delta), Reverse(s.delta_count)));
     let (first, between, last) = ends(&sorted);
@@ -233,7 +233,7 @@ fn blocks(out: &mut Html, pair: &Pair) {
         rest_row(
             &mut table,
             vec![
-                Cell::Text(format!("{} sizes that changed less", exact(between.len() as u64))),
+                Cell::Text(format!("{} more sizes with smaller changes", exact(between.len() as u64))),
                 Cell::Text(String::new()),
                 Cell::Count(between.iter().map(|s| s.old_count).sum()),
                 Cell::Count(between.iter().map(|s| s.new_count).sum()),
@@ -242,7 +242,7 @@ fn blocks(out: &mut Html, pair: &Pair) {
             ],
         );
     }
-    out.leaf("h3", &[], "Used blocks of malloc");
+    out.leaf("h3", &[], "Used malloc blocks");
     table.write(out);
 }
 

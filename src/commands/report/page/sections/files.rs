@@ -8,6 +8,7 @@ use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::Family;
 use crate::map::Kind;
+use crate::map::kind_facts::Backing;
 use crate::units::exact;
 
 /// Loader heaps, and segments of the collector.
@@ -16,12 +17,12 @@ pub(super) fn runtime(out: &mut Html, view: &View<'_>) {
     if let Some(gc) = &heap.gc {
         let how = if gc.regions { "regions" } else { "segments" };
         let kind = if gc.server { "server" } else { "workstation" };
-        let busy = if gc.in_progress { "; the dump was taken while a collection moved objects" } else { "" };
+        let busy = if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" };
         let text = format!(".NET {}, {kind} GC with {} heaps, by {how}{busy}.", gc.version, exact(gc.heaps));
         out.leaf("p", &[], text);
     }
     if let Some(loader) = heap.loader.as_ref().filter(|loader| !loader.is_empty()) {
-        let columns = [("Heap", false), ("Whose", false), ("Blocks", true), ("Committed", true), ("Left behind", true)];
+        let columns = [("Heap", false), ("Allocator", false), ("Blocks", true), ("Committed", true), ("Wasted", true)];
         let mut table = Table::new("loader", "Loader heaps", &columns);
         for row in loader {
             table.rows.push(vec![
@@ -102,7 +103,7 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
             Cell::Address(module.base),
             Cell::Size(Some(module.size)),
             Cell::Size(Some(module.in_core)),
-            Cell::Text(module.kind.map_or_else(|| "its headers are not in the core".to_owned(), |k| k.to_string())),
+            Cell::Text(module.kind.map_or_else(|| "headers not in the core".to_owned(), |k| k.to_string())),
             Cell::Code(module.build_id.clone().unwrap_or_default()),
         ]);
     }
@@ -114,8 +115,8 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
     table.write(out);
     command(out, view, "info");
     let mut sums: BTreeMap<(Kind, String), (u64, u64)> = BTreeMap::new();
-    let others = [Kind::MappedFile, Kind::SharedMemory, Kind::DoubleMapped, Kind::CdsArchive];
-    for row in view.answers.regions.regions.iter().filter(|row| others.contains(&row.kind)) {
+    let is_other = |kind: Kind| matches!(kind.facts().backing, Backing::File | Backing::Shared | Backing::SecondView);
+    for row in view.answers.regions.regions.iter().filter(|row| is_other(row.kind)) {
         let name = row.file.as_ref().map_or_else(|| row.detail.to_string(), ToString::to_string);
         let sum = sums.entry((row.kind, name)).or_default();
         *sum = (sum.0.saturating_add(row.size), sum.1.saturating_add(row.in_core));

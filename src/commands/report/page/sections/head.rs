@@ -23,26 +23,26 @@ pub(super) fn head(out: &mut Html, view: &View<'_>) {
     out.leaf("h1", &[], title(view));
     let live = core.producer == crate::targets::Producer::Live;
     let mut facts = vec![if live {
-        "a process that runs".to_owned()
+        "running process".to_owned()
     } else {
         format!("core of {} by {}", human(core.size), core.producer)
     }];
     facts.push(core.arch.to_string());
     for runtime in &core.runtimes {
         let gc = runtime.gc.map_or(String::new(), |gc| format!(" ({gc} GC)"));
-        facts.push(format!("{} {}{gc}", runtime.name, runtime.version.as_deref().unwrap_or("of an unknown version")));
+        facts.push(format!("{} {}{gc}", runtime.name, runtime.version.as_deref().unwrap_or("(unknown version)")));
     }
     facts.push(count(core.threads as u64, "thread"));
     if let Some(signal) = &view.answers.info.process.signal {
-        facts.push(format!("ended by {}", signal.name));
+        facts.push(format!("terminated by {}", signal.name));
     }
     if core.truncated {
-        facts.push("cut off".to_owned());
+        facts.push("truncated".to_owned());
     }
     out.leaf("p", &[("class", &"facts")], facts.join(" · "));
     out.open("p", &[("class", &"facts")]).leaf("span", &[("class", &"code")], &core.path);
     if let Some(pair) = view.pair {
         out.text(" compared with ").leaf("span", &[("class", &"code")], &pair.core.path);
     }
-    out.text(format!(" · told by coremap {}", env!("CARGO_PKG_VERSION"))).close("p");
+    out.text(format!(" · written by coremap {}", env!("CARGO_PKG_VERSION"))).close("p");
 }

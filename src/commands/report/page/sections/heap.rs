@@ -36,9 +36,9 @@ fn types(out: &mut Html, view: &View<'_>) {
         names.sort_unstable();
         names.into_iter().map(|(name, _)| name).collect()
     };
-    let mut columns = vec![("Type", false), ("Objects", true), ("Bytes", true), ("Share", true), ("Keeps", true)];
+    let mut columns = vec![("Type", false), ("Objects", true), ("Bytes", true), ("Share", true), ("Retains", true)];
     columns.extend(generations.iter().map(|name| (*name, true)));
-    let mut table = Table::new("types", "Types by the bytes of their objects", &columns);
+    let mut table = Table::new("types", "Types by size of their objects", &columns);
     table.filter = true;
     let whole = heapstat.total.size;
     for row in &heapstat.types {
@@ -67,11 +67,10 @@ fn types(out: &mut Html, view: &View<'_>) {
         vec![Cell::Text("all".to_owned()), Cell::Count(Some(heapstat.total.objects)), Cell::Size(Some(whole))],
     );
     out.leaf("h3", &[], "Types");
-    let text =
-        "Bytes: their objects' own. Keeps: what would be freed with all of them; what keeps least is not told (–).";
+    let text = "Bytes: size of the objects themselves. Retains: bytes that would be freed with all objects of the type (–: not among the largest).";
     out.leaf("p", &[("class", &"note")], text);
     if heapstat.lost.bytes > 0 {
-        let lost = format!("{} could not be walked, and are in no sum here.", human(heapstat.lost.bytes));
+        let lost = format!("{} could not be walked and are not counted.", human(heapstat.lost.bytes));
         out.leaf("p", &[("class", &"note warn")], lost);
     }
     table.write(out);
@@ -80,16 +79,16 @@ fn types(out: &mut Html, view: &View<'_>) {
 
 fn tree(out: &mut Html, view: &View<'_>) {
     let Some(tree) = view.answers.dominators.as_ref().filter(|tree| !tree.roots.is_empty()) else { return };
-    out.leaf("h3", &[], "What keeps what");
+    out.leaf("h3", &[], "Dominator tree");
     let text = format!(
-        "The dominator tree of {} of live objects: with an object all below it would be freed. Open a row to go down.",
+        "The dominator tree of {} of live objects. Freeing an object would free everything below it. Open a row to see its children.",
         human(tree.live)
     );
     out.leaf("p", &[("class", &"note")], text);
     out.open("ul", &[("class", &"tree"), ("id", &"dominators"), ("data-sum", &tree.live)]);
     tree.roots.iter().for_each(|node| node_of(out, node, tree.live));
     if tree.rest > 0 {
-        out.leaf("li", &[("data-v", &tree.rest)], format!("{} in what keeps less", human(tree.rest)));
+        out.leaf("li", &[("data-v", &tree.rest)], format!("{} in smaller entries", human(tree.rest)));
     }
     out.close("ul");
     command(out, view, "retained");
@@ -114,7 +113,7 @@ fn node_of(out: &mut Html, node: &DominatorNode, live: u64) {
         out.close("summary").open("ul", &[]);
         node.children.iter().for_each(|child| node_of(out, child, live));
         if node.rest > 0 {
-            out.leaf("li", &[("class", &"quiet")], format!("{} in what keeps less", human(node.rest)));
+            out.leaf("li", &[("class", &"quiet")], format!("{} in smaller entries", human(node.rest)));
         }
         out.close("ul").close("details");
     }
@@ -125,13 +124,13 @@ fn objects(out: &mut Html, view: &View<'_>) {
     let Some(retained) = view.answers.retained.as_ref().filter(|r| !r.objects.is_empty()) else { return };
     let mut table = Table::new(
         "objects",
-        "Objects that keep most",
-        &[("Object", false), ("Type", false), ("Own bytes", true), ("Keeps", true), ("Kept by", false)],
+        "Objects by retained size",
+        &[("Object", false), ("Type", false), ("Own bytes", true), ("Retains", true), ("Retained by", false)],
     );
     table.filter = true;
     for row in retained.objects.iter().take(100) {
         let by = match (&row.dominator_type, &row.dominator_field, &row.root_kind) {
-            (Some(name), Some(field), _) => format!("{name} by {field}"),
+            (Some(name), Some(field), _) => format!("{name} through {field}"),
             (Some(name), None, _) => name.to_string(),
             (None, _, Some(root)) => root.clone(),
             (None, _, None) => String::new(),
@@ -144,15 +143,15 @@ fn objects(out: &mut Html, view: &View<'_>) {
             Cell::Text(by),
         ]);
     }
-    out.leaf("h3", &[], "Objects that keep most");
+    out.leaf("h3", &[], "Objects by retained size");
     table.write(out);
     command(out, view, "gcroot ADDRESS");
 }
 
 fn roots(out: &mut Html, view: &View<'_>) {
     let Some(retained) = view.answers.retained.as_ref().filter(|r| !r.roots.is_empty()) else { return };
-    let columns = [("Kept by roots of one kind only", false), ("Roots", true), ("Bytes", true)];
-    let mut table = Table::new("roots", "What roots keep", &columns);
+    let columns = [("Retained by roots of one kind only", false), ("Roots", true), ("Bytes", true)];
+    let mut table = Table::new("roots", "Bytes retained by roots", &columns);
     for row in &retained.roots {
         table.rows.push(vec![
             Cell::Text(row.root_kind.clone()),
@@ -171,11 +170,11 @@ fn roots(out: &mut Html, view: &View<'_>) {
         Cell::Size(Some(retained.live.size)),
     ]);
     table.foot.push(vec![
-        Cell::Text(format!("beside them {} that no root leads to", count(retained.unreachable.objects, "object"))),
+        Cell::Text(format!("{}, in addition", count(retained.unreachable.objects, "unreachable object"))),
         Cell::Text(String::new()),
         Cell::Size(Some(retained.unreachable.size)),
     ]);
-    out.leaf("h3", &[], "What keeps objects alive");
+    out.leaf("h3", &[], "Roots");
     table.write(out);
     command(out, view, "retained");
 }
@@ -187,15 +186,14 @@ fn strings(out: &mut Html, view: &View<'_>) {
     }
     out.leaf("h3", &[], "Equal strings");
     let text = format!(
-        "{} with {} different texts; equal ones take {} more than one of each would.{}",
+        "{} with {} different texts. Sharing equal strings would save {}.{}",
         count(strings.total.objects, "string"),
         exact(strings.distinct),
         human(strings.wasted),
-        if view.show_data { "" } else { " Their texts are not in this page (--show-data puts them there)." }
+        if view.show_data { "" } else { " Their texts are hidden (--show-data includes them)." }
     );
     out.leaf("p", &[("class", &"note")], text);
-    let mut columns =
-        vec![("Strings", true), ("Characters", true), ("More than one of them takes", true), ("One of them", false)];
+    let mut columns = vec![("Strings", true), ("Characters", true), ("Wasted", true), ("Example", false)];
     if view.show_data {
         columns.push(("Text", false));
     }

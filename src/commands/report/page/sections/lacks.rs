@@ -8,14 +8,14 @@ use crate::commands::report::page::table::{Cell, Table};
 /// Write it.
 pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
     let completeness = &view.answers.info.completeness;
-    let columns = [("What the core holds", false), ("Bytes", true)];
-    let mut table = Table::new("completeness", "What the core holds and lacks", &columns);
+    let columns = [("Memory", false), ("Bytes", true)];
+    let mut table = Table::new("completeness", "Memory in the core and missing from it", &columns);
     for (what, bytes) in [
         ("mapped in the process", completeness.mapped),
-        ("held by the core", completeness.in_core),
-        ("writable memory that was left out", completeness.writable_missing),
-        ("file mappings that were left out", completeness.file_missing),
-        ("cut off at the end of the file", completeness.truncated),
+        ("in the core", completeness.in_core),
+        ("writable memory not in the core", completeness.writable_missing),
+        ("file mappings not in the core", completeness.file_missing),
+        ("missing at the end of the truncated file", completeness.truncated),
     ] {
         table.rows.push(vec![Cell::Text(what.to_owned()), Cell::Size(Some(bytes))]);
     }
@@ -24,15 +24,15 @@ pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
     list(out, completeness.notes.iter().cloned());
     command(out, view, "info");
     if !view.warnings.is_empty() {
-        out.leaf("h3", &[], "What could not be read or understood");
+        out.leaf("h3", &[], "Warnings");
         list(out, view.warnings.iter().map(|w| format!("{}: {}", w.code, w.message)));
     }
     out.leaf("h3", &[], "This page");
     if view.left_out.is_empty() {
-        out.leaf("p", &[], "Its data has every row of the lists it shows.");
+        out.leaf("p", &[], "This page contains every row of its lists.");
     } else {
-        let columns = [("Answer", false), ("List", false), ("Rows left out", true), ("Their bytes", true)];
-        let mut table = Table::new("left-out", "Rows that are not in this page", &columns);
+        let columns = [("Answer", false), ("List", false), ("Rows omitted", true), ("Bytes", true)];
+        let mut table = Table::new("left-out", "Rows omitted from this page", &columns);
         for row in view.left_out {
             table.rows.push(vec![
                 Cell::Code(format!("coremap {}", row.part)),
@@ -44,14 +44,14 @@ pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
         table.write(out);
     }
     let data = if view.show_data {
-        "Texts of strings, arguments and the environment's values are in this page (--show-data): think of who gets it."
+        "This page contains string texts, arguments and environment values (--show-data). Share it with care."
     } else {
-        "Texts of strings, the program's arguments and values of the environment are not in this page. Names of types, \
-         methods, threads and files are."
+        "String texts, program arguments and environment values are hidden. Names of types, methods, threads and files are \
+         included."
     };
     out.leaf("p", &[], data);
-    let text = "Machines read the same answers in the element with the id “data”: JSON with an object of what each command \
-                says with --json.";
+    let text =
+        "The element with id “data” contains the same data as JSON: one object per command, as its --json prints it.";
     out.leaf("p", &[("class", &"note")], text);
     command(out, view, "check --report THIS-PAGE.html");
 }

@@ -14,8 +14,8 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
     out.leaf(
         "p",
         &[("class", &"note")],
-        "Each box is memory, as large as its share: kinds, in them whose they are, in them which one. Types and blocks are \
-         counted by their own bytes, of which some may never have been written.",
+        "The area of a box is its share of memory: kinds contain owners, owners contain regions. Types and blocks count with \
+         their full size, even if some bytes were never written.",
     );
     out.open("div", &[("id", &"treemap-tools"), ("class", &"tools")]).close("div");
     svg::treemap(out, view.boxes);
@@ -45,7 +45,7 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
             Cell::Size(Some(kind.largest)),
         ];
         if summary.rss.is_some() {
-            cells.push(Cell::Size(kind.rss));
+            cells.push(Cell::Size(kind.resident.rss));
         }
         table.rows.push(cells);
     }
@@ -60,7 +60,7 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
         Cell::Text(String::new()),
     ];
     if summary.rss.is_some() {
-        sums.push(Cell::Size(total.rss));
+        sums.push(Cell::Size(total.resident.rss));
     }
     table.foot.push(sums);
     table.write(out);
@@ -73,7 +73,7 @@ pub(super) fn map(out: &mut Html, view: &View<'_>) {
     out.open("div", &[("id", &"strip")]).close("div");
     out.leaf("p", &[("id", &"strip-line"), ("class", &"line"), ("aria-live", &"polite")], "");
     out.open("p", &[("class", &"note needs-script")]);
-    out.text("The strip of all addresses, which zooms and searches, is drawn by this page's script.").close("p");
+    out.text("The strip of all addresses needs JavaScript.").close("p");
     let mut rows: Vec<usize> = (0..view.answers.regions.regions.len()).collect();
     let row = |i: &usize| view.answers.regions.regions.get(*i);
     // What holds something first: the largest are often reserved, and empty.
@@ -81,15 +81,15 @@ pub(super) fn map(out: &mut Html, view: &View<'_>) {
     let beyond = rows.split_off(view.limits.region_rows.min(rows.len()));
     let mut table = Table::new(
         "regions",
-        "The largest regions by what the core holds of them",
+        "Largest regions by bytes in the core",
         &[
             ("Start", false),
             ("Size", true),
             ("In the core", true),
             ("Kind", false),
-            ("Which one", false),
-            ("Access", false),
-            ("Trust", false),
+            ("Detail", false),
+            ("Permissions", false),
+            ("Confidence", false),
         ],
     );
     table.filter = true;
@@ -126,7 +126,7 @@ pub(super) fn map(out: &mut Html, view: &View<'_>) {
         ]);
     }
     table.write(out);
-    let text = format!("All of it: {} of address space.", human(view.answers.summary.total.size));
+    let text = format!("Total: {} of address space.", human(view.answers.summary.total.size));
     out.leaf("p", &[("class", &"note")], text);
     command(out, view, "regions");
 }

@@ -38,11 +38,11 @@ pub(super) fn all(out: &mut Html, view: &View<'_>) {
 
 fn sections(view: &View<'_>) -> Vec<Section> {
     let answers = view.answers;
-    let mut all: Vec<Section> = vec![("answer", "Answer", "The answer", answer::answer)];
+    let mut all: Vec<Section> = vec![("answer", "Findings", "Findings", answer::answer)];
     if view.pair.is_some() {
         all.push(("changes", "Changes", "What changed", changes::changes));
     }
-    all.push(("memory", "Memory", "Where the memory is", memory::memory));
+    all.push(("memory", "Memory", "Memory by kind and owner", memory::memory));
     all.push(("map", "Addresses", "Address space", memory::map));
     all.push(("threads", "Threads", "Threads", threads::threads));
     if answers.heapstat.is_some() {
@@ -50,10 +50,10 @@ fn sections(view: &View<'_>) -> Vec<Section> {
     }
     all.push(("native", "Native", "Native memory", native::native));
     if answers.heap.is_some() {
-        all.push(("runtime", "Runtime", "Runtime's own heaps", files::runtime));
+        all.push(("runtime", "Runtime", "Runtime heaps", files::runtime));
     }
-    all.push(("files", "Files", "Program and other files", files::files));
-    all.push(("lacks", "What is missing", "What this core and this page lack", lacks::lacks));
+    all.push(("files", "Files", "Program files and other files", files::files));
+    all.push(("lacks", "Missing data", "Data missing from the core and the page", lacks::lacks));
     all
 }
 

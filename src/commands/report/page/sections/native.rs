@@ -17,12 +17,12 @@ pub(super) fn native(out: &mut Html, view: &View<'_>) {
             sizes(out, malloc);
             small(out, malloc);
             categories(out, malloc);
-            out.leaf("h3", &[], "Used blocks that are alike");
+            out.leaf("h3", &[], "Used blocks of equal size and content");
             clusters(out, "clusters", &malloc.clusters);
             command(out, view, "malloc");
         }
         None => {
-            out.leaf("p", &[("class", &"note")], "No heap of malloc whose blocks are known was found in this core.");
+            out.leaf("p", &[("class", &"note")], "No malloc heap with readable blocks was found in this core.");
         }
     }
     leaks(out, view);
@@ -37,7 +37,7 @@ fn arenas(out: &mut Html, view: &View<'_>, malloc: &MallocReport) {
         out.leaf("p", &[("class", &"note")], format!("Allocators: {}.", names.join(", ")));
     }
     let text = format!(
-        "{} used in {}, {} free in {}; malloc_trim(0) would give back {}.",
+        "{} used in {}, {} free in {}; malloc_trim(0) would return {} to the system.",
         human(total.used_bytes),
         count(total.used, "block"),
         human(total.free_bytes.saturating_add(total.top)),
@@ -47,7 +47,7 @@ fn arenas(out: &mut Html, view: &View<'_>, malloc: &MallocReport) {
     out.leaf("p", &[], text);
     let mut table = Table::new(
         "arenas",
-        "Arenas of malloc",
+        "malloc arenas",
         &[
             ("Arena", false),
             ("Threads", true),
@@ -57,7 +57,7 @@ fn arenas(out: &mut Html, view: &View<'_>, malloc: &MallocReport) {
             ("Top", true),
             ("Other", true),
             ("Trimmable", true),
-            ("Trust", false),
+            ("Confidence", false),
         ],
     );
     for arena in &malloc.arenas {
@@ -79,7 +79,7 @@ fn arenas(out: &mut Html, view: &View<'_>, malloc: &MallocReport) {
         rest_row(&mut table, vec![text, Cell::Text(String::new()), Cell::Size(bytes)]);
     }
     if malloc.mmapped.count > 0 {
-        let text = format!("{} of their own mapping", count(malloc.mmapped.count, "block"));
+        let text = format!("{} with a separate mapping", count(malloc.mmapped.count, "block"));
         rest_row(&mut table, vec![Cell::Text(text), Cell::Text(String::new()), Cell::Size(Some(malloc.mmapped.bytes))]);
     }
     for other in &malloc.others {
@@ -109,11 +109,11 @@ fn arenas(out: &mut Html, view: &View<'_>, malloc: &MallocReport) {
     table.write(out);
     let Some(ng) = malloc.mallocng.as_ref().filter(|ng| !ng.classes.is_empty()) else { return };
     let columns = [
-        ("Slots of", true),
+        ("Slot size", true),
         ("Groups", true),
         ("Used slots", true),
         ("Used", true),
-        ("Asked for", true),
+        ("Requested", true),
         ("Free", true),
     ];
     let mut table = Table::new("classes", "Size classes of mallocng", &columns);
@@ -144,7 +144,7 @@ fn sizes(out: &mut Html, malloc: &MallocReport) {
             ("Used", true),
             ("Free blocks", true),
             ("Free", true),
-            ("All, used", false),
+            ("Used of all", false),
         ],
     );
     for row in &malloc.sizes {
@@ -200,8 +200,8 @@ fn small(out: &mut Html, malloc: &MallocReport) {
 
 fn categories(out: &mut Html, malloc: &MallocReport) {
     let Some(noted) = &malloc.categories else { return };
-    let columns = [("What for", false), ("Blocks", true), ("Bytes", true), ("Asked for", true)];
-    let mut table = Table::new("categories", "Used blocks by what the runtime noted", &columns);
+    let columns = [("Category", false), ("Blocks", true), ("Bytes", true), ("Requested", true)];
+    let mut table = Table::new("categories", "Used blocks by category", &columns);
     for row in &noted.categories {
         table.rows.push(vec![
             Cell::Text(row.name.clone()),
@@ -213,18 +213,18 @@ fn categories(out: &mut Html, malloc: &MallocReport) {
     rest_row(
         &mut table,
         vec![
-            Cell::Text("without a note".to_owned()),
+            Cell::Text("no category".to_owned()),
             Cell::Count(Some(noted.others.count)),
             Cell::Size(Some(noted.others.bytes)),
         ],
     );
-    out.leaf("h3", &[], format!("Used blocks by {}", noted.whose));
+    out.leaf("h3", &[], format!("Used blocks by category: {}", noted.whose));
     table.write(out);
 }
 
 fn clusters(out: &mut Html, id: &'static str, clusters: &[ClusterRow]) {
-    let columns = [("Blocks", false), ("Number", true), ("Bytes", true), ("Each", true), ("One of them", false)];
-    let mut table = Table::new(id, "Blocks that are alike", &columns);
+    let columns = [("Blocks", false), ("Count", true), ("Bytes", true), ("Each", true), ("Example", false)];
+    let mut table = Table::new(id, "Blocks of equal size and content", &columns);
     table.filter = id == "clusters";
     for row in clusters.iter().take(60) {
         table.rows.push(vec![
@@ -250,10 +250,14 @@ fn clusters(out: &mut Html, id: &'static str, clusters: &[ClusterRow]) {
 
 fn leaks(out: &mut Html, view: &View<'_>) {
     let Some(leaks) = &view.answers.leaks else { return };
-    out.leaf("h3", &[], "Blocks that nothing points at");
-    let complete = if leaks.complete { "" } else { " Some memory is not in this core, and may hold pointers to them." };
+    out.leaf("h3", &[], "Unreachable malloc blocks");
+    let complete = if leaks.complete {
+        ""
+    } else {
+        " Not proof of a leak: some memory is missing from this core and may contain pointers to them."
+    };
     let text = format!(
-        "{} of {} in {} are reached by no pointer.{complete}",
+        "{} of {} in {} are unreachable.{complete}",
         human(leaks.leaked.bytes),
         human(leaks.used.bytes),
         count(leaks.leaked.count, "block")
@@ -287,8 +291,8 @@ fn holders(out: &mut Html, view: &View<'_>) {
             ("Type", false),
             ("Field", false),
             ("Objects", true),
-            ("Blocks of malloc", true),
-            ("Their bytes", true),
+            ("malloc blocks", true),
+            ("Bytes", true),
             ("Mappings", true),
         ];
         let mut table = Table::new("holders", "Types whose objects point at native memory", &columns);
@@ -320,11 +324,11 @@ fn anon(out: &mut Html, view: &View<'_>) {
         ("Each", true),
         ("Bytes", true),
         ("Written", true),
-        ("Filled with", false),
-        ("Whose, perhaps", false),
-        ("One of them", false),
+        ("Content", false),
+        ("Owner (guess)", false),
+        ("Example", false),
     ];
-    let mut table = Table::new("anon", "Anonymous memory that nobody claims", &columns);
+    let mut table = Table::new("anon", "Anonymous memory with no known owner", &columns);
     for row in &anon.clusters {
         table.rows.push(vec![
             Cell::Count(Some(row.count)),
@@ -336,9 +340,12 @@ fn anon(out: &mut Html, view: &View<'_>) {
             Cell::Address(row.example),
         ]);
     }
-    out.leaf("h3", &[], "Anonymous memory that nobody claims");
-    let text =
-        format!("{} in {}; owners are guesses by who points there.", human(anon.size), count(anon.regions, "mapping"));
+    out.leaf("h3", &[], "Anonymous memory with no known owner");
+    let text = format!(
+        "{} in {}; owners are guessed from the pointers to it.",
+        human(anon.size),
+        count(anon.regions, "mapping")
+    );
     out.leaf("p", &[("class", &"note")], text);
     table.write(out);
     command(out, view, "anon");

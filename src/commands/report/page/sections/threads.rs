@@ -23,7 +23,7 @@ fn flames(out: &mut Html, view: &View<'_>) {
     out.leaf(
         "p",
         &[("class", &"note")],
-        "Outermost frames on top, as wide as the number of threads in them. Frames in a row that have no name are one (…).",
+        "Outermost frames are on top. Width is the number of threads. Consecutive frames without symbols are merged (…).",
     );
     let several = view.flames.len() > 1;
     if several {
@@ -45,13 +45,13 @@ fn flames(out: &mut Html, view: &View<'_>) {
         out.open("div", &[("class", &format!("flames of-{id}"))]);
         if !merged.common.is_empty() {
             let common = merged.common.join(" › ");
-            out.leaf("p", &[("class", &"note")], format!("All of them begin with: {common}"));
+            out.leaf("p", &[("class", &"note")], format!("Common outermost frames: {common}"));
         }
         let dropped = svg::flame(out, id, title, merged, view.limits.flames);
         out.leaf("p", &[("class", &"line"), ("aria-live", &"polite"), ("data-of", &id)], "");
         if dropped > 0 {
             let text =
-                format!("{} too narrow to be drawn are in the frames above them.", count(dropped as u64, "frame"));
+                format!("{} too narrow to draw are counted in the frames above.", count(dropped as u64, "frame"));
             out.leaf("p", &[("class", &"note")], text);
         }
         out.close("div");
@@ -69,11 +69,11 @@ fn groups(out: &mut Html, view: &View<'_>) {
     let most = stacks.groups.iter().map(|g| g.reserved).max().unwrap_or(0).max(1) as f64;
     let mut table = Table::new(
         "groups",
-        "Threads that do the same",
+        "Threads by activity",
         &[
             ("Threads", true),
-            ("What they do", false),
-            ("Stacks reserve", true),
+            ("Activity", false),
+            ("Reserved", true),
             ("Touched", true),
             ("In use", true),
             ("Reserved, touched, in use", false),
@@ -84,7 +84,7 @@ fn groups(out: &mut Html, view: &View<'_>) {
         let part = |bytes: u64| bytes as f64 / most;
         table.rows.push(vec![
             Cell::Count(Some(group.count)),
-            Cell::Text(group.does.clone().unwrap_or_else(|| "not known".to_owned())),
+            Cell::Text(group.does.clone().unwrap_or_else(|| "unknown".to_owned())),
             Cell::Size(Some(group.reserved)),
             Cell::Size(group.touched),
             Cell::Size(Some(group.in_use)),
@@ -97,7 +97,7 @@ fn groups(out: &mut Html, view: &View<'_>) {
             vec![Cell::Text(String::new()), Cell::Text(format!("{} more", exact(rows))), Cell::Size(bytes)],
         );
     }
-    out.leaf("h3", &[], "What threads do");
+    out.leaf("h3", &[], "Threads by activity");
     table.write(out);
 }
 
@@ -113,13 +113,13 @@ fn rows(out: &mut Html, view: &View<'_>) {
         &[
             ("Thread", true),
             ("Name", false),
-            ("What it does", false),
+            ("Activity", false),
             ("State", false),
             ("Reserved", true),
             ("Touched", true),
             ("In use", true),
             ("Reserved, touched, in use", false),
-            ("Trust", false),
+            ("Confidence", false),
         ],
     );
     table.filter = true;
@@ -139,11 +139,11 @@ fn rows(out: &mut Html, view: &View<'_>) {
         }));
         let used_by = stack.used_by.map(|tid| format!("used by thread {tid}"));
         let does = stack.does.clone().or(used_by);
-        let unused = matches!(stack.state, StackState::Cached).then(|| "kept after its thread ended".to_owned());
+        let unused = matches!(stack.state, StackState::Cached).then(|| "cached after its thread ended".to_owned());
         table.rows.push(vec![
             Cell::Id(stack.tid),
             Cell::Text(managed.or_else(|| stack.name.clone()).unwrap_or_default()),
-            Cell::Text(does.or(unused).unwrap_or_else(|| "not known".to_owned())),
+            Cell::Text(does.or(unused).unwrap_or_else(|| "unknown".to_owned())),
             Cell::Text(state.join(", ")),
             Cell::Size(stack.reserved),
             Cell::Size(stack.touched),
