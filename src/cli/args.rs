@@ -23,33 +23,36 @@ pub(crate) struct Common {
     /// Print JSON; same as --format json
     #[arg(long, global = true, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Look in DIR for the program's files (repeatable). A file is used only if it comes from the same build
+    /// Look in DIR for files that the core lacks: executable, libraries, .NET assemblies, PDBs (repeatable). A
+    /// file is used only if it comes from the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// Read resident memory from FILE, a copy of /proc/PID/smaps taken just before the core
+    /// Read resident memory from FILE, saved just before the core: cat /proc/PID/status /proc/PID/smaps > FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) smaps: Option<PathBuf>,
     /// Limit coremap's own memory use to SIZE, e.g. 4GiB
     ///
-    /// The default is 256 MiB plus twice the core's size, but at most half of the machine's memory. If the
-    /// limit is too small for the data of `retained` and `gcroot`, a temporary file is used. About 30 MiB and
-    /// 2 bytes an object of the heap stay in memory. Mapped pages of the core do not count.
+    /// The default is 256 MiB plus twice the core's unpacked size, but at most half of the machine's memory, or
+    /// of the container's limit if that is lower. If `retained` or `gcroot` needs more than SIZE, it uses
+    /// temporary files. Even then it needs about 30 MiB plus 2 bytes for each heap object. Mapped pages of the
+    /// core file do not count towards SIZE.
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
     /// Read the running process PID instead of a core. It is stopped while it is read, then continues
     #[arg(long, global = true, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// With --pid: do not stop the process while it is read. The data may be inconsistent, and running
-    /// threads have no stack
+    /// With --pid: do not stop the process while it is read. The data may be inconsistent, and the
+    /// stacks of running threads are not available
     #[arg(long, global = true)]
     pub(crate) no_stop: bool,
-    /// With --pid: let the process continue after TIME, e.g. 50ms, even if reading is not finished
+    /// With --pid: let the process continue after TIME, e.g. 50ms, even if reading is not finished. What is
+    /// read later may be inconsistent, and the exit status is then 4
     #[arg(long, global = true, value_name = "TIME", value_parser = duration, conflicts_with = "no_stop")]
     pub(crate) stop_at_most: Option<Duration>,
     /// Choose when to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     pub(crate) color: Colour,
-    /// Print every warning on stderr (-vv: and a log; -vvv: and its details)
+    /// Print every warning on stderr; -vv also prints a log, and -vvv a detailed log
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -78,7 +81,7 @@ pub(crate) enum Colour {
     Auto,
     /// Also in pipes and files
     Always,
-    /// No colours, and no bars
+    /// No colours and no bar charts
     Never,
 }
 
@@ -96,7 +99,7 @@ pub(crate) enum Format {
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
-    /// Core file, plain or compressed, - for standard input, or a process number
+    /// Core file (plain or compressed), '-' for standard input, or the PID of a running process
     #[arg(value_name = "CORE")]
     pub(crate) core: PathBuf,
 }

@@ -50,7 +50,6 @@ pub(super) fn ask<R: Render>(
 }
 
 /// The same for the address that `text` means. `note`: a remark on the answer for stderr.
-#[expect(clippy::too_many_arguments, reason = "each is a different thing")]
 pub(super) fn ask_at<R: Render>(
     common: &Common,
     core: &Path,

@@ -9,10 +9,12 @@ use crate::cli::args::{Common, Format};
 /// How much of a list, and in which order.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// List N rows; 0 lists all [default: the first rows in a table, all rows in JSON and CSV]
+    /// List at most N rows; 0 lists all. By default JSON and CSV list all rows. A table lists 20 to 1,000,
+    /// depending on the command, and says how many more there are
     #[arg(long, alias = "limit", value_name = "N")]
     top: Option<usize>,
-    /// Sort by COLUMN (a field name of the JSON or CSV output); numbers largest first
+    /// Sort by COLUMN, a field name of the JSON or CSV output (`coremap schema COMMAND` lists them). Numbers
+    /// are sorted largest first
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 }

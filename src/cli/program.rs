@@ -28,11 +28,11 @@ pub(crate) struct Args {
 }
 
 const AFTER_HELP: &str = "\
-CORE is an ELF core dump, plain or compressed (.zst .gz .xz .lz4), - for standard input, or the
-number of a running process. Without a command, coremap prints the summary of CORE.
+CORE is an ELF core dump, plain or compressed (.zst .gz .xz .lz4), '-' for standard input, or the
+PID of a running process. Without a command, coremap prints the summary of CORE.
 Addresses are hexadecimal: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.
-SOS names work too: clrstack, dumpheap -stat, eeheap, ip2md, dumpasync, gchandles, finalizequeue,
-syncblk, dumpobj, parallelstacks and others.
+Command names of SOS, the .NET debugger extension, work too: clrstack, dumpheap -stat, eeheap,
+ip2md, dumpasync, gchandles, finalizequeue, syncblk, dumpobj, parallelstacks and others.
 
 Exit status:
   0  done
@@ -74,7 +74,7 @@ pub(crate) fn parser() -> clap::Command {
     });
     program.subcommand(
         clap::Command::new(OPTIONS)
-            .about("Options of all commands")
+            .about("Options that every command has")
             .hide(true)
             .help_template("{about-with-newline}\nExample: print the summary of a running process as JSON\n  coremap summary --json --pid 4711\n\n{options}"),
     )

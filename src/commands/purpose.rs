@@ -16,11 +16,11 @@ words! {
     pub enum Purpose {
         /// Process, system and modules
         Info = "info",
-        /// Sizes by kind, but not summary --zero-fill
+        /// summary without --zero-fill
         Summary = "summary",
         /// The memory map: regions and maddress
         Regions = "regions",
-        /// Thread stacks, but not stacks --zero-fill, and not activity (add threads for it)
+        /// stacks without --zero-fill and without the Activity column (for that column, add threads)
         Stacks = "stacks",
         /// Segments of the managed heap
         Heap = "heap",
@@ -48,7 +48,8 @@ words! {
         Syncblocks = "syncblocks",
         /// Exception objects
         Exceptions = "exceptions",
-        /// All of these. From a running process, those that include a large heap are left out unless you name them too
+        /// All of the above. dump leaves out commands that read a heap of more than 256 MiB; to include one, name it
+        /// too: --for all,objects
         All = "all",
     }
 }

@@ -1,4 +1,4 @@
-//! Notes of owner "coremap": what a core that coremap wrote of a process says beyond what other cores do (docs/dump.md).
+//! Notes of owner "coremap": what a core that coremap wrote of a process says beyond what other cores do (docs/live.md).
 //!
 //! | type | holds |
 //! |---|---|

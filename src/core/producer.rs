@@ -1,6 +1,6 @@
 //! Which program wrote the core, and what that means for reading it.
 //!
-//! Folklore, each seen in real cores (docs/design.md has the table):
+//! Folklore, each seen in real cores (docs/producers.md has the table):
 //! * **kernel** (fs/coredump.c): notes first; the crashing thread's
 //!   NT_PRSTATUS leads, then PRPSINFO, SIGINFO, AUXV, FILE, then its other
 //!   register sets, then the other threads. Every mapping is a PT_LOAD; what

@@ -7,7 +7,7 @@
 //! | `pack` | the same as a compressed stream |
 //! | `debugger` | what a debugger asks for first, whatever was asked for |
 //!
-//! What it writes is a core as the kernel would write it, with notes of our own ([`core::own_notes`](crate::core), docs/dump.md).
+//! What it writes is a core as the kernel would write it, with notes of our own ([`core::own_notes`](crate::core), docs/live.md).
 //! Nothing here stops a process or lets it go but the end of the copy: that is the target's affair, and any target can be written.
 
 mod copy;

@@ -30,8 +30,7 @@ fn a_table_shows_the_first_rows_and_says_what_it_leaves_out() {
     let table = ask(&["heapstat", CREATEDUMP]).stdout;
     assert_eq!(rows(&table).len(), 40, "{table}");
     let bytes: u64 = all[40..].iter().map(|t| t["size"].as_u64().unwrap()).sum();
-    let rest =
-        format!("and {} more types, {} together; --top 0 shows all", all.len() - 40, coremap::units::human(bytes));
+    let rest = format!("and {} more types, {} in all; --top 0 shows all", all.len() - 40, coremap::units::human(bytes));
     assert!(table.lines().any(|l| l == rest), "no '{rest}' in {table}");
     let whole = ask(&["heapstat", "--top", "0", CREATEDUMP]).stdout;
     assert_eq!(rows(&whole).len(), all.len());
@@ -107,7 +106,7 @@ fn a_column_that_is_none_is_told_before_the_core_is_read() {
     ] {
         let out = ask(&[command, "--sort", "colour", "no-such-core"]);
         out.exits(2);
-        let told = out.stderr.split("there are ").nth(1).unwrap_or_else(|| panic!("{command}: {}", out.stderr));
+        let told = out.stderr.split("; use ").nth(1).unwrap_or_else(|| panic!("{command}: {}", out.stderr));
         assert!(told.trim_end().split(", ").any(|column| column == one), "{command}: {told}");
     }
 }

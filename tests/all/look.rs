@@ -42,7 +42,7 @@ fn what_a_thread_waits_in_and_for_whom_is_read_at_80_columns() {
     }
     // With room for it nothing is cut, and no column is left out.
     let wide = show(200, "stacks", THREADS).unwrap();
-    assert!(!wide.contains('…') && wide.contains("Guard") && wide.contains("Known"), "{wide}");
+    assert!(!wide.contains('…') && wide.contains("Guard") && wide.contains("Confidence"), "{wide}");
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn the_core_comes_last() {
     let core = core("dotnet8-methods");
     let out = run(["ip2method", &core, "0x7f8e3e842bc0"]);
     assert_eq!(out.exits(2).stderr.lines().count(), 1, "{}", out.stderr);
-    assert!(out.stderr.contains("the core comes last, `coremap ip2method ADDR… CORE`"), "{}", out.stderr);
+    assert!(out.stderr.contains("the core comes last: `coremap ip2method ADDR… CORE`"), "{}", out.stderr);
     run(["ip2method", &core]).exits(2);
     // Options may stand anywhere.
     let want = run(["ip2method", "--short", "0x7f8e3e842bc0", "0x7f8e3e848470", &core]).stdout;

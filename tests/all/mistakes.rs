@@ -67,7 +67,7 @@ fn a_file_that_is_no_core_is_named_for_what_it_is() {
         ("a.nettrace", padded(b"Nettrace\x14\0\0\0!FastSerialization.1"), &["dotnet-trace"]),
         ("a.gcdump", padded(b"\x14\0\0\0!FastSerialization.1"), &["dotnet-gcdump"]),
         ("heap.hprof", padded(b"JAVA PROFILE 1.0.2\0"), &["HPROF"]),
-        ("core.tar", tar, &["tar archive", "unpack"]),
+        ("core.tar", tar, &["tar archive", "extract"]),
         ("core32", elf(4, &[1]), &["32-bit", "64-bit"]),
         ("corebe", elf(5, &[2]), &["big-endian"]),
         ("riscv", elf(18, &[243, 0]), &["machine type 243", "x86_64 and aarch64"]),

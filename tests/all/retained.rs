@@ -191,7 +191,7 @@ fn what_finds_no_memory_goes_to_files() {
             }
             let nowhere = program(little).env("TMPDIR", "/nowhere/at/all").go();
             nowhere.exits(4);
-            assert!(nowhere.stdout.contains("nor in a file below /nowhere/at/all: "), "{}", nowhere.stdout);
+            assert!(nowhere.stdout.contains("nor in a file under /nowhere/at/all: "), "{}", nowhere.stdout);
         }
     }
 }

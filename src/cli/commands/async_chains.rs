@@ -9,7 +9,7 @@ use crate::cli::{Exit, Failure};
 /// Show what async methods wait for, and who waits for them (SOS dumpasync, asyncio)
 #[derive(Args, Debug)]
 pub(super) struct Async {
-    /// List every chain, instead of merging equal ones
+    /// List every chain, instead of merging identical ones
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Check that the memory map adds up: one label per byte, and matching sums
+/// Check that the memory map is consistent: one label per byte, and sizes that add up
 #[derive(Args, Debug)]
 pub(super) struct Check {
     /// Also compare a page written by `coremap report` with the core

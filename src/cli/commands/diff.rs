@@ -25,12 +25,13 @@ use crate::cli::{Exit, Failure};
 /// Compare two cores of one program
 #[derive(Args, Debug)]
 pub(super) struct Diff {
-    /// Exit with 1 if CONDITION is true, e.g. 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
+    /// Exit with 1 if CONDITION is true, e.g. 'gcheap.delta>20%' or 'threads.new>200' (repeatable: one true
+    /// condition is enough)
     #[arg(long, value_name = "CONDITION", value_parser = diff_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
-    /// Older core, its `summary --json` output, or a sample of a recording: FILE@first, FILE@3
+    /// Older core, its `summary --json` output, or a sample of a recording: FILE@first, or FILE@3 for sample 3
     old: PathBuf,
-    /// Newer core, or a sample of a recording: FILE@last, FILE@60
+    /// Newer core, or a sample of a recording: FILE@last, or FILE@60 for sample 60
     new: PathBuf,
 }
 
@@ -226,14 +227,15 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 const CONDITION: &str = "\
-Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
+Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable: one true condition is \
+enough.
 
 A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'gcheap.delta>20%', \
 'total.delta>100MiB' or 'threads.new>200'.
 
-KIND is a kind of region in upper or lower case, total, or threads.
+KIND is a kind of region, such as gcheap (upper and lower case are the same), or 'total', or 'threads'.
 
-COLUMN is old, new, delta, old_count, new_count, delta_count, old_in_core, new_in_core or delta_in_core. For \
-threads it is old, new or delta.
+COLUMN is old, new or delta for sizes, old_count, new_count or delta_count for numbers of regions, or \
+old_in_core, new_in_core or delta_in_core for bytes in the core. For threads it is old, new or delta.
 
 The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old value.";

@@ -28,23 +28,23 @@ use crate::cli::{Exit, Failure, address};
 /// Write a core of a running process, which continues afterwards
 #[derive(Args, Debug)]
 pub(super) struct Dump {
-    /// Write the core to OUT, a new file. The ending .zst, .gz, .xz or .lz4 compresses it
+    /// Write the core to OUT, a file that does not exist yet. The ending .zst, .gz, .xz or .lz4 compresses it
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
-    /// Write only the memory that these commands read, so that they answer as they do on the process.
-    /// Without it, write what a kernel core contains
+    /// Write only the memory that these commands (separated by commas) read, so that their output is the same
+    /// as on the process. Without --for, write what a kernel core contains
     #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "COMMANDS")]
     purpose: Vec<Purpose>,
     /// With --for ip2method or object: write only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Also write mapped program files
+    /// Also write the mapped pages of executables and libraries
     #[arg(long, conflicts_with = "purpose")]
     files: bool,
-    /// Compress the core as FORM, whatever its name
+    /// Compress the core as FORM, whatever the ending of OUT
     #[arg(long, value_enum, value_name = "FORM")]
     compress: Option<Form>,
-    /// Process number, as with --pid
+    /// PID of the running process; --pid PID is the same
     #[arg(value_name = "PID")]
     process: PathBuf,
 }

@@ -39,11 +39,11 @@ pub(super) const EXAMPLES: &[Example] = &[
     example(
         "summary",
         "coremap summary --zero-fill core",
-        "show sizes by kind, and how much was ever written",
+        "show sizes by kind, and how many bytes are in pages that are not all zero",
         &[
             ("Size", "address space"),
-            ("In core", "bytes of it that the core contains"),
-            ("Written", "bytes in the core, without pages that are all zero"),
+            ("In core", "bytes that the core contains"),
+            ("Written", "bytes in the core, except pages that are all zero"),
         ],
     ),
     example(
@@ -52,19 +52,27 @@ pub(super) const EXAMPLES: &[Example] = &[
         "list the 20 largest mappings without a known owner",
         &[CONFIDENCE, ("Detail", "what the region is, and its owner")],
     ),
-    example("maddress", "coremap maddress --summary core", "print the sums by kind, as SOS does", &[]),
+    example("maddress", "coremap maddress --summary core", "print the total of each kind, as SOS does", &[]),
     example(
         "stacks",
         "coremap stacks --zero-fill --sort touched core",
-        "list stacks by how deep they ever were",
+        "sort stacks by their high-water mark",
         &[
-            ("In use", "from the stack pointer to the top"),
-            ("Touched", "high-water mark: from the lowest page that is not all zero to the top"),
+            ("In use", "bytes from the stack pointer to the highest address of the stack"),
+            (
+                "Touched",
+                "high-water mark (with --zero-fill): bytes from the lowest non-zero page to the highest address",
+            ),
             CONFIDENCE,
             ACTIVITY,
         ],
     ),
-    example("threads", "coremap threads --managed --group core", "merge equal managed stacks, most threads first", &[]),
+    example(
+        "threads",
+        "coremap threads --managed --group core",
+        "merge identical managed stacks, most threads first",
+        &[],
+    ),
     example("async", "coremap async core", "show pending async methods, and what they wait for", &[]),
     example("heap", "coremap heap --loader core", "show segments of the managed heap, and the loader heaps", &[]),
     example(
@@ -85,7 +93,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         "retained",
         "coremap retained --top 10 core",
         "list the ten types and ten objects that retain the most",
-        &[("Retained", "bytes that would be freed with it: its own, and those that only it keeps alive")],
+        &[("Retained", "bytes that would be freed with it: its own, and those of objects that only it keeps alive")],
     ),
     example(
         "handles",
@@ -121,7 +129,7 @@ pub(super) const EXAMPLES: &[Example] = &[
             ("Begins with", "first word of the blocks: a symbol, a fill pattern or a number"),
         ],
     ),
-    example("search", "coremap search --context password core", "find a text, and show the text around it", &[]),
+    example("search", "coremap search password core --context", "find a text, and show the text around it", &[]),
     example("whatis", "coremap whatis 0x7f42d256e000 core", "explain what is at an address", &[]),
     example("refs", "coremap refs 0x7f42d256e010 core", "find pointers to a block or an object", &[]),
     example(
@@ -144,7 +152,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     ),
     example("ip2method", "coremap ip2method --short 0x7f8e3e84433c core", "find the method of an address", &[]),
     example("symbolicate", "coremap symbolicate perf.txt core", "add names to the output of perf script", &[]),
-    example("perfmap", "coremap perfmap core", "print the map of JIT code for perf", &[]),
+    example("perfmap", "coremap perfmap core", "print the symbol map of JIT code for perf", &[]),
     example("diff", "coremap diff old.core new.core", "show what grew from one core to the next", &[]),
     example(
         "dump",
@@ -169,7 +177,12 @@ pub(super) const EXAMPLES: &[Example] = &[
     ),
     example("report", "coremap report -o page.html core", "write a page to read in a browser", &[]),
     example("export", "coremap export --to gcdump core -o app.gcdump", "write a heap that PerfView opens", &[]),
-    example("shrink", "coremap shrink --for threads core -o small.core", "write a core small enough to send", &[]),
+    example(
+        "shrink",
+        "coremap shrink --for threads core -o small.core",
+        "write a small core that contains only what `threads` reads",
+        &[],
+    ),
     example(
         "scan-secrets",
         "coremap scan-secrets core",
@@ -182,7 +195,7 @@ pub(super) const EXAMPLES: &[Example] = &[
             ),
         ],
     ),
-    example("check", "coremap check core", "check that the memory map of a core adds up", &[]),
+    example("check", "coremap check core", "check that the memory map of a core is consistent", &[]),
     example("schema", "coremap schema summary", "print the JSON Schema of summary", &[]),
     example("completions", "coremap completions bash", "print completions for bash", &[]),
     example("man", "coremap man --dir man1", "write all manual pages into the folder man1", &[]),

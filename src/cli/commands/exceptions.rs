@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// List the exception objects on the managed heap
+/// List .NET exception objects on the managed heap
 #[derive(Args, Debug)]
 pub(super) struct Exceptions {
     #[command(flatten)]

@@ -22,7 +22,7 @@ pub(super) struct Export {
     /// Set the file format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
-    /// Write to OUT, a new file (a new folder for parquet)
+    /// Write to OUT, a file (for parquet, a folder) that does not exist yet
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
     /// For stack formats: choose what the stacks show
@@ -43,7 +43,7 @@ pub(super) struct Export {
 enum To {
     /// Managed heaps for PerfView and Visual Studio: types, objects, references and roots, but no contents
     Gcdump,
-    /// Java heap, or .NET heap as Java objects, for VisualVM and Eclipse MAT. Contains texts and numbers
+    /// Java heap, or .NET heap as Java objects, for VisualVM and Eclipse MAT. Contains strings and numbers
     Hprof,
     /// Stacks for speedscope, one profile for each weight
     Speedscope,
@@ -51,7 +51,7 @@ enum To {
     Firefox,
     /// Stacks for pprof, with all weights
     Pprof,
-    /// Stacks as text, one collapsed stack a line
+    /// Stacks as text, one collapsed stack per line
     Folded,
     /// Tables for SQL, as a folder of Parquet files
     Parquet,

@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// List objects with finalizers, and which are ready to be finalized
+/// List .NET objects with finalizers, and which are ready to be finalized
 #[derive(Args, Debug)]
 pub(super) struct Finalizers {
     #[command(flatten)]

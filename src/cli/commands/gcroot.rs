@@ -15,13 +15,14 @@ use crate::cli::{Exit, Failure, address};
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
 )]
 pub(super) struct Gcroot {
-    /// Address of an object, or inside one; then the core file, plain or compressed, or - for standard input
+    /// ADDR is an address of an object, or inside one. CORE is a core file (plain or compressed), '-' for
+    /// standard input, or the PID of a running process
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
     /// Show paths from all roots that reach the object, however many
     #[arg(long, conflicts_with = "type")]
     all: bool,
-    /// Show paths to all objects of types whose name matches RE, grouped by path
+    /// Show paths to all objects of types whose name matches the regular expression RE, grouped by path
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// With --type: list at most N groups, most retained bytes first

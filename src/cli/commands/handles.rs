@@ -9,10 +9,10 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// List GC handles and the objects they refer to
+/// List .NET GC handles and the objects they refer to
 #[derive(Args, Debug)]
 pub(super) struct Handles {
-    /// List only handles to objects of types whose name matches RE
+    /// List only handles to objects of types whose name matches the regular expression RE
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// Group handles by kind and type, with count and bytes of their objects

@@ -9,7 +9,7 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Show the segments or regions of the managed heap, by heap and generation
+/// Show the segments or regions of the managed heap, by GC heap and generation
 #[derive(Args, Debug)]
 pub(super) struct Heap {
     /// Also show loader heaps: blocks, committed and wasted bytes

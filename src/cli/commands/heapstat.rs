@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure};
 /// Count objects on the managed heap by type, largest total first
 #[derive(Args, Debug)]
 pub(super) struct Heapstat {
-    /// List only types whose name matches RE
+    /// List only types whose name matches the regular expression RE
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// Count only generation G: gen0, gen1, gen2, loh, poh or frozen; in Java eden, survivor, old, humongous, archive, …
@@ -30,7 +30,7 @@ pub(super) struct Heapstat {
     /// Count only objects of at most SIZE
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
-    /// Also list equal strings: how many, how many bytes they waste, and their text
+    /// Also list duplicate strings: number of copies, wasted bytes and text
     #[arg(long)]
     strings: bool,
     #[command(flatten)]

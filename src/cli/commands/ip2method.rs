@@ -16,7 +16,8 @@ use crate::cli::{Exit, Failure};
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Ip2method {
-    /// Addresses, or - to read them from standard input; then the core file, plain or compressed, or - for standard input
+    /// One or more addresses, or '-' to read them from standard input. Then the core: a file (plain or
+    /// compressed), '-' for standard input, or the PID of a running process
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
     /// Print one line per address

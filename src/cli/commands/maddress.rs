@@ -13,7 +13,7 @@ use crate::cli::output::{self, answer, finish};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Show the memory map in the format of SOS !maddress
+/// Show the memory map as the .NET debugger extension SOS does (maddress)
 #[derive(Args, Debug)]
 pub(super) struct Maddress {
     /// Print only the sums by kind

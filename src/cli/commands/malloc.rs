@@ -12,7 +12,7 @@ use crate::cli::{Exit, Failure};
 /// Show malloc memory by arena, size class and group of similar blocks
 #[derive(Args, Debug)]
 pub(super) struct Malloc {
-    /// List every chunk: address that malloc returned, size, used or free, and its list (tcache, fastbin, …)
+    /// List every chunk: address that malloc returned, size, used or free, and free list (tcache, fastbin, …)
     #[arg(long)]
     chunks: bool,
     #[command(flatten)]

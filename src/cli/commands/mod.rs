@@ -216,7 +216,7 @@ pub(crate) fn help_template() -> String {
     }
     text.push_str(
         "\n`coremap help COMMAND` shows an example and the options of a command.\n\
-         `coremap help options` shows the options of all commands: --json, --pid, --memory and others.\n\
+         `coremap help options` shows the options that every command has: --json, --pid, --memory and others.\n\
          `coremap --version` shows the version.{after-help}",
     );
     text

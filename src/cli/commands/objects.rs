@@ -12,7 +12,7 @@ use crate::cli::{Exit, Failure};
 /// List the objects of a type, with address and size
 #[derive(Args, Debug)]
 pub(super) struct Objects {
-    /// List objects of types whose name matches RE
+    /// List objects of types whose name matches the regular expression RE
     #[arg(long, value_name = "RE")]
     r#type: String,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::cli::output::{answer, finish, message, no_runtime};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Print the map of JIT code that perf reads as /tmp/perf-PID.map
+/// Print a symbol map of JIT code; save it as /tmp/perf-PID.map for perf
 #[derive(Args, Debug)]
 pub(super) struct Perfmap {
     #[command(flatten)]

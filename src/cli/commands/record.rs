@@ -38,7 +38,7 @@ enum With {
 /// Sample the memory of a running process at intervals, into a small file
 #[derive(Args, Debug)]
 pub(super) struct Record {
-    /// Write to FILE, a new file with one line a sample; - is standard output [default:
+    /// Write to FILE, a file that does not exist yet, one line per sample; '-' is standard output [default:
     /// coremap-PID-TIME.jsonl]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -48,11 +48,11 @@ pub(super) struct Record {
     /// Stop after TIME, e.g. 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// Stop after N samples, which the output calls looks
+    /// Stop after N samples (the output calls a sample a look)
     #[arg(long, value_name = "N")]
     looks: Option<u64>,
-    /// Choose the data to sample beside kinds and findings. Data that takes more than a tenth of the interval
-    /// is sampled less often
+    /// Choose the data to sample in addition to kinds and findings. Data that takes more than a tenth of the
+    /// interval to read is sampled less often
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS", default_value = "types,malloc")]
     with: Vec<With>,
     #[command(flatten)]

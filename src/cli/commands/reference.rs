@@ -18,7 +18,7 @@ update it. For an introduction by question, see [guide.md](guide.md).
 ";
 
 const TAIL_OF_COMMON: &str = "
-CORE is an ELF core dump, plain or compressed (.zst .gz .xz .lz4), `-` for standard input, or the number of a running
+CORE is an ELF core dump, plain or compressed (.zst .gz .xz .lz4), `-` for standard input, or the PID of a running
 process. [output.md](output.md) describes forms of input, output and exit statuses.
 
 ";

@@ -20,7 +20,8 @@ pub(super) struct Regions {
     /// List only regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// Describe the contents of memory without a known owner, split where they change; reads all of it
+    /// Describe the contents of memory without a known owner, and split regions where the contents change.
+    /// Reads all of that memory
     #[arg(long)]
     contents: bool,
     /// Count zero and written bytes, by page; reads all memory

@@ -19,13 +19,14 @@ use crate::cli::{Exit, Failure};
 /// Write a self-contained HTML report of a core, or of the difference between two
 #[derive(Args, Debug)]
 pub(super) struct Report {
-    /// Write to OUT.html, a new file; - is standard output [default: CORE.html in the current folder]
+    /// Write to OUT.html, a file that does not exist yet; '-' is standard output [default: CORE.html in the
+    /// current folder]
     #[arg(short, long, value_name = "OUT.html")]
     out: Option<PathBuf>,
-    /// Include texts of strings, arguments and values of the environment in the report
+    /// Include strings, command-line arguments and environment values in the report
     #[arg(long)]
     show_data: bool,
-    /// Core file, plain or compressed; of two, the older
+    /// Core file (plain or compressed); the older one if you give two
     #[arg(value_name = "CORE")]
     core: PathBuf,
     /// Newer core, to report the difference

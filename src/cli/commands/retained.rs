@@ -9,10 +9,10 @@ use crate::cli::output::message;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
-/// Show how many bytes each type and object retains
+/// Show how many bytes would be freed with each type and object (retained size)
 #[derive(Args, Debug)]
 pub(super) struct Retained {
-    /// List only types whose name matches RE, and their objects
+    /// List only types whose name matches the regular expression RE, and their objects
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// List only what the object at ADDR retains; ADDR may be inside the object

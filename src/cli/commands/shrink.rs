@@ -18,15 +18,16 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
-/// Write a smaller core that still answers the commands you choose
+/// Write a smaller core for the commands you choose, or overwrite private data (--scrub)
 ///
-/// The smaller core still contains the memory of the process as it was, including texts and passwords. To share it, add --scrub.
+/// Without --scrub, the smaller core contains the memory of the process unchanged, including strings and
+/// passwords. Use --scrub before you share a core.
 #[derive(Args, Debug)]
 pub(super) struct Shrink {
-    /// Write the core to OUT, a new file
+    /// Write the core to OUT, a file that does not exist yet
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
-    /// Keep what these commands read, so that they answer as they do on the whole core
+    /// Keep what these commands (separated by commas) read, so that their output is the same as on the full core
     #[arg(
         long = "for",
         value_enum,
@@ -38,8 +39,9 @@ pub(super) struct Shrink {
     /// With --for ip2method or object: keep only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Keep all memory, but overwrite the process's data: texts, numbers, and everything that is neither a
-    /// pointer nor a structure that answers need. Most answers stay the same
+    /// Keep all memory, but overwrite the process's data: strings, numbers, and everything except pointers and
+    /// the structures that coremap reads. Most commands still give the same output. The default
+    /// LEVEL is values. Cannot be combined with --for
     #[arg(
         long,
         value_enum,
@@ -54,7 +56,8 @@ pub(super) struct Shrink {
     /// replacements cannot be translated back
     #[arg(long, value_name = "FILE", requires = "scrub")]
     map: Option<PathBuf>,
-    /// With --scrub: print every text of six or more characters left in the core; all should be names
+    /// With --scrub: print every string of six or more characters that is left in the core. Before you send
+    /// the core, check that all of them are names
     #[arg(long, requires = "scrub")]
     list_text: bool,
     #[command(flatten)]
@@ -64,7 +67,7 @@ pub(super) struct Shrink {
 /// Data that is overwritten.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum ScrubLevel {
-    /// Texts, numbers and other data
+    /// Strings, numbers and other data
     Values,
     /// Also names of the program's own types, methods, fields, modules, threads and files. Names of the system
     /// and of runtimes stay

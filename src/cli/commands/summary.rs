@@ -10,13 +10,14 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
-/// Show where the memory went by kind, most bytes in the core first
+/// Show memory by kind, sorted by bytes in the core
 #[derive(Args, Debug)]
 pub(super) struct Summary {
     /// Read all pages, to count zero and written bytes
     #[arg(long)]
     zero_fill: bool,
-    /// Exit with 1 if CONDITION is true, e.g. 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
+    /// Exit with 1 if CONDITION is true, e.g. 'stack.written>1GiB' or 'malloc.size>40%' (repeatable: one true
+    /// condition is enough)
     #[arg(long, value_name = "CONDITION", value_parser = summary_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
     #[command(flatten)]
@@ -51,17 +52,20 @@ impl Command for Summary {
 }
 
 const CONDITION: &str = "\
-Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable.
+Exit with 1 if CONDITION is true, and report it on stderr and in the JSON. Repeatable: one true condition is \
+enough.
 
 A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'stack.written>1GiB', \
 'total.in_core>=2GB', 'malloc.size>40%' or 'threads.count>200'.
 
-KIND is a kind of region in upper or lower case, total, or threads.
+KIND is a kind of region, such as stack (upper and lower case are the same), or 'total', or 'threads'.
 
-COLUMN is size, in_core, count or largest. With --zero-fill it can be written or zero. With --smaps or a \
-running process it can be rss, pss, private_dirty or swap. For threads it is count.
+COLUMN is size, in_core, count (of regions) or largest (the largest region; not for total). With --zero-fill it \
+can be written or zero. With --smaps or a running process it can be rss, pss, private_dirty or swap. For threads it \
+is count.
 
-The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's total. A \
-percentage for largest is of the total size.
+The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's total. For \
+largest, a percentage is of the total size.
 
-finding=NAME is true if there is a finding of that name, e.g. finding=stack-overflow.";
+finding=NAME is true if there is a finding with that name, e.g. finding=stack-overflow. docs/causes.md lists the \
+names. summary reports only findings that need no heap or thread analysis; triage reports all.";

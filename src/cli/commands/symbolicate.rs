@@ -24,7 +24,7 @@ pub(super) struct Symbolicate {
     /// Print folded stacks, for flame graphs
     #[arg(long)]
     fold: bool,
-    /// Text with addresses, or - for standard input
+    /// Text with addresses, or '-' for standard input
     #[arg(value_name = "FILE")]
     text: PathBuf,
     #[command(flatten)]

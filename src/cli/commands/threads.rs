@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure};
 /// Show what every thread is doing, native and managed frames in one stack
 #[derive(Args, Debug)]
 pub(super) struct Threads {
-    /// Show only managed frames and the runtime's own marker frames, as SOS clrstack does
+    /// Show only managed frames and .NET's own frames (in square brackets), as SOS clrstack does
     #[arg(long, conflicts_with = "native")]
     managed: bool,
     /// Show only native frames
@@ -24,10 +24,11 @@ pub(super) struct Threads {
     /// Show only the thread TID
     #[arg(long, value_name = "TID")]
     tid: Option<u32>,
-    /// Merge equal stacks, most threads first
+    /// Merge identical stacks, most threads first
     #[arg(long)]
     group: bool,
-    /// Also show Java virtual threads, with equal stacks merged: how many, and where they wait. Reads the heap
+    /// Also show Java virtual threads: identical stacks merged, with their number and where they wait. Slower,
+    /// because it reads the whole heap
     #[arg(long = "virtual", conflicts_with_all = ["native", "tid", "fold"])]
     virtual_threads: bool,
     /// Print folded stacks, for flame graphs

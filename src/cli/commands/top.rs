@@ -14,7 +14,7 @@ pub(super) struct Top {
     /// Refresh every TIME, e.g. 500ms or 10s; less often if that would slow the process down
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     every: Duration,
-    /// Process number, or /proc/N
+    /// PID of the running process, or /proc/PID
     #[arg(value_name = "PROCESS")]
     process: PathBuf,
 }

@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "check",
     &[answer::<CheckReport>],
-    "Check that the memory map adds up: one label per byte, and matching sums",
+    "Check that the memory map is consistent: one label per byte, and sizes that add up",
 );

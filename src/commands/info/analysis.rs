@@ -49,6 +49,12 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
 /// Adds a warning for each runtime whose types have no names.
 fn note_missing_names(session: &Session<'_>) {
     let _phase = session.process.enter(Phase::Types);
+    for runtime in session.coreclr() {
+        let types = runtime.types();
+        for module in types.loaded_modules() {
+            types.module(module);
+        }
+    }
     Names::new(session).note_missing();
 }
 

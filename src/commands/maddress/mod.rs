@@ -8,5 +8,8 @@ use crate::commands::command::{Command, answer, of_process};
 use crate::commands::regions::RegionsReport;
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_process("maddress", &[answer::<RegionsReport>], "Show the memory map in the format of SOS !maddress");
+pub(super) const COMMAND: Command = of_process(
+    "maddress",
+    &[answer::<RegionsReport>],
+    "Show the memory map as the .NET debugger extension SOS does (maddress)",
+);

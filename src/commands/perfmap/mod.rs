@@ -11,5 +11,8 @@ pub use table::perf_map;
 use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_runtime("perfmap", &[answer::<PerfMapReport>], "Print the map of JIT code that perf reads as /tmp/perf-PID.map");
+pub(super) const COMMAND: Command = of_runtime(
+    "perfmap",
+    &[answer::<PerfMapReport>],
+    "Print a symbol map of JIT code; save it as /tmp/perf-PID.map for perf",
+);

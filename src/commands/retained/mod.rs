@@ -12,5 +12,8 @@ pub use tree::{DominatorLimits, DominatorNode, DominatorTree, dominator_tree};
 use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_runtime("retained", &[answer::<RetainedReport>], "Show how many bytes each type and object retains");
+pub(super) const COMMAND: Command = of_runtime(
+    "retained",
+    &[answer::<RetainedReport>],
+    "Show how many bytes would be freed with each type and object (retained size)",
+);

@@ -10,5 +10,8 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_process("shrink", &[answer::<ShrinkReport>], "Write a smaller core that still answers the commands you choose");
+pub(super) const COMMAND: Command = of_process(
+    "shrink",
+    &[answer::<ShrinkReport>],
+    "Write a smaller core for the commands you choose, or overwrite private data (--scrub)",
+);

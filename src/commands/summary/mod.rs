@@ -12,8 +12,5 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command = of_process(
-    "summary",
-    &[answer::<SummaryReport>],
-    "Show where the memory went by kind, most bytes in the core first",
-);
+pub(super) const COMMAND: Command =
+    of_process("summary", &[answer::<SummaryReport>], "Show memory by kind, sorted by bytes in the core");

@@ -8,7 +8,7 @@ use crate::report::{ConditionRow, Finding, Resident};
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
     /// Kinds, largest first: by `rss` if known, else by bytes in the core, then by size. Reserved address space
-    /// (NoAccess, GCHeapReserve) comes last.
+    /// (NoAccess, GCHeapReserve, StackGuard) comes last.
     pub kinds: Vec<KindRow>,
     /// Sums over all kinds.
     pub total: TotalRow,

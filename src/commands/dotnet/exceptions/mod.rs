@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
-    of_runtime("exceptions", &[answer::<ExceptionsReport>], "List the exception objects on the managed heap");
+    of_runtime("exceptions", &[answer::<ExceptionsReport>], "List .NET exception objects on the managed heap");

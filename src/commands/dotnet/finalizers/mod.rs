@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "finalizers",
     &[answer::<FinalizersReport>],
-    "List objects with finalizers, and which are ready to be finalized",
+    "List .NET objects with finalizers, and which are ready to be finalized",
 );

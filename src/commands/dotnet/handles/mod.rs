@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
-    of_runtime("handles", &[answer::<HandlesReport>], "List GC handles and the objects they refer to");
+    of_runtime("handles", &[answer::<HandlesReport>], "List .NET GC handles and the objects they refer to");

@@ -14,5 +14,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "heap",
     &[answer::<HeapReport>],
-    "Show the segments or regions of the managed heap, by heap and generation",
+    "Show the segments or regions of the managed heap, by GC heap and generation",
 );

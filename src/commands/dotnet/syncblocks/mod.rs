@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_runtime};
 
 /// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
-    of_runtime("syncblocks", &[answer::<SyncBlocksReport>], "List contended locks with their owners and waiters");
+    of_runtime("syncblocks", &[answer::<SyncBlocksReport>], "List contended .NET locks with their owners and waiters");
