@@ -185,7 +185,6 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
-    /// `.NET 8.0.33`
     fn read_names(&self) {
         let types = self.types();
         for module in types.loaded_modules() {
@@ -193,6 +192,7 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
+    /// `.NET 8.0.33`
     fn label(&self) -> String {
         self.runtime.name()
     }
