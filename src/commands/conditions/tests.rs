@@ -18,7 +18,6 @@ fn summary() -> SummaryReport {
         zero: Some(GIB / 2),
         written: Some(GIB / 2),
         resident: Resident { rss: Some(GIB / 4), ..Resident::default() },
-        ..KindRow::default()
     };
     SummaryReport {
         kinds: vec![stack],
@@ -29,7 +28,6 @@ fn summary() -> SummaryReport {
             zero: Some(GIB),
             written: Some(GIB),
             resident: Resident { rss: Some(GIB), ..Resident::default() },
-            ..TotalRow::default()
         },
         base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },
         rss: None,

@@ -186,6 +186,13 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
+    fn read_names(&self) {
+        let types = self.types();
+        for module in types.loaded_modules() {
+            types.module(module);
+        }
+    }
+
     /// `.NET 8.0.33`
     fn label(&self) -> String {
         self.runtime.name()

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
 use crate::runtimes::hotspot::HotSpot;
+use crate::shell::quoted;
 use crate::units::{count, exact, round};
 
 /// Loaders that have a class of one name each, from which on that is told, and from which on it is a warning.
@@ -87,7 +88,10 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     );
     let severity = if *most >= MANY_LOADERS { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("class-loaders", severity, text, "ClassLoaderDataGraph: classes by name and loader");
-    let more = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, _)| format!("gcroot --type '{kind}'"));
+    let more = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, _)| {
+        // Names of nested classes contain `$`.
+        format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(kind))))
+    });
     Some(finding.known(Confidence::Exact).more(more.unwrap_or_else(|| "heapstat".to_owned())))
 }
 
