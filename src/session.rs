@@ -13,7 +13,7 @@ use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
 use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
 use crate::runtimes::graph::{Graphs, Keeping};
-use crate::runtimes::{self, Found};
+use crate::runtimes::{Finder, Found, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
@@ -39,8 +39,8 @@ pub struct Session<'p> {
     pub process: &'p Process,
     /// Runtimes supplied by the caller of the library.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
-    /// Runtimes that were found.
-    found: OnceLock<Vec<Found<'p>>>,
+    /// Runtimes that were found, by finder.
+    found: Vec<OnceLock<Vec<Found<'p>>>>,
     /// Stacks found by evidence, without guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -61,7 +61,7 @@ impl<'p> Session<'p> {
         Session {
             process,
             others,
-            found: OnceLock::new(),
+            found: RUNTIMES.iter().map(|_| OnceLock::new()).collect(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -108,13 +108,14 @@ impl<'p> Session<'p> {
 
     /// The managed runtimes of the process.
     pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
-        let found = self.found().iter().map(Found::runtime);
-        found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
+        self.runtimes_by_id().into_iter().map(|(_, runtime)| runtime).collect()
     }
 
     /// The managed runtimes with the ids by which frames of stacks name them.
     pub fn runtimes_by_id(&self) -> Vec<(RuntimeId, &(dyn ManagedRuntime + 'p))> {
-        RuntimeId::all().zip(self.runtimes()).collect()
+        let found = self.found_if(|_| true).map(|(id, found)| (id, found.runtime()));
+        let others = self.others.iter().map(|runtime| &**runtime as &(dyn ManagedRuntime + 'p));
+        found.chain(RuntimeId::of(RUNTIMES.len() as u32).zip(others)).collect()
     }
 
     /// The runtime of that id.
@@ -127,18 +128,22 @@ impl<'p> Session<'p> {
         self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
     }
 
-    /// The runtimes that were found, some of them by type, for commands that only one runtime has.
+    /// The runtimes that offer what only some have.
     #[doc(hidden)]
-    pub fn found(&self) -> &[Found<'p>] {
-        self.found.get_or_init(|| {
-            was_read("runtimes");
-            runtimes::find(self.process)
-        })
+    pub fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+        self.found_if(move |finder| finder.offers.contains(&offer))
     }
 
-    /// The same, with their ids.
-    pub(crate) fn found_by_id(&self) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
-        RuntimeId::all().zip(self.found())
+    /// The runtimes of these finders; the others don't run.
+    fn found_if(&self, is_asked: impl Fn(&Finder) -> bool) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+        let cells = (0..).zip(RUNTIMES.iter().zip(&self.found)).filter(move |(_, (finder, _))| is_asked(finder));
+        cells.flat_map(|(place, (finder, cell))| {
+            let found = cell.get_or_init(|| {
+                was_read(finder.name);
+                (finder.find)(self.process)
+            });
+            RuntimeId::of(place).zip(found)
+        })
     }
 
     /// Creates a stack walker that unwinds through the code of all runtimes. `stacks`: bounds of the thread

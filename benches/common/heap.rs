@@ -11,7 +11,7 @@ use coremap::addr::Addr;
 use coremap::core::Core;
 use coremap::layout::{Layout, StructView};
 use coremap::progress::Progress;
-use coremap::runtimes::Found;
+use coremap::runtimes::Offer;
 use coremap::runtimes::api::{Selection, stat};
 use coremap::runtimes::coreclr::heap::{MethodTableInfo, References};
 use coremap::runtimes::coreclr::{Generation, HandleKind};
@@ -87,7 +87,7 @@ impl Real {
     /// Find them.
     pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
         let process = session.process;
-        let clr = session.found().iter().find_map(Found::coreclr).ok_or("no runtime")?;
+        let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
         let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
         let stat = stat(heap, &Selection::default(), &Progress::silent());
         let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {

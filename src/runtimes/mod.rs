@@ -33,16 +33,44 @@ use crate::runtimes::nativeaot::NativeAot;
 pub struct Finder {
     /// What the runtime is called.
     pub name: &'static str,
+    /// What only some runtimes have. A command that needs it runs no other finder: what finders read becomes a part of
+    /// smaller cores.
+    pub offers: &'static [Offer],
     /// All of the process that can be read. Why others can't becomes a diagnostic.
     pub find: for<'p> fn(&'p Process) -> Vec<Found<'p>>,
 }
 
+/// What only some runtimes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is CoreCLR ([`Found::coreclr`]).
+    CoreClr,
+    /// The garbage collector of .NET ([`ManagedRuntime::clr_gc`]).
+    ClrGc,
+}
+
 /// Every runtime, in the order in which a session lists them.
 pub const RUNTIMES: &[Finder] = &[
-    Finder { name: "CoreCLR", find: |process| CoreClr::find(process).into_iter().map(Found::clr).collect() },
-    Finder { name: "HotSpot", find: |process| HotSpot::find(process).into_iter().map(Found::other).collect() },
-    Finder { name: "CPython", find: |process| CPython::find(process).into_iter().map(Found::other).collect() },
-    Finder { name: "NativeAOT", find: |process| NativeAot::find(process).into_iter().map(Found::other).collect() },
+    Finder {
+        name: "CoreCLR",
+        offers: &[Offer::CoreClr, Offer::ClrGc],
+        find: |process| CoreClr::find(process).into_iter().map(Found::clr).collect(),
+    },
+    Finder {
+        name: "HotSpot",
+        offers: &[],
+        find: |process| HotSpot::find(process).into_iter().map(Found::other).collect(),
+    },
+    Finder {
+        name: "CPython",
+        offers: &[],
+        find: |process| CPython::find(process).into_iter().map(Found::other).collect(),
+    },
+    Finder {
+        name: "NativeAOT",
+        offers: &[Offer::ClrGc],
+        find: |process| NativeAot::find(process).into_iter().map(Found::other).collect(),
+    },
 ];
 
 /// A runtime of a process.
@@ -77,9 +105,4 @@ impl<'p> Found<'p> {
             Found::Other(_) => None,
         }
     }
-}
-
-/// All runtimes of a process.
-pub fn find(process: &Process) -> Vec<Found<'_>> {
-    RUNTIMES.iter().flat_map(|finder| (finder.find)(process)).collect()
 }

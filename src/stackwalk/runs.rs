@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn run(anchor: Option<u64>) -> (RuntimeId, Run) {
-        (RuntimeId::all().next().unwrap(), Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
+        (RuntimeId::of(0).next().unwrap(), Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
     }
 
     fn anchors(runs: &[(RuntimeId, Run)]) -> Vec<Option<u64>> {

@@ -36,9 +36,9 @@ fn one_gcroot_reads_each_part_once() {
         let twice: Vec<_> = seen.iter().filter(|(_, n)| **n > 1).collect();
         assert!(twice.is_empty(), "{args:?}: {twice:?}");
         let needed: &[&str] = match args[0] {
-            "gcroot" | "retained" => &["runtimes", "map", "types", "threads", "handles", "objects", "code", "stacks"],
-            "threads" => &["runtimes", "types", "threads", "code", "stacks"],
-            _ => &["runtimes", "map", "types"],
+            "gcroot" | "retained" => &["CoreCLR", "map", "types", "threads", "handles", "objects", "code", "stacks"],
+            "threads" => &["CoreCLR", "types", "threads", "code", "stacks"],
+            _ => &["CoreCLR", "map", "types"],
         };
         for what in needed {
             assert!(seen.contains_key(*what), "{args:?}: no {what} in {seen:?}");

@@ -9,24 +9,27 @@ pub mod handles;
 pub mod heap;
 pub mod syncblocks;
 
-use crate::runtimes::Found;
+use crate::runtimes::Offer;
 use crate::runtimes::api::{ClrGc, ManagedRuntime};
 use crate::runtimes::coreclr::CoreClr;
 use crate::session::Session;
 
 /// CoreCLR, for what only it has.
 fn coreclr<'s, 'p>(session: &'s Session<'p>) -> impl Iterator<Item = &'s CoreClr<'p>> {
-    session.found().iter().filter_map(Found::coreclr)
+    session.found(Offer::CoreClr).filter_map(|(_, found)| found.coreclr())
 }
 
 /// Runtimes with the collector of .NET.
 fn clr_gcs<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'s dyn ManagedRuntime, &'s dyn ClrGc)> {
-    session.runtimes().into_iter().filter_map(|runtime| Some((runtime as &dyn ManagedRuntime, runtime.clr_gc()?)))
+    session.found(Offer::ClrGc).filter_map(|(_, found)| {
+        let runtime: &dyn ManagedRuntime = found.runtime();
+        Some((runtime, runtime.clr_gc()?))
+    })
 }
 
 /// Find the roots in stacks: what that reads, GC info of the frames' methods too, is what a smaller core needs for them.
 pub(in crate::commands) fn read_stack_roots(session: &Session<'_>) {
-    for (id, runtime) in session.found_by_id().filter_map(|(id, found)| Some((id, found.coreclr()?))) {
+    for (id, runtime) in session.found(Offer::CoreClr).filter_map(|(id, found)| Some((id, found.coreclr()?))) {
         let walker = session.walker(session.known_stacks());
         drop(runtime.stack_refs(id, &mut |tid| session.walk_tid(&walker, tid)));
     }

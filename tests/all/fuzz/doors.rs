@@ -17,7 +17,7 @@ use coremap::layout::{Layout, read_descriptor};
 use coremap::memory::{Fault, FaultKind, Memory};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::Found;
+use coremap::runtimes::Offer;
 use coremap::runtimes::coreclr::CodeAt;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::session::Session;
@@ -224,7 +224,7 @@ impl GcInfo {
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
         let session = Session::new(&process);
         drop(commands::threads(&session, commands::ThreadOptions::default()));
-        let of_code = session.found().iter().find_map(Found::coreclr).unwrap().methods();
+        let of_code = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
         let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
@@ -249,7 +249,9 @@ impl GcInfo {
     pub(crate) fn read(&self) -> u64 {
         let Ok(process) = Process::open(self.file.path(), &Options::default(), &Progress::silent()) else { return 0 };
         let session = Session::new(&process);
-        let Some(of_code) = session.found().iter().find_map(Found::coreclr).map(|runtime| runtime.methods()) else {
+        let Some(of_code) =
+            session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).map(|runtime| runtime.methods())
+        else {
             return 0;
         };
         self.methods.iter().filter(|&&start| of_code.gc_info_facts(start).is_ok()).count() as u64
