@@ -15,11 +15,11 @@ use std::io::Write;
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::dotnet::{Detection, detect};
 use coremap::image::{ModuleKind, symbols};
 use coremap::layout::{DOTNET_ARM64, DOTNET_X64, Global, Layout, read_descriptor};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::runtimes::coreclr::{Detection, detect};
 use coremap::targets::Arch;
 
 type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;

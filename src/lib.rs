@@ -45,14 +45,14 @@
 //! # Objects of a managed runtime
 //!
 //! [`Session::runtimes`](session::Session::runtimes) returns all managed runtimes of the process behind one
-//! interface ([`managed::ManagedRuntime`]): .NET, NativeAOT, Java and Python.
+//! interface ([`runtimes::api::ManagedRuntime`]): .NET, NativeAOT, Java and Python.
 //!
 //! ```
 //! # use std::path::Path;
 //! # use coremap::process::{Options, Process};
 //! # use coremap::progress::Progress;
 //! # use coremap::session::Session;
-//! use coremap::managed::{Selection, stat};
+//! use coremap::runtimes::api::{Selection, stat};
 //!
 //! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
@@ -87,7 +87,7 @@
 //! | [`render`] | writers for reports: tables, JSON and CSV |
 //! | [`process`] | opening a process; its memory, modules and warnings |
 //! | [`map`] | kinds, claims, and the label of each byte |
-//! | [`managed`] | the interface of managed runtimes |
+//! | [`runtimes`] | what a managed runtime answers, whatever it is |
 //! | [`search`] | searches for text, patterns and bytes in dumped memory |
 //! | [`symbolicate`] | names for the addresses in the output of tracing tools |
 //! | [`series`] | recordings of a process over time, and what grows in them |
@@ -115,16 +115,11 @@ pub mod bytes;
 pub mod commands;
 #[doc(hidden)]
 pub mod core;
-#[doc(hidden)]
-pub mod cpython;
 pub mod diag;
-#[doc(hidden)]
-pub mod dotnet;
 pub mod dump;
 pub mod export;
-#[doc(hidden)]
+mod facts;
 mod host;
-pub mod hotspot;
 #[doc(hidden)]
 pub mod image;
 mod introspect;
@@ -134,13 +129,11 @@ pub mod limits;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod live;
-pub mod managed;
+mod machine;
 pub mod map;
 pub mod memory;
 #[doc(hidden)]
 pub mod native;
-#[doc(hidden)]
-pub mod nativeaot;
 pub(crate) mod phase;
 pub mod process;
 pub mod progress;
@@ -150,6 +143,7 @@ pub mod registers;
 pub mod render;
 pub mod report;
 pub mod resident;
+pub mod runtimes;
 pub mod scrub;
 pub mod search;
 pub mod series;

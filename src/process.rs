@@ -18,12 +18,13 @@ use crate::image::{Module, ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
 use crate::live::{self, How, Live, LiveError};
+use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::resident::saved::{self, SavedError};
-use crate::targets::budget::{self, Allowed, Spent};
+use crate::targets::budget::{Allowed, Spent};
 use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
@@ -290,7 +291,7 @@ impl Process {
     /// the answer is computed.
     pub fn tell_unread(&self) {
         let budget = self.target.reads().budget();
-        tracing::debug!(work = budget.work(), memory = budget::taken(), "spent");
+        tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
         let spent = match budget.spent() {
             Some(Spent::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",

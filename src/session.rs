@@ -4,19 +4,16 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
-use crate::cpython::CPython;
 use crate::diag::was_read;
-use crate::dotnet::CoreClr;
-use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
-use crate::managed::graph::{Graphs, Keeping};
-use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Run, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
-use crate::nativeaot::NativeAot;
 use crate::process::Process;
+use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
+use crate::runtimes::graph::{Graphs, Keeping};
+use crate::runtimes::{self, Found};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
@@ -42,10 +39,8 @@ pub struct Session<'p> {
     pub process: &'p Process,
     /// Runtimes supplied by the caller of the library.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
-    coreclr: OnceLock<Vec<CoreClr<'p>>>,
-    hotspot: OnceLock<Vec<HotSpot<'p>>>,
-    cpython: OnceLock<Vec<CPython<'p>>>,
-    nativeaot: OnceLock<Vec<NativeAot<'p>>>,
+    /// Runtimes that were found.
+    found: OnceLock<Vec<Found<'p>>>,
     /// Stacks found by evidence, without guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -66,10 +61,7 @@ impl<'p> Session<'p> {
         Session {
             process,
             others,
-            coreclr: OnceLock::new(),
-            hotspot: OnceLock::new(),
-            cpython: OnceLock::new(),
-            nativeaot: OnceLock::new(),
+            found: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -114,53 +106,53 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// The managed runtimes of the process. The index of a runtime is its number in stack frames.
+    /// The managed runtimes of the process.
     pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
-        let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
-        let found = found.chain(self.hotspot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
-        let found = found.chain(self.cpython().iter().map(|runtime| runtime as &dyn ManagedRuntime));
-        let found = found.chain(self.nativeaot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
+        let found = self.found().iter().map(Found::runtime);
         found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
-    /// The .NET (CoreCLR) runtimes among [`Session::runtimes`].
+    /// The managed runtimes with the ids by which frames of stacks name them.
+    pub fn runtimes_by_id(&self) -> Vec<(RuntimeId, &(dyn ManagedRuntime + 'p))> {
+        RuntimeId::all().zip(self.runtimes()).collect()
+    }
+
+    /// The runtime of that id.
+    pub fn runtime(&self, id: RuntimeId) -> Option<&(dyn ManagedRuntime + 'p)> {
+        self.runtimes_by_id().into_iter().find(|(runtime, _)| *runtime == id).map(|(_, runtime)| runtime)
+    }
+
+    /// The code of all runtimes.
+    pub(crate) fn codes(&self) -> Vec<(RuntimeId, &dyn ManagedCode)> {
+        self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
+    }
+
+    /// The runtimes that were found, some of them by type, for commands that only one runtime has.
     #[doc(hidden)]
-    pub fn coreclr(&self) -> &[CoreClr<'p>] {
-        self.coreclr.get_or_init(|| {
+    pub fn found(&self) -> &[Found<'p>] {
+        self.found.get_or_init(|| {
             was_read("runtimes");
-            CoreClr::find(self.process)
+            runtimes::find(self.process)
         })
     }
 
-    /// The Java VMs among [`Session::runtimes`].
-    #[doc(hidden)]
-    pub fn hotspot(&self) -> &[HotSpot<'p>] {
-        self.hotspot.get_or_init(|| HotSpot::find(self.process))
-    }
-
-    /// The CPython runtimes among [`Session::runtimes`].
-    #[doc(hidden)]
-    pub fn cpython(&self) -> &[CPython<'p>] {
-        self.cpython.get_or_init(|| CPython::find(self.process))
-    }
-
-    /// The NativeAOT runtimes among [`Session::runtimes`].
-    #[doc(hidden)]
-    pub fn nativeaot(&self) -> &[NativeAot<'p>] {
-        self.nativeaot.get_or_init(|| NativeAot::find(self.process))
+    /// The same, with their ids.
+    pub(crate) fn found_by_id(&self) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+        RuntimeId::all().zip(self.found())
     }
 
     /// Creates a stack walker that unwinds through the code of all runtimes. `stacks`: bounds of the thread
     /// stacks.
     #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
-        Walker::new(self.process, self.runtimes().iter().map(|runtime| runtime.code()).collect(), stacks)
+        let lists = self.runtimes_by_id().into_iter().filter_map(|(id, runtime)| Some((id, runtime.listed_methods()?)));
+        Walker::new(self.process, self.codes(), stacks).with_lists(lists.collect())
     }
 
     /// The stack of a thread, unwound by `walker` with the marks of all runtimes.
     #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
-        walker.walk(thread, self.marks(thread.tid), self.runs(thread.tid))
+        walker.walk(thread, self.marks(thread.tid))
     }
 
     /// The stack of the thread with this ID. `None` if there is no such thread.
@@ -177,13 +169,6 @@ impl<'p> Session<'p> {
         marks
     }
 
-    /// Method runs of all runtimes on this thread, each with the index of its runtime.
-    fn runs(&self, tid: u32) -> Vec<(usize, Run)> {
-        let runtimes = self.runtimes();
-        let all = runtimes.iter().enumerate();
-        all.flat_map(|(number, runtime)| runtime.runs(tid).into_iter().map(move |run| (number, run))).collect()
-    }
-
     /// Reports what could not be read of the runtimes' threads.
     pub fn tell_threads(&self) {
         for runtime in self.runtimes() {
@@ -193,13 +178,12 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// GC roots of the runtime with this index.
-    pub fn roots(&self, number: usize) -> Roots {
-        let runtimes = self.runtimes();
-        let Some(runtime) = runtimes.get(number) else { return Roots::default() };
+    /// GC roots of this runtime.
+    pub fn roots(&self, id: RuntimeId) -> Roots {
+        let Some(runtime) = self.runtime(id) else { return Roots::default() };
         self.tell_threads();
         let walker = self.walker(self.stacks());
-        runtime.roots(number, &mut |tid| self.walk_tid(&walker, tid))
+        runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
 
     /// Graphs of the managed heaps.

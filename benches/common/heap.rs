@@ -9,11 +9,12 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use coremap::addr::Addr;
 use coremap::core::Core;
-use coremap::dotnet::heap::{MethodTableInfo, References};
-use coremap::dotnet::{Generation, HandleKind};
 use coremap::layout::{Layout, StructView};
-use coremap::managed::{Selection, stat};
 use coremap::progress::Progress;
+use coremap::runtimes::Found;
+use coremap::runtimes::api::{Selection, stat};
+use coremap::runtimes::coreclr::heap::{MethodTableInfo, References};
+use coremap::runtimes::coreclr::{Generation, HandleKind};
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
@@ -86,7 +87,7 @@ impl Real {
     /// Find them.
     pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
         let process = session.process;
-        let clr = session.coreclr().first().ok_or("no runtime")?;
+        let clr = session.found().iter().find_map(Found::coreclr).ok_or("no runtime")?;
         let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
         let stat = stat(heap, &Selection::default(), &Progress::silent());
         let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {

@@ -2,8 +2,8 @@
 
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{Heap, Losses, ManagedRuntime};
 use crate::process::Process;
+use crate::runtimes::api::{Heap, Losses, ManagedRuntime};
 use crate::units::exact;
 
 /// Tell that objects may be half moved.

@@ -2,8 +2,8 @@
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::managed::{FREE, Link, Object, ObjectNames, Part, locate};
 use crate::report::Name;
+use crate::runtimes::api::{FREE, Link, Object, ObjectNames, Part, locate};
 use crate::session::Session;
 
 /// The object that an address is in.

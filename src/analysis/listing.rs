@@ -6,9 +6,9 @@ use rayon::prelude::*;
 
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
 use crate::process::Process;
 use crate::report::{ListedObject, Name};
+use crate::runtimes::api::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
 use crate::units::exact;
 
 /// Objects that `pick` takes, by address, and how many more there are than listed.

@@ -7,15 +7,15 @@ use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::diag::WarningCode;
-use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, Source};
 use crate::map::kind_facts::Contents;
 use crate::native::NativeSymbol;
+use crate::runtimes::api::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
 use crate::session::Session;
 
 /// What code an address is of.
 pub(crate) enum Code {
-    /// A managed method, of the runtime of that number.
-    Managed(usize, Arc<Method>),
+    /// A managed method, of that runtime.
+    Managed(RuntimeId, Arc<Method>),
     /// A stub.
     Stub(CodeStub),
     /// Native code.
@@ -29,13 +29,13 @@ pub(crate) enum Code {
 /// Everything that gives names to code.
 pub(crate) struct Names<'s, 'p> {
     session: &'s Session<'p>,
-    runtimes: Vec<&'s dyn ManagedCode>,
+    runtimes: Vec<(RuntimeId, &'s dyn ManagedCode)>,
 }
 
 impl<'s, 'p> Names<'s, 'p> {
     /// Names in the session's process.
     pub(crate) fn new(session: &'s Session<'p>) -> Names<'s, 'p> {
-        Names { session, runtimes: session.runtimes().iter().map(|runtime| runtime.code()).collect() }
+        Names { session, runtimes: session.codes() }
     }
 
     /// What the names are of.
@@ -43,14 +43,14 @@ impl<'s, 'p> Names<'s, 'p> {
         self.session
     }
 
-    /// The code of the runtime of that number.
-    pub(crate) fn runtime(&self, number: usize) -> Option<&'s dyn ManagedCode> {
-        self.runtimes.get(number).copied()
+    /// The code of that runtime.
+    pub(crate) fn runtime(&self, id: RuntimeId) -> Option<&'s dyn ManagedCode> {
+        self.runtimes.iter().find(|(runtime, _)| *runtime == id).map(|(_, code)| *code)
     }
 
     /// The code of all runtimes.
-    pub(crate) fn runtimes(&self) -> &[&'s dyn ManagedCode] {
-        &self.runtimes
+    pub(crate) fn runtimes(&self) -> impl Iterator<Item = &'s dyn ManagedCode> {
+        self.runtimes.iter().map(|(_, code)| *code)
     }
 
     /// Tell that names are missing.
@@ -60,15 +60,15 @@ impl<'s, 'p> Names<'s, 'p> {
 
     /// Tell what names were asked for that could not be had, and what would help.
     pub(crate) fn note_missing(&self) {
-        self.runtimes.iter().for_each(|code| code.tell_missing());
+        self.runtimes().for_each(|code| code.tell_missing());
     }
 
     /// What code `ip` is of.
     pub(crate) fn code(&self, ip: Addr) -> Code {
-        for (number, code) in self.runtimes.iter().enumerate() {
+        for &(runtime, code) in &self.runtimes {
             match code.code_at(ip) {
                 None => {}
-                Some(CodeAt::Method(method)) => return Code::Managed(number, method),
+                Some(CodeAt::Method(method)) => return Code::Managed(runtime, method),
                 Some(CodeAt::Stub(stub)) => return Code::Stub(stub),
                 Some(CodeAt::Other(why)) => return Code::Other(why),
             }
@@ -81,8 +81,8 @@ impl<'s, 'p> Names<'s, 'p> {
         self.session.symbols().module_name(symbol)
     }
 
-    /// IL offset and line of an address in a method of the runtime of that number.
-    pub(crate) fn source(&self, runtime: usize, method: &Method, ip: Addr) -> Source {
+    /// IL offset and line of an address in a method of that runtime.
+    pub(crate) fn source(&self, runtime: RuntimeId, method: &Method, ip: Addr) -> Source {
         self.runtime(runtime).map(|code| code.source(method, ip)).unwrap_or_default()
     }
 
@@ -145,7 +145,7 @@ impl<'s, 'p> Names<'s, 'p> {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
                 if matches!(code, Code::None) && region.kind.facts().contents == Contents::Stubs {
-                    let stub = self.runtimes.iter().find_map(|code| code.stub_shaped(ip));
+                    let stub = self.runtimes().find_map(|code| code.stub_shaped(ip));
                     parts.extend(stub.map(|stub| self.words(&Code::Stub(stub))));
                 }
                 let at = place(self.session, region, ip);

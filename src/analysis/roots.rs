@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
-use crate::managed::graph::{Graph, GraphError, Needs, Path, Retained, Room};
-use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
+use crate::runtimes::api::{
+    CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots, RuntimeId,
+};
+use crate::runtimes::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -33,11 +35,11 @@ pub(crate) fn with_retained(
 ) {
     let process = session.process;
     process.target().expect_scan();
-    for (number, runtime) in session.runtimes().into_iter().enumerate() {
+    for (id, runtime) in session.runtimes_by_id() {
         let Some(heap) = runtime.heap() else { continue };
         let _phase = process.enter(Phase::References);
         tell_in_gc(process, runtime, heap);
-        let (roots, retained) = match graph(session, number, heap) {
+        let (roots, retained) = match graph(session, id, heap) {
             Ok(found) => found,
             Err(e) => {
                 process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));
@@ -70,22 +72,22 @@ pub(crate) fn room(session: &Session<'_>) -> Room {
 /// The roots of a runtime's objects, and what these keep: as found before, where that was kept.
 fn graph<'g>(
     session: &Session<'_>,
-    number: usize,
+    runtime: RuntimeId,
     heap: &'g dyn Heap,
 ) -> Result<(Arc<Roots>, Retained<'g>), GraphError> {
     let graph = Graph::new(heap);
-    if let Some((roots, kept)) = session.graphs().get(number) {
+    if let Some((roots, kept)) = session.graphs().get(runtime) {
         return Ok((roots, Retained::again(graph, kept)));
     }
     was_read("graph");
-    let roots = Arc::new(session.roots(number));
+    let roots = Arc::new(session.roots(runtime));
     let room = room(session);
     let retained = Retained::find(graph, &roots.all, &room, |needs| {
         let Needs { objects, references, bytes } = needs;
         tracing::debug!(objects, references, bytes, left = room.left(), "tables of the graph");
     })?;
     tracing::debug!(memory = room.most(), files = room.in_files(), "tables of the graph took");
-    session.graphs().put(number, || (Arc::clone(&roots), retained.kept()));
+    session.graphs().put(runtime, || (Arc::clone(&roots), retained.kept()));
     Ok((roots, retained))
 }
 

@@ -4,10 +4,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
-use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::{ConditionRow, Envelope};
+use coremap::runtimes::coreclr::has_coreclr;
 use coremap::session::Session;
 use coremap::targets::Producer;
 use coremap::units::count;

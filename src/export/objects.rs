@@ -1,9 +1,10 @@
 //! All objects of a heap in a row: a number for each, by address, and back; with them what their types add up to.
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::graph::{Ids, Room, Space, Walked};
-use crate::managed::{FREE, Heap, Losses, Object, Part, Tally};
 use crate::progress::Progress;
+use crate::runtimes::api::Space;
+use crate::runtimes::api::{FREE, Heap, Losses, Object, Part, Tally};
+use crate::runtimes::graph::{Ids, Room, Walked};
 
 /// Objects of a page, which is what a thread takes at once: some MiB of heap.
 const PAGE_OBJECTS: u32 = 1 << 15;

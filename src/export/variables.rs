@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::addr::Addr;
-use crate::managed::{Heap, Link, Root};
+use crate::runtimes::api::{Heap, Link, Root};
 
 /// A static variable that holds an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ use crate::targets::residence::PageRuns;
 
 /// Pages are told in this size: /proc/PID/pagemap has a word for each page of the machine.
 fn page() -> u64 {
-    crate::host::page_size() as u64
+    crate::machine::page_size() as u64
 }
 
 /// The number of the page that holds an address: its word in pagemap.

@@ -201,7 +201,7 @@ impl Target for Live {
 
     fn expect_random(&self, bytes: u64) {
         if let Some(mirror) = self.mirror() {
-            mirror.hold(bytes.min(crate::targets::budget::spare() / 2));
+            mirror.hold(bytes.min(crate::machine::spare() / 2));
         }
     }
 

@@ -6,22 +6,23 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod blocks;
-mod code;
 mod conditions;
-mod finding;
 mod finding_ids;
 mod kind_or_total;
 mod listed;
 mod lost;
-mod name;
-mod object;
 mod pointer_source;
 mod region;
 mod resident;
 mod roots;
 mod sums;
-mod threads;
 
+pub use crate::facts::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow, Finding,
+    FrameRow, HeldRow, InlinedRow, Name, ObjectReport, RuntimeRow, Severity, ThreadRow, ThreadValueRow, ThrownRow,
+    TraceRow, WaitRow,
+};
+pub(crate) use crate::facts::{FrameNames, Shown};
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
     ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
@@ -30,31 +31,20 @@ pub use crate::words::{
     Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
-pub use code::InlinedRow;
 pub use conditions::ConditionRow;
-pub use finding::{Finding, Severity};
 pub use finding_ids::{FINDING_IDS, finding_id};
 pub use kind_or_total::KindOrTotal;
 pub use listed::ListedObject;
 pub use lost::{AddrRangeRow, LossRow, LostRow};
-pub use name::Name;
-pub(crate) use name::Shown;
-pub use object::{
-    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
-    ObjectReport, ThreadValueRow, TraceRow,
-};
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
-pub(crate) use threads::FrameNames;
-pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::addr::Addr;
 use crate::diag::Warning;
 use crate::targets::{Arch, Producer, Truncation};
 
@@ -106,21 +96,4 @@ pub struct CoreRow {
     /// For a running process: how long it was stopped for this answer, in milliseconds; 0 with `--no-stop`. `null` for
     /// a core.
     pub stopped_ms: Option<f64>,
-}
-
-/// A managed runtime in the process.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct RuntimeRow {
-    /// Name, such as `.NET`.
-    pub name: String,
-    /// Version.
-    pub version: Option<String>,
-    /// File that contains it.
-    pub module: String,
-    /// Load address.
-    pub base: Addr,
-    /// Collector, as the runtime names it (.NET: workstation or server). `null` if its GC cannot be read.
-    pub gc: Option<&'static str>,
-    /// Source of its structure layouts.
-    pub layout_source: String,
 }

@@ -1,41 +1,20 @@
 //! Heaps whose objects are known by where they begin: what of an object stays is told by its type when it is asked for, so that it takes
 //! a sixty-fourth of the heap to know it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Mutex;
 
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits, TypeIndex};
 use crate::memory::Memory;
+use crate::runtimes::api::anatomy::{Form, Forms, LENGTH};
+use crate::runtimes::api::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits};
 use crate::scrub::starts::Starts;
 use crate::targets::reads::{NameAt, Script};
 
 /// No more bytes before an object are its own ([`Form::prefix`]).
 const PREFIX: u64 = 8;
-
-/// What stays of the objects of a type.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Form {
-    /// Bytes before an object that are its own.
-    pub(super) prefix: u64,
-    /// Bytes of its head, with the length of an array.
-    pub(super) head: u64,
-    /// From where on all of it are references.
-    pub(super) references: Option<u64>,
-    /// Fields: from where, and how many bytes.
-    pub(super) fields: Vec<(u64, u64)>,
-    /// Whether it has no elements: its fields may stay where they were read as those of threads, locks and tasks.
-    pub(super) is_plain: bool,
-    /// Whether it is a string.
-    pub(super) is_string: bool,
-    /// Whether some of it stays that its type doesn't tell.
-    pub(super) is_special: bool,
-}
-
-/// Forms by the numbers of types.
-pub(super) type Forms = HashMap<TypeIndex, Form>;
 
 /// One heap.
 pub(super) struct HeapObjects<'s> {
@@ -238,9 +217,6 @@ impl<'s> HeapObjects<'s> {
         }
     }
 }
-
-/// Bytes of a length, at the end of an array's head.
-pub(super) const LENGTH: u64 = 4;
 
 /// An object, and where its elements begin.
 fn start(object: Addr, elements: Elements) -> Option<(Addr, Addr)> {

@@ -7,9 +7,7 @@
 //! | `objects` | what is known of managed objects |
 //! | `heaps` | heads of objects, and where strings have their characters |
 //! | `starts` | where objects begin |
-//! | `dotnet` | what stays of objects of .NET, by type |
-//! | `java` | fields of Java's objects that answers need |
-//! | `python` | the same for Python's, wherever they lie |
+//! | `scattered` | the same for objects that lie anywhere |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `debuggers` | what debuggers need of the vdso and of glibc |
@@ -32,10 +30,8 @@ mod apply;
 mod blocks;
 mod counts;
 mod debuggers;
-mod dotnet;
 mod fill;
 mod heaps;
-mod java;
 mod left;
 mod letters;
 mod names;
@@ -43,8 +39,8 @@ mod notes;
 mod objects;
 mod page;
 mod plan;
-mod python;
 mod rule;
+mod scattered;
 mod stacks;
 mod starts;
 #[cfg(test)]

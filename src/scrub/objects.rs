@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::cpython::anatomy::Anatomy;
-use crate::managed::{Heap, TypeIndex};
+use crate::runtimes::api::Heap;
+use crate::runtimes::api::anatomy::{Anatomy, Forms, Scattered};
 use crate::scrub::heaps::{HeapObjects, Within};
 use crate::scrub::plan::Use;
+use crate::scrub::scattered;
 use crate::scrub::words::LOOK_BACK;
-use crate::scrub::{dotnet, java, python};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::NameAt;
@@ -26,8 +26,8 @@ pub(super) struct Objects<'s> {
     pub(super) values: ByteSet,
     /// The same of large ones; sorted, disjoint.
     pub(super) large_values: Vec<AddrRange>,
-    /// Objects of Python: what is in their blocks is told when it is asked for.
-    pub(super) pythons: Vec<Anatomy<'s>>,
+    /// Objects that lie anywhere: what is in their blocks is told when it is asked for.
+    pub(super) scattered: Vec<Box<dyn Scattered + 's>>,
     /// Objects that tell a value by their address, and those that may stand for them.
     pub(super) alike: HashMap<u64, u64>,
     /// The first and the last of them: most words lead elsewhere.
@@ -66,64 +66,72 @@ impl<'s> Objects<'s> {
         self.known.iter().filter_map(|&i| self.heaps.get(i))
     }
 
+    /// Add a heap whose objects are told by where they begin.
+    fn add_heap(
+        &mut self,
+        session: &'s Session<'_>,
+        heap: &'s dyn Heap,
+        anatomy: &dyn Anatomy,
+        forms: Forms,
+        shown: &HashSet<String>,
+    ) {
+        let (objects, found) = HeapObjects::new(heap, &session.process.memory, forms, &anatomy.names(shown));
+        let is_object = |at: Addr| objects.starts.has(at);
+        for object in &found.special {
+            anatomy.special(object, &is_object, &mut |at, len| self.heads.add(at, len));
+        }
+        self.named.extend(found.named);
+        if anatomy.only_starts_are_addresses() {
+            self.known.push(self.heaps.len());
+        }
+        self.heaps.push(objects);
+    }
+
     /// What is known of a run of memory, of so many words.
     pub(super) fn within(&self, start: Addr, words: usize) -> Within {
         let range = AddrRange::sized(start, 8 * words as u64);
         let mut out = Within::new(start, words);
         self.heaps.iter().for_each(|heap| heap.within(range, &mut out));
         let before = out.texts.len();
-        if !self.pythons.is_empty() {
+        if !self.scattered.is_empty() {
             // Texts may have begun before.
             let range = AddrRange::new(start.saturating_sub(LOOK_BACK), range.end);
             out.tell_values(range);
-            self.pythons.iter().for_each(|python| python::within(python, range, &mut out));
+            self.scattered.iter().for_each(|objects| scattered::within(&**objects, range, &mut out));
             let first = self.large_values.partition_point(|value| value.end <= range.start);
             let large = self.large_values.iter().skip(first);
             large.take_while(|value| value.start < range.end).for_each(|value| out.add_value(*value));
         }
         let first = self.texts.partition_point(|(text, _)| text.end <= start);
         out.texts.extend(self.texts.iter().skip(first).take_while(|(text, _)| text.start < range.end));
-        if let Some(of_python) = out.texts.get_mut(before..) {
-            of_python.sort_unstable();
+        if let Some(scattered) = out.texts.get_mut(before..) {
+            scattered.sort_unstable();
         }
         out.texts.dedup();
         out
     }
 }
 
-/// All objects of all runtimes. `names`: texts that answers print as names of threads, and which stay.
-pub(super) fn all<'s>(session: &'s Session<'_>, names: &HashSet<String>) -> Objects<'s> {
+/// All objects of all runtimes. `shown`: texts that answers print as names of threads, and which stay.
+pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Objects<'s> {
     let mut out = Objects::default();
-    let of_dotnet = session.coreclr().len();
-    let java = of_dotnet..of_dotnet + session.hotspot().len();
-    for python in session.cpython() {
-        python::all(python, names, &mut out);
-    }
-    let python = java.end..java.end + session.cpython().len();
-    for (number, runtime) in session.runtimes().into_iter().enumerate() {
-        if python.contains(&number) {
+    for runtime in session.runtimes() {
+        let anatomy = runtime.anatomy();
+        if anatomy.is_some_and(|anatomy| scattered::all(anatomy, shown, &mut out)) {
             continue;
         }
         let Some(heap) = runtime.heap() else { continue };
-        let clr = session.coreclr().get(number);
-        if clr.is_some() || !session.nativeaot().is_empty() && number >= java.end {
-            let (objects, found) = HeapObjects::new(heap, &session.process.memory, dotnet::forms(heap, clr), names);
-            out.named.extend(found.named);
-            out.heaps.push(objects);
-        } else if !java.contains(&number) {
-            out.given_up.push(format!("{}: values and sizes of objects are overwritten", runtime.label()));
+        match anatomy.and_then(|anatomy| Some((anatomy, anatomy.forms()?))) {
+            Some((anatomy, forms)) => out.add_heap(session, heap, anatomy, forms, shown),
+            None => {
+                out.given_up.push(format!("{}: values and sizes of objects are overwritten", runtime.label()));
+            }
         }
     }
-    session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
     out.texts.sort_unstable();
     out.texts.dedup();
     let ends = (out.alike.keys().min(), out.alike.keys().max());
     out.alike_ends = (ends.0.copied().unwrap_or(0), ends.1.copied().unwrap_or(0));
     out.large_values = union(std::mem::take(&mut out.large_values));
     out
-}
-
-/// All types of a heap.
-pub(super) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
-    (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
 }

@@ -12,9 +12,10 @@ use crate::memory::alias::{self, Alias};
 use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::runtimes::api::anatomy::Anatomy;
 use crate::scrub::addresses::LOW;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, java, stacks};
+use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, stacks};
 use crate::session::Session;
 use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
@@ -100,7 +101,7 @@ impl<'p> Plan<'p> {
         }
         let places = read.names.drain().chain(objects.named.drain(..)).collect();
         let own_names = (level == Level::Names).then(|| {
-            let public: Vec<String> = session.hotspot().iter().flat_map(java::public_names).collect();
+            let public: Vec<String> = anatomies(session).flat_map(|anatomy| anatomy.public_names()).collect();
             let notes = session.process.core().map(|core| core.note_bytes(limits::MAX_SHRUNK_NOTES).0);
             Names::new(session, places, &public, &notes.unwrap_or_default())
         });
@@ -179,6 +180,11 @@ impl Use {
             Use::Data | Use::Dead => Kept::Found,
         }
     }
+}
+
+/// What the objects of the runtimes mean.
+pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'s dyn Anatomy> {
+    session.runtimes().into_iter().filter_map(|runtime| runtime.anatomy())
 }
 
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
+use std::io::{Cursor, Write};
 use std::path::Path;
 
 use super::page::{Page, Word};
@@ -10,13 +11,18 @@ use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::commands::shrink::scrub_plan;
-use crate::managed::Execution;
+use crate::layout::StructView;
 use crate::map::Kind;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::{Options, Process};
 use crate::progress::Progress;
+use crate::runtimes::api::Execution;
+use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::hotspot::HotSpot;
 use crate::session::Session;
+use crate::shrink::write_scrubbed;
 use crate::targets::byte_set::WORDS;
 use crate::targets::{Arch, at};
 
@@ -320,7 +326,8 @@ fn what_exceptions_say_by_number_stays() {
     let process = open("dotnet8-objects/core.zst");
     let session = Session::new(&process);
     let plan = plan(&session);
-    let types = session.coreclr().first().unwrap().types();
+    let runtimes = CoreClr::find(&process);
+    let types = runtimes.first().unwrap().types();
     let exceptions = crate::commands::exceptions(&session).exceptions;
     assert!(exceptions.len() > 10);
     for exception in exceptions {
@@ -348,7 +355,8 @@ fn names_of_javas_threads_stay_where_the_heap_is_no_more() {
     let process = open("java17-threads/core.zst");
     let session = Session::new(&process);
     let plan = plan(&session);
-    let vm = session.hotspot().first().unwrap();
+    let runtimes = HotSpot::find(&process);
+    let vm = runtimes.first().unwrap();
     let classes = vm.classes();
     let follow = |object: Addr, field: &str| {
         let class = classes.class_of(object).unwrap();
@@ -403,4 +411,57 @@ fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
     for name in ["memset", "__vdso_time", "gettimeofday"] {
         assert!(!own.contains(&name), "{name}");
     }
+}
+
+// Cut down to what threads need: no object of its heap can be walked, and code heaps are mappings like any other.
+const THREADS: &str = "dotnet8-threads/core.zst";
+
+#[test]
+fn how_long_names_of_threads_are_stays_without_a_heap() {
+    let process = open(THREADS);
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    // A length of 8, and the first two characters of "lab-main".
+    let head = 8 | u64::from(u32::from(b'a') << 16 | u32::from(b'l')) << 32;
+    let heads = words(&plan, |_, _, value| value == head);
+    assert!(!heads.is_empty());
+    assert!(heads.iter().any(|(at, _)| becomes(&plan, *at) == head.to_le_bytes()));
+}
+
+#[test]
+fn gc_info_stays_though_its_bits_read_as_letters() {
+    // How many frames tell their references themselves, and how many don't.
+    let frames = |process: &Process| {
+        let session = Session::new(process);
+        let stacks = session.roots(session.runtimes_by_id().first().unwrap().0).stacks;
+        (stacks.frames_precise, stacks.frames_conservative)
+    };
+    let process = open(THREADS);
+    let session = Session::new(&process);
+    let mut out = Cursor::new(Vec::new());
+    write_scrubbed(&process, None, &plan(&session), LeftTexts::default(), &mut out).unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&out.into_inner()).unwrap();
+    let scrubbed = Process::open(file.path(), &Options::default(), &Progress::silent()).unwrap();
+    let before = frames(&process);
+    assert!(before.0 > 100 && before.1 == 0, "{before:?}");
+    assert_eq!(frames(&scrubbed), before);
+}
+
+#[test]
+fn what_counts_arenas_stays_wherever_an_interpreter_is() {
+    let process = open("python313-tasks/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    let runtimes = CPython::find(&process);
+    let runtime = runtimes.first().unwrap().runtime();
+    let interpreter = *runtime.interpreters.first().unwrap();
+    // A pointer, since 3.13.
+    let place = runtime.view("PyInterpreterState", interpreter).addr_of("obmalloc").unwrap();
+    let at = process.memory.ptr(place).unwrap();
+    let state = StructView::new(&process.memory, &runtime.layout, "_obmalloc_state", at);
+    assert!(state.u32("mgmt.maxarenas").unwrap() > 0);
+    assert!(are_found(&plan, place, 8));
+    assert!(are_found(&plan, state.addr_of("mgmt.arenas").unwrap(), 8));
+    assert!(are_found(&plan, state.addr_of("mgmt.maxarenas").unwrap(), 4));
 }

@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::managed::{
-    Caller, CodeAt, FrameAt, FrameKind, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position, Run, StackFrame,
-    Walk,
-};
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Step, Trust, Unwinder};
 use crate::process::Process;
 use crate::registers::Regs;
+use crate::runtimes::api::{
+    Caller, CodeAt, FrameAt, FrameKind, ListedMethods, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position,
+    RuntimeId, StackFrame, Walk,
+};
 use crate::targets::Arch;
 use crate::targets::Thread;
 use runs::Runs;
@@ -31,7 +31,9 @@ use runs::Runs;
 pub struct Walker<'a, 'p> {
     process: &'p Process,
     unwinder: Unwinder<'p>,
-    codes: Vec<&'a dyn ManagedCode>,
+    codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
+    /// Runtimes that list methods by thread.
+    lists: Vec<(RuntimeId, &'a dyn ListedMethods)>,
     stacks: &'a Stacks,
     /// Frames that all stacks may still have.
     left: Cell<usize>,
@@ -57,18 +59,28 @@ struct State {
 }
 
 impl<'a, 'p> Walker<'a, 'p> {
-    /// For `process`, whose runtimes have this code, in their order.
-    pub fn new(process: &'p Process, codes: Vec<&'a dyn ManagedCode>, stacks: &'a Stacks) -> Walker<'a, 'p> {
+    /// For `process`, whose runtimes have this code.
+    pub fn new(
+        process: &'p Process,
+        codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
+        stacks: &'a Stacks,
+    ) -> Walker<'a, 'p> {
         // Of a file that the core left out, the runtime alone knows it.
-        let ranges = codes.iter().flat_map(|code| code.ranges());
+        let ranges = codes.iter().flat_map(|(_, code)| code.ranges());
         Walker {
             process,
             unwinder: Unwinder::new(process, ranges),
             codes,
+            lists: Vec::new(),
             stacks,
             left: Cell::new(limits::MAX_ALL_FRAMES),
             most: limits::MAX_STACK_FRAMES,
         }
+    }
+
+    /// The same, with the methods that these runtimes list.
+    pub fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
+        Walker { lists, ..self }
     }
 
     /// The same, with at most `most` frames of each stack.
@@ -76,9 +88,12 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walker { most, ..self }
     }
 
-    /// The stack of a thread; `marks`: those of runtimes on it, lowest first; `runs`: what runtimes list of its methods, each
-    /// with the number of its runtime.
-    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>, runs: Vec<(usize, Run)>) -> Walk {
+    /// The stack of a thread; `marks`: those of runtimes on it, lowest first.
+    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> Walk {
+        let of = |&(id, list): &(RuntimeId, &dyn ListedMethods)| {
+            list.runs(thread.tid).into_iter().map(move |run| (id, run)).collect::<Vec<_>>()
+        };
+        let runs = self.lists.iter().flat_map(of).collect();
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
@@ -120,10 +135,15 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walk { frames: state.frames, end }
     }
 
+    /// The code of a runtime.
+    fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {
+        self.codes.iter().find(|(id, _)| *id == runtime).map(|(_, code)| *code)
+    }
+
     /// What a runtime knows of a frame by more than its address.
-    fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(usize, ManagedFrame)> {
+    fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
         let at = FrameAt { tid, regs: &step.regs, exact: step.exact, stack };
-        self.codes.iter().enumerate().find_map(|(i, code)| Some((i, code.frame(&at)?)))
+        self.codes.iter().find_map(|(runtime, code)| Some((*runtime, code.frame(&at)?)))
     }
 
     /// The same for a frame whose runtime told its methods.
@@ -132,7 +152,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         state: &mut State,
         step: &Step,
         stack: Option<AddrRange>,
-        runtime: usize,
+        runtime: RuntimeId,
         frame: ManagedFrame,
     ) -> Result<Step, End> {
         let up = match frame.caller {
@@ -164,18 +184,19 @@ impl<'a, 'p> Walker<'a, 'p> {
         let up = self.leave_native(state, step, stack);
         let frame = up.as_ref().ok().filter(|up| up.regs.sp() >= sp).map(|up| AddrRange::new(sp, up.regs.sp()));
         let ip = if step.exact { step.regs.ip() } else { step.regs.ip().saturating_sub(1) };
-        let runs = state.runs.take(frame, |number| self.codes.get(number).is_some_and(|code| code.runs_methods(ip)));
+        let runs =
+            state.runs.take(frame, |runtime| self.lists.iter().any(|(id, list)| *id == runtime && list.run_at(ip)));
         if !runs::insert(&mut state.frames, Some(at), runs, self.most) {
             return Err(End::TooMany);
         }
         up
     }
 
-    fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method>)> {
+    fn managed_at(&self, step: &Step) -> Option<(RuntimeId, Arc<Method>)> {
         let ip = step.regs.ip();
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
-        self.codes.iter().enumerate().find_map(|(i, code)| match code.code_at(at)? {
-            CodeAt::Method(method) => Some((i, method)),
+        self.codes.iter().find_map(|(runtime, code)| match code.code_at(at)? {
+            CodeAt::Method(method) => Some((*runtime, method)),
             _ => None,
         })
     }
@@ -191,11 +212,11 @@ impl<'a, 'p> Walker<'a, 'p> {
         state: &mut State,
         step: &Step,
         stack: Option<AddrRange>,
-        runtime: usize,
+        runtime: RuntimeId,
         method: Arc<Method>,
     ) -> Result<Step, End> {
         let sp = step.regs.sp();
-        let up = self.codes.get(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
+        let up = self.code(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
         let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
         let up = up.filter(|up| self.is_caller(state, step, up));
         // A Frame that is part of a managed frame marks the call out of it.

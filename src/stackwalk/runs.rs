@@ -3,41 +3,50 @@
 use std::collections::VecDeque;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::{FrameKind, Run, StackFrame};
 use crate::native::unwind::Trust;
 use crate::registers::Regs;
+use crate::runtimes::api::{FrameKind, Run, RuntimeId, StackFrame};
 use crate::targets::Arch;
 
-/// Runs that no frame was found for yet, the latest first, each with the number of its runtime.
-pub(super) struct Runs(VecDeque<(usize, Run)>);
+/// Runs that no frame was found for yet, the latest first, each with its runtime.
+pub(super) struct Runs(VecDeque<(RuntimeId, Run)>);
 
 impl Runs {
-    pub(super) fn new(runs: Vec<(usize, Run)>) -> Runs {
+    pub(super) fn new(runs: Vec<(RuntimeId, Run)>) -> Runs {
         Runs(runs.into())
     }
 
     /// Those of the frame whose part of the stack is `frame`, where it is known; `runs_methods`: whether its code is such,
-    /// in the runtime of a number. What lies before a run in the list was called later, and is told before it.
-    pub(super) fn take(&mut self, frame: Option<AddrRange>, runs_methods: impl Fn(usize) -> bool) -> Vec<(usize, Run)> {
+    /// in that runtime. What lies before a run in the list was called later, and is told before it.
+    pub(super) fn take(
+        &mut self,
+        frame: Option<AddrRange>,
+        runs_methods: impl Fn(RuntimeId) -> bool,
+    ) -> Vec<(RuntimeId, Run)> {
         let inside = |run: &Run| run.anchor.zip(frame).is_some_and(|(anchor, frame)| frame.contains(anchor));
         let last = self.0.iter().rposition(|(_, run)| inside(run));
-        let next = self.0.front().filter(|(number, run)| {
+        let next = self.0.front().filter(|(runtime, run)| {
             // One that has a place is found by that, unless the stack is lost here.
-            (run.anchor.is_none() || frame.is_none()) && runs_methods(*number)
+            (run.anchor.is_none() || frame.is_none()) && runs_methods(*runtime)
         });
         let count = last.map_or(usize::from(next.is_some()), |last| last + 1);
         self.0.drain(..count).collect()
     }
 
     /// All that are left.
-    pub(super) fn rest(&mut self) -> Vec<(usize, Run)> {
+    pub(super) fn rest(&mut self) -> Vec<(RuntimeId, Run)> {
         self.0.drain(..).collect()
     }
 }
 
 /// Put the methods of `runs` before the frame of that number, which runs them; without one to the end. `false`: there are
 /// more than `most` frames.
-pub(super) fn insert(frames: &mut Vec<StackFrame>, at: Option<usize>, runs: Vec<(usize, Run)>, most: usize) -> bool {
+pub(super) fn insert(
+    frames: &mut Vec<StackFrame>,
+    at: Option<usize>,
+    runs: Vec<(RuntimeId, Run)>,
+    most: usize,
+) -> bool {
     let nowhere = |anchor: Option<Addr>| {
         let regs = Regs::new(Arch::X86_64, Addr::NULL, anchor.unwrap_or(Addr::NULL));
         let (ip, sp, kind) = (regs.ip(), regs.sp(), FrameKind::Native);
@@ -46,10 +55,10 @@ pub(super) fn insert(frames: &mut Vec<StackFrame>, at: Option<usize>, runs: Vec<
     let runner = at.and_then(|at| frames.get(at).cloned());
     let room = most.saturating_sub(frames.len());
     let all: usize = runs.iter().map(|(_, run)| run.methods.len()).sum();
-    let methods = runs.into_iter().flat_map(|(number, run)| {
+    let methods = runs.into_iter().flat_map(|(runtime, run)| {
         let like = runner.clone().unwrap_or_else(|| nowhere(run.anchor));
         run.methods.into_iter().map(move |activation| StackFrame {
-            kind: FrameKind::Managed(number, activation.method),
+            kind: FrameKind::Managed(runtime, activation.method),
             position: Some(Box::new(activation.position)),
             trust: Trust::Frame,
             ..like.clone()
@@ -61,14 +70,15 @@ pub(super) fn insert(frames: &mut Vec<StackFrame>, at: Option<usize>, runs: Vec<
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn run(anchor: Option<u64>) -> (usize, Run) {
-        (0, Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
+    fn run(anchor: Option<u64>) -> (RuntimeId, Run) {
+        (RuntimeId::all().next().unwrap(), Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
     }
 
-    fn anchors(runs: &[(usize, Run)]) -> Vec<Option<u64>> {
+    fn anchors(runs: &[(RuntimeId, Run)]) -> Vec<Option<u64>> {
         runs.iter().map(|(_, run)| run.anchor.map(Addr::get)).collect()
     }
 

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::limits;
+use crate::machine;
 
 /// Units counted by a thread before they are added to the sum that all share.
 const BATCH: u64 = 256;
@@ -82,7 +83,7 @@ impl Budget {
             Some(memory) => memory.max(limits::LEAST_MEMORY),
             None => {
                 let worth = limits::LEAST_MEMORY.saturating_add(file.saturating_mul(limits::MEMORY_PER_BYTE));
-                machine().map_or(worth, |all| worth.min(all / 2))
+                machine::memory().map_or(worth, |all| worth.min(all / 2))
             }
         };
         Budget { asked: allowed.memory.filter(|_| allowed.alone), ..Budget::new(work, memory) }
@@ -106,7 +107,7 @@ impl Budget {
         if now > self.most_work {
             self.out_of_work.store(true, Ordering::Relaxed);
         }
-        if before / LOOK != now / LOOK && taken().is_some_and(|taken| taken > self.most_memory) {
+        if before / LOOK != now / LOOK && machine::taken().is_some_and(|taken| taken > self.most_memory) {
             self.out_of_memory.store(true, Ordering::Relaxed);
         }
         !self.is_spent()
@@ -142,45 +143,8 @@ impl Budget {
             return most;
         }
         let rest = (most / 8).max(limits::MEMORY_BESIDE_TABLES);
-        most.saturating_sub(rest).saturating_sub(taken().unwrap_or(0))
+        most.saturating_sub(rest).saturating_sub(machine::taken().unwrap_or(0))
     }
-}
-
-/// Bytes of memory that this process has taken for itself: what is resident without pages
-/// of files (proc(5), /proc/PID/statm: resident and shared). `None` where the system does
-/// not tell.
-pub(crate) fn taken() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
-    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
-    Some(resident.saturating_sub(shared).saturating_mul(crate::host::page_size() as u64))
-}
-
-/// Bytes of memory that nobody uses now: what the machine has to spare (`MemAvailable`), and what the control group of this process may still take.
-#[cfg(target_os = "linux")]
-pub(crate) fn spare() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
-    let group = || {
-        let (max, current) = (group_figure("memory.max")?, group_figure("memory.current")?);
-        Some(max.saturating_sub(current))
-    };
-    available.saturating_mul(1024).min(group().unwrap_or(u64::MAX))
-}
-
-/// A figure of the control group of this process; `None`: it has none, or is without a limit (`max`).
-fn group_figure(name: &str) -> Option<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}")).ok()?.trim().parse::<u64>().ok()
-}
-
-/// Bytes of memory that this process may have: the machine's, or its control group's.
-fn machine() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    [total.map(|kib: u64| kib.saturating_mul(1024)), group_figure("memory.max")].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -204,7 +168,7 @@ mod tests {
         // Other tests run beside and give back what they took, so there is no difference to
         // measure: all that is there is at least this.
         let kept = std::hint::black_box(vec![1u8; 64 << 20]);
-        let now = taken().unwrap_or(0);
+        let now = machine::taken().unwrap_or(0);
         assert!(now >= 60 << 20, "{now}");
         let budget = Budget::new(u64::MAX, 32 << 20);
         assert!(!(0..10 * LOOK).all(|_| budget.spend(0)), "{} bytes taken, 32 MiB allowed", kept.len());
@@ -216,7 +180,7 @@ mod tests {
         let of = |file| Budget::of(file, Allowed { memory: None, alone: true });
         assert!(of(1 << 30).most_work > of(1 << 20).most_work);
         assert!(of(1 << 28).most_memory > of(1 << 20).most_memory);
-        assert!(of(1 << 50).most_memory <= machine().unwrap_or(u64::MAX) / 2);
+        assert!(of(1 << 50).most_memory <= machine::memory().unwrap_or(u64::MAX) / 2);
         let asked = Budget::of(1 << 20, Allowed { memory: Some(1 << 40), alone: true });
         assert_eq!(asked.most_memory, 1 << 40);
         assert!(asked.most_work > of(1 << 20).most_work);

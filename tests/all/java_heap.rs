@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use coremap::managed::{Link, Losses};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::runtimes::api::{Link, Losses};
 use coremap::session::Session;
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use coremap::addr::Addr;
 use coremap::commands::threads::ThreadsReport;
 use coremap::commands::{self, ThreadOptions};
-use coremap::managed::Execution;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::{FrameRow, FrameRowKind, HeldRow, Severity, ThreadRow, WaitKind};
+use coremap::runtimes::api::Execution;
 use coremap::session::Session;
 use coremap::targets::PieceState;
 use serde_json::Value;
@@ -321,8 +321,9 @@ fn frame_pointers(name: &str, thread_name: &str) -> Vec<Addr> {
     let report = commands::threads(&session, ThreadOptions::default());
     let tid = thread(&report, thread_name).tid;
     let walk = session.walk_tid(&session.walker(session.known_stacks()), tid).unwrap();
-    let interpreted =
-        |f: &&coremap::managed::StackFrame| f.position.as_ref().is_some_and(|p| p.how == Some(Execution::Interpreted));
+    let interpreted = |f: &&coremap::runtimes::api::StackFrame| {
+        f.position.as_ref().is_some_and(|p| p.how == Some(Execution::Interpreted))
+    };
     walk.frames.iter().filter(interpreted).map(|f| f.regs.fp().unwrap()).collect()
 }
 

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use coremap::addr::Addr;
-use coremap::cpython::CPython;
-use coremap::cpython::runtime::Runtime;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::runtimes::cpython::CPython;
+use coremap::runtimes::cpython::runtime::Runtime;
 use serde_json::Value;
 
 use crate::support::real;

@@ -13,7 +13,7 @@ use regex::Regex;
 /// and why.
 const NO_LISTS: &[(&str, &str, &str)] = &[
     (
-        "src/cpython/obmalloc/pools.rs",
+        "src/runtimes/cpython/obmalloc/pools.rs",
         "while !at.is_null()",
         "blocks of one pool: each is taken once, and there are a thousand at most",
     ),
@@ -24,29 +24,32 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "while let Some(size) = self.chunk_size(at)",
         "chunks, upwards, at most GUESS_CHUNKS",
     ),
-    ("src/managed/linear.rs", "while at < window.end && at < end", "objects, upwards, to the end of their part"),
-    ("src/managed/graph/knot.rs", "while let Some(number) = next", "set bits of a row, upwards"),
-    ("src/managed/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
-    ("src/managed/linear.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
-    ("src/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),
+    ("src/runtimes/api/linear.rs", "while at < window.end && at < end", "objects, upwards, to the end of their part"),
+    ("src/runtimes/graph/knot.rs", "while let Some(number) = next", "set bits of a row, upwards"),
+    ("src/runtimes/api/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
+    ("src/runtimes/api/linear.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
+    ("src/runtimes/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),
     ("src/process.rs", "while let Some(pointer) = word(at)", "the words of envp, upwards, at most MAX_ARGS"),
     ("src/process.rs", "while let Some(value) = word(at)", "the words of argv, downwards, at most MAX_ARGS"),
 ];
 
 /// Arithmetic beside `.get()` that is none on an address: file, a part of the line, and why.
 const NO_ADDRESSES: &[(&str, &str, &str)] = &[
-    ("src/cpython/heap/places.rs", ">> GRANULE_BITS", "the number of a granule"),
+    ("src/runtimes/cpython/heap/places.rs", ">> GRANULE_BITS", "the number of a granule"),
     ("src/search/scan.rs", "last.get().len()", "a cell of hits"),
     ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
-    ("src/dotnet/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
+    ("src/runtimes/coreclr/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
     ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
-    ("src/managed/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
+    ("src/runtimes/api/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
 ];
 
-/// What knows of .NET among what serves every runtime: file, a part of the line, and why.
-const NAMES_DOTNET: &[(&str, &str, &str)] = &[];
+/// Code that names a runtime and serves every one: file, a part of the line, and why.
+const NAMES_RUNTIME: &[(&str, &str, &str)] = &[
+    ("src/cli/values.rs", "use coremap::runtimes::", "generations of every heap, which an option may name"),
+    ("src/cli/output.rs", "use coremap::runtimes::coreclr", "a sentence about runtimes that cannot be read"),
+];
 
 fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
@@ -134,30 +137,103 @@ fn addresses_are_reckoned_with_by_their_type() {
     assert!(found.is_empty(), "use a method of Addr, or say in NO_ADDRESSES what it is:\n{}", found.join("\n"));
 }
 
-/// Rooms that serve every runtime; of the commands all but those in the folder `dotnet`.
-const OF_EVERY_RUNTIME: [&str; 6] =
-    ["src/commands/", "src/analysis/", "src/render/", "src/report/", "src/managed/", "src/stackwalk/"];
+/// The folders of runtimes. Each knows itself, and the rooms below it.
+const RUNTIMES: [&str; 4] = ["coreclr", "nativeaot", "hotspot", "cpython"];
 
-/// Where .NET is named among what serves every runtime.
-fn of_dotnet(path: &str, lines: &[String]) -> Vec<String> {
-    if path.starts_with("src/commands/dotnet/") || !OF_EVERY_RUNTIME.iter().any(|room| path.starts_with(room)) {
+/// Where a runtime is named outside of its own folder, of the list of runtimes, and of the commands that only .NET has.
+fn of_one_runtime(path: &str, lines: &[String]) -> Vec<String> {
+    if path == "src/runtimes/mod.rs" || path.starts_with("src/commands/dotnet/") {
         return Vec::new();
     }
-    let names = |l: &str| l.contains("crate::dotnet") || l.contains("coreclr()");
-    let lines = lines.iter().enumerate().filter(|(_, l)| names(l) && !allowed(NAMES_DOTNET, path, l));
+    let own = path.strip_prefix("src/runtimes/").and_then(|rest| rest.split('/').next());
+    let others = RUNTIMES.iter().filter(|runtime| own != Some(runtime));
+    let names: Vec<String> =
+        others.flat_map(|name| [format!("runtimes::{name}"), format!("Found::{name}"), format!(".{name}()")]).collect();
+    let named = |l: &str| names.iter().any(|name| l.contains(name));
+    let lines = lines.iter().enumerate().filter(|(_, l)| named(l) && !allowed(NAMES_RUNTIME, path, l));
     lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
 }
 
-/// Where a room below the commands names them, or one of the rooms that they share one above itself.
-fn upwards(path: &str, lines: &[String]) -> Vec<String> {
-    let above: &[&str] = match path.split('/').nth(1) {
-        Some("commands" | "cli") => &[],
-        Some("analysis") => &["crate::commands", "crate::render"],
-        Some("render") => &["crate::commands", "crate::analysis", "crate::session"],
-        _ => &["crate::commands", "crate::analysis", "crate::render"],
-    };
-    let lines = lines.iter().enumerate().filter(|(_, l)| above.iter().any(|room| l.contains(room)));
-    lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
+/// The rooms of the library, lowest first: each uses only rooms before it. docs/design.md has what is in them.
+const ROOMS: &[&str] = &[
+    "addr",
+    "range_map",
+    "phase",
+    "words",
+    "limits",
+    "machine",
+    "targets",
+    "units",
+    "map",
+    "bytes",
+    "facts",
+    "diag",
+    "report",
+    "host",
+    "progress",
+    "resident",
+    "core",
+    "memory",
+    "registers",
+    "layout",
+    "image",
+    "live",
+    "process",
+    "native",
+    "runtimes/api",
+    "runtimes/graph",
+    "stackwalk",
+    "introspect",
+    "runtimes/clr_gc",
+    "runtimes/coreclr",
+    "runtimes/cpython",
+    "runtimes/hotspot",
+    "runtimes/nativeaot",
+    "runtimes",
+    "session",
+    "analysis",
+    "render",
+    "series",
+    "shell",
+    "export",
+    "search",
+    "symbolicate",
+    "scrub",
+    "commands",
+    "dump",
+    "shrink",
+];
+
+/// The room that a file is in.
+fn room_of(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap();
+    let mut parts = inside.split('/');
+    let first = parts.next().unwrap().trim_end_matches(".rs");
+    match (first, parts.next().filter(|second| !second.ends_with(".rs"))) {
+        ("runtimes", Some(second)) => &inside[..first.len() + 1 + second.len()],
+        _ => first,
+    }
+}
+
+/// Where a room uses one that is not below it.
+fn not_below(path: &str, lines: &[String]) -> Vec<String> {
+    let used =
+        Regex::new(r"\bcrate::(runtimes::(?:api|graph|clr_gc|coreclr|nativeaot|hotspot|cpython)\b|\w+)").unwrap();
+    let room = room_of(path);
+    if ["main", "lib", "cli"].contains(&room) {
+        return Vec::new();
+    }
+    let place =
+        |room: &str| ROOMS.iter().position(|of| *of == room).unwrap_or_else(|| panic!("{room} is not in ROOMS"));
+    let mut out = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        for to in used.captures_iter(line).map(|found| found[1].replace("::", "/")) {
+            if to != room && place(&to) >= place(room) {
+                out.push(format!("{path}:{}: {room} uses {to}", i + 1));
+            }
+        }
+    }
+    out
 }
 
 /// The folder of a command that a file is in.
@@ -192,21 +268,30 @@ fn circles(mut arrows: BTreeMap<&str, BTreeSet<String>>) -> BTreeMap<&str, BTree
 }
 
 #[test]
-fn only_its_own_rooms_name_dotnet() {
-    let found = all(of_dotnet);
-    assert!(found.is_empty(), "ask crate::managed, or move it to commands/dotnet:\n{}", found.join("\n"));
-    let line = ["use crate::dotnet::CoreClr;".to_owned()];
-    assert_eq!(of_dotnet("src/commands/new/analysis.rs", &line).len(), 1);
-    assert!(of_dotnet("src/commands/dotnet/new/analysis.rs", &line).is_empty());
+fn only_its_own_folder_names_a_runtime() {
+    let found = all(of_one_runtime);
+    assert!(found.is_empty(), "ask crate::runtimes::api, or move it to commands/dotnet:\n{}", found.join("\n"));
+    for name in RUNTIMES {
+        let line = [format!("use crate::runtimes::{name}::Runtime;")];
+        assert_eq!(of_one_runtime("src/commands/new/analysis.rs", &line).len(), 1);
+        assert_eq!(of_one_runtime("src/scrub/new.rs", &line).len(), 1);
+        assert_eq!(of_one_runtime("src/runtimes/clr_gc/new.rs", &line).len(), 1);
+        assert!(of_one_runtime(&format!("src/runtimes/{name}/new.rs"), &line).is_empty());
+        assert!(of_one_runtime("src/commands/dotnet/new/analysis.rs", &line).is_empty());
+    }
 }
 
 #[test]
-fn no_arrow_leads_up_to_the_commands() {
-    let found = all(upwards);
+fn every_room_uses_only_rooms_below_it() {
+    let found = all(not_below);
     assert!(found.is_empty(), "{}", found.join("\n"));
     let line = ["use crate::commands::summary::SummaryReport;".to_owned()];
-    assert_eq!(upwards("src/report/new.rs", &line).len(), 1);
-    assert!(upwards("src/cli/new.rs", &line).is_empty());
+    assert_eq!(not_below("src/report/new.rs", &line).len(), 1);
+    assert_eq!(not_below("src/runtimes/hotspot/new.rs", &line).len(), 1);
+    assert!(not_below("src/cli/new.rs", &line).is_empty());
+    let line = ["use crate::runtimes::nativeaot::NativeAot;".to_owned()];
+    assert_eq!(not_below("src/runtimes/coreclr/new.rs", &line).len(), 1);
+    assert!(not_below("src/runtimes/mod.rs", &line).is_empty());
 }
 
 #[test]
@@ -281,7 +366,7 @@ fn no_kind_is_decided_by_default() {
 fn what_is_allowed_is_there() {
     let sources = sources();
     let mut gone = String::new();
-    for (file, part, _) in NO_LISTS.iter().chain(NO_ADDRESSES).chain(NAMES_DOTNET) {
+    for (file, part, _) in NO_LISTS.iter().chain(NO_ADDRESSES).chain(NAMES_RUNTIME) {
         let lines = sources.iter().find(|(path, _)| path == file).map(|(_, lines)| lines);
         if !lines.is_some_and(|lines| lines.iter().any(|l| l.contains(part))) {
             writeln!(gone, "{file}: {part}").unwrap();

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::support::real::{self, hex};
-use coremap::dotnet::{CodeAt, StackRefs};
-use coremap::managed::{FrameSlotPlace, RefPlace};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::runtimes::Found;
+use coremap::runtimes::api::{FrameSlotPlace, RefPlace};
+use coremap::runtimes::coreclr::{CodeAt, StackRefs};
 use coremap::session::Session;
 use serde_json::Value;
 
@@ -21,7 +22,9 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     let process = Process::open(&real::plain(name), &Options::default(), &Progress::silent()).unwrap();
     let session = Session::new(&process);
     let walker = session.walker(session.known_stacks());
-    let refs = session.coreclr()[0].stack_refs(0, &mut |tid| session.walk_tid(&walker, tid));
+    let id = session.runtimes_by_id()[0].0;
+    let clr = session.found().iter().find_map(Found::coreclr).unwrap();
+    let refs = clr.stack_refs(id, &mut |tid| session.walk_tid(&walker, tid));
     with(&refs, &session)
 }
 
@@ -60,10 +63,12 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
             // Interior pointers may lead to the stack or to statics: no roots.
             more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
                 (RefPlace::Listed(_, list), _) => list.to_owned(),
-                (_, Some(frame)) => match session.coreclr()[0].methods().at(frame.ip) {
-                    Some(CodeAt::Method(method)) => method.name.clone(),
-                    _ => frame.ip.to_string(),
-                },
+                (_, Some(frame)) => {
+                    match session.found().iter().find_map(Found::coreclr).unwrap().methods().at(frame.ip) {
+                        Some(CodeAt::Method(method)) => method.name.clone(),
+                        _ => frame.ip.to_string(),
+                    }
+                }
                 _ => unreachable!("a slot is of a frame"),
             }));
         }
@@ -92,7 +97,7 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 fn sizes_of_code(core: &str) -> (usize, usize) {
     recorded(core, |refs, session| {
-        let methods = &session.coreclr()[0].methods();
+        let methods = session.found().iter().find_map(Found::coreclr).unwrap().methods();
         let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {

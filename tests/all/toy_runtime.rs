@@ -1,30 +1,44 @@
 //! A runtime that coremap has never heard of, on a core made by hand: what it tells by the
-//! interface (`managed::ManagedRuntime`) is enough for the commands that ask any runtime.
+//! interface (`ManagedRuntime`) is enough for the commands that ask any runtime.
+
+use std::io::Cursor;
 
 use coremap::addr::{Addr, AddrRange};
+use coremap::commands::shrink::scrub_plan;
 use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
-use coremap::managed::graph::Space;
-use coremap::managed::{
-    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, Generation, Heap, Link, Losses,
-    ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
-    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, Source, TypeIndex, TypeInfo, Walk, Walker,
-};
+use coremap::export::hprof::heaps;
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
 use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
+use coremap::runtimes::api::Space;
+use coremap::runtimes::api::anatomy::{Anatomy, Form, Forms};
+use coremap::runtimes::api::fields::{
+    Class, Classes, Field, Fields, Form as ClassForm, Frame, References, Thread, Type,
+};
+use coremap::runtimes::api::{
+    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, FrameKind, Generation, Heap, Link,
+    Losses, ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
+    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, RuntimeId, Source, TypeIndex, TypeInfo, Walk,
+    Walker,
+};
+use coremap::scrub::{Fill, LeftTexts, Level};
 use coremap::session::Session;
+use coremap::shrink::write_scrubbed;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
-use crate::support::notes;
+use crate::support::{hprof, notes};
 
 const HEAP: u64 = 0x10_0000;
 const CODE: u64 = 0x20_0000;
 const NATIVE: u64 = 0x30_0000;
 const STACK: u64 = 0x7000_0000;
 const TID: u32 = 7;
+
+/// Ids of classes in a heap dump.
+const CLASSES: u64 = 0x1000;
 
 /// Bytes of a method; each begins at a multiple of them.
 const METHOD: u64 = 16;
@@ -43,6 +57,8 @@ struct Toy<'p> {
     /// Whether it tells what runs in frames of `Work()`, and who called them.
     inlines: Option<Caller>,
     buffers: Vec<OwnedBuffer>,
+    /// Whether it says what its objects are made of.
+    has_anatomy: bool,
 }
 
 impl<'p> Toy<'p> {
@@ -58,6 +74,7 @@ impl<'p> Toy<'p> {
             threads,
             inlines: None,
             buffers: Vec::new(),
+            has_anatomy: true,
         }
     }
 
@@ -211,8 +228,10 @@ impl ManagedRuntime for Toy<'_> {
     fn threads(&self) -> &ManagedThreads {
         &self.threads
     }
-    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
-        assert_eq!((own, walk(TID).map(|walk| walk.frames.len())), (0, Some(3)));
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        let frames = walk(TID).unwrap().frames;
+        assert_eq!(frames.len(), 3);
+        assert!(frames.iter().all(|frame| matches!(frame.kind, FrameKind::Managed(id, _) if id == own)));
         let at = Addr::new(STACK + 0xff8);
         let object = self.process.memory.ptr(at).unwrap();
         Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }
@@ -222,6 +241,55 @@ impl ManagedRuntime for Toy<'_> {
     }
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
         (row.managed_id, row.managed_name) = (thread.id, Some("toy worker".into()));
+    }
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        self.has_anatomy.then_some(self)
+    }
+    fn fields(&self) -> Option<&dyn Fields> {
+        Some(self)
+    }
+}
+
+/// What stays of objects: the number of their type, and references. A length is the program's.
+impl Anatomy for Toy<'_> {
+    fn forms(&self) -> Option<Forms> {
+        let form = |kind: u32| {
+            let fields = if kind == 1 { vec![(8, 8), (16, 8)] } else { Vec::new() };
+            (TypeIndex(kind), Form { head: 8, fields, is_plain: true, ..Form::default() })
+        };
+        Some((0..TYPES.len() as u32).map(form).collect())
+    }
+}
+
+/// A class for each type, with its fields.
+impl Fields for Toy<'_> {
+    fn references(&self) -> References<'_> {
+        References { size: 8, length_at: 8, decode: Box::new(|word| word) }
+    }
+    fn classes(&self, present: &[Addr]) -> Classes {
+        let class = |&address: &Addr| {
+            let (name, fields) = TYPES[address.get() as usize];
+            let kind = if name == "Node" { Type::Object } else { Type::Long };
+            let field = |(i, name): (usize, &&str)| Field { name: (*name).to_owned(), kind, offset: 8 + 8 * i as u64 };
+            let fields: Vec<Field> = fields.iter().enumerate().map(field).collect();
+            Class {
+                id: CLASSES + address.get(),
+                address,
+                name: name.into(),
+                above: 0,
+                loader: 0,
+                size: 8 + 8 * fields.len() as u32,
+                statics: Vec::new(),
+                form: ClassForm::Instance(fields.iter().map(|field| (field.offset, field.kind)).collect()),
+                fields,
+                is_root: false,
+            }
+        };
+        Classes::of(present.iter().map(class).collect())
+    }
+    fn threads(&self, rows: &[ThreadRow], _roots: &[Root]) -> Vec<Thread> {
+        let frames = |row: &ThreadRow| row.frames.iter().filter_map(Frame::of).collect();
+        rows.iter().map(|row| Thread { tid: Some(row.tid), object: None, frames: frames(row) }).collect()
     }
 }
 
@@ -360,4 +428,56 @@ fn what_objects_own_outside_of_the_heap_is_told() {
     // The fourth node has no root.
     assert!(told.text.contains("Retained by roots (Stack) 4.12 KiB"), "{}", told.text);
     assert!(told.text.contains("256 B belong to unreachable objects"), "{}", told.text);
+}
+
+/// Scrub the toy's core; the words of its heap afterwards, and the codes of warnings.
+fn scrubbed(has_anatomy: bool) -> (Vec<u64>, Vec<&'static str>) {
+    let silent = Progress::silent();
+    let file = core().write();
+    let options = Options { record_bytes: true, ..Options::default() };
+    let process = Process::open(file.path(), &options, &silent).unwrap();
+    let toy = Toy { has_anatomy, ..Toy::new(&process) };
+    let session = Session::with_runtimes(&process, vec![Box::new(toy)]);
+    let plan = scrub_plan(&session, Fill::ByLength, Level::Values, &silent);
+    let mut out = tempfile::NamedTempFile::new().unwrap();
+    write_scrubbed(&process, None, &plan, LeftTexts::default(), out.as_file_mut()).unwrap();
+    let after = Process::open(out.path(), &Options::default(), &silent).unwrap();
+    let words = (0..heap().len() as u64).map(|i| after.memory.u64(Addr::new(HEAP + 8 * i)).unwrap());
+    let codes = process.diag.warnings().iter().map(|warning| warning.code.name()).collect();
+    (words.collect(), codes)
+}
+
+#[test]
+fn what_its_anatomy_names_stays_in_a_scrubbed_core() {
+    let (words, codes) = scrubbed(true);
+    let text = 12;
+    for (i, (was, is)) in heap().into_iter().zip(words).enumerate() {
+        // The length of the text is all that is the program's.
+        assert_eq!(was == is, i != text + 1, "word {i}: {was:#x} became {is:#x}");
+    }
+    assert!(codes.is_empty(), "{codes:?}");
+    let (words, codes) = scrubbed(false);
+    assert_ne!(words[text], 2, "nobody says that a type is structure");
+    assert_eq!(codes, ["scrub-unknown"]);
+}
+
+#[test]
+fn its_classes_and_fields_are_in_a_heap_dump() {
+    let silent = Progress::silent();
+    let file = core().write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
+    let rows = commands::threads(&session, ThreadOptions::default()).threads;
+    let taken = heaps(&session);
+    let mut out = Cursor::new(Vec::new());
+    let roots = session.roots(taken[0].id).all;
+    taken[0].write(&process, roots, &rows, &mut out, &silent).unwrap();
+    let dump = hprof::read(&out.into_inner());
+    assert_eq!(
+        dump.counts().into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(),
+        [("Node", 4), ("Text", 1)]
+    );
+    let (_, first) = dump.instances(dump.class("Node")).find(|(at, _)| *at == HEAP).unwrap();
+    assert_eq!((first["next"], first["name"]), (HEAP + 24, 0));
+    assert_eq!(dump.threads.values().next().unwrap().frames.len(), 3);
 }

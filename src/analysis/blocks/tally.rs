@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::managed::{BlockLabel, BlockLabels};
 use crate::memory::{Memory, OVERWRITTEN, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
+use crate::runtimes::api::{BlockLabel, BlockLabels};
 use crate::session::Session;
 
 /// First words of blocks of one size that are told apart.

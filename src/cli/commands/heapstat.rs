@@ -1,9 +1,9 @@
 use clap::Args;
 use coremap::commands::heapstat::DuplicateRow;
 use coremap::commands::{self, HeapStatOptions};
-use coremap::managed::Selection;
 use coremap::render::columns;
 use coremap::report::TypeRow;
+use coremap::runtimes::api::Selection;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{ask, type_pattern};

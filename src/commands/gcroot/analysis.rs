@@ -4,9 +4,9 @@ use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::ObjectNames;
-use crate::managed::graph::{Graph, Search};
 use crate::phase::Phase;
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, RuntimeId};
+use crate::runtimes::graph::{Graph, Search};
 use crate::session::Session;
 
 /// Tell why the object at `addr` is alive: a shortest path from each root that
@@ -20,19 +20,23 @@ pub(in crate::commands) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: b
     session.process.target().expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
     let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
-    for number in 0..session.runtimes().len() {
+    for (id, runtime) in session.runtimes_by_id() {
         let mut open: Vec<&mut GcRootReport> = reports.iter_mut().filter(|r| r.name.is_none()).collect();
         if open.is_empty() {
             break;
         }
-        of_runtime(session, number, &mut open, all);
+        of_runtime(session, (id, runtime), &mut open, all);
     }
     reports
 }
 
 /// Fill in the reports of objects that are on this runtime's heap.
-fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRootReport>, all: bool) {
-    let Some(&runtime) = session.runtimes().get(number) else { return };
+fn of_runtime(
+    session: &Session<'_>,
+    (id, runtime): (RuntimeId, &dyn ManagedRuntime),
+    reports: &mut Vec<&mut GcRootReport>,
+    all: bool,
+) {
     let Some(heap) = runtime.heap() else { return };
     let _phase = session.process.enter(Phase::References);
     let mut names = ObjectNames::new(heap);
@@ -46,7 +50,7 @@ fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRoo
         return;
     }
     tell_in_gc(session.process, runtime, heap);
-    let roots = session.roots(number);
+    let roots = session.roots(id);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);

@@ -9,10 +9,10 @@ use crate::analysis::roots::{Rooted, root_row, with_retained};
 use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
-use crate::managed::{ObjectNames, RootKind, Tally, TypeIndex};
 use crate::process::Process;
 use crate::report::{ChainRow, Name, RootPathRow};
+use crate::runtimes::api::{ObjectNames, RootKind, Tally, TypeIndex};
+use crate::runtimes::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
 use crate::session::Session;
 
 /// Tell what keeps the objects of the types whose name matches: their shortest

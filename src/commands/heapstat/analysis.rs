@@ -4,13 +4,13 @@ use crate::analysis::heap_notes::tell_walk;
 use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{
-    FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
-};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{GenerationRow, LossRow, LostRow, Name, ObjectsRow, TypeRow};
+use crate::runtimes::api::{
+    FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
+};
 use crate::session::Session;
 
 /// What to count.

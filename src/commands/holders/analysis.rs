@@ -10,12 +10,12 @@ use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{BufferMemory, Name};
+use crate::runtimes::api::{FREE, Link, ManagedRuntime, ObjectNames, RuntimeId, locate};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -88,9 +88,9 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
             format!("{} more words of the heap point to native memory and are not counted", exact(left_out)),
         );
     }
-    let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
-    for (i, runtime) in session.runtimes().into_iter().enumerate() {
-        group(session.process, runtime, i, &mut words, &held, &mut groups);
+    let mut groups: BTreeMap<(RuntimeId, u64, Option<u64>), Group> = BTreeMap::new();
+    for (id, runtime) in session.runtimes_by_id() {
+        group(session.process, runtime, id, &mut words, &held, &mut groups);
     }
     let report = report(groups.into_values().collect(), &Reach::new(session.process, blocks), limit);
     HoldersReport { buffers: owned(session), ..report }
@@ -127,10 +127,10 @@ fn owned(session: &Session<'_>) -> Vec<OwnedRow> {
 fn group(
     process: &Process,
     runtime: &dyn ManagedRuntime,
-    number: usize,
+    id: RuntimeId,
     words: &mut [Word],
     held: &dyn Fn(Addr) -> Option<Held>,
-    groups: &mut BTreeMap<(usize, u64, Option<u64>), Group>,
+    groups: &mut BTreeMap<(RuntimeId, u64, Option<u64>), Group>,
 ) {
     let Some(heap) = runtime.heap() else { return };
     let mut names = ObjectNames::new(heap);
@@ -144,7 +144,7 @@ fn group(
             let Some(info) = names.heap.type_info(object.kind) else { return };
             let offset = word.at.since(object.addr);
             let field = info.elements.is_none().then_some(offset);
-            let group = groups.entry((number, info.address.get(), field)).or_insert_with(|| Group {
+            let group = groups.entry((id, info.address.get(), field)).or_insert_with(|| Group {
                 name: names.object(object.addr).map(|(name, _)| name),
                 field: field.and_then(|_| names.link(object.addr, Link::Field(offset))),
                 ..Group::default()

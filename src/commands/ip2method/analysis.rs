@@ -1,8 +1,8 @@
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::commands::ip2method::report::{Ip2MethodReport, IpRow, VersionRow};
-use crate::managed::CodeVersion;
 use crate::report::InlinedRow;
+use crate::runtimes::api::CodeVersion;
 use crate::session::Session;
 
 /// Tell what code each of `ips` is of.

@@ -10,11 +10,11 @@ use crate::commands::malloc::report::{
 use crate::commands::malloc::{findings, slots};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
+use crate::runtimes::api::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::session::Session;
 use crate::units::{count, exact};
 
@@ -96,7 +96,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         }
     }
     let mut runtimes = session.runtimes().into_iter();
-    report.pymalloc = runtimes.find_map(|runtime| runtime.small_blocks().map(small_blocks));
+    report.pymalloc = runtimes.find_map(|runtime| runtime.small_blocks()?.sums().map(small_blocks));
     report.categories = session.block_labels().map(|whose| categories(whose, &labels, &report.total));
     report.params = malloc.params.map(|p| MallocParamsRow {
         address: p.address,
@@ -279,7 +279,7 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
 }
 
 /// A runtime's own allocator of small blocks.
-fn small_blocks(blocks: &SmallBlocks) -> SmallBlocksRow {
+fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
     let class = |class: &SmallClass| SmallClassRow {
         size: class.size,
         pools: class.pools,

@@ -1,8 +1,8 @@
 use crate::analysis::naming::Names;
 use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
 use crate::limits;
-use crate::managed::CodeEntryKind;
 use crate::report::CodePart;
+use crate::runtimes::api::CodeEntryKind;
 use crate::session::Session;
 
 /// All code that the process's runtimes made or loaded, by address.

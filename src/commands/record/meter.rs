@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::host;
+use crate::machine;
 use crate::series::Cost;
 use crate::targets::Stood;
 
@@ -14,7 +14,7 @@ pub struct Meter {
 impl Meter {
     /// The look begins.
     pub fn start() -> Meter {
-        Meter { begun: Instant::now(), processor: host::processor_time() }
+        Meter { begun: Instant::now(), processor: machine::processor_time() }
     }
 
     /// The look is over; `stood`: how the process was read, if it is one that runs. Gives how long all of it took.
@@ -22,7 +22,7 @@ impl Meter {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let took = self.begun.elapsed();
         cost.wall_ms = ms(took);
-        let processor = host::processor_time().zip(self.processor);
+        let processor = machine::processor_time().zip(self.processor);
         cost.processor_ms = processor.map(|(now, before)| ms(now.saturating_sub(before)));
         cost.stopped_ms = stood.map(|stood| ms(stood.lasted));
         cost.read = stood.map(|stood| stood.fetched);

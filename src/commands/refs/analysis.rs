@@ -10,12 +10,12 @@ use crate::bytes::printable;
 use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::{ObjectNames, Structure};
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{PointerSource, TargetKind};
+use crate::runtimes::api::{ObjectNames, Structure};
 use crate::session::Session;
 use crate::units::exact;
 

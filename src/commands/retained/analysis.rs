@@ -7,9 +7,9 @@ use crate::addr::Addr;
 use crate::analysis::roots::with_retained;
 use crate::commands::retained::report::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 use crate::limits;
-use crate::managed::graph::Retained;
-use crate::managed::{Link, ObjectNames, Root, RootKind, TypeIndex, TypeInfo};
 use crate::report::{Name, ObjectsRow, TypeRow};
+use crate::runtimes::api::{Link, ObjectNames, Root, RootKind, TypeIndex, TypeInfo};
+use crate::runtimes::graph::Retained;
 use crate::session::Session;
 
 /// What to tell of.

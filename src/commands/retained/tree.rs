@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::analysis::roots::with_retained;
-use crate::managed::ObjectNames;
-use crate::managed::graph::Retained;
 use crate::report::Name;
+use crate::runtimes::api::ObjectNames;
+use crate::runtimes::graph::Retained;
 use crate::session::Session;
 
 /// An object, or a chain of objects of one type, with the memory that it retains. Sizes in bytes.

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
-use crate::managed::{Heap, Losses, ManagedRuntime as _, Part, TypeIndex};
 use crate::memory::Memory;
 use crate::progress::Progress;
+use crate::runtimes::api::{Heap, Losses, Part, TypeIndex};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
 
@@ -40,7 +40,7 @@ const FIELD: usize = 4;
 /// Read what heaps say of their types: names, those of all fields, which ways from roots are told by, and where references are; and
 /// the roots. All objects are walked once, as only the walk tells which types there are.
 fn read_types(session: &Session<'_>) {
-    for (number, runtime) in session.runtimes().into_iter().enumerate() {
+    for (id, runtime) in session.runtimes_by_id() {
         let Some(heap) = runtime.heap() else { continue };
         let seen = read_objects(heap).into_iter().zip(0..).filter(|(seen, _)| seen.count > 0);
         for (seen, kind) in seen.map(|(seen, number)| (seen, TypeIndex(number))) {
@@ -51,7 +51,7 @@ fn read_types(session: &Session<'_>) {
             (0..size).step_by(FIELD).for_each(|at| drop(heap.field_name(kind, at)));
             (0..element).step_by(FIELD).for_each(|at| drop(heap.element_field_name(kind, at)));
         }
-        drop((session.roots(number), heap.statics()));
+        drop((session.roots(id), heap.statics()));
     }
 }
 
@@ -116,7 +116,8 @@ pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progre
     // Names of symbols, whoever asks for one.
     session.symbols().read_all();
     // Flags of the VM.
-    session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
+    let findings = session.runtimes().into_iter().filter_map(|runtime| runtime.findings());
+    findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, fill, level)

@@ -3,8 +3,8 @@ use std::io::{BufRead, Write};
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::commands::symbolicate::report::{SymbolicateReport, TextBlockRow, TextFrameRow};
-use crate::managed::{ObjectNames, buffer_at};
 use crate::report::InlinedRow;
+use crate::runtimes::api::{ObjectNames, buffer_at};
 use crate::session::Session;
 use crate::symbolicate::{self, Inlined, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
 

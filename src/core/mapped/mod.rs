@@ -21,7 +21,7 @@ use std::ops::{Deref, Range};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::host::page_size as page;
+use crate::machine::page_size as page;
 
 static SHRANK: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: AtomicBool = AtomicBool::new(false);

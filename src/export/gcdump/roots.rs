@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::export::gcdump::Numbered;
 use crate::export::variables::variables;
-use crate::managed::{Root, RootKind};
+use crate::runtimes::api::{Root, RootKind};
 
 /// What a root leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::export::ExportError;
 use crate::export::gcdump::stream::Stream;
-use crate::managed::Heap;
+use crate::runtimes::api::Heap;
 
 /// A stretch of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

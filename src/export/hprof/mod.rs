@@ -6,23 +6,16 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `model` | classes, fields and threads as plain data |
 //! | `records` | records, sub-records and names as bytes |
 //! | `objects` | objects, page by page |
-//! | `java` | the classes of a HotSpot VM |
-//! | `dotnet` | the types of CoreCLR as classes |
-//! | `threads` | threads of both, with their frames |
-//! | `taken` | which heaps there are, and what is particular of each |
+//! | `taken` | the heaps that the format can take |
+//!
+//! Classes, fields and threads come from the runtimes ([`Fields`](crate::runtimes::api::fields::Fields)).
 
-pub mod dotnet;
-pub mod java;
-mod model;
 mod objects;
 mod records;
 mod taken;
-mod threads;
 
-pub use model::{Class, Classes, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
 pub use taken::{Taken, heaps};
 
 use std::collections::{HashMap, HashSet};
@@ -33,9 +26,10 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::export::objects::Objects;
 use crate::export::{ExportError, Output};
-use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use crate::memory::ProcessMemory;
 use crate::progress::Progress;
+use crate::runtimes::api::fields::{Classes, Frame, MADE_UP, Thread};
+use crate::runtimes::api::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use objects::{Sums, of_page, write_large};
 use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
 
@@ -187,7 +181,7 @@ impl Dump<'_> {
         put_traces(&mut traces, self.source.threads, &mut serial, &mut names)?;
         let mut named: Vec<(u32, String)> = named.into_iter().map(|(name, serial)| (serial, name)).collect();
         named.sort_unstable();
-        for (id, (serial, name)) in (model::MADE_UP + MADE_UP_CLASSES..).zip(named) {
+        for (id, (serial, name)) in (MADE_UP + MADE_UP_CLASSES..).zip(named) {
             put_loaded(&mut loaded, serial, id, names.id(&name))?;
         }
         names.write(out)?;

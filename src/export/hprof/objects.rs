@@ -5,11 +5,11 @@ use std::io::Write;
 
 use crate::addr::{Addr, WORD};
 use crate::export::ExportError;
-use crate::export::hprof::model::CHARACTERS;
+use crate::export::hprof::Dump;
 use crate::export::hprof::records::{head, put_object, sub, tag};
-use crate::export::hprof::{Class, Dump, Form, Type};
-use crate::managed::{Link, ObjectReader, Tally};
 use crate::memory::Memory;
+use crate::runtimes::api::fields::{CHARACTERS, Class, Form, Type};
+use crate::runtimes::api::{Link, ObjectReader, Tally};
 
 /// Bytes of a page in one piece: what has no room goes into the next.
 const PIECE: usize = 32 << 20;

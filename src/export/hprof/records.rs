@@ -6,8 +6,8 @@ use std::io::Write;
 
 use crate::addr::Addr;
 use crate::export::ExportError;
-use crate::export::hprof::{Class, Frame, Static, Thread};
-use crate::managed::{Root, RootKind};
+use crate::runtimes::api::fields::{Class, Frame, Static, Thread};
+use crate::runtimes::api::{Root, RootKind};
 
 /// What a record is.
 pub(super) mod tag {

@@ -20,6 +20,7 @@ mod script;
 pub(super) use apply::Pass;
 
 use crate::core::scrubbed_notes;
+use crate::scrub::plan::anatomies;
 use crate::session::Session;
 use crate::targets::reads::{NameAt, Script};
 use map::Map;
@@ -62,6 +63,7 @@ impl Names {
 
 /// Runtimes of the process whose names can't be mapped yet, in words.
 pub fn unmapped(session: &Session<'_>) -> Vec<&'static str> {
-    let aot = (!session.nativeaot().is_empty()).then_some("NativeAOT");
-    aot.into_iter().collect()
+    let mut out: Vec<_> = anatomies(session).filter_map(|anatomy| anatomy.names_stay()).collect();
+    out.dedup();
+    out
 }

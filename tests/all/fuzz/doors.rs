@@ -10,7 +10,6 @@ use coremap::core::elf::{pieces, read_headers};
 use coremap::core::inflate::to_temporary_file;
 use coremap::core::notes as core_notes;
 use coremap::diag::Diagnostics;
-use coremap::dotnet::CodeAt;
 use coremap::image::metadata::{Metadata, Table, Token};
 use coremap::image::pdb::{Pdb, PdbReference};
 use coremap::image::{elf as image_elf, pe as image_pe};
@@ -18,6 +17,8 @@ use coremap::layout::{Layout, read_descriptor};
 use coremap::memory::{Fault, FaultKind, Memory};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::runtimes::Found;
+use coremap::runtimes::coreclr::CodeAt;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::session::Session;
 use coremap::symbolicate::{self, Cost, Format, Kind, Namer, Resolved};
@@ -223,7 +224,7 @@ impl GcInfo {
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
         let session = Session::new(&process);
         drop(commands::threads(&session, commands::ThreadOptions::default()));
-        let of_code = session.coreclr()[0].methods();
+        let of_code = session.found().iter().find_map(Found::coreclr).unwrap().methods();
         let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
@@ -248,7 +249,9 @@ impl GcInfo {
     pub(crate) fn read(&self) -> u64 {
         let Ok(process) = Process::open(self.file.path(), &Options::default(), &Progress::silent()) else { return 0 };
         let session = Session::new(&process);
-        let Some(of_code) = session.coreclr().first().map(|runtime| runtime.methods()) else { return 0 };
+        let Some(of_code) = session.found().iter().find_map(Found::coreclr).map(|runtime| runtime.methods()) else {
+            return 0;
+        };
         self.methods.iter().filter(|&&start| of_code.gc_info_facts(start).is_ok()).count() as u64
     }
 

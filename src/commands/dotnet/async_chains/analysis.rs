@@ -6,14 +6,15 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::commands::dotnet::async_chains::tasks;
+use crate::commands::dotnet::coreclr;
 use crate::diag::WarningCode;
-use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
-use crate::dotnet::{CoreClr, TypeSystem};
-use crate::managed::{Heap as _, ManagedRuntime as _};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedRuntime as _};
+use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
+use crate::runtimes::coreclr::{CoreClr, TypeSystem};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -37,11 +38,16 @@ const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
     session.process.target().expect_scan();
     let (names, mut report) = (&Names::new(session), AsyncReport::default());
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         one(session.process, runtime, names, merge, progress, &mut report);
     }
     tasks::of_others(session, merge, &mut report);
-    report.unread = session.runtimes().into_iter().filter(|r| !r.reads_async()).map(|r| r.label()).collect();
+    report.unread = session
+        .runtimes()
+        .into_iter()
+        .filter(|r| matches!(r.async_functions(), AsyncFunctions::Unread))
+        .map(|r| r.label())
+        .collect();
     report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
     report
 }

@@ -7,8 +7,8 @@ use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::AsyncTask;
 use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::runtimes::api::{AsyncFunctions, AsyncTask};
 use crate::session::Session;
 
 /// Objects of a chain that are listed.
@@ -20,8 +20,9 @@ type Key = (String, Vec<(String, Option<u32>)>, AsyncEnd);
 /// Add the chains of all runtimes but .NET's.
 pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncReport) {
     for runtime in session.runtimes() {
+        let AsyncFunctions::Tasks(tasks) = runtime.async_functions() else { continue };
         let mut all = Vec::new();
-        runtime.each_async_task(&mut |task| all.push(task));
+        tasks.each(&mut |task| all.push(task));
         report.methods += all.iter().map(|task| task.frames.len() as u64).sum::<u64>();
         report.ready += all.iter().filter(|task| task.awaiting.starts_with("nothing: what")).count() as u64;
         if chains(&all, merge, report) {
@@ -113,7 +114,7 @@ impl Merger<'_> {
 
 /// The functions of a task, that of the latest call first, and the task.
 fn rows(task: &AsyncTask) -> Vec<AsyncFrameRow> {
-    let function = |frame: &crate::managed::AsyncFrame| {
+    let function = |frame: &crate::runtimes::api::AsyncFrame| {
         let (method, source) = (&frame.activation.method, &frame.activation.position.source);
         AsyncFrameRow {
             object: frame.object,

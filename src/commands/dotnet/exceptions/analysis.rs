@@ -3,19 +3,20 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::listing::list;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
 use crate::diag::WarningCode;
-use crate::dotnet::string_text;
 use crate::limits;
-use crate::managed::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::phase::Phase;
+use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
+use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
 
 /// List all exception objects.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let Some(heap) = runtime.heap_of_objects() else { continue };
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);

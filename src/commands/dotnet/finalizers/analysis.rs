@@ -1,25 +1,19 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::heap_notes::tell_in_gc;
+use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow, FinalizersReport};
-use crate::dotnet::finalizers::{self, FinalizeQueue};
-use crate::managed::{Heap, ManagedRuntime, ObjectNames};
 use crate::phase::Phase;
 use crate::report::FinalizerState;
+use crate::runtimes::api::{FinalizeQueue, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
 /// List the objects with finalizers.
 pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
-    for runtime in session.coreclr() {
-        let Some(heap) = runtime.heap_of_objects() else { continue };
-        let (queues, notes) = finalizers::read(runtime.gc(), runtime.heaps().server, &runtime.heaps().segments);
-        runtime.tell("finalizers", &notes);
-        list(session, runtime, heap, &queues, &mut report.objects);
-    }
-    for runtime in session.nativeaot() {
-        let Some(heap) = runtime.objects() else { continue };
-        list(session, runtime, heap, &runtime.finalizers(), &mut report.objects);
+    for (runtime, gc) in clr_gcs(session) {
+        let Some(heap) = runtime.heap() else { continue };
+        list(session, runtime, heap, &gc.finalizers(), &mut report.objects);
     }
     let mut by_type: BTreeMap<(&str, FinalizerState), u64> = BTreeMap::new();
     for row in &report.objects {

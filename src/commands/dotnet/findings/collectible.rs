@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::analysis::listing::list;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::heap::loader_rows;
-use crate::dotnet::{Collectible, CoreClr, string_text};
 use crate::limits;
-use crate::managed::{ObjectNames, TypeIndex};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
+use crate::runtimes::api::{ObjectNames, TypeIndex};
+use crate::runtimes::coreclr::{Collectible, CoreClr, string_text};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
@@ -35,7 +36,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
     let mut assemblies = 0u64;
     let mut unloading: Vec<String> = Vec::new();
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let here: Vec<(Addr, &Collectible)> =
             runtime.heaps().loader.iter().filter_map(|a| Some((a.address, a.collectible.as_ref()?))).collect();
         if here.is_empty() {

@@ -7,6 +7,7 @@ mod pinned;
 use std::collections::BTreeMap;
 
 use crate::commands::dotnet::async_chains::async_chains;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::exceptions;
 use crate::commands::dotnet::finalizers::finalizers;
 use crate::progress::Progress;
@@ -25,7 +26,7 @@ const TIMER: &str = "System.Threading.TimerQueueTimer";
 
 /// What counts of types tell; `size`: of all objects.
 pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], size: u64) -> Vec<Finding> {
-    if session.coreclr().is_empty() {
+    if coreclr(session).next().is_none() {
         return Vec::new();
     }
     let timers = types.iter().find(|t| &*t.name == TIMER && t.count >= TIMERS);
@@ -39,7 +40,7 @@ pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], si
 
 /// What its lists tell; `all`: what needs a pass over the heap too.
 pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress: &Progress) -> Vec<Finding> {
-    if session.coreclr().is_empty() || !all {
+    if coreclr(session).next().is_none() || !all {
         return Vec::new();
     }
     let mut out = Vec::new();

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::managed::{FREE_NAME, ObjectNames};
+use crate::commands::dotnet::coreclr;
 use crate::map::Confidence;
 use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
+use crate::runtimes::api::{FREE_NAME, ObjectNames};
 use crate::session::Session;
 use crate::units::{count, human, round};
 
@@ -45,7 +46,7 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
     let (on_heap, heap_bytes, heap_types) = of_generation(types, "poh");
     let (mut pinned, mut asynchronous, mut objects, mut bytes) = (0u64, 0u64, 0u64, 0u64);
     let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let Some(heap) = runtime.heap_of_objects() else { continue };
         let mut names = ObjectNames::new(heap);
         let mut seen = HashSet::new();

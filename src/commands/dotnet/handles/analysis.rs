@@ -4,11 +4,11 @@ use regex::Regex;
 
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
+use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
 use crate::diag::WarningCode;
-use crate::dotnet::Handle;
-use crate::managed::{Heap, ManagedRuntime, ObjectNames};
 use crate::report::HandleKind;
+use crate::runtimes::api::{Handle, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
 /// Which handles, and how.
@@ -23,12 +23,9 @@ pub struct HandleOptions {
 /// List the GC handles of all runtimes.
 pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport {
     let mut report = HandlesReport::default();
-    for runtime in session.coreclr() {
-        list(session, options, runtime, runtime.objects(), runtime.handles(), &mut report.handles);
-    }
-    for runtime in session.nativeaot() {
-        let Some(heap) = runtime.objects() else { continue };
-        list(session, options, runtime, heap, runtime.handles(), &mut report.handles);
+    for (runtime, gc) in clr_gcs(session) {
+        let Some(heap) = gc.objects() else { continue };
+        list(session, options, runtime, heap, gc.handles(), &mut report.handles);
     }
     report.groups = options.group.then(|| groups(&report.handles));
     for handle in &report.handles {

@@ -1,24 +1,19 @@
 use crate::addr::AddrRange;
 use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
-use crate::dotnet::{HeapBlock, Segment};
-use crate::managed::ManagedRuntime as _;
+use crate::commands::dotnet::{clr_gcs, coreclr};
 use crate::map::Base;
+use crate::runtimes::api::Segment;
+use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
 
 /// Tell of the managed heap; with `loader`, of the loader heaps too.
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let mut gc = None;
     let mut all: Vec<&Segment> = Vec::new();
-    for (runtime, heaps) in session.coreclr().iter().map(|r| (r.runtime(), r.heaps())) {
-        all.extend(&heaps.segments);
-        let row = || gc_row(&runtime.version, heaps.server, heaps.regions, heaps.in_gc, &heaps.segments);
-        gc = gc.or_else(row);
-    }
-    for runtime in session.nativeaot() {
-        let heap = runtime.gc();
-        all.extend(&heap.segments);
+    for (runtime, heaps) in clr_gcs(session).map(|(runtime, gc)| (runtime, gc.heaps())) {
+        all.extend(heaps.segments);
         let version = runtime.row().version.unwrap_or_default();
-        gc = gc.or_else(|| gc_row(&version, heap.server, heap.regions, heap.in_gc, &heap.segments));
+        gc = gc.or_else(|| gc_row(&version, heaps.server, heaps.regions, heaps.in_gc, heaps.segments));
     }
     let mut segments: Vec<SegmentRow> = all
         .into_iter()
@@ -55,7 +50,7 @@ fn gc_row(version: &str, server: bool, regions: bool, in_progress: bool, segment
 pub(in crate::commands::dotnet) fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
     let base = session.process.base();
     let mut out: Vec<LoaderHeapRow> = Vec::new();
-    for allocator in session.coreclr().iter().flat_map(|runtime| &runtime.heaps().loader) {
+    for allocator in coreclr(session).flat_map(|runtime| &runtime.heaps().loader) {
         for block in &allocator.blocks {
             let committed = committed(base, block.range);
             let row = LoaderBlockRow { start: block.range.start, size: block.range.len(), committed };

@@ -1,15 +1,16 @@
 use crate::analysis::heap_notes::tell_in_gc;
+use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
-use crate::dotnet::sync_blocks::{self, LockThread};
-use crate::managed::ObjectNames;
 use crate::phase::Phase;
+use crate::runtimes::api::ObjectNames;
+use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
 use crate::session::Session;
 
 /// List sync blocks with owners and waiters of their locks.
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
-    for runtime in session.coreclr() {
+    for runtime in coreclr(session) {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
         runtime.tell("sync blocks", &notes);
         let _phase = session.process.enter(Phase::References);

@@ -6,10 +6,10 @@ use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::diag::WarningCode;
 use crate::export::ExportError;
 use crate::export::gcdump::{self, About, MAX_PERFVIEW_NODES, Source, Written};
-use crate::managed::Roots;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
+use crate::runtimes::api::Roots;
 use crate::session::Session;
 use crate::units::exact;
 
@@ -26,8 +26,8 @@ pub(super) fn write(
 ) -> Result<ExportReport, ExportError> {
     let process = session.process;
     process.target().expect_scan();
-    let runtimes = session.runtimes().into_iter().enumerate();
-    let heaps = runtimes.filter_map(|(number, runtime)| Some((number, runtime, runtime.heap()?)));
+    let runtimes = session.runtimes_by_id().into_iter();
+    let heaps = runtimes.filter_map(|(id, runtime)| Some((id, runtime, runtime.heap()?)));
     let heaps: Vec<_> = heaps.filter(|(.., heap)| !heap.parts().is_empty()).collect();
     if heaps.is_empty() {
         return Err(ExportError::Unfit(
@@ -36,7 +36,7 @@ pub(super) fn write(
     }
     let _phase = process.enter(Phase::References);
     heaps.iter().for_each(|&(_, runtime, heap)| tell_in_gc(process, runtime, heap));
-    let roots: Vec<Roots> = heaps.iter().map(|(number, ..)| session.roots(*number)).collect();
+    let roots: Vec<Roots> = heaps.iter().map(|(id, ..)| session.roots(*id)).collect();
     let sources = heaps.iter().zip(&roots);
     let sources = sources.map(|((_, runtime, heap), roots)| Source {
         heap: *heap,

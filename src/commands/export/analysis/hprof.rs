@@ -26,12 +26,12 @@ pub(super) fn write(
                 .into(),
         ));
     };
-    let (runtime, heap) = (taken.runtime(), taken.heap());
+    let (runtime, heap) = (taken.runtime, taken.heap);
     process.target().expect_scan();
     let rows = threads(session, ThreadOptions::default()).threads;
     let _phase = process.enter(Phase::References);
     tell_in_gc(process, runtime, heap);
-    let roots = session.roots(taken.number).all;
+    let roots = session.roots(taken.id).all;
     let mut written = Written::default();
     let row = files.make(None, &mut |out| {
         written = taken.write(process, roots.clone(), &rows, out, progress)?;

@@ -8,8 +8,8 @@ use crate::export::ExportError;
 use crate::export::profiles::{Frame, Measure, Profile};
 use crate::export::variables::variables;
 use crate::limits;
-use crate::managed::graph::Retained;
-use crate::managed::{Heap, ObjectNames, Root, TypeIndex};
+use crate::runtimes::api::{Heap, ObjectNames, Root, TypeIndex};
+use crate::runtimes::graph::Retained;
 use crate::session::Session;
 
 const BYTES: Measure = Measure { name: "bytes", bytes: true };

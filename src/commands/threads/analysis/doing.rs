@@ -7,9 +7,9 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::threads::analysis::known_to;
 use crate::limits;
-use crate::managed::{FrameKind, Method, MethodRole, StackFrame};
 use crate::process::Process;
 use crate::report::WaitKind;
+use crate::runtimes::api::{FrameKind, Method, MethodRole, StackFrame};
 use crate::session::Session;
 use crate::targets::Thread;
 
@@ -43,7 +43,7 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let of_thread = |thread: &Thread| {
         let known = known_to(&runtimes, thread.tid);
         let walk = session.walk(&walker, thread);
-        let wait = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
+        let wait = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == WaitKind::Lock);
         let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
         let told = told.or_else(|| natives.text(&walk.frames));

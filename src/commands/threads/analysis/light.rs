@@ -6,9 +6,9 @@ use crate::addr::Addr;
 use crate::commands::threads::report::{VirtualGroupRow, VirtualThreadRow, VirtualThreads};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::managed::LightThread;
 use crate::process::Process;
 use crate::report::FrameNames;
+use crate::runtimes::api::{LightThread, RuntimeId};
 use crate::session::Session;
 
 use super::rows::Rows;
@@ -22,8 +22,8 @@ type Key = (Option<&'static str>, Option<&'static str>, Vec<u32>);
 /// Those of all runtimes.
 pub(super) fn light(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> VirtualThreads {
     let mut merger = Merger { left: limits::MAX_ALL_FRAMES, ..Merger::default() };
-    for (number, runtime) in session.runtimes().iter().enumerate() {
-        runtime.each_light_thread(&mut |thread| merger.add(number, &thread, rows));
+    for (id, runtime) in session.runtimes_by_id() {
+        runtime.each_light_thread(&mut |thread| merger.add(id, &thread, rows));
     }
     merger.finish(session.process)
 }
@@ -41,7 +41,7 @@ struct Merger {
 }
 
 impl Merger {
-    fn add(&mut self, runtime: usize, thread: &LightThread, rows: &mut Rows<'_, '_, '_>) {
+    fn add(&mut self, runtime: RuntimeId, thread: &LightThread, rows: &mut Rows<'_, '_, '_>) {
         self.out.total += 1;
         self.out.mounted += u64::from(thread.carrier.is_some());
         let frames: Vec<_> = thread.frames.iter().map(|frame| rows.light(runtime, frame)).collect();

@@ -13,13 +13,13 @@ use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
 use crate::diag::WarningCode;
-use crate::managed::{ManagedRuntime, ManagedThread};
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
+use crate::runtimes::api::{ManagedRuntime, ManagedThread};
 use crate::session::Session;
 use crate::units::count;
 
@@ -50,7 +50,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let runtimes = session.runtimes();
     session.tell_threads();
     for runtime in &runtimes {
-        for note in runtime.lock_notes() {
+        for note in runtime.locks().map(|locks| locks.notes()).unwrap_or_default() {
             process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
@@ -83,7 +83,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if let Some((runtime, known)) = known.first() {
             runtime.describe(known, &mut row);
         }
-        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
+        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = role(process, &runtimes, &known, &row, &frames);
         row.role = role.map(|r| r.0);

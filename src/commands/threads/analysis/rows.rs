@@ -1,13 +1,13 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::image::Module;
-use crate::managed::{Execution, FrameKind, LightFrame, Mark, Method, Position, Source, StackFrame};
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, Name, Trust};
+use crate::runtimes::api::{Execution, FrameKind, LightFrame, Mark, Method, Position, RuntimeId, Source, StackFrame};
 use crate::session::Session;
 use crate::targets::at;
 
@@ -44,18 +44,22 @@ pub(super) struct Rows<'a, 's, 'p> {
     methods: HashMap<Addr, Option<Name>>,
     /// By the method, its bytecode and how it runs.
     told: HashMap<Told, (Arc<Method>, FrameRow)>,
-    /// Names of runtimes, by number.
-    runtimes: Vec<Name>,
-    /// By number, whether one has no code while another has.
-    interpreters: Vec<bool>,
+    /// Names of runtimes.
+    runtimes: HashMap<RuntimeId, Name>,
+    /// Runtimes without code, if another has some.
+    interpreters: HashSet<RuntimeId>,
 }
 
 impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     pub(super) fn new(session: &Session<'p>, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
         let (native, managed, methods, told) = Default::default();
-        let runtimes = session.runtimes().iter().map(|runtime| Name::from(&*runtime.row().name)).collect();
-        let codes: Vec<bool> = session.runtimes().iter().map(|runtime| !runtime.code().ranges().is_empty()).collect();
-        let interpreters = codes.iter().map(|has_code| !has_code && codes.contains(&true)).collect();
+        let runtimes = session.runtimes_by_id();
+        let mut interpreters: HashSet<RuntimeId> =
+            runtimes.iter().filter(|(_, runtime)| runtime.code().ranges().is_empty()).map(|(id, _)| *id).collect();
+        if interpreters.len() == runtimes.len() {
+            interpreters.clear();
+        }
+        let runtimes = runtimes.iter().map(|(id, runtime)| (*id, Name::from(&*runtime.row().name))).collect();
         Rows { process: session.process, names, native, managed, methods, told, runtimes, interpreters }
     }
 
@@ -83,7 +87,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 };
                 match frame.kind {
                     FrameKind::Dispatch(..) => FrameRow { kind: FrameRowKind::Frame, frame: Some(DISPATCH), ..row },
-                    _ if self.interpreters.get(*runtime) == Some(&true) => {
+                    _ if self.interpreters.contains(runtime) => {
                         FrameRow { kind: FrameRowKind::Frame, frame: Some(INTERPRETED), ..row }
                     }
                     _ => row,
@@ -99,7 +103,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     fn mark(&mut self, mark: &Mark) -> FrameRow {
         let names = self.names;
         let name = mark.method.and_then(|id| {
-            let of = || names.runtimes().iter().find_map(|code| code.name_of(id).map(|n| Name::from(&*printable(&n))));
+            let of = || names.runtimes().find_map(|code| code.name_of(id).map(|n| Name::from(&*printable(&n))));
             self.methods.entry(id).or_insert_with(of).clone()
         });
         FrameRow {
@@ -112,14 +116,21 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     }
 
     /// A frame that is on no thread of the system.
-    pub(super) fn light(&mut self, runtime: usize, frame: &LightFrame) -> FrameRow {
+    pub(super) fn light(&mut self, runtime: RuntimeId, frame: &LightFrame) -> FrameRow {
         let row =
             self.told(frame.ip.saturating_sub(1), false, runtime, &frame.activation.method, &frame.activation.position);
         FrameRow { ip: Some(frame.ip), sp: frame.sp, trust: Trust::UnwindData, ..row }
     }
 
     /// A method that the frame tells, and not its address; `code`: that of the call, unless `exact`.
-    fn told(&mut self, code: Addr, exact: bool, runtime: usize, method: &Arc<Method>, position: &Position) -> FrameRow {
+    fn told(
+        &mut self,
+        code: Addr,
+        exact: bool,
+        runtime: RuntimeId,
+        method: &Arc<Method>,
+        position: &Position,
+    ) -> FrameRow {
         let key = (Arc::as_ptr(method), position.source.il_offset, position.how);
         let row = match self.told.get(&key) {
             Some((_, row)) => row.clone(),
@@ -140,7 +151,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         FrameRow { offset: offset.map(|at| at + u64::from(!exact)), ..row }
     }
 
-    fn of_method(&self, frame: &StackFrame, runtime: usize, method: &Method) -> FrameRow {
+    fn of_method(&self, frame: &StackFrame, runtime: RuntimeId, method: &Method) -> FrameRow {
         let source = self.names.source(runtime, method, frame.code());
         FrameRow {
             offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
@@ -148,10 +159,10 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         }
     }
 
-    fn described(&self, runtime: usize, method: &Method, source: Source) -> FrameRow {
+    fn described(&self, runtime: RuntimeId, method: &Method, source: Source) -> FrameRow {
         FrameRow {
             kind: FrameRowKind::Managed,
-            runtime: self.runtimes.get(runtime).cloned(),
+            runtime: self.runtimes.get(&runtime).cloned(),
             method: Some(Name::from(&*method.name)),
             method_desc: method.id,
             module: Some(Name::from(&*method.module)),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::commands::triage::analysis::{biggest, counted};
-use crate::managed::graph::Retained;
-use crate::managed::{ManagedRuntime, ObjectNames, OwnedBuffer};
 use crate::map::Confidence;
 use crate::report::{BufferMemory, Finding, Severity};
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, OwnedBuffer};
+use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::round;
 

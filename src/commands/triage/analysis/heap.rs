@@ -8,10 +8,10 @@ use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
-use crate::managed::FREE_NAME;
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
+use crate::runtimes::api::FREE_NAME;
 use crate::session::Session;
 use crate::units::round;
 
@@ -45,9 +45,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
-    for runtime in &runtimes {
-        if !runtime.walks_for_findings() || budget.allows("containers and caches", share.in_core, STRINGS) {
-            found.findings.extend(runtime.findings(&by_kind));
+    for of_runtime in runtimes.iter().filter_map(|runtime| runtime.findings()) {
+        if !of_runtime.walks() || budget.allows("containers and caches", share.in_core, STRINGS) {
+            found.findings.extend(of_runtime.find(&by_kind));
         }
     }
     if runtimes.iter().all(|runtime| runtime.heap().is_none())
@@ -70,7 +70,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     );
     found.findings.push(sentence(text).more("heapstat"));
     // Of small blocks the runtime itself tells what is free.
-    if runtimes.iter().all(|runtime| runtime.small_blocks().is_none()) {
+    if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(&report));
     }
     found.findings.extend(equal_strings(&report));

@@ -112,7 +112,8 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     // A part is no larger a share than the whole: what malloc gave out need not have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
     // Large objects of CPython are blocks of malloc.
-    let beside = session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some());
+    let beside =
+        session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some()));
     let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
     let whole = |id: &str| Some(wholes.get(id)?.saturating_add(if id == "managed-heap" { beside } else { 0 }));
     for finding in findings.iter_mut() {

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::roots::{Rooted, path_row};
 use crate::commands::triage::analysis::budget::Budget;
-use crate::managed::ObjectNames;
-use crate::managed::graph::{Graph, Retained, Search};
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
+use crate::runtimes::api::ObjectNames;
+use crate::runtimes::graph::{Graph, Retained, Search};
 use crate::units::{exact, round};
 
 /// Percent of what lives from which on an object is looked at, and the least bytes.

@@ -4,8 +4,8 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::in_object::each_in_object;
 use crate::bytes::printable;
 use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisRow};
-use crate::managed::{ManagedRuntime, ObjectNames, Structure};
 use crate::phase::Phase;
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, Structure};
 use crate::session::Session;
 
 /// Fill in what runtimes tell.

@@ -11,13 +11,13 @@ use crate::commands::whatis::report::{
     AlikeRow, BlockRow, BufferOwnerRow, BufferRow, FrameAtRow, SmallBlockRow, WhatisRow,
 };
 use crate::limits;
-use crate::managed::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::map::kind_facts::Contents;
 use crate::map::{Kind, Owner};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::progress::Progress;
 use crate::report::PointerSource;
+use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::session::Session;
 
 /// Fill in what native structures tell.
@@ -75,9 +75,10 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
 
 /// The block of a runtime's own allocator that a row's address is in.
 fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlockRow> {
-    let block = runtime.small_block(row.address)?;
+    let blocks = runtime.small_blocks()?;
+    let block = blocks.block_at(row.address)?;
     Some(SmallBlockRow {
-        allocator: runtime.small_blocks()?.name,
+        allocator: blocks.sums()?.name,
         start: block.range.start,
         size: block.range.len(),
         used: block.used,

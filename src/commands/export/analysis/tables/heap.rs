@@ -7,12 +7,12 @@ use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::tables::{Tables, number};
 use crate::export::ExportError;
 use crate::export::tables::{Cell, Column, Form, Table};
-use crate::managed::{
-    FREE, Heap, Link, Losses, ManagedRuntime, Object, ObjectNames, Part, Roots, Selection, StringContent, StringUnits,
-    TypeIndex, stat,
-};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::runtimes::api::{
+    FREE, Heap, Link, Losses, ManagedRuntime, Object, ObjectNames, Part, Roots, RuntimeId, Selection, StringContent,
+    StringUnits, TypeIndex, stat,
+};
 use crate::session::Session;
 
 const TYPES: &[Column] = &[
@@ -111,12 +111,12 @@ pub(super) fn write(
     process.target().expect_scan();
     let _phase = process.enter(Phase::References);
     let core = &tables.core.clone();
-    let runtimes = session.runtimes().into_iter().enumerate();
-    let heaps = runtimes.filter_map(|(number, runtime)| {
+    let runtimes = session.runtimes_by_id().into_iter();
+    let heaps = runtimes.filter_map(|(id, runtime)| {
         let heap = runtime.heap()?;
-        Some((number, Of { core: core.clone(), name: runtime.row().name.to_string(), runtime, heap }))
+        Some((id, Of { core: core.clone(), name: runtime.row().name.to_string(), runtime, heap }))
     });
-    let heaps: Vec<(usize, Of<'_>)> = heaps.collect();
+    let heaps: Vec<(RuntimeId, Of<'_>)> = heaps.collect();
     tables.write("objects", OBJECTS, &mut |table| {
         heaps.iter().try_for_each(|(_, of)| {
             tell_in_gc(process, of.runtime, of.heap);
@@ -133,7 +133,7 @@ pub(super) fn write(
         heaps.iter().try_for_each(|(_, of)| strings(table, of, show_data, progress))
     })?;
     tables.write("types", TYPES, &mut |table| heaps.iter().try_for_each(|(_, of)| types(table, of, progress)))?;
-    let roots: Vec<(&Of<'_>, Roots)> = heaps.iter().map(|(number, of)| (of, session.roots(*number))).collect();
+    let roots: Vec<(&Of<'_>, Roots)> = heaps.iter().map(|(id, of)| (of, session.roots(*id))).collect();
     tables.write("roots", ROOTS, &mut |table| {
         for (of, root) in roots.iter().flat_map(|(of, roots)| roots.all.iter().map(move |root| (of, root))) {
             let [core, name] = of.begins();

@@ -1,0 +1,51 @@
+//! Interfaces to managed runtimes: heaps of objects with types and references, roots, and what follows from
+//! them.
+//!
+//! Each runtime (`dotnet`, `hotspot`, `cpython`, `nativeaot`) implements the traits of this module. What can be
+//! derived from them is implemented here once: sums by type, equal strings, shortest paths from roots,
+//! dominators.
+
+pub mod anatomy;
+mod clr_gc;
+mod code;
+pub mod fields;
+mod frames;
+mod heap;
+mod id;
+pub(crate) mod linear;
+mod names;
+mod native_memory;
+mod roots;
+mod runtime;
+mod small_blocks;
+pub(crate) mod space;
+mod stat;
+mod strings;
+mod tasks;
+pub(crate) mod type_table;
+
+pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
+pub use code::{
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
+    MethodRole, Source,
+};
+pub use frames::{
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, Mark, Position,
+    ProtectedRef, Run, StackFrame, Walk,
+};
+pub(crate) use heap::{Batch, kinds};
+pub use heap::{
+    BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader,
+    Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker, locate,
+};
+pub use id::RuntimeId;
+pub use names::FieldKey;
+pub(crate) use names::ObjectNames;
+pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
+pub use runtime::{LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure};
+pub use small_blocks::{SmallArena, SmallBlock, SmallBlockSums, SmallBlocks, SmallClass};
+pub use space::Space;
+pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
+pub use strings::{Duplicate, StringStat, strings};
+pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};

@@ -1,0 +1,93 @@
+//! Types that are met while a heap is walked, numbered as they come.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use crate::runtimes::api::{FREE, TypeIndex};
+
+/// What is known of types, by the address that objects name them by. Each is looked at once, whatever the thread; the
+/// first is that of free space, [`FREE`].
+pub(crate) struct TypeTable<I> {
+    known: RwLock<Known<I>>,
+    most: usize,
+}
+
+struct Known<I> {
+    by_address: HashMap<u64, u32>,
+    all: Vec<I>,
+}
+
+impl<I: Copy> TypeTable<I> {
+    /// One with nothing but free space, whose address may be known already. It takes `most` types.
+    pub(crate) fn new(free: I, address: Option<u64>, most: usize) -> TypeTable<I> {
+        let by_address = address.map(|address| (address, FREE.0)).into_iter().collect();
+        TypeTable { known: RwLock::new(Known { by_address, all: vec![free] }), most }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known<I>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The type of that number.
+    pub(crate) fn get(&self, kind: TypeIndex) -> Option<I> {
+        self.read().all.get(kind.0 as usize).copied()
+    }
+
+    /// The first that is so.
+    pub(crate) fn find(&self, is: impl Fn(&I) -> bool) -> Option<TypeIndex> {
+        self.read().all.iter().position(is).map(|i| TypeIndex(i as u32))
+    }
+
+    /// Types met so far.
+    pub(crate) fn len(&self) -> usize {
+        self.read().all.len()
+    }
+
+    /// Whether no more are taken: their objects are then lost.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.most
+    }
+
+    /// The type at `address`: the one that is known, or what `look` finds there; and whether that is free space.
+    pub(crate) fn lookup(&self, address: u64, look: impl FnOnce() -> Option<(I, bool)>) -> Option<(TypeIndex, I)> {
+        {
+            let known = self.read();
+            if let Some(&i) = known.by_address.get(&address) {
+                return Some((TypeIndex(i), *known.all.get(i as usize)?));
+            }
+        }
+        let (info, free) = look()?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if free {
+            known.by_address.insert(address, FREE.0);
+            *known.all.first_mut()? = info;
+            return Some((FREE, info));
+        }
+        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < self.most)?;
+        let i = *known.by_address.entry(address).or_insert(next);
+        if i == next {
+            known.all.push(info);
+        }
+        Some((TypeIndex(i), info))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_is_looked_at_once_and_there_is_an_end_to_them() {
+        let table = TypeTable::new('f', None, 3);
+        let looked = |address, info| table.lookup(address, || Some((info, false)));
+        assert_eq!(looked(0x10, 'a'), Some((TypeIndex(1), 'a')));
+        assert_eq!(looked(0x10, 'x'), Some((TypeIndex(1), 'a')));
+        assert_eq!(table.lookup(0x20, || None), None);
+        assert_eq!(table.lookup(0x30, || Some(('F', true))), Some((FREE, 'F')));
+        assert_eq!((table.get(FREE), table.len(), table.is_full()), (Some('F'), 2, false));
+        assert_eq!(looked(0x40, 'b'), Some((TypeIndex(2), 'b')));
+        assert!(table.is_full());
+        assert_eq!(looked(0x50, 'c'), None);
+        assert_eq!(table.find(|info| *info == 'b'), Some(TypeIndex(2)));
+    }
+}

@@ -1,0 +1,99 @@
+//! Objects with finalizers: those registered, by generation, and those whose
+//! finalizer is due.
+//!
+//! src/coreclr/gc: gcpriv.h (CFinalize: an array of objects cut into segments,
+//! the oldest generation first, then critical and other objects that are due),
+//! gcinterface.dac.h (dac_finalize_queue).
+
+use crate::addr::Addr;
+use crate::layout::StructView;
+use crate::limits;
+use crate::runtimes::api::{FinalizeQueue, Segment};
+use crate::runtimes::clr_gc::Gc;
+use crate::words::Generation;
+
+/// Generations, where the runtime does not count them (3.1: no POH).
+const GENERATIONS: u64 = 4;
+
+/// Which generation each number is.
+const BY_NUMBER: [Generation; 5] =
+    [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
+
+/// Segments of the array behind those of generations (ExtraSegCount): critical
+/// objects and others.
+const DUE: u64 = 2;
+
+/// All queues, and what could not be read; `server`: there is one for each heap that has one of `segments`.
+pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<FinalizeQueue>, Vec<String>) {
+    let (mut out, mut notes) = (Vec::new(), Vec::new());
+    for (heap, at) in queues(gc, server, segments) {
+        match queue(gc, heap, at) {
+            Ok(queue) => out.push(queue),
+            Err(e) => notes.push(format!("finalization queue of heap {heap}: {e}")),
+        }
+    }
+    if out.is_empty() && notes.is_empty() {
+        notes.push("finalization queue: not in the core".into());
+    }
+    (out, notes)
+}
+
+/// Where the queue of each heap is.
+fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
+    let Gc { memory, layout, .. } = gc;
+    let Some(vars) = gc.vars else { return Vec::new() };
+    let vars = StructView::new(memory, layout, "GcDacVars", vars);
+    let at = |place: Addr| memory.ptr(place).ok().filter(|a| !a.is_null());
+    if !server {
+        let place = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
+        return place.and_then(at).map(|queue| (0, queue)).into_iter().collect();
+    }
+    let count = segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
+    let array = vars.ptr("g_heaps").ok().and_then(at);
+    let offset = || {
+        let index = layout.constant("gc_heap_fields", "finalize_queue").ok()?;
+        let place = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
+        u64::try_from(memory.u32(place).ok()? as i32).ok()
+    };
+    let (Some(array), Some(offset)) = (array, offset()) else { return Vec::new() };
+    (0..count)
+        .filter_map(|i| {
+            let heap = at(array.checked_add(8 * u64::from(i))?)?;
+            Some((i, at(heap.checked_add(offset)?)?))
+        })
+        .collect()
+}
+
+fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
+    let Gc { memory, layout, .. } = gc;
+    let generations = gc
+        .vars
+        .map(|vars| StructView::new(memory, layout, "GcDacVars", vars))
+        .filter(|vars| vars.has("total_generation_count"))
+        .and_then(|vars| vars.u64("total_generation_count").ok())
+        .unwrap_or(GENERATIONS)
+        .min(BY_NUMBER.len() as u64);
+    let segments = generations + DUE;
+    let fill = |i: u64| memory.ptr(at.saturating_add(8 * i)).map_err(|e| e.to_string());
+    // The array's start stands behind the segments' ends.
+    let mut start = fill(segments)?;
+    let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
+    for segment in 0..segments {
+        let end = fill(segment)?;
+        let len = end.checked_since(start).filter(|len| len.is_multiple_of(8));
+        let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
+            return Err(format!("implausible segment from {start} to {end}"));
+        };
+        let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
+        for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let (place, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
+            // The oldest generation comes first.
+            match generations.checked_sub(segment + 1).and_then(|g| BY_NUMBER.get(g as usize)) {
+                Some(&generation) => out.registered.push((generation, place, object)),
+                None => out.ready.push((place, object)),
+            }
+        }
+        start = end;
+    }
+    Ok(out)
+}

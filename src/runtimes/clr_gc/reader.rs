@@ -1,0 +1,257 @@
+//! Single objects, and the references they hold.
+//!
+//! From an object to what it holds: the GCDesc of its type, for objects of
+//! collectible types their LoaderAllocator too, and what dependent handles keep
+//! with it (docs/dotnet.md, Roots).
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::runtimes::api::Space;
+use crate::runtimes::api::linear::slot;
+use crate::runtimes::api::{Batch, Handle, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::clr_gc::{ClrHeap, MIN_OBJECT, MethodTableInfo, References, stride};
+use crate::words::HandleKind;
+
+/// How an object is held that is in no field of another.
+const ALLOCATOR: Link = Link::Beside("(loader allocator)");
+const DEPENDENT: Link = Link::Beside("(dependent handle)");
+
+/// Entries of a reader's cache of types: a power of two.
+const CACHE: usize = 1 << CACHE_BITS;
+const CACHE_BITS: u32 = 10;
+
+/// Bits of the filter in front of dependent handles.
+const FILTER_BITS: u32 = 16;
+
+/// Where an object is left off: the number of a word of it, or from here on that
+/// of what it keeps otherwise. No array has 30 GiB.
+const OTHERS: u32 = 0xf000_0000;
+
+/// What is known of the objects of a MethodTable.
+#[derive(Debug)]
+struct Layout {
+    /// Number of the type.
+    kind: TypeIndex,
+    /// Its sizes.
+    info: MethodTableInfo,
+    /// Where references stand in it.
+    references: References,
+    /// The System.Reflection.LoaderAllocator that objects of a collectible type keep.
+    allocator: Option<Addr>,
+}
+
+impl Layout {
+    /// Bytes of the object that begins with these words.
+    #[inline(always)]
+    fn size(&self, words: &[[u8; 8]], count_at: u64) -> Option<u64> {
+        let mut size = u64::from(self.info.base_size);
+        if self.info.component_size != 0 {
+            let count = words.get((count_at / 8) as usize).map(|w| u64::from_le_bytes(*w) as u32)?;
+            // 32 bits, plus the product of 32 and 16 bits.
+            size += u64::from(count) * u64::from(self.info.component_size);
+        }
+        Some(size)
+    }
+
+    /// An object of so many bytes.
+    #[inline(always)]
+    fn node<H: ClrHeap>(&self, size: u64) -> Node {
+        if H::ROUNDS {
+            let size = stride(size.max(MIN_OBJECT));
+            return Node { kind: self.kind, size, counted_size: size };
+        }
+        let counted_size = if self.info.counted() { size.max(MIN_OBJECT) } else { size };
+        Node { kind: self.kind, size, counted_size }
+    }
+}
+
+/// What readers of one heap know of its MethodTables.
+#[derive(Default)]
+pub(crate) struct Layouts(RwLock<HashMap<u64, Arc<Layout>>>);
+
+impl Layouts {
+    /// What the MethodTable at `address` says of its objects, if it is one.
+    fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<Layout>> {
+        {
+            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.get(&address) {
+                return Some(found.clone());
+            }
+        }
+        // What is no MethodTable may be any number, and is not kept: there is no end to them.
+        let (kind, info) = heap.table_at(address)?;
+        let (references, allocator) = (heap.references(&info), heap.allocator(&info));
+        let made = Arc::new(Layout { kind, info, references, allocator });
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(address, made.clone());
+        Some(made)
+    }
+}
+
+/// What dependent handles keep.
+#[derive(Debug)]
+pub(crate) struct Dependents {
+    /// From primary to secondary objects.
+    of: HashMap<u64, Vec<u64>>,
+    /// Bits of hashes of primary objects: most objects are none.
+    filter: Vec<u64>,
+}
+
+impl Dependents {
+    /// Those among `handles`.
+    pub(crate) fn new(handles: &[Handle]) -> Dependents {
+        let mut of: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
+        for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
+            let Some(secondary) = handle.secondary else { continue };
+            of.entry(handle.object.get()).or_default().push(secondary.get());
+            let bit = slot(handle.object.get(), FILTER_BITS);
+            if let Some(word) = filter.get_mut(bit >> 6) {
+                *word |= 1 << (bit & 63);
+            }
+        }
+        Dependents { of, filter }
+    }
+
+    #[inline(always)]
+    fn with(&self, addr: u64) -> Option<&[u64]> {
+        let bit = slot(addr, FILTER_BITS);
+        let may = self.filter.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 != 0);
+        if may { self.of.get(&addr).map(Vec::as_slice) } else { None }
+    }
+}
+
+/// An object, and what stands in it.
+struct Found<'r, 'p> {
+    layout: &'r Arc<Layout>,
+    size: u64,
+    /// From its MethodTable on, to the end of the dumped memory it lies in.
+    words: &'p [[u8; 8]],
+}
+
+/// Reads objects; each thread has its own.
+pub(crate) struct Reader<'g, H> {
+    heap: &'g H,
+    space: &'g Space<'g>,
+    /// Asked for by the first who follows references.
+    dependents: Option<&'g Dependents>,
+    cache: Vec<(u64, Option<Arc<Layout>>)>,
+}
+
+impl<'g, H: ClrHeap> Reader<'g, H> {
+    /// A reader of a heap.
+    pub(crate) fn new(heap: &'g H) -> Reader<'g, H> {
+        Reader { heap, space: heap.space(), dependents: None, cache: vec![(0, None); CACHE] }
+    }
+
+    #[inline(always)]
+    fn find(&mut self, addr: u64) -> Option<Found<'_, 'g>> {
+        let words = self.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
+        let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask();
+        let count_at = self.heap.count_at();
+        let layout = self.known(method_table)?;
+        let size = layout.size(words, count_at)?;
+        Some(Found { layout, size, words })
+    }
+
+    #[inline(always)]
+    fn known(&mut self, method_table: u64) -> Option<&Arc<Layout>> {
+        let entry = self.cache.get_mut(slot(method_table, CACHE_BITS))?;
+        if entry.0 != method_table || entry.1.is_none() {
+            *entry = (method_table, self.heap.layouts().get(self.heap, method_table));
+        }
+        entry.1.as_ref()
+    }
+
+    #[inline(always)]
+    fn visit_from(&mut self, addr: u64, from: u32, mut visit: impl FnMut(u32, Link, u64) -> bool) {
+        let secondaries = self.dependents().with(addr);
+        if let Some(found) = self.find(addr) {
+            let references = &found.layout.references;
+            let field = &mut |offset: u64, value| {
+                let place = offset / 8;
+                place < u64::from(OTHERS) && visit(place as u32, Link::Field(offset), value)
+            };
+            if from < OTHERS && !references.visit_from(8 * u64::from(from), found.words, found.size, field) {
+                return;
+            }
+            if let Some(allocator) = found.layout.allocator
+                && from <= OTHERS
+                && !visit(OTHERS, ALLOCATOR, allocator.get())
+            {
+                return;
+            }
+        }
+        if let Some(all) = secondaries {
+            let done = from.saturating_sub(OTHERS + 1);
+            for (i, &secondary) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
+                if !visit((OTHERS + 1).saturating_add(i), DEPENDENT, secondary) {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn dependents(&mut self) -> &'g Dependents {
+        let heap = self.heap;
+        self.dependents.get_or_insert_with(|| heap.dependents())
+    }
+}
+
+impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
+    #[inline]
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        let found = self.find(addr)?;
+        Some(found.layout.node::<H>(found.size))
+    }
+
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        self.visit_from(addr, from, visit);
+    }
+
+    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = Batch::new(out, most);
+        self.visit_from(addr, from, |place, _, value| batch.take(place, value));
+        batch.next
+    }
+
+    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+        out.clear();
+        let dependents = self.dependents();
+        let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
+        // Objects side by side are mostly of one type.
+        let (mut near, mut last) = (None, None);
+        for &addr in addrs {
+            let words =
+                space.run_near(addr, &mut near).filter(|_| addr & 7 == 0).map_or(&[][..], |run| run.words(addr));
+            let method_table = words.first().map(|word| u64::from_le_bytes(*word) & mask);
+            if last != method_table {
+                last = method_table.filter(|&at| self.known(at).is_some());
+            }
+            let entry = last.and_then(|at| self.cache.get(slot(at, CACHE_BITS)));
+            let layout = entry.and_then(|(_, layout)| layout.as_deref());
+            let size = layout.and_then(|layout| layout.size(words, count_at));
+            let known = layout.zip(size);
+            out.nodes.push(known.map(|(layout, size)| layout.node::<H>(size)));
+            let fields = |(layout, size): (&Layout, u64)| {
+                layout.references.visit(words, size, &mut |offset, value| {
+                    let place = offset / 8;
+                    place < u64::from(OTHERS) && out.hold(most, place as u32, Link::Field(offset), value)
+                }) && layout.allocator.is_none_or(|at| out.hold(most, OTHERS, ALLOCATOR, at.get()))
+            };
+            if known.is_none_or(fields)
+                && let Some(all) = dependents.with(addr)
+            {
+                let place = |i: u32| (OTHERS + 1).saturating_add(i);
+                (0..).zip(all).all(|(i, &secondary)| out.hold(most, place(i), DEPENDENT, secondary));
+            }
+            out.ends.push(out.held.len());
+            if out.held.len() >= most {
+                break;
+            }
+        }
+    }
+}

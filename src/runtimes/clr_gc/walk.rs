@@ -1,0 +1,106 @@
+//! How objects of the GC's heap follow one another.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::addr::{Addr, AddrRange};
+use crate::memory::Memory;
+use crate::memory::window::Window;
+use crate::runtimes::api::TypeIndex;
+use crate::runtimes::api::linear::Linear;
+use crate::runtimes::clr_gc::contexts::{contexts_in, end_of_context};
+use crate::runtimes::clr_gc::{ALIGN, AllocContext, ClrHeap, MIN_OBJECT, stride};
+use crate::targets::Target;
+
+/// What an object's size follows from.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    base: u32,
+    component: u32,
+}
+
+impl Sizes {
+    /// Those of a type: bytes of an object, and of an element more.
+    pub(super) fn new(base: u32, component: u16) -> Sizes {
+        Sizes { base, component: component.into() }
+    }
+
+    /// Bytes of the object at `at`; its count of elements stands `count_at` bytes on. None where that is not in the core.
+    #[inline(always)]
+    pub(super) fn of(self, memory: &dyn Memory, window: &Window<'_>, at: u64, count_at: u64) -> Option<u64> {
+        if self.component == 0 {
+            return Some(u64::from(self.base));
+        }
+        let count = match window.word(at.wrapping_add(count_at)) {
+            Some(word) => word as u32,
+            None => memory.u32(Addr::new(at).saturating_add(count_at)).ok()?,
+        };
+        // 32 bits, plus the product of 32 and 16 bits. An empty string is
+        // smaller than the smallest object.
+        Some((u64::from(self.base) + u64::from(count) * u64::from(self.component)).max(MIN_OBJECT))
+    }
+}
+
+/// Why no object begins at `at`.
+fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
+    match window.word(at).unwrap_or(key) {
+        0 => "no object: 0 instead of a MethodTable".into(),
+        word => format!("no object: 0x{word:x} is not a MethodTable"),
+    }
+}
+
+/// By MethodTables, without the marks that a collection puts into them.
+impl<H: ClrHeap> Linear for H {
+    type Form = Sizes;
+    type Gap = AllocContext;
+
+    const PART: &'static str = "segment";
+    const NO_SIZE: &'static str = "an array whose length is not in the core";
+
+    fn target(&self) -> &dyn Target {
+        self.process().target()
+    }
+
+    fn alignment(&self) -> u64 {
+        ALIGN
+    }
+
+    fn searched(&self) -> &AtomicU64 {
+        ClrHeap::searched(self)
+    }
+
+    #[inline(always)]
+    fn key(&self, window: &Window<'_>, at: u64) -> Option<u64> {
+        window.word(at).map(|word| word & self.mask())
+    }
+
+    fn lookup(&self, key: u64) -> Option<(TypeIndex, Sizes)> {
+        self.table_at(key).map(|(kind, info)| (kind, Sizes::new(info.base_size, info.component_size)))
+    }
+
+    #[inline(always)]
+    fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
+        let size = form.of(self.memory(), window, at, self.count_at())?;
+        Some(if H::ROUNDS { stride(size) } else { size })
+    }
+
+    #[inline(always)]
+    fn stride(&self, size: u64) -> u64 {
+        stride(size)
+    }
+
+    fn gaps(&self, range: AddrRange) -> &[AllocContext] {
+        contexts_in(self.contexts(), range)
+    }
+
+    fn gap_start(context: &AllocContext) -> u64 {
+        context.pointer.get()
+    }
+
+    fn gap_end(&self, window: &Window<'_>, context: &AllocContext) -> Option<u64> {
+        end_of_context(window, context)
+    }
+
+    fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String {
+        no_object(window, at, key)
+    }
+}

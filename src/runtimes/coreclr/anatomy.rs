@@ -1,0 +1,32 @@
+//! What the bytes of .NET's objects mean, by type.
+
+use crate::addr::Addr;
+use crate::runtimes::api::anatomy::{Anatomy, Forms};
+use crate::runtimes::clr_gc;
+use crate::runtimes::coreclr::CoreClr;
+
+/// Numbers that answers print: in which class the field is, its name, and its bytes.
+const FIELDS: [(&str, &str, u64); 1] = [("System.Exception", "_HResult", 4)];
+
+impl Anatomy for CoreClr<'_> {
+    fn forms(&self) -> Option<Forms> {
+        Some(clr_gc::forms(self.heap_of_objects()?, |method_table| fields(self, method_table)))
+    }
+}
+
+/// Numbers of [`FIELDS`] that instances of a type have: from where, and how many bytes.
+fn fields(runtime: &CoreClr<'_>, method_table: Addr) -> Vec<(u64, u64)> {
+    let types = runtime.types();
+    let bases = types.bases(method_table);
+    let of = |class: &str| bases.iter().find(|at| types.display_name(**at) == class).copied();
+    let mut out = Vec::new();
+    for (class, name, len) in FIELDS {
+        let Some(class) = of(class) else { continue };
+        let all = types.object_fields(class);
+        let field = all.iter().find(|field| field.method_table == class && types.field_name(field) == name);
+        // Where the names of fields can't be read, the runtime's own layout may tell.
+        let described = || runtime.types().runtime.layout.positive("Exception", name).ok();
+        out.extend(field.map(|field| field.offset).or_else(described).map(|offset| (offset, len)));
+    }
+    out
+}

@@ -1,0 +1,213 @@
+//! The execution manager's range sections: a linked list up to .NET 7, a radix
+//! map with fragments from .NET 8 on.
+//!
+//! docs/design/datacontracts/ExecutionManager.md, "RangeSectionMap";
+//! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
+
+use crate::addr::{Addr, AddrRange};
+use crate::layout::{LayoutError, StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::walk::{Broken, Stop, Walks};
+use crate::phase::Phase;
+use crate::range_map::{RangeMap, Ranged};
+use crate::runtimes::coreclr::runtime::Runtime;
+
+/// What lies in a range of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeRangeKind {
+    /// A JIT code heap; its CodeHeapListNode (HeapList).
+    Heap(Addr),
+    /// A ReadyToRun image; its Module.
+    ReadyToRun(Addr),
+    /// Stubs of one kind; its CodeRangeMapRangeList.
+    Stubs(Addr),
+    /// None of these.
+    Other,
+}
+
+/// A part of the address space that the execution manager knows.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeRange {
+    /// Addresses of this fragment.
+    pub range: AddrRange,
+    /// Where the whole section begins: what RVAs of its unwind data count from.
+    pub begin: Addr,
+    /// What it holds.
+    pub kind: CodeRangeKind,
+    /// Address of the RangeSection.
+    pub section: Addr,
+}
+
+impl Ranged for CodeRange {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+/// All ranges of code, and what could not be read, in words.
+pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeMap<CodeRange>, Vec<String>) {
+    let mut notes = Vec::new();
+    let layout = &runtime.layout;
+    let mut found = Vec::new();
+    if let Ok(head) = runtime.roots.pointer(memory, layout, "CodeRangeList") {
+        list(memory, runtime, head, &mut found, &mut notes);
+    } else {
+        let top = runtime
+            .roots
+            .global(layout, "ExecutionManagerCodeRangeMapAddress")
+            .or_else(|_| runtime.roots.global(layout, "CodeRangeMap"));
+        match top {
+            Ok(top) => {
+                let mut walk = Radix {
+                    memory,
+                    runtime,
+                    found: &mut found,
+                    notes: &mut notes,
+                    walks: Walks::new(Phase::Code, limits::MAX_CODE_RANGES),
+                    cycles: 0,
+                    full: false,
+                };
+                if let Err(e) = walk.run(top) {
+                    walk.notes.push(e.to_string());
+                }
+            }
+            Err(e) => notes.push(e.to_string()),
+        }
+    }
+    // One section may have a fragment in each chunk that it touches.
+    found.sort_by_key(|f: &CodeRange| (f.range.start, f.range.end));
+    found.dedup_by_key(|f| f.range);
+    let before = found.len();
+    let mut end = Addr::NULL;
+    found.retain(|f| {
+        let fits = f.range.start >= end && !f.range.is_empty();
+        if fits {
+            end = f.range.end;
+        }
+        fits
+    });
+    if found.len() != before {
+        notes.push(format!("{} code ranges overlap others and are ignored", before - found.len()));
+    }
+    (RangeMap::from_sorted(found).unwrap_or_default(), notes)
+}
+
+/// One RangeSection's own fields.
+fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "RangeSection", at);
+    let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+    let flags = u64::from(view.u32("Flags")?);
+    let flag = |name| layout.constant("RangeSectionFlags", name).is_ok_and(|bit| flags & bit != 0);
+    let kind = if flag("CodeHeap") {
+        CodeRangeKind::Heap(view.ptr("HeapList")?)
+    } else if flag("RangeList") {
+        CodeRangeKind::Stubs(view.ptr("RangeList")?)
+    } else {
+        match view.ptr("R2RModule")? {
+            Addr::NULL => CodeRangeKind::Other,
+            module => CodeRangeKind::ReadyToRun(module),
+        }
+    };
+    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
+}
+
+/// Up to .NET 7: RangeSection::pnext.
+fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRange>, notes: &mut Vec<String>) {
+    let end = Walks::new(Phase::Code, limits::MAX_CODE_RANGES).begin().follow(head, |at| {
+        out.push(section(memory, runtime, at)?);
+        StructView::new(memory, &runtime.layout, "RangeSection", at).ptr("Next")
+    });
+    notes.extend(end.err().map(|why| format!("the list of code ranges {why}")));
+}
+
+/// .NET 8 and later: a map of several levels, its leaves lists of fragments.
+struct Radix<'a> {
+    memory: &'a dyn Memory,
+    runtime: &'a Runtime,
+    found: &'a mut Vec<CodeRange>,
+    notes: &'a mut Vec<String>,
+    walks: Walks,
+    cycles: usize,
+    full: bool,
+}
+
+impl Radix<'_> {
+    fn run(&mut self, top: Addr) -> Result<(), LayoutError> {
+        let layout = &self.runtime.layout;
+        let entries = 1u64 << layout.constant("RangeSectionMap", "bits_per_level")?.min(limits::MAX_RANGE_BITS);
+        let levels = layout.constant("RangeSectionMap", "levels")?.min(limits::MAX_RANGE_LEVELS);
+        let top = top.saturating_add(layout.positive("RangeSectionMap", "TopLevelData")?);
+        self.level(top, levels as u32, entries);
+        Ok(())
+    }
+
+    fn level(&mut self, at: Addr, left: u32, entries: u64) {
+        if self.is_full() {
+            return;
+        }
+        // It is a tree: each of its tables is reached once.
+        if self.walks.begin().step(at).is_err() {
+            self.cycle(at);
+            return;
+        }
+        let bytes = match self.memory.bytes(at, entries as usize * 8) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                self.note(format!("code range map: {e}"));
+                return;
+            }
+        };
+        for word in bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)) {
+            // The low bit marks memory of collectible allocators.
+            match (word & !1, left) {
+                (0, _) => {}
+                (fragment, 0 | 1) => self.fragments(Addr::new(fragment)),
+                (next, _) => self.level(Addr::new(next), left - 1, entries),
+            }
+        }
+    }
+
+    /// Whether so much was read, or wrong, that the rest is left alone; told once.
+    fn is_full(&mut self) -> bool {
+        let full = self.walks.is_spent() || self.cycles >= limits::MAX_CODE_RANGE_NOTES;
+        if full && !self.full {
+            self.full = true;
+            self.notes.push("the code range map is inconsistent; the rest is ignored".to_owned());
+        }
+        full
+    }
+
+    /// Small dumps lack many fragments: each of them is wrong, and not all are told.
+    fn note(&mut self, text: String) {
+        if self.notes.len() < limits::MAX_CODE_RANGE_NOTES {
+            self.notes.push(text);
+        }
+    }
+
+    fn cycle(&mut self, at: Addr) {
+        self.cycles += 1;
+        self.note(format!("the code range map has a cycle at {at}"));
+    }
+
+    fn fragments(&mut self, first: Addr) {
+        if self.is_full() {
+            return;
+        }
+        let end = self.walks.begin().follow(first, |at| {
+            let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
+            let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+            let whole = section(self.memory, self.runtime, view.ptr("RangeSection")?.masked(!1))?;
+            self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
+            view.ptr("Next").map(|next| next.masked(!1))
+        });
+        match end {
+            // A fragment that spans several chunks stands in each chunk's list.
+            Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
+            Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
+            Err(Broken::Stop(Stop::Cycle(at))) => self.cycle(at),
+            Err(Broken::Unreadable(_, e)) => self.note(format!("code range map fragment: {e}")),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One CoreCLR of a process, with what was read of it so far.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::diag::{WarningCode, was_read};
+use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
+use crate::map::kind_facts::Contents;
+use crate::map::{Claims, Confidence, Kind};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::anatomy::Anatomy;
+use crate::runtimes::api::fields::Fields;
+use crate::runtimes::api::{
+    self, ClrGc, ClrHeaps, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
+    StackFrame, Structure, Walk,
+};
+use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
+use crate::runtimes::coreclr::claim::read_heaps;
+use crate::runtimes::coreclr::gc::{self, handles};
+use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::threads::{self, Known, Locks, stack_refs};
+use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
+use crate::words::GcMode;
+
+/// One CoreCLR of a process. Each part is read when it is first asked for, and kept: its
+/// heaps, types, threads, handles, code.
+pub struct CoreClr<'p> {
+    process: &'p Process,
+    runtime: Arc<Runtime>,
+    heaps: OnceLock<(Heaps, Claims)>,
+    types: OnceLock<Arc<TypeSystem<'p>>>,
+    methods: OnceLock<Arc<Methods<'p>>>,
+    heap: OnceLock<Heap<'p>>,
+    known: OnceLock<Known>,
+    locks: OnceLock<(Locks, Vec<String>)>,
+    told: OnceLock<()>,
+}
+
+impl<'p> CoreClr<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<CoreClr<'p>> {
+        let found = detect(process).into_iter().filter_map(|detection| match detection {
+            Detection::NotMine => None,
+            Detection::Unusable(why) => {
+                process.diag.add(why);
+                None
+            }
+            Detection::Found(runtime) => Some(CoreClr::new(process, *runtime)),
+        });
+        found.collect()
+    }
+
+    fn new(process: &'p Process, runtime: Runtime) -> CoreClr<'p> {
+        CoreClr {
+            process,
+            runtime: Arc::new(runtime),
+            heaps: OnceLock::new(),
+            types: OnceLock::new(),
+            methods: OnceLock::new(),
+            heap: OnceLock::new(),
+            known: OnceLock::new(),
+            locks: OnceLock::new(),
+            told: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn process(&self) -> &'p Process {
+        self.process
+    }
+
+    /// What it is, and where its globals are.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// Its GC, ready to be read.
+    pub(crate) fn gc(&self) -> Gc<'_> {
+        self.runtime.gc(self.process)
+    }
+
+    /// What its GC, its loader and its code manager say of their memory.
+    pub fn heaps(&self) -> &Heaps {
+        &self.read().0
+    }
+
+    /// The same, if it was read already.
+    pub fn heaps_if_read(&self) -> Option<&Heaps> {
+        self.heaps.get().map(|(heaps, _)| heaps)
+    }
+
+    fn read(&self) -> &(Heaps, Claims) {
+        self.heaps.get_or_init(|| {
+            was_read("heaps");
+            read_heaps(self.process, &self.runtime)
+        })
+    }
+
+    /// Its modules, types and method descriptors.
+    pub fn types(&self) -> &Arc<TypeSystem<'p>> {
+        self.types.get_or_init(|| {
+            was_read("types");
+            Arc::new(TypeSystem::new(self.process, self.runtime.clone()))
+        })
+    }
+
+    /// Its code.
+    pub fn methods(&self) -> &Arc<Methods<'p>> {
+        self.methods.get_or_init(|| {
+            was_read("code");
+            Arc::new(Methods::new(self.types().clone()))
+        })
+    }
+
+    /// Its objects; `None` where no segment of its GC is known.
+    pub fn heap_of_objects(&self) -> Option<&Heap<'p>> {
+        let heaps = self.heaps();
+        (!heaps.segments.is_empty()).then(|| self.objects())
+    }
+
+    /// Its objects, also where there is no segment that could hold any.
+    pub fn objects(&self) -> &Heap<'p> {
+        self.heap.get_or_init(|| {
+            was_read("objects");
+            let _phase = self.process.enter(Phase::Objects);
+            Heap::open(self.types().clone(), self.heaps())
+        })
+    }
+
+    /// Its handles, by address. What is wrong with their table is told once.
+    pub fn handles(&self) -> &[Handle] {
+        let (handles, notes) = handles(self.process, &self.runtime);
+        self.told.get_or_init(|| self.tell("handle table", notes));
+        handles
+    }
+
+    /// Its threads with their marks, and what else it knows of them.
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| {
+            was_read("marks of threads");
+            Known::read(self.process, &self.runtime)
+        })
+    }
+
+    /// What its threads hold on their stacks, as `walk` follows these; in their frames this
+    /// runtime is `own`.
+    pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
+        stack_refs(self.process, self.methods(), self.known(), own, walk)
+    }
+
+    /// What keeps its objects; `stacks`: what its threads hold.
+    pub fn roots_with(&self, stacks: &[StackRefs]) -> Roots {
+        self.handles();
+        let roots = gc::roots(self.objects(), self.heaps(), stacks);
+        self.tell("roots", &roots.notes);
+        roots
+    }
+
+    fn read_locks(&self) -> &(Locks, Vec<String>) {
+        self.locks.get_or_init(|| Locks::read(self.process, self.types()))
+    }
+
+    /// Tell what makes answers less than whole.
+    pub fn tell<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
+        for note in notes {
+            self.process.diag.partial(WarningCode::Heap, format!("{}: {what}: {note}", self.runtime.name()));
+        }
+    }
+}
+
+impl ManagedRuntime for CoreClr<'_> {
+    fn row(&self) -> RuntimeRow {
+        let runtime = &self.runtime;
+        let heaps = self.heaps_if_read().filter(|heaps| !heaps.segments.is_empty());
+        RuntimeRow {
+            name: ".NET".into(),
+            version: Some(runtime.version.clone()),
+            module: printable(&runtime.path).into_owned(),
+            base: runtime.base,
+            gc: heaps.map(|heaps| if heaps.server { "server" } else { "workstation" }),
+            layout_source: format!(
+                "{}; {}; version from {}",
+                runtime.layout_source, runtime.roots.source, runtime.version_source
+            ),
+        }
+    }
+
+    /// `.NET 8.0.33`
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        self.read().1.iter().for_each(|claim| claims.add(claim.clone()));
+    }
+
+    fn heap(&self) -> Option<&dyn api::Heap> {
+        self.heap_of_objects().map(|heap| heap as &dyn api::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        &**self.methods()
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        &self.known().threads
+    }
+
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        self.roots_with(&self.stack_refs(own, walk))
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
+        // If the core has only a part of a segment, the map does not name it.
+        let may_be_handle = kind == Kind::HandleTable || kind == Kind::AnonRW;
+        let has_descriptors = kind != Kind::HandleTable
+            && match kind.facts().contents {
+                Contents::Nothing | Contents::Blocks | Contents::Objects | Contents::FreeHeap | Contents::Frames => {
+                    false
+                }
+                Contents::Unclaimed
+                | Contents::File
+                | Contents::Program
+                | Contents::LoaderHeap
+                | Contents::Stubs
+                | Contents::Structures
+                | Contents::Unwalked => true,
+            };
+        let handle = if may_be_handle { handle_at(CoreClr::handles(self), addr) } else { None };
+        handle.or_else(|| if has_descriptors { self.types().descriptor_at(addr) } else { None })
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        let Some(known) = self.known().by_address.get(&thread.address) else { return };
+        let (types, thread) = (self.types(), &known.thread);
+        row.managed_id = thread.managed_id;
+        row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
+        row.state = thread.state.map(|bits| threads::state(&self.runtime, bits));
+        row.gc_mode = thread.cooperative.map(|yes| if yes { GcMode::Cooperative } else { GcMode::Preemptive });
+        row.exception = types.thrown_exception(thread).map(|e| ThrownRow {
+            r#type: printable(&e.type_name).into_owned(),
+            address: e.object,
+            message: None,
+        });
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        let known = thread.and_then(|thread| self.known().by_address.get(&thread.address));
+        threads::role(self.process, &self.runtime, known, row, frames)
+    }
+
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
+    fn fields(&self) -> Option<&dyn Fields> {
+        Some(self)
+    }
+
+    fn clr_gc(&self) -> Option<&dyn ClrGc> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn api::Locks> {
+        Some(self)
+    }
+
+    fn stack_size_advice(&self) -> Option<&'static str> {
+        Some(
+            "The size is set by `ulimit -s`, or for .NET threads by DOTNET_DefaultStackSize (hexadecimal: 180000 means \
+             1.5 MiB), which is not set or not visible here.",
+        )
+    }
+}
+
+impl ClrGc for CoreClr<'_> {
+    fn heaps(&self) -> ClrHeaps<'_> {
+        let Heaps { segments, server, regions, in_gc, .. } = CoreClr::heaps(self);
+        ClrHeaps { segments, server: *server, regions: *regions, in_gc: *in_gc }
+    }
+
+    fn objects(&self) -> Option<&dyn api::Heap> {
+        Some(CoreClr::objects(self))
+    }
+
+    fn handles(&self) -> &[Handle] {
+        CoreClr::handles(self)
+    }
+
+    fn finalizers(&self) -> Vec<FinalizeQueue> {
+        let heaps = CoreClr::heaps(self);
+        let (queues, notes) = finalizers::read(self.gc(), heaps.server, &heaps.segments);
+        self.tell("finalizers", &notes);
+        queues
+    }
+}
+
+impl api::Locks for CoreClr<'_> {
+    fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let known = self.known().by_address.get(&thread.address)?;
+        self.read_locks().0.wait(self.methods(), &known.thread, frames)
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.read_locks().1
+    }
+}

@@ -1,0 +1,311 @@
+//! The types of CoreCLR as classes of a heap dump, so that tools made for Java show them.
+//!
+//! A class is a MethodTable, under the name that `heapstat` has for it. Structs within objects are their fields: `outer.inner`. Tools
+//! need some classes of Java, and know arrays of numbers and texts by Java's names alone: these have them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::addr::Addr;
+use crate::facts::ThreadRow;
+use crate::limits;
+use crate::memory::Memory as _;
+use crate::runtimes::api::fields::{
+    Class, Classes, Field, Fields, Form, Frame, MADE_UP, References, Static, Thread, Type,
+};
+use crate::runtimes::api::{Heap as _, Root, RootKind};
+use crate::runtimes::coreclr::heap::{Heap, VALUE_TYPE};
+use crate::runtimes::coreclr::{
+    CoreClr, FieldDesc, FieldStorage, Handle, Scope, Shape, TypeHandle, TypeSystem, threads,
+};
+
+/// Bytes of a reference, and from an array's start to its length.
+const WORD: u64 = 8;
+
+/// Bytes of `java.lang.Object`: with them VisualVM takes references for as large as they are here, 8 bytes.
+const OBJECT_SIZE: u32 = 16;
+
+/// An object's MethodTable, before its first field.
+const METHOD_TABLE: u64 = 8;
+
+/// What stands behind an array's count, in bytes from its start.
+const ARRAY_DATA: u64 = 16;
+
+/// Classes that tools look for, with the number of the one above: VisualVM finds no roots and no sizes without those of references.
+const OF_JAVA: [(&str, usize); 8] = [
+    ("java/lang/Object", 0),
+    ("java/lang/Class", 0),
+    ("java/lang/ClassLoader", 0),
+    ("java/lang/ref/Reference", 0),
+    ("java/lang/ref/WeakReference", 3),
+    ("java/lang/ref/SoftReference", 3),
+    ("java/lang/ref/FinalReference", 3),
+    ("java/lang/ref/PhantomReference", 3),
+];
+
+/// Arrays that have no class of their own in the format: their elements, and the name of their class.
+const OF_NUMBERS: [(Type, &str); 8] = [
+    (Type::Boolean, "[Z"),
+    (Type::Char, "[C"),
+    (Type::Float, "[F"),
+    (Type::Double, "[D"),
+    (Type::Byte, "[B"),
+    (Type::Short, "[S"),
+    (Type::Int, "[I"),
+    (Type::Long, "[J"),
+];
+
+/// What a field of that CorElementType holds (ECMA-335 II.23.1.16): a number, by its width, or a reference.
+fn held(element: u8) -> Type {
+    match element {
+        0x02 => Type::Boolean,
+        0x03 => Type::Char,
+        0x04 | 0x05 => Type::Byte,
+        0x06 | 0x07 => Type::Short,
+        0x08 | 0x09 => Type::Int,
+        0x0c => Type::Float,
+        0x0d => Type::Double,
+        // Numbers of 64 bits and of a word, pointers.
+        0x0a | 0x0b | 0x0f | 0x10 | 0x18 | 0x19 | 0x1b => Type::Long,
+        _ => Type::Object,
+    }
+}
+
+impl Fields for CoreClr<'_> {
+    fn references(&self) -> References<'_> {
+        References { size: WORD, length_at: WORD, decode: Box::new(|word| word) }
+    }
+
+    fn classes(&self, present: &[Addr]) -> Classes {
+        self.heap_of_objects().map(|heap| classes(heap, present)).unwrap_or_default()
+    }
+
+    fn threads(&self, rows: &[ThreadRow], _roots: &[Root]) -> Vec<Thread> {
+        let process = self.process();
+        let known = threads(process, self.runtime()).map(|(threads, _)| threads).unwrap_or_default();
+        let object = |tid: u32| -> Option<Addr> {
+            let thread = known.iter().find(|thread| thread.os_id == Some(tid))?;
+            process.memory.ptr(thread.exposed_object?).ok().filter(|object| !object.is_null())
+        };
+        let thread = |row: &ThreadRow| Thread {
+            tid: Some(row.tid),
+            object: object(row.tid),
+            frames: row.frames.iter().filter_map(Frame::of).collect(),
+        };
+        rows.iter().map(thread).collect()
+    }
+
+    /// What dependent handles keep beside objects: the format has no way to say by which.
+    fn more_roots(&self) -> Vec<Root> {
+        let dependent = self.handles().iter().filter(|handle| !handle.object.is_null());
+        let root = |handle: &Handle| {
+            Some(Root::new(RootKind::Of(u8::MAX, "DependentHandle"), handle.address, handle.secondary?))
+        };
+        dependent.filter_map(root).collect()
+    }
+}
+
+/// The types at `present`, those above them, and those with static fields.
+fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
+    let types = &**heap.type_system();
+    let mut make = Make { heap, types, fields: HashMap::new() };
+    let mut out = Classes { all: made_up(), places: HashMap::new() };
+    let statics = make.statics();
+    let with_bases = present.iter().chain(statics.keys()).flat_map(|at| types.bases(*at));
+    let all: BTreeSet<Addr> = with_bases.collect();
+    for &at in &all {
+        let form = make.form(at);
+        let mut place = out.all.len();
+        match form {
+            Form::Values(_, kind) => {
+                place = OF_JAVA.len() + OF_NUMBERS.iter().position(|(of, _)| *of == kind).unwrap_or(0);
+                if let Some(class) = out.all.get_mut(place) {
+                    class.form = form;
+                }
+            }
+            _ => out.all.push(make.class(at, form, &statics, &all)),
+        }
+        out.places.insert(at, place as u32);
+    }
+    out
+}
+
+/// The classes that are none of the runtime's.
+fn made_up() -> Vec<Class> {
+    let object = |place: usize| MADE_UP + place as u64;
+    let referent = Field { name: "referent".to_owned(), kind: Type::Object, offset: 0 };
+    let of_java = OF_JAVA.iter().enumerate().map(|(place, (name, above))| Class {
+        above: if place == 0 { 0 } else { object(*above) },
+        size: OBJECT_SIZE,
+        fields: if name.ends_with("ref/Reference") { vec![referent.clone()] } else { Vec::new() },
+        ..bare(object(place), name)
+    });
+    let of_numbers = OF_NUMBERS
+        .iter()
+        .zip(OF_JAVA.len()..)
+        .map(|((_, name), place)| Class { above: object(0), ..bare(object(place), name) });
+    of_java.chain(of_numbers).collect()
+}
+
+fn bare(id: u64, name: &str) -> Class {
+    Class {
+        id,
+        address: Addr::NULL,
+        name: name.to_owned(),
+        above: 0,
+        loader: 0,
+        size: 0,
+        statics: Vec::new(),
+        fields: Vec::new(),
+        form: Form::Instance(Vec::new()),
+        is_root: false,
+    }
+}
+
+struct Make<'h, 'p> {
+    heap: &'h Heap<'p>,
+    types: &'h TypeSystem<'p>,
+    /// Fields that types declare themselves.
+    fields: HashMap<Addr, Vec<Field>>,
+}
+
+impl Make<'_, '_> {
+    fn class(&mut self, at: Addr, form: Form, statics: &BTreeMap<Addr, Vec<FieldDesc>>, all: &BTreeSet<Addr>) -> Class {
+        let info = self.heap.lookup(at.get()).map(|(_, info)| info);
+        let above = self.above(at).filter(|above| all.contains(above));
+        let own = statics.get(&at).map_or(&[][..], Vec::as_slice);
+        let is_text = matches!(form, Form::Text(..));
+        let value = Field { name: "value".to_owned(), kind: Type::Object, offset: 0 };
+        Class {
+            id: at.get(),
+            address: at,
+            // Tools show what a text says by this name alone.
+            name: if is_text { "java/lang/String".to_owned() } else { self.types.display_name(at) },
+            above: above.map_or(MADE_UP, Addr::get),
+            // What keeps a type that can be unloaded is kept by its objects.
+            loader: self.types.loader_allocator_object(at).map_or(0, Addr::get),
+            size: info.filter(|info| !info.counted() || is_text).map_or(0, |info| info.base_size),
+            statics: own.iter().filter_map(|field| self.value_of(field)).collect(),
+            fields: if is_text { vec![value] } else { self.fields_of(at) },
+            form,
+            is_root: !own.is_empty(),
+        }
+    }
+
+    /// How objects of a type look.
+    fn form(&mut self, at: Addr) -> Form {
+        let Some((kind, info)) = self.heap.lookup(at.get()) else { return Form::Instance(Vec::new()) };
+        if let Some((length_at, first)) = self.heap.form_of_strings().filter(|_| info.string) {
+            return Form::Text(length_at, first);
+        }
+        let elements = self.heap.type_info(kind).and_then(|info| info.elements);
+        let Some(elements) = elements.filter(|_| info.counted()) else {
+            let line = self.line(at).into_iter().flat_map(|at| self.fields_of(at));
+            return Form::Instance(line.map(|field| (field.offset, field.kind)).collect());
+        };
+        let element = self.types.element_type(at);
+        let is_value = element.is_some_and(|element| self.types.is_value_type(element) == Ok(true));
+        let (start, is_row) = (elements.start, matches!(self.types.shape(TypeHandle(at)), Ok(Shape::SzArray(_))));
+        if is_row && !is_value && self.types.contains_references(at) {
+            return Form::Objects(start);
+        }
+        // What is neither is told by its size and its references: structs, pointers, arrays of several dimensions, whose bounds come first.
+        // Enumerations are among them: their type is worth more than their values.
+        let element = element.filter(|_| is_row && is_value);
+        let numbers = element.and_then(|element| self.types.number_of(element)).map(held);
+        let numbers = numbers.filter(|kind| kind.size() == elements.size);
+        numbers.map_or(Form::Structs(ARRAY_DATA), |kind| Form::Values(start, kind))
+    }
+
+    /// The base type; none that has the type among its own bases, or too many of these.
+    fn above(&self, at: Addr) -> Option<Addr> {
+        let above = self.types.parent(at).ok().filter(|above| !above.is_null())?;
+        let bases = self.types.bases(above);
+        (bases.len() < limits::MAX_TYPE_NESTING && !bases.contains(&at)).then_some(above)
+    }
+
+    /// A type and its base types.
+    fn line(&self, at: Addr) -> Vec<Addr> {
+        std::iter::successors(Some(at), |at| self.above(*at)).collect()
+    }
+
+    /// The fields that a type declares itself; those of structs are told one by one.
+    fn fields_of(&mut self, at: Addr) -> Vec<Field> {
+        if let Some(known) = self.fields.get(&at) {
+            return known.clone();
+        }
+        let mut own = self.types.own_fields(at).unwrap_or_default();
+        own.retain(|field| field.storage == FieldStorage::Instance);
+        own.sort_by_key(|field| (field.offset, field.token.0));
+        let scope = self.types.scope_of(at);
+        let mut out = Vec::new();
+        for field in &own {
+            self.flatten(field, &scope, METHOD_TABLE, "", 0, &mut out);
+        }
+        self.add_unnamed(at, &mut out);
+        self.fields.insert(at, out.clone());
+        out
+    }
+
+    /// Add references that no field tells, as those in structs of which the core has no metadata.
+    fn add_unnamed(&mut self, at: Addr, out: &mut Vec<Field>) {
+        let Some((_, info)) = self.heap.lookup(at.get()) else { return };
+        let mut unnamed: BTreeSet<u64> = self.heap.references_in(&info).into_iter().collect();
+        if unnamed.is_empty() {
+            return;
+        }
+        let inherited = self.line(at).into_iter().skip(1).flat_map(|at| self.fields_of(at));
+        for field in inherited.collect::<Vec<_>>().iter().chain(&*out).filter(|field| field.kind == Type::Object) {
+            unnamed.remove(&field.offset);
+        }
+        out.extend(unnamed.into_iter().map(|offset| Field {
+            name: format!("+{offset:#x}"),
+            kind: Type::Object,
+            offset,
+        }));
+    }
+
+    fn flatten(&self, of: &FieldDesc, scope: &Scope, base: u64, before: &str, depth: u32, out: &mut Vec<Field>) {
+        if out.len() >= usize::from(u16::MAX) {
+            return;
+        }
+        let (name, offset) = (format!("{before}{}", self.types.field_name(of)), base.saturating_add(of.offset));
+        if of.element != VALUE_TYPE {
+            out.push(Field { name, kind: held(of.element), offset });
+            return;
+        }
+        // A struct whose type is not loaded has never had a value.
+        let Some(inner) = self.types.field_struct(of, scope).filter(|_| depth < limits::MAX_TYPE_DEPTH) else { return };
+        let mut own = self.types.own_fields(inner.method_table).unwrap_or_default();
+        own.retain(|field| field.storage == FieldStorage::Instance);
+        own.sort_by_key(|field| (field.offset, field.token.0));
+        for field in &own {
+            self.flatten(field, &inner.scope, offset, &format!("{name}."), depth + 1, out);
+        }
+    }
+
+    /// Static fields, but for those of threads, by type.
+    fn statics(&self) -> BTreeMap<Addr, Vec<FieldDesc>> {
+        let mut left = limits::MAX_FIELDS_OF_STATICS;
+        let mut out: BTreeMap<Addr, Vec<FieldDesc>> = BTreeMap::new();
+        for module in self.types.loaded_modules() {
+            for field in self.types.static_fields(module, &mut left) {
+                if field.storage != FieldStorage::ThreadStatic {
+                    out.entry(field.method_table).or_default().push(field);
+                }
+            }
+        }
+        out
+    }
+
+    /// A static field with its value: a struct is in a box.
+    fn value_of(&self, field: &FieldDesc) -> Option<Static> {
+        let at = self.types.static_address(field)?;
+        let kind = held(field.element);
+        if field.storage == FieldStorage::Image && kind == Type::Object {
+            return None;
+        }
+        let mut word = [0; 8];
+        self.types.memory.read(at, word.get_mut(..kind.size() as usize)?).ok()?;
+        Some(Static { name: self.types.field_name(field), kind, value: u64::from_le_bytes(word) })
+    }
+}

@@ -1,0 +1,173 @@
+//! What keeps objects alive from outside the heap: handles, threads' statics,
+//! objects that wait to be finalized, and threads' stacks.
+//!
+//! Statics of other kinds stand in arrays that a handle keeps, as SOS shows
+//! them. Of stacks, managed frames are known by their GC info; in parts of which
+//! no more is known, each word that leads into an object is taken for a
+//! reference, so that some of these roots are none.
+//!
+//! src/coreclr/vm: threadstatics.h (ThreadLocalData); src/coreclr/gc: gcpriv.h
+//! (CFinalize), gcinterface.dac.h (dac_finalize_queue).
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::addr::{Addr, union};
+use crate::limits;
+use crate::runtimes::api::{FREE, FrameSlotPlace, Heap as _, RefPlace, Root, RootKind, Roots, StackCoverage, locate};
+use crate::runtimes::clr_gc::finalizers;
+use crate::runtimes::coreclr::Heaps;
+use crate::runtimes::coreclr::gc::handles;
+use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::threads::{ManagedThread, StackRefs, threads};
+use crate::runtimes::coreclr::types::TypeSystem;
+
+/// A thread's array of statics; handles come before it, in the order of their kinds.
+const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
+
+/// An object whose finalizer is due.
+const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
+
+/// All roots of `heap`; `stacks`: what the threads hold.
+pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {
+    let mut roots = Roots { stacks: coverage(stacks), ..Roots::default() };
+    let types = heap.type_system();
+    let (process, runtime) = (types.process, &*types.runtime);
+    let kept = handles(process, runtime).0.iter().filter(|h| h.kind.keeps());
+    // Statics that are no thread's stand in arrays that handles keep.
+    roots.all.extend(kept.map(|h| Root { static_arrays: 1, ..Root::new(h.kind.root_kind(), h.address, h.object) }));
+    match threads(process, runtime) {
+        Ok((threads, broken)) => {
+            roots.notes.extend(broken.map(str::to_owned));
+            roots.all.extend(threads.iter().filter_map(|t| thread_statics(types, t)));
+        }
+        Err(e) => roots.notes.push(format!("threads: {e}")),
+    }
+    let (queues, broken) = finalizers::read(runtime.gc(process), heaps.server, &heaps.segments);
+    roots.notes.extend(broken);
+    let ready = queues.iter().flat_map(|q| &q.ready);
+    roots.all.extend(ready.map(|&(address, object)| Root::new(FINALIZER_QUEUE, address, object)));
+    of_stacks(heap, stacks, &mut roots);
+    roots
+}
+
+/// From .NET 9 on, a thread's statics are objects in an array of its own.
+fn thread_statics(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Root> {
+    let view = types.view("Thread", thread.address);
+    let data = types.view("ThreadLocalData", view.ptr("ThreadLocalDataPtr").ok().filter(|a| !a.is_null())?);
+    let address = data.addr_of("NonCollectibleTlsArrayData").ok()?;
+    let object = types.memory.ptr(address).ok().filter(|o| !o.is_null())?;
+    Some(Root { thread: thread.os_id, static_arrays: 2, ..Root::new(THREAD_STATICS, address, object) })
+}
+
+/// A root of which only the object is not known yet.
+struct Candidate {
+    value: u64,
+    root: Root,
+}
+
+/// What stacks hold.
+fn of_stacks(heap: &Heap<'_>, stacks: &[StackRefs], roots: &mut Roots) {
+    let mut candidates = Vec::new();
+    let mut out = Vec::new();
+    let (mut reader, space) = (heap.reader(), heap.space());
+    for stack in stacks {
+        for known in &stack.known {
+            let sp = known.frame.map_or(stack.sp, |f| f.sp);
+            let (address, register) = match known.place {
+                RefPlace::Slot(FrameSlotPlace::Register(name)) => (sp, Some(name)),
+                RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => (at, None),
+            };
+            let root = Root {
+                thread: Some(stack.thread),
+                register,
+                frame: known.frame,
+                place: Some(known.place),
+                interior: known.interior,
+                pinned: known.pinned,
+                ..Root::new(RootKind::Stack, address, Addr::new(known.value))
+            };
+            match known.value {
+                0 => {}
+                // The address of something on the stack, of a static, …
+                value if known.interior && space.run(value).is_none() => {}
+                value if known.interior => candidates.push(Candidate { value, root }),
+                value if reader.node(value).is_some() => out.push(root),
+                _ => roots.stray += 1,
+            }
+        }
+        for &(name, value) in stack.registers.iter().filter(|r| space.run(r.1).is_some()) {
+            let root = Root { register: Some(name), ..word(stack, stack.sp) };
+            candidates.push(Candidate { value, root });
+        }
+        words(heap, stack, &mut candidates, &mut roots.notes);
+    }
+    containing(heap, candidates, &mut out);
+    out.sort_by_key(|r| (r.thread, r.frame.map_or(r.address, |f| f.sp), r.address, r.register));
+    roots.all.extend(out);
+}
+
+fn word(stack: &StackRefs, address: Addr) -> Root {
+    Root { thread: Some(stack.thread), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) }
+}
+
+/// The words of parts of a stack of which no more is known.
+fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &mut Vec<String>) {
+    let known: HashSet<Addr> = stack
+        .known
+        .iter()
+        .filter_map(|k| match k.place {
+            RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => Some(at),
+            RefPlace::Slot(FrameSlotPlace::Register(_)) => None,
+        })
+        .collect();
+    let (memory, space) = (heap.type_system().memory, heap.space());
+    for range in union(stack.stretches.iter().map(|s| s.range).collect()) {
+        if range.len() > limits::MAX_STACK_SCAN {
+            notes.push(format!("the stack of thread {} has an implausible range: {range}", stack.thread));
+            continue;
+        }
+        for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
+            let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
+            let skip = part.start.align_up(8).since(part.start) as usize;
+            for (i, bytes) in bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0.iter().enumerate() {
+                let value = u64::from_le_bytes(*bytes);
+                let address = part.start.saturating_add(skip as u64 + 8 * i as u64);
+                if space.run(value).is_some() && !known.contains(&address) {
+                    out.push(Candidate { value, root: word(stack, address) });
+                }
+            }
+        }
+    }
+}
+
+/// The objects that candidates lead into.
+fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Root>) {
+    candidates.sort_unstable_by_key(|c| c.value);
+    locate(
+        heap,
+        &mut candidates,
+        |c| Addr::new(c.value),
+        |c, _, object| {
+            // What is no object any more keeps nothing.
+            if object.kind != FREE {
+                out.push(Root { object: object.addr, ..c.root });
+            }
+        },
+    );
+}
+
+/// How the stacks were read.
+fn coverage(stacks: &[StackRefs]) -> StackCoverage {
+    let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
+    for stack in stacks {
+        for stretch in &stack.stretches {
+            reasons.entry(stretch.why).or_default().insert(stack.thread);
+        }
+    }
+    StackCoverage {
+        threads: stacks.len() as u64,
+        frames_precise: stacks.iter().map(|s| s.frames.0).sum(),
+        frames_conservative: stacks.iter().map(|s| s.frames.1).sum(),
+        conservative: reasons.into_iter().map(|(why, threads)| (why, threads.len() as u64)).collect(),
+    }
+}

@@ -1,0 +1,296 @@
+//! The objects of the GC's heap: every segment walked from object to object.
+//!
+//! An object is its MethodTable, then its fields; its size is BaseSize, and
+//! for arrays and strings a count of elements more. What lies between objects
+//! is none of its own: dead space is an object of the type `Free`. Only what an
+//! allocator still owns, and what a collection was about to move, is not
+//! (src/coreclr/gc: gc.cpp, gc_heap::walk_heap_per_heap, make_unused_array;
+//! docs/design/datacontracts/Object.md, GC.md).
+
+mod method_tables;
+mod names;
+
+pub use crate::runtimes::clr_gc::{MethodTableInfo, References, Repeat, Series};
+pub(crate) use names::VALUE_TYPE;
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::diag::WarningCode;
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::runtimes::api::Space;
+use crate::runtimes::api::linear::LinearWalker;
+use crate::runtimes::api::{self, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker};
+use crate::runtimes::clr_gc::{ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, Layouts, MIN_OBJECT, Reader, parts};
+use crate::runtimes::coreclr::gc::handles;
+use crate::runtimes::coreclr::threads::threads;
+use crate::runtimes::coreclr::types::TypeSystem;
+use crate::runtimes::coreclr::{Generation, Heaps};
+use method_tables::Tables;
+use names::Statics;
+
+/// The heap of one runtime, ready to be walked.
+pub struct Heap<'p> {
+    types: Arc<TypeSystem<'p>>,
+    tables: Tables<'p>,
+    parts: Vec<Part>,
+    /// By address; what lies from `pointer` to past `limit` holds no object.
+    contexts: Vec<AllocContext>,
+    mask: u64,
+    /// From an object to its count of elements.
+    count_at: u64,
+    /// In a string: where its length and its first character are.
+    string_form: Option<(u64, u64)>,
+    in_gc: bool,
+    notes: Vec<String>,
+    space: OnceLock<Space<'p>>,
+    layouts: Layouts,
+    dependents: OnceLock<Dependents>,
+    statics: Statics,
+    /// Bytes that were searched for the first object after a loss.
+    searched: AtomicU64,
+}
+
+impl<'p> Heap<'p> {
+    /// Prepare to walk the segments in `heaps`.
+    pub fn open(types: Arc<TypeSystem<'p>>, heaps: &Heaps) -> Heap<'p> {
+        let mut notes = Vec::new();
+        let mut contexts = heaps.contexts.clone();
+        contexts.extend(AllocContext::global(types.memory, &types.runtime));
+        match threads(types.process, &types.runtime) {
+            Ok((list, broken)) => {
+                contexts.extend(list.iter().filter_map(|t| t.alloc_context));
+                notes.extend(broken.map(str::to_owned));
+            }
+            Err(e) => notes.push(format!("allocation contexts of threads: {e}")),
+        }
+        contexts.sort_unstable();
+        contexts.dedup();
+        let count_at = types.runtime.layout.positive("Array", "m_NumComponents");
+        Heap {
+            tables: Tables::new(types.clone()),
+            parts: affordable(&types, parts(&heaps.segments, &mut notes, |_| true), &mut notes),
+            searched: AtomicU64::new(0),
+            contexts,
+            mask: !types.mark_bits(),
+            count_at: count_at.ok().filter(|at| at.is_multiple_of(ALIGN)).unwrap_or(COUNT_AT),
+            string_form: string_form(&types),
+            in_gc: heaps.in_gc,
+            notes,
+            space: OnceLock::new(),
+            layouts: Layouts::default(),
+            dependents: OnceLock::new(),
+            statics: Statics::default(),
+            types,
+        }
+    }
+
+    /// The runtime's types.
+    pub fn type_system(&self) -> &Arc<TypeSystem<'p>> {
+        &self.types
+    }
+
+    /// What is known of a type.
+    pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
+        self.tables.known.get(kind)
+    }
+
+    /// Where references stand in objects of a type without elements, as the collector is told: in bytes from their start.
+    pub(crate) fn references_in(&self, info: &MethodTableInfo) -> Vec<u64> {
+        if info.counted() || !self.types.contains_references(info.address) {
+            return Vec::new();
+        }
+        let Some(References::Series(all)) = References::read(self.types.memory, info.address) else {
+            return Vec::new();
+        };
+        let size = u64::from(info.base_size);
+        let places = all.iter().flat_map(|series| {
+            let bytes = size.saturating_add_signed(series.less_size).min(size);
+            (0..bytes / ALIGN).map(|word| series.start.saturating_add(word * ALIGN))
+        });
+        places.filter(|place| *place < size).collect()
+    }
+
+    /// In a string: where its length and its first character are.
+    pub(crate) fn form_of_strings(&self) -> Option<(u64, u64)> {
+        self.string_form
+    }
+
+    /// The MethodTable at `address`, if it is one.
+    pub(crate) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+}
+
+impl ClrHeap for Heap<'_> {
+    const ROUNDS: bool = false;
+
+    fn process(&self) -> &Process {
+        self.types.process
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.types.memory
+    }
+
+    fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    fn count_at(&self) -> u64 {
+        self.count_at
+    }
+
+    fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+
+    fn references(&self, info: &MethodTableInfo) -> References {
+        let has = self.types.contains_references(info.address);
+        let read = || References::read(self.types.memory, info.address);
+        has.then(read).flatten().unwrap_or_default()
+    }
+
+    fn allocator(&self, info: &MethodTableInfo) -> Option<Addr> {
+        self.types.loader_allocator_object(info.address)
+    }
+
+    fn contexts(&self) -> &[AllocContext] {
+        &self.contexts
+    }
+
+    fn searched(&self) -> &AtomicU64 {
+        &self.searched
+    }
+
+    fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn dependents(&self) -> &Dependents {
+        self.dependents.get_or_init(|| Dependents::new(&handles(self.types.process, &self.types.runtime).0))
+    }
+}
+
+impl api::Heap for Heap<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn generations(&self) -> &[api::Generation] {
+        &Generation::MANAGED
+    }
+
+    fn space(&self) -> &Space<'_> {
+        self.space.get_or_init(|| {
+            let ranges = self.parts.iter().map(|p| p.range);
+            Space::new(self.types.process.target(), ranges, MIN_OBJECT)
+        })
+    }
+
+    fn alignment(&self) -> u64 {
+        ALIGN
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn in_gc(&self) -> bool {
+        self.in_gc
+    }
+
+    fn types(&self) -> usize {
+        self.tables.known.len()
+    }
+
+    fn has_too_many_types(&self) -> bool {
+        self.tables.known.is_full()
+    }
+
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        self.tables.known.get(kind).map(|info| info.info(self.string_form))
+    }
+
+    fn tell_missing(&self) {
+        // Counts and sizes are whole without names.
+        if let Some(missing) = self.types.missing() {
+            self.types.process.diag.note(WarningCode::Metadata, missing);
+        }
+    }
+
+    /// `Free`, or as [`TypeSystem::display_name`] tells.
+    fn type_name(&self, kind: TypeIndex) -> String {
+        match self.tables.known.get(kind) {
+            Some(info) if !info.free => self.types.display_name(info.address),
+            _ => FREE_NAME.into(),
+        }
+    }
+
+    fn type_module(&self, kind: TypeIndex) -> Option<String> {
+        let info = self.tables.known.get(kind).filter(|info| !info.free)?;
+        let module = self.types.module(self.types.module_of(info.address).ok()?);
+        (!module.path.is_empty()).then(|| module.path.clone())
+    }
+
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_of_field(kind, offset)
+    }
+
+    fn element_field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_in_element(kind, offset)
+    }
+
+    fn static_at(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(place, near)
+    }
+
+    fn statics(&self) -> HashMap<Addr, Arc<str>> {
+        self.names_of_statics()
+    }
+
+    fn string_type(&self) -> Option<TypeIndex> {
+        self.tables.known.string()
+    }
+
+    fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
+        let (length_at, first_char) = self.string_form?;
+        let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
+        StringContent::utf16(self.space.get(), self.types.memory, length_at, first_char)
+    }
+
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(LinearWalker::new(self))
+    }
+
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(Reader::new(self))
+    }
+}
+
+/// Where a string's length and its first character are.
+fn string_form(types: &TypeSystem<'_>) -> Option<(u64, u64)> {
+    let at = |field| types.runtime.layout.positive("String", field).ok();
+    Some((at("m_StringLength")?, at("m_FirstChar")?))
+}
+
+/// The parts as far as together they have no more bytes than the core's file:
+/// where they have, it maps the same bytes many times, to keep us busy.
+fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
+    let facts = types.process.facts();
+    let mut left = facts.size;
+    let whole = all.len();
+    let fits = |part: &Part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
+    let kept = all.iter().map(fits).take_while(|&fits| fits).count();
+    all.truncate(kept);
+    if kept < whole {
+        notes.push(format!(
+            "{} segments are ignored: together the segments are larger than the core file",
+            whole - kept
+        ));
+    }
+    all
+}

@@ -1,0 +1,321 @@
+//! Loader heaps of every loader allocator: the global one and those of
+//! collectible assemblies.
+//!
+//! src/coreclr: vm/loaderallocator.hpp, inc/loaderheap.h (UnlockedLoaderHeap,
+//! LoaderHeapBlock), vm/virtualcallstub.h, vm/appdomain.hpp,
+//! inc/arraylist.h; contract Loader.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::{Addr, AddrRange, PAGE};
+use crate::layout::{StructView, ViewError};
+use crate::limits;
+use crate::map::Kind;
+use crate::memory::Memory;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::coreclr::runtime::RootsError;
+use crate::runtimes::coreclr::runtime::Runtime;
+
+/// A block of a loader heap.
+#[derive(Clone, Debug)]
+pub struct HeapBlock {
+    /// Reserved range.
+    pub range: AddrRange,
+    /// Which heap it belongs to.
+    pub kind: Kind,
+    /// Whether the heap allocates from it now.
+    pub current: bool,
+    /// How it is known.
+    pub evidence: String,
+}
+
+/// The heaps of one loader allocator (or of the JIT's code manager).
+#[derive(Clone, Debug)]
+pub struct AllocatorHeaps {
+    /// Which one: `global loader allocator`, `loader allocator 0x…`, `JIT code manager`.
+    pub name: String,
+    /// Its address.
+    pub address: Addr,
+    /// Blocks of its heaps.
+    pub blocks: Vec<HeapBlock>,
+    /// Where it is that of collectible assemblies: what of these is known.
+    pub collectible: Option<Collectible>,
+}
+
+/// Assemblies that share one loader allocator, and go when nothing keeps it.
+#[derive(Clone, Debug, Default)]
+pub struct Collectible {
+    /// Their Modules.
+    pub modules: Vec<Addr>,
+    /// The System.Reflection.LoaderAllocator that stands for it among the objects: what keeps that keeps the
+    /// assemblies. `None` where its handle could not be read.
+    pub object: Option<Addr>,
+}
+
+/// Why loader heaps can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::runtimes::coreclr) enum LoaderError {
+    #[error(transparent)]
+    Roots(#[from] RootsError),
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+/// Field of the loader allocator and the kind of the heap it points to.
+const HEAPS: &[(&str, Kind)] = &[
+    ("HighFrequencyHeap", Kind::HighFrequencyHeap),
+    ("LowFrequencyHeap", Kind::LowFrequencyHeap),
+    ("StaticsHeap", Kind::StaticsHeap),
+    ("StubHeap", Kind::StubHeap),
+    ("ExecutableHeap", Kind::ExecutableHeap),
+    ("FixupPrecodeHeap", Kind::FixupPrecodeHeap),
+    ("NewStubPrecodeHeap", Kind::NewStubPrecodeHeap),
+];
+
+/// Field of the VirtualCallStubManager and the kind of the heap.
+const STUB_HEAPS: &[(&str, Kind)] = &[
+    ("IndcellHeap", Kind::IndirectionCellHeap),
+    ("CacheEntryHeap", Kind::CacheEntryHeap),
+    ("LookupHeap", Kind::LookupHeap),
+    ("ResolveHeap", Kind::ResolveHeap),
+    ("DispatchHeap", Kind::DispatchHeap),
+    ("VtableHeap", Kind::VtableHeap),
+];
+
+/// All loader heaps, and what could not be read, in words.
+pub(in crate::runtimes::coreclr) fn read(
+    process: &Process,
+    runtime: &Runtime,
+) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
+    let memory: &dyn Memory = &process.memory;
+    let mut notes = Vec::new();
+    let system = runtime.roots.pointer(memory, &runtime.layout, "SystemDomain")?;
+    let global = StructView::new(memory, &runtime.layout, "SystemDomain", system).addr_of("GlobalLoaderAllocator")?;
+    let mut allocators = vec![(global, None)];
+    match collectible(memory, runtime, global) {
+        Ok(more) => allocators.extend(more.into_iter().map(|(address, of)| (address, Some(of)))),
+        Err(e) => notes.push(format!("collectible assemblies: {e}")),
+    }
+    let mut seen_heaps = HashSet::new();
+    let mut walk = BlockWalk::new(Phase::LoaderHeaps);
+    let out = allocators
+        .into_iter()
+        .map(|(address, collectible)| {
+            let name = if collectible.is_none() {
+                "the global loader allocator".to_owned()
+            } else {
+                format!("loader allocator {address}")
+            };
+            let blocks = allocator(memory, runtime, address, (&mut seen_heaps, &mut walk), &mut notes);
+            AllocatorHeaps { name, address, blocks, collectible }
+        })
+        .collect();
+    notes.extend(walk.notes);
+    Ok((out, notes))
+}
+
+fn allocator(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    address: Addr,
+    (seen, walk): (&mut HashSet<Addr>, &mut BlockWalk),
+    notes: &mut Vec<String>,
+) -> Vec<HeapBlock> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "LoaderAllocator", address);
+    let mut blocks = Vec::new();
+    let mut add = |view: &StructView<'_>, fields: &[(&str, Kind)], what: &str| {
+        for &(field, kind) in fields.iter().filter(|(f, _)| view.has(f)) {
+            match view.ptr(field) {
+                // A collectible allocator's low-frequency pointer leads to its
+                // high-frequency heap: one heap, named once.
+                Ok(heap) if !heap.is_null() && seen.insert(heap) => {
+                    match heap_blocks(memory, runtime, heap, kind, walk) {
+                        Ok(found) => blocks.extend(found),
+                        Err(e) => notes.push(format!("{what}.{field}: {e}")),
+                    }
+                }
+                Ok(_) => {}
+                Err(e) => notes.push(e.to_string()),
+            }
+        }
+    };
+    add(&view, HEAPS, "LoaderAllocator");
+    match view.ptr("VirtualCallStubManager") {
+        Ok(manager) if !manager.is_null() => {
+            let view = StructView::new(memory, layout, "VirtualCallStubManager", manager);
+            add(&view, STUB_HEAPS, "VirtualCallStubManager");
+        }
+        Ok(_) => {}
+        Err(e) => notes.push(e.to_string()),
+    }
+    blocks
+}
+
+fn heap_blocks(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    heap: Addr,
+    kind: Kind,
+    walk: &mut BlockWalk,
+) -> Result<Vec<HeapBlock>, ViewError> {
+    let view = StructView::new(memory, &runtime.layout, "LoaderHeap", heap);
+    let first = view.ptr("FirstBlock")?;
+    let mut blocks = walk.list(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"));
+    // The list's order differs by version; the allocation pointer tells.
+    match view.ptr("AllocPtr") {
+        Ok(at) => {
+            for block in &mut blocks {
+                block.current = block.range.contains(at) || block.range.end == at;
+            }
+        }
+        Err(e) => walk.notes.push(e.to_string()),
+    }
+    Ok(blocks)
+}
+
+/// Walks lists of LoaderHeapBlocks, each block once: heaps that share a list
+/// would otherwise multiply it.
+pub(in crate::runtimes::coreclr) struct BlockWalk {
+    walks: Walks,
+    /// What broke a walk off, in words.
+    pub(in crate::runtimes::coreclr) notes: Vec<String>,
+}
+
+impl BlockWalk {
+    /// No block was met yet.
+    pub(in crate::runtimes::coreclr) fn new(phase: Phase) -> BlockWalk {
+        BlockWalk { walks: Walks::new(phase, limits::MAX_LOADER_BLOCKS), notes: Vec::new() }
+    }
+
+    /// The blocks from `first` on; all count as current until their heap's
+    /// allocation pointer says otherwise.
+    pub(in crate::runtimes::coreclr) fn list(
+        &mut self,
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        first: Addr,
+        kind: Kind,
+        evidence: &str,
+    ) -> Vec<HeapBlock> {
+        let mut out = Vec::new();
+        let end = self.walks.begin().follow(first, |at| {
+            let (range, next) = block(memory, runtime, at).map_err(|e| e.to_string())?;
+            if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(PAGE) {
+                return Err(format!("the block is invalid: {range}"));
+            }
+            out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });
+            Ok(next)
+        });
+        self.notes.extend(end.err().map(|why| format!("the list of blocks of {evidence} {why}")));
+        out
+    }
+}
+
+/// Range of a LoaderHeapBlock, and the next of its list.
+fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange, Addr), ViewError> {
+    let view = StructView::new(memory, &runtime.layout, "LoaderHeapBlock", at);
+    let range = AddrRange::sized(view.ptr("pVirtualAddress")?, view.u64("dwVirtualSize")?);
+    Ok((range, view.ptr("pNext")?))
+}
+
+/// Loader allocators of assemblies, other than the global one, in the order of their first assemblies.
+fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<(Addr, Collectible)>, LoaderError> {
+    let mut out: Vec<(Addr, Collectible)> = Vec::new();
+    let mut known: HashMap<Addr, usize> = HashMap::new();
+    for assembly in domain_assemblies(memory, runtime)? {
+        let Ok(Some(address)) = loader_allocator(memory, runtime, assembly) else { continue };
+        if address == global || address.is_null() {
+            continue;
+        }
+        let at = *known.entry(address).or_insert(out.len());
+        if at == out.len() {
+            if out.len() >= limits::MAX_MODULES {
+                break;
+            }
+            out.push((address, Collectible { object: object_of(memory, runtime, address), ..Collectible::default() }));
+        }
+        if let Some((_, of)) = out.get_mut(at) {
+            of.modules.extend(manifest_module(memory, runtime, assembly));
+        }
+    }
+    Ok(out)
+}
+
+/// The object that a collectible loader allocator's handle leads to.
+fn object_of(memory: &dyn Memory, runtime: &Runtime, allocator: Addr) -> Option<Addr> {
+    let handle = StructView::new(memory, &runtime.layout, "LoaderAllocator", allocator).ptr("ObjectHandle").ok()?;
+    memory.ptr(handle).ok().filter(|object| !object.is_null())
+}
+
+/// The manifest module of a DomainAssembly.
+pub(in crate::runtimes::coreclr) fn manifest_module(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    assembly: Addr,
+) -> Option<Addr> {
+    let assembly = StructView::new(memory, &runtime.layout, "DomainAssembly", assembly).ptr("Assembly").ok()?;
+    let module = StructView::new(memory, &runtime.layout, "Assembly", assembly).ptr("Module").ok()?;
+    (!module.is_null()).then_some(module)
+}
+
+/// The DomainAssemblies of the process's AppDomain.
+pub(in crate::runtimes::coreclr) fn domain_assemblies(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+) -> Result<Vec<Addr>, LoaderError> {
+    let layout = &runtime.layout;
+    if layout.field("AppDomain", "DomainAssemblyList").is_err() {
+        return Ok(Vec::new());
+    }
+    let domain = runtime.roots.pointer(memory, layout, "AppDomain")?;
+    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
+    Ok(array_list(memory, runtime, list)?)
+}
+
+/// The loader allocator of a DomainAssembly: its own field, else that of its module.
+fn loader_allocator(memory: &dyn Memory, runtime: &Runtime, assembly: Addr) -> Result<Option<Addr>, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "DomainAssembly", assembly);
+    if view.has("LoaderAllocator") {
+        return view.ptr("LoaderAllocator").map(Some);
+    }
+    if !view.has("Assembly") {
+        return Ok(None);
+    }
+    let module = StructView::new(memory, layout, "Assembly", view.ptr("Assembly")?).ptr("Module")?;
+    StructView::new(memory, layout, "Module", module).ptr("LoaderAllocator").map(Some)
+}
+
+/// Elements of an ArrayList: blocks of pointers, the first one inline.
+fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<Addr>, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "ArrayListBase", list);
+    let mut left = view.u32("Count")?.min(limits::MAX_MODULES as u32);
+    let first = view.addr_of("FirstBlock")?;
+    let mut out = Vec::new();
+    // Blocks without elements never lessen the count.
+    let walks = Walks::new(Phase::LoaderHeaps, limits::MAX_MODULES);
+    let end = walks.begin().follow(first, |block| {
+        if left == 0 {
+            return Ok(Addr::NULL);
+        }
+        let view = StructView::new(memory, layout, "ArrayListBlock", block);
+        let start = view.addr_of("ArrayStart")?;
+        let here = view.u32("Size")?.min(left);
+        for i in 0..u64::from(here) {
+            if let Ok(element) = memory.ptr(start.saturating_add(8 * i)) {
+                out.push(element);
+            }
+        }
+        left -= here;
+        view.ptr("Next")
+    });
+    if let Err(Broken::Unreadable(_, e)) = end {
+        return Err(e);
+    }
+    out.retain(|a| !a.is_null());
+    Ok(out)
+}

@@ -1,0 +1,275 @@
+//! From an offset in a method's native code to one in its IL: the JIT's debug
+//! info.
+//!
+//! src/coreclr/vm/debuginfostore.cpp (CompressDebugInfo), inc/nibblestream.h:
+//! numbers in nibbles of three bits, highest first, bit 3 says that more follow;
+//! a byte's low nibble comes first. Jitted code has a byte of flags before it
+//! from .NET 6 on, and what these announce.
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::coreclr::runtime::Runtime;
+
+/// EXTRA_DEBUG_INFO_PATCHPOINT and EXTRA_DEBUG_INFO_RICH.
+const PATCHPOINT: u8 = 1;
+const RICH: u8 = 2;
+
+/// ICorDebugInfo::MAX_MAPPING_VALUE, which IL offsets are stored above.
+const LOWEST: i64 = -3;
+
+/// Bytes of the two lengths at most (NibbleReader of RestoreBoundsAndVars).
+const LENGTHS: usize = 12;
+
+/// Sizes of the header that has all (docs/design/datacontracts/DebugInfo.md),
+/// the bytes they take at most, and the bits of source flags in a step.
+const FAT_SIZES: u32 = 6;
+const FAT_LENGTHS: usize = 48;
+const SOURCE_BITS: u32 = 3;
+
+/// One step: from this native offset on, code belongs to that IL offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IlStep {
+    /// Offset from the method's start, in bytes.
+    pub native: u32,
+    /// Offset in its IL; -1 no mapping, -2 prolog, -3 epilog (ICorDebugInfo::MappingTypes).
+    pub il: i64,
+}
+
+/// The map at `debug_info`; `jitted`: of jitted code, else of an image.
+pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jitted: bool) -> Option<Vec<IlStep>> {
+    if debug_info.is_null() {
+        return None;
+    }
+    let layout = &runtime.layout;
+    // Later than .NET 10, where the contract has a number, all sizes come first.
+    if layout.contract("DebugInfo").is_some() {
+        let (bounds, start) = fat_header(memory, debug_info)?;
+        return packed::decode(&bounds_at(memory, start, bounds)?, SOURCE_BITS);
+    }
+    let mut at = debug_info;
+    // The byte of flags came with on-stack replacement, and so did the table's entry.
+    if let (true, Ok(size)) = (jitted, layout.size("PatchpointInfo")) {
+        let flags = *memory.bytes(at, 1).ok()?.first()?;
+        at = at.saturating_add(1);
+        if flags & PATCHPOINT != 0 {
+            let locals =
+                memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
+            at = at.saturating_add(size + u64::from(locals.min(limits::MAX_IL_MAP)) * 4);
+        }
+        if flags & RICH != 0 {
+            let len = memory.u32(at).ok()?;
+            at = at.saturating_add(4 + u64::from(len));
+        }
+    }
+    let head = memory.look(at, memory.readable(at, LENGTHS as u64) as usize).ok()?;
+    let mut lengths = Nibbles { bytes: &head, at: 0 };
+    let (bounds, _vars) = (lengths.number()?, lengths.number()?);
+    let start = behind(memory, at, &lengths);
+    let bytes = bounds_at(memory, start, bounds)?;
+    match layout.constant("DebugInfo", "source_type_bits") {
+        Ok(bits) => packed::decode(&bytes, bits.min(8) as u32),
+        Err(_) => decode(&bytes),
+    }
+}
+
+/// Where numbers end that begin at `at`. What else was looked at of them is somebody else's: debug info of dynamic methods lies in blocks of
+/// malloc (dynamicmethod.cpp, ChunkAllocator).
+fn behind(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
+    let len = numbers.at.div_ceil(2) as u64;
+    memory.keep(at, len);
+    at.saturating_add(len)
+}
+
+fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
+    let len = len.min(limits::MAX_IL_MAP);
+    // Packed numbers may read as a text, and are none.
+    memory.keep(start, u64::from(len));
+    memory.bytes(start, len as usize).ok()
+}
+
+/// Length and start of the bounds: a first number 0 says that
+/// all the sizes follow, else it is that of the bounds itself.
+fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
+    let head = memory.look(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
+    let mut numbers = Nibbles { bytes: &head, at: 0 };
+    let first = numbers.number()?;
+    let bounds = if first == 0 { numbers.number()? } else { first };
+    for _ in 0..if first == 0 { FAT_SIZES - 1 } else { 1 } {
+        numbers.number()?;
+    }
+    Some((bounds, behind(memory, at, &numbers)))
+}
+
+/// The form from .NET 10 on: after the count and two widths, entries of equal width,
+/// lowest bits first: source flags, native offset from the last, IL offset.
+///
+/// docs/design/datacontracts/DebugInfo.md, "Bounds Entry Encoding".
+mod packed {
+    use super::{IlStep, LOWEST, Nibbles, special};
+    use crate::limits;
+
+    pub(super) fn decode(bytes: &[u8], source_bits: u32) -> Option<Vec<IlStep>> {
+        let mut numbers = Nibbles { bytes, at: 0 };
+        let count = numbers.number()?.min(limits::MAX_IL_MAP);
+        let (native_bits, il_bits) = (numbers.number()?.checked_add(1)?, numbers.number()?.checked_add(1)?);
+        if native_bits > 32 || il_bits > 32 || source_bits > 8 {
+            return None;
+        }
+        let data = bytes.get(numbers.at.div_ceil(2)..)?;
+        let mut bits = Bits { data, at: 0 };
+        let mut steps = Vec::new();
+        let mut native = 0u32;
+        for _ in 0..count {
+            let Some(_source) = bits.take(source_bits) else { break };
+            let (Some(delta), Some(il)) = (bits.take(native_bits), bits.take(il_bits)) else { break };
+            native = native.saturating_add(delta as u32);
+            steps.push(IlStep { native, il: special(il as i64 + LOWEST) });
+        }
+        Some(steps)
+    }
+
+    struct Bits<'a> {
+        data: &'a [u8],
+        at: usize,
+    }
+
+    impl Bits<'_> {
+        fn take(&mut self, count: u32) -> Option<u64> {
+            let mut value = 0u64;
+            for i in 0..count {
+                let byte = *self.data.get(self.at / 8)?;
+                value |= u64::from(byte >> (self.at % 8) & 1) << i;
+                self.at += 1;
+            }
+            Some(value)
+        }
+    }
+}
+
+/// 0xffffffff and the like stand for the special values, which are negative.
+fn special(il: i64) -> i64 {
+    if il > i64::from(u32::MAX) + LOWEST { il - (1 << 32) } else { il }
+}
+
+/// Count, then for each step: native offset from the last, IL offset, source flags.
+fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
+    let mut nibbles = Nibbles { bytes, at: 0 };
+    let count = nibbles.number()?;
+    let mut steps = Vec::new();
+    let mut native = 0u32;
+    for _ in 0..count.min(limits::MAX_IL_MAP) {
+        let Some(delta) = nibbles.number() else { break };
+        native = native.saturating_add(delta);
+        let il = special(i64::from(nibbles.number()?) + LOWEST);
+        nibbles.number()?;
+        steps.push(IlStep { native, il });
+    }
+    Some(steps)
+}
+
+/// The step that covers a native offset: the last one that begins at or before it.
+pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+    let after = steps.partition_point(|s| u64::from(s.native) <= native);
+    steps.get(after.checked_sub(1)?).copied()
+}
+
+struct Nibbles<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Nibbles<'_> {
+    fn nibble(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at / 2)?;
+        let nibble = if self.at.is_multiple_of(2) { byte & 0xf } else { byte >> 4 };
+        self.at += 1;
+        Some(nibble)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut value = 0u32;
+        // A 32-bit number takes at most eleven.
+        for _ in 0..11 {
+            let nibble = self.nibble()?;
+            value = value.wrapping_shl(3).wrapping_add(u32::from(nibble & 7));
+            if nibble & 8 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Fault, FaultKind};
+    use std::sync::Mutex;
+
+    /// Memory from address 0 on, with what is recorded of it as a structure.
+    struct Recorded(Vec<u8>, Mutex<Vec<(u64, u64)>>);
+
+    impl Recorded {
+        fn copy(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let from = addr.get() as usize;
+            let bytes = from.checked_add(buf.len()).and_then(|end| self.0.get(from..end));
+            buf.copy_from_slice(bytes.ok_or(Fault { addr, kind: FaultKind::Unmapped })?);
+            Ok(())
+        }
+
+        fn end(&self) -> u64 {
+            self.1.lock().map_or(0, |all| all.iter().map(|(at, len)| at + len).max().unwrap_or(0))
+        }
+    }
+
+    impl Memory for Recorded {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            self.keep(addr, buf.len() as u64);
+            self.copy(addr, buf)
+        }
+
+        fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+            let mut out = vec![0; len];
+            self.copy(addr, &mut out).map(|()| out)
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            (self.0.len() as u64).saturating_sub(addr.get()).min(max)
+        }
+
+        fn keep(&self, addr: Addr, len: u64) {
+            if let Ok(mut all) = self.1.lock() {
+                all.push((addr.get(), len));
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_its_sizes_is_no_structure() {
+        // All sizes follow: bounds of 3 bytes, and five others of 1; then somebody's numbers.
+        let memory = Recorded([&[0x30, 0x11, 0x11, 0x01][..], &[0x5a; 64]].concat(), Mutex::default());
+        assert_eq!(fat_header(&memory, Addr::new(0)), Some((3, Addr::new(4))));
+        assert_eq!(memory.end(), 4);
+    }
+
+    #[test]
+    fn numbers_in_nibbles() {
+        // 0x8 | 1, 2: 1 * 8 + 2; the low nibble comes first.
+        let mut nibbles = Nibbles { bytes: &[0x29, 0x07], at: 0 };
+        assert_eq!((nibbles.number(), nibbles.number()), (Some(10), Some(7)));
+        assert_eq!(Nibbles { bytes: &[0xff; 20], at: 0 }.number(), None);
+        assert_eq!(Nibbles { bytes: &[0x99], at: 0 }.number(), None);
+    }
+
+    #[test]
+    fn steps() {
+        // Two steps: native 0, prolog (1 - 3), flags 0; native +5, IL 0 (3 - 3), flags 1.
+        let steps = decode(&[0x02, 0x01, 0x35, 0x01]);
+        assert_eq!(steps, Some(vec![IlStep { native: 0, il: -2 }, IlStep { native: 5, il: 0 }]));
+        let steps = steps.unwrap_or_default();
+        assert_eq!(step_at(&steps, 4).map(|s| s.il), Some(-2));
+        assert_eq!(step_at(&steps, 400).map(|s| s.il), Some(0));
+        assert_eq!(step_at(&[], 4), None);
+    }
+}

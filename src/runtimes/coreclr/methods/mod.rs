@@ -1,0 +1,416 @@
+//! From an address to a method: code ranges, code blocks, descriptors, names.
+
+mod all;
+mod as_code;
+mod gc_slots;
+mod il_map;
+mod versions;
+
+pub use all::StubBlock;
+pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
+pub use il_map::{IlStep, step_at};
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::addr::Addr;
+use crate::diag::WarningCode;
+use crate::image::metadata::Token;
+use crate::limits;
+use crate::memory::Memory;
+use crate::phase::Phase;
+use crate::range_map::RangeMap;
+use crate::registers::Regs;
+use crate::runtimes::api::{self, CodeVersion, MethodRole};
+use crate::runtimes::coreclr::code::{
+    self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub,
+};
+use crate::runtimes::coreclr::types::{MethodDesc, ModuleInfo, TypeSystem};
+
+use versions::{READY_TO_RUN, Versions};
+
+/// Code of one method, in one of its versions.
+#[derive(Debug)]
+pub struct Method<'p> {
+    /// Its name as SOS prints it.
+    pub name: String,
+    /// Its descriptor; none where the runtime has not prepared it.
+    pub desc: Option<MethodDesc>,
+    /// Its MethodDef; row 0 where it has none.
+    pub token: Token,
+    /// Its module.
+    pub module: Arc<ModuleInfo<'p>>,
+    /// Where this code begins.
+    pub start: Addr,
+    /// Bytes of this code, funclets included.
+    pub size: u64,
+    /// A cold part elsewhere: start and bytes.
+    pub cold: Option<(Addr, u64)>,
+    /// Whether the JIT made it (and not crossgen).
+    pub jitted: bool,
+    debug: Debug,
+    facts: OnceLock<Arc<api::Method>>,
+}
+
+/// Where a method's debug info is.
+#[derive(Clone, Copy, Debug)]
+enum Debug {
+    /// At an address; 0 where there is none.
+    At(Addr),
+    /// In a table of the image of this module, by index of runtime function.
+    Image(Addr, u32),
+}
+
+impl Method<'_> {
+    /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
+    pub fn offset_of(&self, ip: Addr) -> Option<u64> {
+        self.facts().offset_of(ip)
+    }
+
+    /// The same in words that all runtimes share.
+    pub fn facts(&self) -> &Arc<api::Method> {
+        self.facts.get_or_init(|| {
+            let module = self.module.name();
+            Arc::new(api::Method {
+                role: role(&self.name, &module),
+                name: self.name.clone(),
+                module: module.into_owned(),
+                id: self.desc.as_ref().map(|d| d.addr),
+                token: Some(self.token.to_string()),
+                start: self.start,
+                size: self.size,
+                cold: self.cold,
+            })
+        })
+    }
+}
+
+/// Modules of managed code that are the framework's begin with these.
+const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
+
+/// Methods that the runtime makes for calls of native functions.
+const IL_STUB: &str = "ILStubClass.";
+
+/// Methods that every thread begins with.
+const BEGINNINGS: [&str; 3] =
+    ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
+
+/// The class whose methods find handlers of an exception (.NET 9 on).
+const DISPATCHER: &str = "System.Runtime.EH.";
+
+/// What a method is for, by its name and that of its module.
+fn role(name: &str, module: &str) -> MethodRole {
+    match name {
+        _ if name.starts_with(IL_STUB) => MethodRole::NativeCall,
+        _ if name.starts_with(DISPATCHER) => MethodRole::Dispatcher,
+        _ if BEGINNINGS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
+        _ if FRAMEWORK.iter().any(|start| module.starts_with(start)) => MethodRole::Framework,
+        _ => MethodRole::Program,
+    }
+}
+
+/// What an address of a range of code is.
+pub enum CodeAt<'p> {
+    /// A method's code.
+    Method(Arc<Method<'p>>),
+    /// A stub, and the method that it is of.
+    Stub(Stub, Option<String>),
+    /// Among jitted code, a block of stubs (StubCodeBlockKind).
+    StubBlock(u64),
+    /// In a range of code, but in no method: padding, data, or not in the core.
+    Nothing(String),
+}
+
+/// Lookups in the code of one runtime.
+pub struct Methods<'p> {
+    /// Its types.
+    pub types: Arc<TypeSystem<'p>>,
+    ranges: RangeMap<CodeRange>,
+    heaps: Cache<Addr, Result<CodeHeap, String>>,
+    images: Cache<Addr, Result<ReadyToRun, String>>,
+    methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
+    versions: OnceLock<Versions>,
+    /// What is left of the room for blocks of all heaps, functions of all images.
+    room: Mutex<(usize, usize)>,
+    /// What was read of GC info so far.
+    gc_work: AtomicU64,
+}
+
+/// Values made once and kept.
+struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
+
+impl<K: Eq + Hash, V> Cache<K, V> {
+    fn get(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
+        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return found.clone();
+        }
+        let made = Arc::new(make());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made).clone()
+    }
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Cache<K, V> {
+        Cache(Mutex::default())
+    }
+}
+
+impl<'p> Methods<'p> {
+    /// Read the ranges of the runtime's code; what fails is a diagnostic.
+    pub fn new(types: Arc<TypeSystem<'p>>) -> Methods<'p> {
+        let (process, runtime) = (types.process, &*types.runtime);
+        let _phase = process.enter(Phase::Code);
+        let (ranges, notes) = code::read_ranges(&process.memory, runtime);
+        for note in notes {
+            process.diag.partial(WarningCode::Dotnet, format!("{}: code: {note}", runtime.name()));
+        }
+        Methods {
+            types,
+            ranges,
+            heaps: Cache::default(),
+            images: Cache::default(),
+            methods: Cache::default(),
+            versions: OnceLock::new(),
+            room: Mutex::new((limits::MAX_CODE_BLOCKS, limits::MAX_IMAGE_FUNCTIONS)),
+            gc_work: AtomicU64::new(0),
+        }
+    }
+
+    fn memory(&self) -> &'p dyn Memory {
+        self.types.memory
+    }
+
+    /// The ranges of code.
+    pub fn ranges(&self) -> &RangeMap<CodeRange> {
+        &self.ranges
+    }
+
+    /// What lies at `ip`; `None` where the runtime has no code there.
+    pub fn at(&self, ip: Addr) -> Option<CodeAt<'p>> {
+        let range = self.ranges.at(ip)?;
+        Some(match range.kind {
+            CodeRangeKind::Heap(node) => self.in_heap(range, node, ip),
+            CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
+                Err(e) => CodeAt::Nothing(e.clone()),
+                Ok(image) => match image.method(ip) {
+                    Some(found) => self.known(found.start, || {
+                        let unused = "in precompiled code of a generic instantiation that the process has not used";
+                        self.precompiled(module, found)?.ok_or_else(|| unused.to_owned())
+                    }),
+                    None => CodeAt::Nothing("in a precompiled image, but in none of its methods".into()),
+                },
+            },
+            CodeRangeKind::Stubs(_) | CodeRangeKind::Other => {
+                match code::decode_stub(self.memory(), self.types.runtime.arch, ip) {
+                    Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
+                    None => CodeAt::Nothing("in a range of stubs".into()),
+                }
+            }
+        })
+    }
+
+    /// The registers of the caller of a frame in managed code; `exact`: its
+    /// address is where it was interrupted, and no return address.
+    ///
+    /// # Errors
+    /// Where unwind data or stack can't be read, in words.
+    pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String> {
+        let ip = regs.ip();
+        // A call that never returns may be the last instruction.
+        let at = if exact { ip } else { ip.saturating_sub(1) };
+        let missing = || format!("no unwind data for managed code at {ip}");
+        let range = self.ranges.at(at).ok_or_else(missing)?;
+        let pristine = self.types.process.memory.pristine();
+        let (memory, entry): (&dyn Memory, _) = match range.kind {
+            CodeRangeKind::Heap(node) => {
+                let heap = self.heap(range, node);
+                let heap = heap.as_ref().as_ref().map_err(String::clone)?;
+                let start = heap.start_of(at).ok_or_else(missing)?;
+                match heap.block(self.memory(), &self.types.runtime, start) {
+                    Ok(CodeBlock::Method { unwind, .. }) => {
+                        (self.memory(), heap.unwind_entry(self.memory(), &self.types.runtime, unwind, at))
+                    }
+                    Ok(CodeBlock::Stubs { .. }) => return Err(missing()),
+                    Err(e) => return Err(e.to_string()),
+                }
+            }
+            CodeRangeKind::ReadyToRun(module) => {
+                let image = self.image(range, module);
+                (&pristine, image.as_ref().as_ref().map_err(String::clone)?.unwind_entry(at))
+            }
+            _ => return Err(missing()),
+        };
+        code::unwind(memory, &entry.ok_or_else(missing)?, regs, exact).map_err(|e| e.to_string())
+    }
+
+    fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, String>) -> CodeAt<'p> {
+        match &*self.methods.get(start, || make().map(Arc::new)) {
+            Ok(method) => CodeAt::Method(method.clone()),
+            Err(e) => CodeAt::Nothing(e.clone()),
+        }
+    }
+
+    fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, String>> {
+        self.heaps.get(node, || {
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            if room.0 == 0 {
+                return Err("more jitted code than the limit".to_owned());
+            }
+            CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
+        })
+    }
+
+    fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
+        self.images.get(module, || {
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            if room.1 == 0 {
+                return Err("more precompiled code than the limit".to_owned());
+            }
+            let pristine = self.types.process.memory.pristine();
+            let image = ReadyToRun::read(&pristine, &self.types.runtime, module, range.begin);
+            room.1 = room.1.saturating_sub(image.as_ref().map_or(0, ReadyToRun::weight));
+            image.map_err(|e| e.to_string())
+        })
+    }
+
+    fn in_heap(&self, range: &CodeRange, node: Addr, ip: Addr) -> CodeAt<'p> {
+        let heap = self.heap(range, node);
+        let heap = match &*heap {
+            Ok(heap) => heap,
+            Err(e) => return CodeAt::Nothing(e.clone()),
+        };
+        let Some(start) = heap.start_of(ip) else {
+            return CodeAt::Nothing("in a JIT code heap, before its first method or after its last".into());
+        };
+        match heap.block(self.memory(), &self.types.runtime, start) {
+            Err(e) => CodeAt::Nothing(e.to_string()),
+            Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), self.types.runtime.arch, ip) {
+                Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
+                None => CodeAt::StubBlock(kind),
+            },
+            Ok(CodeBlock::Method { size, .. }) if ip.since(start) >= size => {
+                CodeAt::Nothing("in a JIT code heap, between two methods".into())
+            }
+            Ok(CodeBlock::Method { size, method_desc, debug_info, .. }) => self.known(start, || {
+                let desc = self.types.method_desc(method_desc).map_err(|e| e.to_string())?;
+                let mut method = self.method_of(desc, start, size)?;
+                method.debug = Debug::At(debug_info);
+                Ok(method)
+            }),
+        }
+    }
+
+    fn method_of(&self, desc: MethodDesc, start: Addr, size: u64) -> Result<Method<'p>, String> {
+        let module = self.types.module_of(desc.method_table).map_err(|e| e.to_string())?;
+        Ok(Method {
+            name: self.types.method_name(&desc),
+            token: desc.token,
+            desc: Some(desc),
+            module: self.types.module(module),
+            start,
+            size,
+            cold: None,
+            jitted: true,
+            debug: Debug::At(Addr::NULL),
+            facts: OnceLock::new(),
+        })
+    }
+
+    /// A method of an image; none for an instantiation of a generic that the
+    /// runtime has not prepared since the process began: it can't have run.
+    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Option<Method<'p>>, String> {
+        let mut method = match found.method_desc {
+            Some(desc) => {
+                let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
+                self.method_of(desc, found.start, found.size)?
+            }
+            None => {
+                let Some(token) = found.token else { return Ok(None) };
+                let module = self.types.module(module);
+                let name = self.types.definition_name(&module, token);
+                Method {
+                    name: name.unwrap_or_else(|| format!("{}!{token}", module.name())),
+                    desc: None,
+                    token,
+                    module,
+                    start: found.start,
+                    size: found.size,
+                    cold: None,
+                    jitted: false,
+                    debug: Debug::At(Addr::NULL),
+                    facts: OnceLock::new(),
+                }
+            }
+        };
+        method.jitted = false;
+        method.cold = found.cold;
+        method.debug = Debug::Image(module, found.index);
+        Ok(Some(method))
+    }
+
+    /// The stub that the bytes at `ip` are, and its method; for addresses outside
+    /// of the ranges of code (up to .NET 7 these do not list stubs).
+    pub fn stub_at(&self, ip: Addr) -> Option<(Stub, Option<String>)> {
+        let stub = code::decode_stub(self.memory(), self.types.runtime.arch, ip)?;
+        Some((stub, self.stub_method(&stub)))
+    }
+
+    /// The method that a stub leads to, by its parameter if that is a MethodDesc,
+    /// else by its target.
+    fn stub_method(&self, stub: &Stub) -> Option<String> {
+        let of_desc = || {
+            let desc = self.types.method_desc(stub.parameter?).ok()?;
+            let module = self.types.module_of(desc.method_table).ok()?;
+            // Any word can be read as a MethodDesc; one whose type's module is a
+            // module with a file or metadata is one.
+            let module = self.types.module(module);
+            (module.metadata.is_some() || !module.path.is_empty()).then(|| self.types.method_name(&desc))
+        };
+        of_desc().or_else(|| match self.ranges.at(stub.target?)?.kind {
+            CodeRangeKind::Heap(_) | CodeRangeKind::ReadyToRun(_) => match self.at(stub.target?)? {
+                CodeAt::Method(method) => Some(method.name.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// All native code versions of a method; the code found counts as one.
+    pub fn versions(&self, method: &Method<'p>) -> Vec<CodeVersion> {
+        let Some(desc) = &method.desc else {
+            return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr::NULL, il_version: 0 }];
+        };
+        let known = self.versions.get_or_init(|| {
+            let (known, notes) = Versions::read(&self.types);
+            for note in notes {
+                self.types.process.diag.partial(WarningCode::Dotnet, note);
+            }
+            known
+        });
+        let precompiled =
+            |code: Addr| self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)));
+        let mut all = self.types.code_versions(desc, known, &precompiled);
+        if !all.iter().any(|v| v.code == method.start) {
+            let tier = if method.jitted { self.types.default_tier(desc, known) } else { READY_TO_RUN };
+            all.insert(0, CodeVersion { code: method.start, tier, node: Addr::NULL, il_version: 0 });
+        }
+        all
+    }
+
+    /// The map from a method's native code to its IL.
+    pub fn il_map(&self, method: &Method<'p>) -> Option<Vec<IlStep>> {
+        let runtime = &self.types.runtime;
+        match method.debug {
+            Debug::At(debug_info) => il_map::read(self.memory(), runtime, debug_info, method.jitted),
+            Debug::Image(module, index) => {
+                let pristine = self.types.process.memory.pristine();
+                let range = self.ranges.at(method.start)?;
+                let image = self.image(range, module);
+                let debug_info = image.as_ref().as_ref().ok()?.debug_info(&pristine, index)?;
+                il_map::read(&pristine, runtime, debug_info, false)
+            }
+        }
+    }
+}

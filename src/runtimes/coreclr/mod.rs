@@ -1,0 +1,43 @@
+//! .NET, read without its data-access library: find CoreCLR in the process,
+//! choose a layout that fits it, and claim what its structures say.
+//!
+//! Terms are those of the runtime (dotnet/runtime, docs/design/datacontracts
+//! and src/coreclr). docs/dotnet.md tells how each structure is found.
+
+mod anatomy;
+mod claim;
+mod code;
+mod core_clr;
+mod fields;
+mod gc;
+pub mod heap;
+mod loader;
+mod methods;
+mod naming;
+mod object;
+mod runtime;
+pub mod tasks;
+mod threads;
+mod types;
+
+pub use crate::runtimes::api::{Handle, Segment};
+pub use crate::runtimes::clr_gc::finalizers;
+pub use crate::words::{Generation, HandleKind};
+pub use claim::Heaps;
+pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
+pub use core_clr::CoreClr;
+pub use gc::handles;
+pub use loader::{AllocatorHeaps, CodeBlock, CodeView, Collectible, ExecutableMemory, HeapBlock, executable_memory};
+pub use methods::{
+    CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,
+};
+pub(crate) use object::string_text;
+pub use runtime::{Detection, Runtime, detect, has_coreclr};
+pub use threads::{
+    AllocContext, FrameClasses, KnownThread, ManagedThread, StackRef, StackRefs, Stretch, ThreadsError,
+    ThrownException, sync_blocks, threads,
+};
+pub use types::{
+    Classification, DynamicKind, FieldDesc, FieldStorage, MethodDesc, ModuleInfo, Scope, Shape, Struct, TypeArg,
+    TypeHandle, TypeSystem,
+};

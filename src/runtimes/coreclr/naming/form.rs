@@ -1,0 +1,211 @@
+//! What a type is made of, wherever it is known from: what the runtime loaded, or
+//! what a signature writes.
+
+use crate::addr::Addr;
+use crate::image::metadata::sig::{ElementType, MethodSig, Type};
+use crate::image::metadata::{Metadata, Table, Token};
+use crate::limits;
+use crate::runtimes::coreclr::types::{ModuleInfo, PRIMITIVE_BY_NAME, Shape, TypeArg, TypeHandle, TypeSystem};
+
+use super::style::{FUNCTION, Style, Suffix};
+
+/// What SOS writes for a type that it can't name.
+const UNKNOWN: &str = "**UNKNOWN TYPE**";
+
+/// IMAGE_CEE_CS_CALLCONV_VARARG and its mask (corhdr.h).
+const VARARG: u8 = 5;
+const CONVENTION_MASK: u8 = 0xf;
+
+/// What a signature's tokens and type parameters refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a, 'p> {
+    pub(super) module: Option<&'a ModuleInfo<'p>>,
+    pub(super) class: &'a [TypeArg],
+    pub(super) method: &'a [TypeArg],
+}
+
+/// A type to be named.
+#[derive(Clone, Copy)]
+pub(super) enum Named<'a, 'p> {
+    /// One that the runtime loaded.
+    Loaded(TypeHandle),
+    /// One as a signature writes it.
+    Written(&'a Type, Context<'a, 'p>),
+}
+
+/// A name in a chain of nested types.
+pub(super) enum Link {
+    Name(String),
+    /// What stands for a name that is lost; not escaped, and it counts no arguments.
+    Lost(String),
+}
+
+/// What a type is made of.
+pub(super) enum Form<'a, 'p> {
+    Suffixed(Named<'a, 'p>, Suffix),
+    Primitive(ElementType),
+    /// Names from the outermost type on, and the generic arguments of all of them; no
+    /// list of arguments where the type has none.
+    Class(Vec<Link>, Option<Vec<Named<'a, 'p>>>),
+    /// A function pointer: what it returns, what it takes, and whether more may follow.
+    Function(Named<'a, 'p>, Vec<Named<'a, 'p>>, bool),
+    /// A type parameter, or what stands for a type that can't be read.
+    Text(String),
+}
+
+/// Whether more arguments may follow those that a signature names.
+pub(super) fn is_vararg(signature: &MethodSig) -> bool {
+    signature.convention & CONVENTION_MASK == VARARG
+}
+
+impl<'p> TypeSystem<'p> {
+    /// What a loaded type is made of.
+    pub(super) fn loaded_form<'a>(&self, handle: TypeHandle, style: Style) -> Form<'a, 'p> {
+        let Ok(shape) = self.shape(handle) else {
+            let signature = style == Style::Signature;
+            return Form::Text(if signature { UNKNOWN.into() } else { format!("(type {})", handle.0) });
+        };
+        let suffixed = |of, suffix| Form::Suffixed(Named::Loaded(of), suffix);
+        match shape {
+            Shape::SzArray(of) => suffixed(of, Suffix::SzArray),
+            Shape::Array(of, rank) => suffixed(of, Suffix::Array(rank)),
+            Shape::Ptr(of) => suffixed(of, Suffix::Ptr),
+            Shape::ByRef(of) => suffixed(of, Suffix::ByRef),
+            Shape::Parameter(module, token) => Form::Text(self.parameter_name(module, token)),
+            Shape::FnPtr(types) => match types.split_first() {
+                Some((ret, params)) => {
+                    Form::Function(Named::Loaded(*ret), params.iter().map(|&p| Named::Loaded(p)).collect(), false)
+                }
+                None => Form::Text(if style == Style::Signature { UNKNOWN } else { FUNCTION }.into()),
+            },
+            Shape::Named { module, token, primitive, arguments, .. } => {
+                // A listing leaves out the number of parameters, of a definition without arguments too.
+                let listed = style == Style::Listing || !arguments.is_empty();
+                let arguments = listed.then(|| arguments.into_iter().map(Named::Loaded).collect());
+                let module = self.module(module);
+                if style != Style::Signature {
+                    return match token.is_nil() {
+                        true => Form::Text("(dynamicClass)".into()),
+                        false => Form::Class(chain(&module, token), arguments),
+                    };
+                }
+                if let Some(element) = ElementType::from_number(primitive) {
+                    return Form::Primitive(element);
+                }
+                let name = definition_name(module.metadata.as_ref(), token);
+                let short = name.strip_prefix("System.").filter(|_| primitive == PRIMITIVE_BY_NAME);
+                Form::Class(vec![Link::Lost(short.unwrap_or(&name).to_owned())], arguments)
+            }
+        }
+    }
+
+    /// What a type of a signature is made of; its type parameters are followed before.
+    pub(super) fn written_form<'a>(&self, ty: &'a Type, context: Context<'a, 'p>, style: Style) -> Form<'a, 'p> {
+        let suffixed = |of: &'a Type, suffix| Form::Suffixed(Named::Written(of, context), suffix);
+        match ty {
+            Type::Primitive(element) => Form::Primitive(*element),
+            Type::ValueType(token) | Type::Class(token) => Form::Class(written_chain(context, *token, style), None),
+            Type::Internal(handle) => match style {
+                Style::Signature => Form::Text(self.internal_name(*handle)),
+                _ => Form::Suffixed(Named::Loaded(TypeHandle(Addr::new(*handle))), Suffix::Nothing),
+            },
+            Type::SzArray(of) => suffixed(of, Suffix::SzArray),
+            Type::Array { element, rank, .. } => suffixed(element, Suffix::WrittenArray(*rank)),
+            Type::Ptr(of) => suffixed(of, Suffix::Ptr),
+            Type::ByRef(of) => suffixed(of, Suffix::ByRef),
+            Type::Modified { inner, .. } | Type::Pinned(inner) => suffixed(inner, Suffix::Nothing),
+            Type::Var(n) => Form::Text(format!("!{n}")),
+            Type::MVar(n) => Form::Text(format!("!!{n}")),
+            Type::GenericInst { definition, arguments } => {
+                let chain = match &**definition {
+                    Type::ValueType(token) | Type::Class(token) => written_chain(context, *token, style),
+                    Type::Internal(handle) if style == Style::Signature => {
+                        vec![Link::Lost(self.internal_name(*handle))]
+                    }
+                    _ => vec![Link::Lost("?".into())],
+                };
+                Form::Class(chain, Some(arguments.iter().map(|a| Named::Written(a, context)).collect()))
+            }
+            Type::FnPtr(signature) => Form::Function(
+                Named::Written(&signature.ret, context),
+                signature.params.iter().map(|p| Named::Written(p, context)).collect(),
+                is_vararg(signature),
+            ),
+        }
+    }
+
+    /// The name of a type that a signature has by its handle, as signatures show it.
+    fn internal_name(&self, handle: u64) -> String {
+        match self.shape(TypeHandle(Addr::new(handle))) {
+            Ok(Shape::Named { module, token, .. }) => definition_name(self.module(module).metadata.as_ref(), token),
+            _ => UNKNOWN.into(),
+        }
+    }
+
+    fn parameter_name(&self, module: Addr, token: Token) -> String {
+        let module = self.module(module);
+        let name = module.metadata.as_ref().and_then(|m| Some(m.generic_param(token.rid())?.name.into_owned()));
+        name.unwrap_or_else(|| format!("(type parameter {token})"))
+    }
+}
+
+/// Namespace, enclosing types and name of a TypeDef, from the outermost type on.
+pub(super) fn chain(module: &ModuleInfo<'_>, token: Token) -> Vec<Link> {
+    let Some(metadata) = &module.metadata else {
+        return vec![Link::Lost(format!("{}!{token}", module.name()))];
+    };
+    let chain = enclosing_chain(metadata, token);
+    let link = |(place, &rid): (usize, &u32)| {
+        // Each type has a name (II.22.37); none is found where memory was lost.
+        let Some(row) = metadata.type_def(rid).filter(|row| !row.name.is_empty()) else {
+            let token = Token::new(Table::TypeDef, rid);
+            return Link::Lost(if place == 0 { format!("{}!{token}", module.name()) } else { token.to_string() });
+        };
+        Link::Name(qualified(&row.namespace, &row.name))
+    };
+    chain.iter().rev().enumerate().map(link).collect()
+}
+
+/// A TypeDef, and those around it, outwards.
+pub(in crate::runtimes::coreclr) fn enclosing_chain(metadata: &Metadata<'_>, token: Token) -> Vec<u32> {
+    let mut chain = vec![token.rid()];
+    while let Some(outer) = chain.last().and_then(|&rid| metadata.enclosing(rid)) {
+        if chain.contains(&outer) || chain.len() > limits::MAX_TYPE_DEPTH as usize {
+            break;
+        }
+        chain.push(outer);
+    }
+    chain
+}
+
+/// The names of a type of a signature: in signatures, its own alone.
+fn written_chain(context: Context<'_, '_>, token: Token, style: Style) -> Vec<Link> {
+    let metadata = context.module.and_then(|m| m.metadata.as_ref());
+    if style == Style::Signature {
+        return vec![Link::Lost(own_name(metadata, token))];
+    }
+    let full = metadata.and_then(|m| m.full_name(token)).unwrap_or_else(|| token.to_string());
+    full.split('+').map(|name| Link::Name(name.to_owned())).collect()
+}
+
+/// Namespace and name of a TypeDef or TypeRef, without the types around it; a TypeSpec has none.
+fn own_name(metadata: Option<&Metadata<'_>>, token: Token) -> String {
+    match token.table() {
+        Some(Table::TypeRef) => {
+            let row = metadata.and_then(|m| m.type_ref(token.rid()));
+            row.map_or_else(|| token.to_string(), |row| qualified(&row.namespace, &row.name))
+        }
+        Some(Table::TypeSpec) if metadata.is_some() => String::new(),
+        _ => definition_name(metadata, token),
+    }
+}
+
+/// Namespace and name of a TypeDef, without the types around it.
+fn definition_name(metadata: Option<&Metadata<'_>>, token: Token) -> String {
+    let row = metadata.and_then(|m| m.type_def(token.rid()));
+    row.map_or_else(|| token.to_string(), |row| qualified(&row.namespace, &row.name))
+}
+
+fn qualified(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}.{name}") }
+}

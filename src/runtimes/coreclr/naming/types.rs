@@ -1,0 +1,260 @@
+//! The one formatter of type names.
+
+use crate::addr::Addr;
+use crate::image::metadata::sig::{MethodSig, Type};
+use crate::limits;
+use crate::runtimes::coreclr::types::{FieldDesc, Scope, Shape, TypeArg, TypeHandle, TypeSystem};
+
+use super::form::{Context, Form, Link, Named, is_vararg};
+use super::style::{FUNCTION, Style};
+use super::text::Text;
+
+/// Before the number of a type's own parameters in its name.
+const ARITY: char = '`';
+
+/// Writes one name.
+struct Formatter<'t, 'p> {
+    types: &'t TypeSystem<'p>,
+    style: Style,
+    out: Text,
+}
+
+impl<'p> TypeSystem<'p> {
+    /// A type's name with its namespace and full instantiation, as SOS prints it:
+    /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
+    pub fn full_type_name(&self, handle: TypeHandle) -> String {
+        self.name_of(Style::Runtime, Named::Loaded(handle))
+    }
+
+    /// A type's name, as heap listings show it; what can't be read is left out.
+    pub fn display_name(&self, method_table: Addr) -> String {
+        self.name_of(Style::Listing, Named::Loaded(TypeHandle(method_table)))
+    }
+
+    /// A field's type as its signature has it, as heap listings show types, where its owner's
+    /// type parameters stand for `scope`; `None` where there is no metadata.
+    pub fn field_type(&self, field: &FieldDesc, scope: &Scope) -> Option<String> {
+        let module = self.module(self.module_of(field.method_table).ok()?);
+        let signature = self.field_signature(&module, field)?;
+        let context = Context { module: Some(&module), class: scope, method: &[] };
+        Some(self.name_of(Style::Listing, Named::Written(&signature, context)))
+    }
+
+    fn name_of(&self, style: Style, named: Named<'_, 'p>) -> String {
+        let mut formatter = Formatter { types: self, style, out: Text::default() };
+        formatter.append(named, 0);
+        formatter.out.into_string()
+    }
+
+    /// Names of a TypeDef and those around it, as the runtime writes them, without arguments.
+    pub(super) fn append_definition(&self, out: Text, chain: &[Link]) -> Text {
+        let mut formatter = Formatter { types: self, style: Style::Runtime, out };
+        formatter.class(chain, None, 0);
+        formatter.out
+    }
+
+    /// Append a type as the runtime writes it.
+    pub(super) fn append_type(&self, out: Text, handle: TypeHandle) -> Text {
+        let mut formatter = Formatter { types: self, style: Style::Runtime, out };
+        formatter.append(Named::Loaded(handle), 0);
+        formatter.out
+    }
+
+    /// Append generic arguments as the runtime writes them.
+    pub(super) fn append_arguments(&self, out: Text, arguments: &[TypeHandle]) -> Text {
+        let arguments: Vec<_> = arguments.iter().map(|&a| Named::Loaded(a)).collect();
+        let mut formatter = Formatter { types: self, style: Style::Runtime, out };
+        formatter.arguments(&arguments, 0);
+        formatter.out
+    }
+
+    /// A method's parameters in parentheses, as signatures show them.
+    ///
+    /// SOS takes the text from the first `(` of the whole signature on, return type
+    /// included; where that is a function pointer, its parameters and the name once
+    /// more come first. So do ours.
+    pub(super) fn parameters_text(&self, context: Context<'_, 'p>, name: &str, signature: &MethodSig) -> String {
+        let fixed = signature.sentinel.unwrap_or(signature.params.len());
+        let params: Vec<_> = signature.params.iter().take(fixed).map(|p| Named::Written(p, context)).collect();
+        let mut formatter = Formatter { types: self, style: Style::Signature, out: Text::default() };
+        formatter.parameters(&params, is_vararg(signature), 0);
+        let own = formatter.out.into_string();
+        let ret = self.name_of(Style::Signature, Named::Written(&signature.ret, context));
+        match ret.find('(') {
+            Some(at) => format!("{} {name}{own}", ret.get(at..).unwrap_or_default()),
+            None => own,
+        }
+    }
+
+    /// Simple name of a type's assembly; none for a generic parameter.
+    fn assembly_of(&self, handle: TypeHandle, depth: u32) -> Option<String> {
+        if depth > limits::MAX_TYPE_DEPTH {
+            return None;
+        }
+        match self.shape(handle).ok()? {
+            Shape::Named { module, .. } => Some(self.module(module).assembly_name().to_owned()),
+            Shape::SzArray(of) | Shape::Ptr(of) | Shape::ByRef(of) | Shape::Array(of, _) => {
+                self.assembly_of(of, depth + 1)
+            }
+            Shape::FnPtr(types) => self.assembly_of(*types.first()?, depth + 1),
+            Shape::Parameter(..) => None,
+        }
+    }
+}
+
+impl<'p> Formatter<'_, 'p> {
+    fn append(&mut self, named: Named<'_, 'p>, depth: u32) {
+        if depth > limits::MAX_TYPE_DEPTH || self.out.is_full() {
+            return self.out.push("…");
+        }
+        let form = match named {
+            Named::Loaded(handle) if handle.0.is_null() && self.style == Style::Runtime => {
+                return self.out.push("(null)");
+            }
+            Named::Loaded(handle) => self.types.loaded_form(handle, self.style),
+            Named::Written(ty, context) => {
+                let parameter = match ty {
+                    Type::Var(n) => context.class.get(*n as usize),
+                    Type::MVar(n) => context.method.get(*n as usize),
+                    _ => None,
+                };
+                match parameter {
+                    Some(argument) => return self.argument(argument, depth + 1),
+                    None => self.types.written_form(ty, context, self.style),
+                }
+            }
+        };
+        self.form(&form, depth);
+    }
+
+    /// What a type parameter stands for.
+    fn argument(&mut self, argument: &TypeArg, depth: u32) {
+        match argument {
+            TypeArg::Loaded(handle) => self.append(Named::Loaded(*handle), depth),
+            TypeArg::Written(written) => {
+                let module = self.types.module(written.module);
+                let context = Context { module: Some(&module), class: &written.scope, method: &[] };
+                self.append(Named::Written(&written.ty, context), depth);
+            }
+        }
+    }
+
+    fn form(&mut self, form: &Form<'_, 'p>, depth: u32) {
+        match form {
+            Form::Text(text) => self.out.push(text),
+            Form::Primitive(element) => self.out.push(self.style.primitive(*element)),
+            Form::Suffixed(of, suffix) => {
+                self.append(*of, depth + 1);
+                self.out.push(&self.style.suffix(*suffix));
+            }
+            Form::Class(chain, arguments) => self.class(chain, arguments.as_deref(), depth),
+            Form::Function(..) if self.style != Style::Signature => self.out.push(FUNCTION),
+            Form::Function(ret, params, vararg) => {
+                self.append(*ret, depth + 1);
+                self.out.push(" ");
+                self.parameters(params, *vararg, depth + 1);
+            }
+        }
+    }
+
+    fn class(&mut self, chain: &[Link], arguments: Option<&[Named<'_, 'p>]>, depth: u32) {
+        let mut rest = arguments.unwrap_or_default();
+        for (i, link) in chain.iter().enumerate() {
+            if i > 0 {
+                self.out.push("+");
+            }
+            match link {
+                Link::Lost(text) => self.out.push(text),
+                Link::Name(name) if self.style != Style::Listing || arguments.is_none() => self.out.escaped(name),
+                Link::Name(name) => {
+                    let (bare, arity) = split_arity(name);
+                    self.out.escaped(bare);
+                    // The last name has what is left, whatever it counts: F# and obfuscators
+                    // make names that count no parameters.
+                    let arity = if i + 1 == chain.len() { rest.len() } else { arity };
+                    let (own, others) = rest.split_at_checked(arity).unwrap_or((rest, &[]));
+                    self.arguments(own, depth);
+                    rest = others;
+                }
+            }
+        }
+        if arguments.is_some() {
+            self.arguments(rest, depth);
+        }
+    }
+
+    /// Generic arguments, where there are any.
+    fn arguments(&mut self, arguments: &[Named<'_, 'p>], depth: u32) {
+        let (open, between, close) = match self.style {
+            Style::Runtime => ("[", ",", "]"),
+            Style::Listing => ("<", ", ", ">"),
+            Style::Signature => ("<", ",", ">"),
+        };
+        if arguments.is_empty() && self.style != Style::Signature {
+            return;
+        }
+        self.out.push(open);
+        for (i, &argument) in arguments.iter().enumerate() {
+            if i > 0 {
+                self.out.push(between);
+            }
+            match argument {
+                Named::Loaded(handle) if self.style == Style::Runtime => self.with_assembly(handle, depth),
+                _ => self.append(argument, depth + 1),
+            }
+        }
+        self.out.push(close);
+    }
+
+    /// `[A, Assembly]`; the brackets are a level of their own.
+    fn with_assembly(&mut self, handle: TypeHandle, depth: u32) {
+        let assembly = self.types.assembly_of(handle, 0);
+        if assembly.is_some() {
+            self.out.push("[");
+        }
+        self.append(Named::Loaded(handle), depth + 2);
+        if let Some(name) = assembly {
+            self.out.push(", ");
+            self.out.push(&name);
+            self.out.push("]");
+        }
+    }
+
+    /// `(Int32, System.String ByRef)`
+    fn parameters(&mut self, params: &[Named<'_, 'p>], vararg: bool, depth: u32) {
+        self.out.push("(");
+        for (i, &param) in params.iter().enumerate() {
+            if self.out.is_full() {
+                break;
+            }
+            if i > 0 {
+                self.out.push(", ");
+            }
+            self.append(param, depth);
+        }
+        if vararg {
+            self.out.push(if params.is_empty() { "..." } else { ", ..." });
+        }
+        self.out.push(")");
+    }
+}
+
+/// ``Dictionary`2`` is `Dictionary` with two parameters of its own.
+fn split_arity(name: &str) -> (&str, usize) {
+    let split = name.rsplit_once(ARITY).and_then(|(head, count)| Some((head, count.parse::<u16>().ok()?)));
+    split.map_or((name, 0), |(head, count)| (head, usize::from(count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arity_is_at_the_end_and_a_number() {
+        assert_eq!(split_arity("Dictionary`2"), ("Dictionary", 2));
+        assert_eq!(split_arity("Entry"), ("Entry", 0));
+        assert_eq!(split_arity("A`b"), ("A`b", 0));
+        assert_eq!(split_arity("A`99999"), ("A`99999", 0));
+        assert_eq!(split_arity("<Run>d__3`1"), ("<Run>d__3", 1));
+    }
+}

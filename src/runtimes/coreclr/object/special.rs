@@ -1,0 +1,229 @@
+//! What delegates, exceptions, tasks and collections are about.
+//!
+//! System.Private.CoreLib: MulticastDelegate.CoreCLR.cs, Task.cs, List.cs,
+//! Dictionary.cs, HashSet.cs; src/coreclr/vm: object.h (StackTraceArray), clrex.h
+//! (StackTraceElement). Fields are found by their names.
+
+use crate::addr::Addr;
+use crate::facts::{
+    CallRow, CollectionDetail, DelegateDetail, ElementRow, EntryRow, ExceptionDetail, FieldRow, ObjectReport, TraceRow,
+};
+use crate::limits;
+use crate::runtimes::coreclr::heap::MethodTableInfo;
+use crate::runtimes::coreclr::object::{HEADER, Show};
+use crate::runtimes::coreclr::{CodeAt, FieldDesc, Methods};
+use crate::words::TaskStatus;
+
+/// Task.cs: the bits of `m_stateFlags` that tell a task's status, as
+/// Task.Status asks for them.
+const TASK_STATES: [(u32, TaskStatus); 7] = [
+    (0x20_0000, TaskStatus::Faulted),
+    (0x40_0000, TaskStatus::Canceled),
+    (0x100_0000, TaskStatus::RanToCompletion),
+    (0x80_0000, TaskStatus::WaitingForChildrenToComplete),
+    (0x2_0000, TaskStatus::Running),
+    (0x1_0000, TaskStatus::WaitingToRun),
+    (0x200_0000, TaskStatus::WaitingForActivation),
+];
+
+/// Dictionary.cs: an entry whose `next` is below this is free.
+const FIRST_USED: i64 = -1;
+
+/// Fields of an object, found by name.
+struct Fields<'f> {
+    object: Addr,
+    fields: &'f [(String, &'f FieldDesc)],
+}
+
+impl Fields<'_> {
+    fn at(&self, name: &str) -> Option<Addr> {
+        let (_, field) = self.fields.iter().find(|(n, _)| n == name)?;
+        Some(self.object.saturating_add(field.offset))
+    }
+}
+
+impl Show<'_, '_> {
+    /// Fill in what the object's type is known for.
+    pub(super) fn special(&mut self, report: &mut ObjectReport, at: Addr, fields: &[FieldDesc]) {
+        let types = self.types();
+        let named: Vec<_> = fields.iter().map(|f| (types.field_name(f), f)).collect();
+        let fields = Fields { object: at, fields: &named };
+        let Some(class) = report.method_table else { return };
+        for class in types.bases(class) {
+            let name = types.display_name(class);
+            match name.as_str() {
+                "System.Delegate" => report.delegate = Some(self.delegate(&fields)),
+                "System.Exception" => report.exception = Some(self.exception(&fields)),
+                "System.Threading.Tasks.Task" => report.task_status = self.task_status(&fields),
+                _ if name.starts_with("System.Collections.Generic.List<") => {
+                    report.collection = self.list(&fields);
+                }
+                _ if name.starts_with("System.Collections.Generic.Dictionary<")
+                    || name.starts_with("System.Collections.Generic.HashSet<") =>
+                {
+                    report.collection = self.table(&fields);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn held(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
+        self.types().memory.ptr(fields.at(name)?).ok().filter(|o| !o.is_null())
+    }
+
+    fn int(&self, fields: &Fields<'_>, name: &str) -> Option<u32> {
+        self.types().memory.u32(fields.at(name)?).ok()
+    }
+
+    fn info(&mut self, object: Addr) -> Option<MethodTableInfo> {
+        self.method_table(object).filter(|info| !info.free)
+    }
+
+    fn task_status(&self, fields: &Fields<'_>) -> Option<TaskStatus> {
+        let flags = self.int(fields, "m_stateFlags")?;
+        let found = TASK_STATES.iter().find(|(bit, _)| flags & bit != 0);
+        Some(found.map_or(TaskStatus::Created, |(_, status)| *status))
+    }
+
+    fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {
+        let methods = self.runtime.methods();
+        // More than one: an array of delegates, of which the first so many count.
+        let list = self.held(fields, "_invocationList");
+        let array = list.filter(|&l| self.info(l).is_some_and(|i| i.counted() && i.component_size == 8));
+        let Some(array) = array else {
+            return DelegateDetail { calls: vec![self.call(methods, fields)], more: 0 };
+        };
+        let memory = self.types().memory;
+        let count = fields.at("_invocationCount").and_then(|a| memory.u64(a).ok()).unwrap_or(0);
+        let count = count.min(self.length(array));
+        let start = self.data_of(array);
+        let mut calls = Vec::new();
+        for i in 0..count.min(limits::MAX_SHOWN_METHODS) {
+            let Ok(one) = memory.ptr(start.saturating_add(8 * i)) else { break };
+            calls.push(self.call(methods, &Fields { object: one, ..*fields }));
+        }
+        DelegateDetail { more: count - calls.len() as u64, calls }
+    }
+
+    fn call(&mut self, methods: &Methods<'_>, fields: &Fields<'_>) -> CallRow {
+        let memory = self.types().memory;
+        let pointer = |name| fields.at(name).and_then(|a| memory.ptr(a).ok()).filter(|a| !a.is_null());
+        // A static method, or an open one: `_methodPtr` only moves the arguments.
+        let open = pointer("_methodPtrAux");
+        let code = open.or_else(|| pointer("_methodPtr"));
+        let target = self.held(fields, "_target").filter(|_| open.is_none());
+        CallRow {
+            target,
+            target_type: target.and_then(|t| self.names.object(t)).map(|(name, _)| name),
+            method: code.and_then(|code| match methods.at(code) {
+                Some(CodeAt::Method(method)) => Some(method.name.clone()),
+                Some(CodeAt::Stub(_, name)) => name,
+                _ => methods.stub_at(code).and_then(|(_, name)| name),
+            }),
+            code,
+        }
+    }
+
+    fn length(&self, array: Addr) -> u64 {
+        u64::from(self.types().view("Array", array).u32("m_NumComponents").unwrap_or(0))
+    }
+
+    /// Where an array's elements begin.
+    fn data_of(&mut self, array: Addr) -> Addr {
+        let base = self.info(array).map_or(0, |i| u64::from(i.base_size));
+        array.saturating_add(base.saturating_sub(HEADER))
+    }
+
+    fn exception(&mut self, fields: &Fields<'_>) -> ExceptionDetail {
+        let message = self.held(fields, "_message");
+        let inner = self.held(fields, "_innerException");
+        let mut detail = ExceptionDetail {
+            message: message.and_then(|m| self.text(m, limits::MAX_SHOWN_TEXT)),
+            hresult: self.int(fields, "_HResult").map(|h| format!("0x{h:08x}")),
+            inner,
+            inner_type: inner.and_then(|i| self.names.object(i)).map(|(name, _)| name),
+            ..ExceptionDetail::default()
+        };
+        if let Some(trace) = self.held(fields, "_stackTrace") {
+            self.frames(&mut detail, trace);
+        }
+        detail
+    }
+
+    /// A stack trace: bytes, or from .NET 9 on an array whose first element is that,
+    /// and whose others keep dynamic methods.
+    fn frames(&mut self, detail: &mut ExceptionDetail, trace: Addr) -> Option<()> {
+        let types = self.types();
+        let bytes = match self.info(trace)? {
+            info if info.component_size == 1 => trace,
+            _ => {
+                let first = self.data_of(trace);
+                types.memory.ptr(first).ok()?
+            }
+        };
+        let info = self.info(bytes).filter(|i| i.component_size == 1)?;
+        let held = self.length(bytes);
+        let data = bytes.saturating_add(u64::from(info.base_size).saturating_sub(HEADER));
+        let layout = &types.runtime.layout;
+        let (header, size) = (layout.size("StackTraceArray").ok()?, layout.size("StackTraceElement").ok()?.max(1));
+        let room = held.checked_sub(header)? / size;
+        let count = u64::from(types.view("StackTraceArray", data).u32("Size").ok()?).min(room);
+        for i in 0..count.min(limits::MAX_SHOWN_FRAMES) {
+            let element = types.view("StackTraceElement", data.saturating_add(header + i * size));
+            let (Ok(ip), Ok(desc)) = (element.ptr("Ip"), element.ptr("MethodDesc")) else { break };
+            let method = types.method_desc(desc).ok().map(|d| types.method_name(&d));
+            detail.frames.push(TraceRow { ip, method, method_desc: Some(desc) });
+        }
+        detail.more = count - detail.frames.len() as u64;
+        Some(())
+    }
+
+    fn list(&mut self, fields: &Fields<'_>) -> Option<CollectionDetail> {
+        let count = u64::from(self.int(fields, "_size")?);
+        let mut entries = Vec::new();
+        if let Some(items) = self.held(fields, "_items") {
+            let info = self.info(items).filter(MethodTableInfo::counted)?;
+            let shown = count.min(self.length(items)).min(limits::MAX_SHOWN_ENTRIES as u64);
+            let elements = self.elements(items, &info, 0..shown);
+            entries = elements.into_iter().map(|value| EntryRow { key: None, value }).collect();
+        }
+        Some(CollectionDetail { count, entries })
+    }
+
+    /// A Dictionary, or a HashSet: an array of slots, in use up to `_count`, of which
+    /// `_freeCount` are free again.
+    fn table(&mut self, fields: &Fields<'_>) -> Option<CollectionDetail> {
+        let used = u64::from(self.int(fields, "_count")?);
+        let mut detail = CollectionDetail {
+            count: used.checked_sub(u64::from(self.int(fields, "_freeCount")?))?,
+            ..CollectionDetail::default()
+        };
+        let Some(slots) = self.held(fields, "_entries") else { return Some(detail) };
+        let info = self.info(slots).filter(MethodTableInfo::counted)?;
+        let end = used.min(self.length(slots)).min(limits::MAX_SLOTS_TRIED);
+        for i in 0..end {
+            let Some(slot) = self.elements(slots, &info, i..i + 1).pop() else { break };
+            let of = |name: &str| slot.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name));
+            let next: i64 = of("next")?.value.as_ref()?.parse().ok()?;
+            if next < FIRST_USED {
+                continue;
+            }
+            detail.entries.push(EntryRow { key: of("key").map(element), value: element(of("value")?) });
+            if detail.entries.len() >= limits::MAX_SHOWN_ENTRIES {
+                break;
+            }
+        }
+        Some(detail)
+    }
+}
+
+fn element(field: &FieldRow) -> ElementRow {
+    ElementRow {
+        value: field.value.clone(),
+        object: field.object,
+        object_type: field.object_type.clone(),
+        fields: field.fields.clone(),
+        ..ElementRow::default()
+    }
+}

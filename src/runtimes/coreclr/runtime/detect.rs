@@ -1,0 +1,392 @@
+//! Finding CoreCLR: by its exports, and where a dump lacks the symbol table, by
+//! the shape of its GC's own description in its data.
+
+use std::sync::OnceLock;
+
+use crate::addr::{Addr, AddrRange};
+use crate::diag::{Warning, WarningCode};
+use crate::image::elf::ElfImage;
+use crate::image::symbols::{self, Symbol};
+use crate::image::{Module, ModuleKind};
+use crate::layout::{Layout, LayoutError, read_descriptor};
+use crate::limits;
+use crate::memory::Memory;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::clr_gc::{Gc, HandleList, SegmentList, vars};
+use crate::runtimes::coreclr::gc;
+use crate::runtimes::coreclr::runtime::candidates::{Candidate, candidates, is_derived, tables};
+use crate::runtimes::coreclr::runtime::globals::{self, Roots, RootsError};
+use crate::runtimes::coreclr::threads::ThreadList;
+use crate::targets::Arch;
+
+/// Export: addresses of the runtime's globals, in the order of dacvars.h.
+const DAC_TABLE: &str = "g_dacTable";
+
+/// Export: the contract descriptor (9 and later).
+const DESCRIPTOR: &str = "DotNetRuntimeContractDescriptor";
+
+/// Start of the version text that the build puts into every native file
+/// (eng/native: _version.c), in writable data and so in every dump.
+const VERSION_TEXT: &[u8] = b"@(#)Version ";
+
+/// A CoreCLR in the process that can be read.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    /// Index of its module.
+    pub module: usize,
+    /// Path of its module.
+    pub path: String,
+    /// Where it is loaded.
+    pub base: Addr,
+    /// Addresses it covers.
+    pub range: AddrRange,
+    /// The machine.
+    pub arch: Arch,
+    /// Major version.
+    pub major: u32,
+    /// Version as its users know it, e.g. `8.0.33`.
+    pub version: String,
+    /// What the version is known from.
+    pub version_source: String,
+    /// Whether the layout's table is that of its major version, and not one of an older version.
+    pub own_table: bool,
+    /// Whether cores of its major version have proven the layout. What another one tells is derived.
+    pub proven: bool,
+    /// What the layout is made of.
+    pub layout_source: String,
+    /// Structs and slots.
+    pub layout: Layout,
+    /// Where its globals are.
+    pub roots: Roots,
+    /// Lists of it that were read.
+    pub(in crate::runtimes::coreclr) read: Read,
+}
+
+/// Lists that several questions need, each read when it is first asked for.
+#[derive(Clone, Debug, Default)]
+pub(in crate::runtimes::coreclr) struct Read {
+    pub(in crate::runtimes::coreclr) threads: OnceLock<ThreadList>,
+    pub(in crate::runtimes::coreclr) handle_segments: OnceLock<SegmentList>,
+    pub(in crate::runtimes::coreclr) handles: OnceLock<HandleList>,
+}
+
+impl Runtime {
+    /// `.NET 8.0.33`
+    pub fn name(&self) -> String {
+        format!(".NET {}", self.version)
+    }
+
+    /// Its GC.
+    pub(in crate::runtimes::coreclr) fn gc<'a>(&'a self, process: &'a Process) -> Gc<'a> {
+        Gc { memory: &process.memory, layout: &self.layout, vars: self.roots.gc_dac_vars }
+    }
+
+    /// Lowest to highest address of the GC's heap.
+    pub(in crate::runtimes::coreclr) fn gc_bounds(&self, memory: &dyn Memory) -> Option<AddrRange> {
+        let bound = |name| self.roots.pointer(memory, &self.layout, name).ok();
+        Some(AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?))
+    }
+
+    /// The memfd that code and loader heaps lie in, as NT_FILE names it.
+    pub fn code_file(&self) -> Option<&str> {
+        self.layout.text("ExecutableMemory")
+    }
+}
+
+/// Whether a module is a .NET runtime.
+#[derive(Clone, Debug)]
+pub enum Detection {
+    /// It is none.
+    NotMine,
+    /// It is one.
+    Found(Box<Runtime>),
+    /// It is one, but can't be used, for this reason.
+    Unusable(Warning),
+}
+
+/// Look at every module of the process.
+pub fn detect(process: &Process) -> Vec<Detection> {
+    let _phase = process.enter(Phase::Runtime);
+    process
+        .modules
+        .iter()
+        .enumerate()
+        .map(|(i, module)| look_at(process, i, module))
+        .filter(|d| !matches!(d, Detection::NotMine))
+        .take(limits::MAX_RUNTIMES)
+        .collect()
+}
+
+/// The runtime's library, where it is not inside the program.
+const CORECLR: &str = "libcoreclr.so";
+
+/// Whether the runtime's library is mapped, read or not.
+pub fn has_coreclr(process: &Process) -> bool {
+    process.modules.iter().any(|m| m.name() == CORECLR)
+}
+
+fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
+    let named = module.name() == CORECLR;
+    let ModuleKind::Elf(image) = &module.kind else {
+        return if named {
+            let why = format!("{}: its ELF header is not in the core", module.path);
+            Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, why))
+        } else {
+            Detection::NotMine
+        };
+    };
+    let memory = &process.memory;
+    let exports = Exports {
+        table: symbols::find(memory, image, DAC_TABLE),
+        descriptor: symbols::find(memory, image, DESCRIPTOR),
+    };
+    let exported = exports.table.is_some() || exports.descriptor.is_some();
+    // Without a symbol table in the core, only the usual places are searched:
+    // the library of that name, and a program that may have it inside.
+    if !exported && !named && !image.has_interpreter {
+        return Detection::NotMine;
+    }
+    let text = version_text(memory, image);
+    let version = version(&text, &module.path);
+    // Each native file that .NET's build makes has the text, whatever its version.
+    if !exported && !named && text.is_none() && version.is_none() {
+        return Detection::NotMine;
+    }
+    // Programs of .NET's own that have no runtime inside carry a version text too:
+    // `dotnet`, and what starts an application.
+    let unusable = |why: String, is_partial: bool| {
+        if exported || named || (text.is_some() && globals::has_table(memory, image)) {
+            let message = format!("{}: {why}", module.path);
+            Detection::Unusable(Warning { code: WarningCode::DotnetUnusable, message, is_partial })
+        } else {
+            Detection::NotMine
+        }
+    };
+    let said = version.as_ref().map(|(version, ..)| version.as_str());
+    let arch = process.arch();
+    let candidates = candidates(tables(arch), version.as_ref().map(|v| v.1));
+    let mut why = match said {
+        Some(version) if candidates.is_empty() => {
+            format!("coremap has no layout of .NET {version} for {}", arch.name())
+        }
+        Some(version) => format!(
+            ".NET {version}: coremap has no layout of this version, and its structures fit no \
+                                  other layout"
+        ),
+        None => "the runtime's version is not in the core, and its structures fit no layout".to_owned(),
+    };
+    let (mut misfit, mut damaged) = (false, false);
+    for candidate in candidates {
+        let fitted = match fit(process, image, &exports, &candidate) {
+            Ok(fitted) => fitted,
+            Err(Misfit::Shape) => continue,
+            Err(Misfit::Layout(e)) => {
+                return Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, e.to_string()));
+            }
+            // What was found and does not fit says more than what was not found.
+            Err(Misfit::Roots(_)) if misfit => continue,
+            Err(Misfit::Roots(e)) => {
+                why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
+                continue;
+            }
+        };
+        let Fitted { layout, layout_source, roots } = fitted;
+        let (version, major, version_source) = match &version {
+            Some(known) => known.clone(),
+            None => {
+                let version = layout.text("TableVersion").unwrap_or("?").to_owned();
+                (version, candidate.major, "the shape of its structures".to_owned())
+            }
+        };
+        let (own_table, derived) = (candidate.major == major, is_derived(&layout));
+        let runtime = Runtime {
+            module: index,
+            path: module.path.to_string(),
+            base: module.range.start,
+            range: module.range,
+            arch,
+            major,
+            version,
+            version_source,
+            own_table,
+            proven: own_table && !derived,
+            layout_source,
+            layout,
+            roots,
+            read: Read::default(),
+        };
+        if !runtime.proven
+            && let Some(odd) = gc::misfit(process, &runtime)
+        {
+            if !misfit {
+                let tried = candidate.table.layout().map_or("?", |table| &table.id);
+                why = match said {
+                    Some(v) => format!(".NET {v}: its structures fit no layout (tried {tried}: {odd})"),
+                    None => format!("{why} (tried {tried}: {odd})"),
+                };
+            }
+            misfit = true;
+            // A version without a layout of its own is not supported; structures that a layout was made for are damaged.
+            damaged |= runtime.own_table;
+            continue;
+        }
+        tell_of_layout(process, &runtime, candidate.major, derived, said.is_none());
+        return Detection::Found(Box::new(runtime));
+    }
+    unusable(why, damaged)
+}
+
+/// Say what the answers rest on, where that is no layout that cores of this very version have proven.
+fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
+    let name = runtime.name();
+    let rests = "The GC's structures fit; all results have confidence derived";
+    let why = match (runtime.own_table, derived) {
+        (false, false) => {
+            let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) {
+                " under the runtime's own descriptor"
+            } else {
+                ""
+            };
+            format!("{name} has no layout of its own; coremap uses the layout of .NET {table}{over}. {rests}")
+        }
+        (_, true) => {
+            let id = &runtime.layout.id;
+            format!("{name}: its layout ({id}) is derived from public headers and not yet confirmed by a core. {rests}")
+        }
+        (true, false) if by_structures => {
+            let path = &runtime.path;
+            format!("{path}: its version is not in the core; its structures match {name}")
+        }
+        (true, false) => return,
+    };
+    process.diag.note(WarningCode::DotnetVersion, why);
+    if !runtime.proven {
+        // A structure that cannot be read may have another layout.
+        process.diag.excuse(WarningCode::OF_DOTNET);
+    }
+}
+
+/// How the source of a layout begins that the runtime's own descriptor is laid over.
+const BY_DESCRIPTOR: &str = "contract descriptor over ";
+
+/// What a module exports of a runtime's.
+struct Exports {
+    table: Option<Symbol>,
+    descriptor: Option<Symbol>,
+}
+
+/// A table that fits, and what it leads to.
+struct Fitted {
+    layout: Layout,
+    layout_source: String,
+    roots: Roots,
+}
+
+enum Misfit {
+    Layout(LayoutError),
+    Roots(RootsError),
+    Shape,
+}
+
+fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
+    let memory = &process.memory;
+    let table = candidate.table.layout().map_err(Misfit::Layout)?;
+    let roots =
+        |layout: &Layout, pointers| Roots::find(memory, image, layout, exports.table, pointers).map_err(Misfit::Roots);
+    if candidate.by_shape {
+        let vars = roots(table, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
+        if !vars::are_those_of(memory, vars, table) {
+            return Err(Misfit::Shape);
+        }
+    }
+    let mut layout = table.clone();
+    let mut layout_source = layout.id.clone();
+    let mut pointers = Vec::new();
+    if let Some(symbol) = exports.descriptor {
+        match read_descriptor(memory, symbol.addr) {
+            Ok((own, table)) => {
+                if own.capped {
+                    let most = limits::MAX_DESCRIPTOR_ENTRIES;
+                    let what = "types, globals, contracts or fields of a type";
+                    process.diag.partial(
+                        WarningCode::Limit,
+                        format!(
+                            "the contract descriptor at {} has more than {most} {what}; the others are ignored",
+                            symbol.addr
+                        ),
+                    );
+                }
+                layout.overlay(&own);
+                layout_source = format!("{BY_DESCRIPTOR}{layout_source}");
+                pointers = table;
+            }
+            // A dump without the file's read-only pages: the bundled table is
+            // of the same version.
+            Err(e) => tracing::debug!(%e, "no contract descriptor"),
+        }
+    }
+    let roots = roots(&layout, pointers)?;
+    Ok(Fitted { layout, layout_source, roots })
+}
+
+/// The version text in the image's writable data.
+fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
+    let finder = memchr::memmem::Finder::new(VERSION_TEXT);
+    for part in image.writable_parts(memory) {
+        let bytes = memory.look(part.start, part.len() as usize).ok()?;
+        if let Some(i) = finder.find(&bytes) {
+            let text = crate::bytes::text(&bytes[i + VERSION_TEXT.len()..bytes.len().min(i + 128)]);
+            memory.keep(part.start.saturating_add(i as u64), (VERSION_TEXT.len() + text.len() + 1) as u64);
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// Version, major, and what they are known from. `8.0.3326.52219` is the file
+/// version of 8.0.33: the third part is 100 times the servicing number plus a
+/// build's. 3.1's files say `4.700.…`; there the path has the number.
+fn version(text: &Option<String>, path: &str) -> Option<(String, u32, String)> {
+    let from_path = || {
+        path.rsplit('/').find_map(|part| {
+            let numbers: Vec<u32> = part.split('.').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+            (numbers.len() == 3).then(|| (part.to_owned(), numbers[0]))
+        })
+    };
+    let first = text.as_deref().and_then(|t| t.split_whitespace().next());
+    if let Some(file_version) = first {
+        let parts: Vec<u32> = file_version.split('.').map_while(|n| n.parse().ok()).collect();
+        match parts.as_slice() {
+            [4, 700, ..] => {
+                let version = from_path().map_or_else(|| "3.1".to_owned(), |(v, _)| v);
+                return Some((version, 3, format!("version text {file_version}, and its path")));
+            }
+            [major, minor, build, ..] if (5..100).contains(major) => {
+                let version = format!("{major}.{minor}.{}", build / 100);
+                return Some((version, *major, format!("version text {file_version}")));
+            }
+            _ => {}
+        }
+    }
+    from_path().map(|(version, major)| (version, major, "its path".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, path: &str) -> Option<(String, u32)> {
+        version(&Some(text.to_owned()), path).map(|(v, m, _)| (v, m))
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(of("8.0.3326.52219 @Commit: x", ""), Some(("8.0.33".into(), 8)));
+        assert_eq!(of("10.0.1126.37416", ""), Some(("10.0.11".into(), 10)));
+        assert_eq!(of("9.0.26.52218", ""), Some(("9.0.0".into(), 9)));
+        assert_eq!(of("4.700.22.11601", "/x/3.1.23/libcoreclr.so"), Some(("3.1.23".into(), 3)));
+        assert_eq!(of("", "/x/shared/Microsoft.NETCore.App/7.0.4/libcoreclr.so"), Some(("7.0.4".into(), 7)));
+        assert_eq!(of("junk", "/usr/bin/bash"), None);
+    }
+}

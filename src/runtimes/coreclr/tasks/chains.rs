@@ -1,0 +1,275 @@
+//! Chains of tasks, from what is waited for outwards; equal ones merged.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::runtimes::coreclr::tasks::links::{Awaits, End, Node, Tasks};
+
+/// A chain, and how often it is there.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// How many.
+    pub count: u64,
+    /// Of the first of them: what is waited for first, then who waits for it; by number.
+    pub nodes: Vec<u32>,
+    /// What stands at its end.
+    pub end: End,
+    /// The last object of each, as far as they are listed.
+    pub last: Vec<Addr>,
+    /// Different objects that are waited for.
+    pub roots: u64,
+}
+
+/// All chains that have an async method in them.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    /// Those of most first.
+    pub list: Vec<Chain>,
+    /// How many there are, with those that are equal.
+    pub total: u64,
+    /// Whether there are more than could be followed.
+    pub cut: bool,
+}
+
+/// What makes chains equal, for one of their parts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Part {
+    method_table: Addr,
+    state: Option<i32>,
+    awaits: u8,
+}
+
+impl Part {
+    fn of(node: &Node) -> Part {
+        let awaits = match node.awaits {
+            Awaits::Object(_) => 0,
+            Awaits::Done(_) => 1,
+            Awaits::Unknown => 2,
+            Awaits::Nothing => 3,
+        };
+        Part { method_table: node.method_table, state: node.state, awaits }
+    }
+}
+
+/// A chain as its parts and the kind of its end.
+type Key = (Vec<Part>, u8);
+
+struct Follower<'t> {
+    tasks: &'t Tasks,
+    merge: bool,
+    index: HashMap<Key, usize>,
+    last_root: Vec<u32>,
+    chains: Chains,
+    seen: Vec<bool>,
+    /// Parts of all chains that may still be followed.
+    steps: usize,
+    /// Parts of different chains that may still be kept.
+    room: usize,
+}
+
+impl Tasks {
+    /// The chains; equal ones merged where `merge` says so.
+    pub fn chains(&self, merge: bool) -> Chains {
+        let mut follower = Follower {
+            tasks: self,
+            merge,
+            index: HashMap::new(),
+            last_root: Vec::new(),
+            chains: Chains::default(),
+            seen: vec![false; self.nodes.len()],
+            steps: limits::MAX_ASYNC_STEPS,
+            room: limits::MAX_ASYNC_PARTS,
+        };
+        for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
+            follower.from(i as u32);
+        }
+        // What is left waits in cycles.
+        for i in 0..self.nodes.len() {
+            if follower.seen.get(i) == Some(&false) {
+                follower.from(i as u32);
+            }
+        }
+        let mut chains = follower.chains;
+        chains.list.sort_by_key(|c| std::cmp::Reverse(c.count));
+        chains
+    }
+}
+
+impl Follower<'_> {
+    /// All chains that begin with `root`.
+    fn from(&mut self, root: u32) {
+        let tasks = self.tasks;
+        let next = |at: u32| tasks.nodes.get(at as usize).map_or(&[][..], |n| n.next.as_slice());
+        // A part of the path, which of those that follow it is next, and what
+        // stands behind it if none does.
+        let mut path: Vec<(u32, usize, Option<End>)> = vec![(root, 0, Some(End::Nobody))];
+        let mut on_path: HashMap<u32, ()> = HashMap::from([(root, ())]);
+        self.mark(root);
+        while let Some(&mut (at, ref mut turn, ref mut behind)) = path.last_mut() {
+            let follower = next(at).get(*turn).copied();
+            *turn += 1;
+            match follower {
+                Some(to) if on_path.contains_key(&to) || on_path.len() >= limits::MAX_ASYNC_DEPTH => {
+                    *behind = behind.map(|_| End::Cycle);
+                }
+                Some(to) => {
+                    *behind = None;
+                    self.mark(to);
+                    on_path.insert(to, ());
+                    path.push((to, 0, Some(End::Nobody)));
+                }
+                None => {
+                    let ends = tasks.nodes.get(at as usize).map_or(&[][..], |n| n.ends.as_slice());
+                    let behind = *behind;
+                    if let Some(end) = behind.filter(|_| ends.is_empty()) {
+                        self.emit(&path, end);
+                    }
+                    for &end in ends {
+                        self.emit(&path, end);
+                    }
+                    on_path.remove(&at);
+                    path.pop();
+                }
+            }
+            if self.chains.cut {
+                return;
+            }
+        }
+    }
+
+    fn mark(&mut self, at: u32) {
+        if let Some(seen) = self.seen.get_mut(at as usize) {
+            *seen = true;
+        }
+    }
+
+    fn emit(&mut self, path: &[(u32, usize, Option<End>)], end: End) {
+        let nodes = || path.iter().filter_map(|&(at, ..)| self.tasks.nodes.get(at as usize));
+        if !nodes().any(|n| n.machine.is_some()) {
+            return;
+        }
+        if path.len() == 1 && end == End::Nobody && nodes().any(Node::given_back) {
+            return;
+        }
+        let Some(steps) = self.steps.checked_sub(path.len()) else {
+            self.chains.cut = true;
+            return;
+        };
+        self.steps = steps;
+        let last = nodes().next_back().map_or(Addr::NULL, |n| n.addr);
+        let root = path.first().map_or(0, |p| p.0);
+        let key = || {
+            let kind = match end {
+                End::Nobody => 0,
+                End::Thread(_) => 1,
+                End::Callback(_) => 2,
+                End::Other(_) => 3,
+                End::Cycle => 4,
+            };
+            (nodes().map(Part::of).collect(), kind)
+        };
+        let known = if self.merge { self.index.get(&key()).copied() } else { None };
+        let list = &mut self.chains.list;
+        match known.and_then(|at| Some((list.get_mut(at)?, self.last_root.get_mut(at)?))) {
+            Some((chain, last_root)) => {
+                self.chains.total += 1;
+                chain.count += 1;
+                if chain.last.len() < limits::MAX_ASYNC_LISTED {
+                    chain.last.push(last);
+                }
+                if *last_root != root {
+                    chain.roots += 1;
+                    *last_root = root;
+                }
+            }
+            None => {
+                let Some(room) = self.room.checked_sub(path.len()) else {
+                    self.chains.cut = true;
+                    return;
+                };
+                self.room = room;
+                self.chains.total += 1;
+                if self.merge {
+                    let key = (nodes().map(Part::of).collect(), key().1);
+                    self.index.insert(key, list.len());
+                }
+                let nodes = path.iter().map(|p| p.0).collect();
+                list.push(Chain { count: 1, nodes, end, last: vec![last], roots: 1 });
+                self.last_root.push(root);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::runtimes::coreclr::tasks::shapes::Machine;
+
+    /// A node of that type; those of type 1 are async methods.
+    fn node(i: usize, kind: u64, next: &[u32]) -> Node {
+        let machine = Machine { method_table: Addr::new(1), at: 0, object: false, state: None, awaiters: Vec::new() };
+        Node {
+            addr: Addr::new(0x1000 + i as u64),
+            method_table: Addr::new(kind),
+            task: true,
+            machine: (kind == 1).then(|| Arc::new(machine)),
+            state: (kind == 1).then_some(0),
+            awaits: Awaits::Nothing,
+            next: next.to_vec(),
+            ends: Vec::new(),
+            follows: false,
+        }
+    }
+
+    fn tasks(nodes: &[(u64, &[u32])]) -> Tasks {
+        let mut nodes: Vec<Node> = nodes.iter().enumerate().map(|(i, (kind, next))| node(i, *kind, next)).collect();
+        for next in nodes.iter().flat_map(|n| n.next.clone()).collect::<Vec<_>>() {
+            nodes[next as usize].follows = true;
+        }
+        Tasks { nodes, sources: HashMap::new(), more: 0, lost: 0 }
+    }
+
+    fn counts(chains: &Chains) -> Vec<(u64, Vec<u32>)> {
+        chains.list.iter().map(|c| (c.count, c.nodes.clone())).collect()
+    }
+
+    #[test]
+    fn equal_chains_are_merged_and_those_without_methods_left_out() {
+        // 0 (a task) is awaited by 1 and 2; 3 by 4; 5 by 6, which is no async method.
+        let tasks = tasks(&[(7, &[1, 2]), (1, &[]), (1, &[]), (7, &[4]), (1, &[]), (7, &[6]), (8, &[])]);
+        let merged = tasks.chains(true);
+        assert_eq!(counts(&merged), [(3, vec![0, 1])]);
+        assert_eq!((merged.total, merged.list[0].roots), (3, 2));
+        assert_eq!(merged.list[0].last, [Addr::new(0x1001), Addr::new(0x1002), Addr::new(0x1004)]);
+        assert_eq!(counts(&tasks.chains(false)), [(1, vec![0, 1]), (1, vec![0, 2]), (1, vec![3, 4])]);
+    }
+
+    #[test]
+    fn cycles_end() {
+        // Each waits for the other, and one for itself.
+        let tasks = tasks(&[(1, &[1]), (1, &[0]), (1, &[2])]);
+        let chains = tasks.chains(true);
+        assert!(!chains.cut);
+        assert_eq!(counts(&chains), [(1, vec![0, 1]), (1, vec![2])]);
+        assert!(chains.list.iter().all(|c| c.end == End::Cycle));
+    }
+
+    #[test]
+    fn ways_without_end_are_cut() {
+        // 60 times two ways part and meet.
+        let mut list: Vec<(u64, Vec<u32>)> = Vec::new();
+        for step in 0..60_u32 {
+            let at = 3 * step;
+            list.push((1, vec![at + 1, at + 2]));
+            list.push((1, vec![at + 3]));
+            list.push((1, vec![at + 3]));
+        }
+        list.push((1, Vec::new()));
+        let list: Vec<(u64, &[u32])> = list.iter().map(|(kind, next)| (*kind, next.as_slice())).collect();
+        assert!(tasks(&list).chains(true).cut);
+    }
+}

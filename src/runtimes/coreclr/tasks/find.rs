@@ -1,0 +1,126 @@
+//! The objects on the heap that have to do with tasks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::progress::Progress;
+use crate::runtimes::api::{Heap as _, Losses, Part};
+use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
+
+/// Task.m_stateFlags: ran to completion, canceled, faulted (Task.cs).
+const COMPLETED: u32 = 0x0100_0000 | 0x0040_0000 | 0x0020_0000;
+
+/// State of a state machine that is done.
+pub(super) const FINISHED: i32 = -2;
+
+/// Fields of tasks, and of what completes one: 3.1 and later have both names.
+pub(super) const FLAGS: &str = "m_stateFlags";
+const COMPLETES: [&str; 2] = ["_task", "m_task"];
+
+/// A task that is not done, or a box that is no task.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) addr: Addr,
+    pub(super) method_table: Addr,
+    /// What it keeps of an async method.
+    pub(super) machine: Option<Arc<Machine>>,
+    pub(super) is_task: bool,
+}
+
+/// What the walk found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// By address.
+    pub(super) items: Vec<Item>,
+    /// Completion sources by the task that each completes.
+    pub(super) sources: HashMap<Addr, Addr>,
+    /// Items left out.
+    pub(super) more: u64,
+    pub(super) losses: Losses,
+}
+
+/// What objects of a type are to this walk.
+enum Role {
+    Task { flags: u64, machine: Option<Arc<Machine>> },
+    Box(Arc<Machine>),
+    Source(u64),
+    None,
+}
+
+fn role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Role {
+    let family = shapes.family(method_table);
+    let field = |names: &[&str]| {
+        let fields = shapes.fields(method_table);
+        names.iter().find_map(|name| fields.get(*name).copied())
+    };
+    match family {
+        Family::Task => field(&[FLAGS])
+            .map_or(Role::None, |flags| Role::Task { flags, machine: shapes.machine(method_table).map(Arc::new) }),
+        Family::Source => field(&COMPLETES).map_or(Role::None, Role::Source),
+        Family::Other => shapes.machine(method_table).map_or(Role::None, |m| Role::Box(Arc::new(m))),
+    }
+}
+
+/// Walk the heap for tasks that are not done.
+pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress) -> Found {
+    let memory = shapes.types.memory;
+    struct Share {
+        roles: HashMap<u32, Role>,
+        found: Found,
+    }
+    let fresh = || Share { roles: HashMap::new(), found: Found::default() };
+    let of_part = |mut share: Share, part: &Part| {
+        let Share { roles, found } = &mut share;
+        let Found { items, sources, more, losses } = found;
+        heap.walker().walk(part, losses, &mut |object| {
+            let role = roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
+                Some(info) if !info.free && !info.counted() => role(shapes, info.address),
+                _ => Role::None,
+            });
+            let (machine, is_task) = match role {
+                Role::None => return,
+                Role::Source(at) => {
+                    let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
+                    if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
+                        sources.insert(task, object.addr);
+                    }
+                    return;
+                }
+                Role::Task { flags, machine } => {
+                    let flags = memory.u32(object.addr.saturating_add(*flags));
+                    if flags.is_ok_and(|f| f & COMPLETED != 0) {
+                        return;
+                    }
+                    (machine.clone(), true)
+                }
+                Role::Box(machine) => (Some(machine.clone()), false),
+            };
+            if items.len() >= limits::MAX_ASYNC_OBJECTS {
+                *more += 1;
+                return;
+            }
+            let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
+            items.push(Item { addr: object.addr, method_table, machine, is_task });
+        });
+        progress.add(part.range.len());
+        share
+    };
+    progress.start(heap.parts().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
+    let join = |mut a: Share, b: Share| {
+        a.found.items.extend(b.found.items);
+        a.found.sources.extend(b.found.sources);
+        a.found.more += b.found.more;
+        a.found.losses.merge(b.found.losses);
+        a
+    };
+    let mut found = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join).found;
+    found.items.sort_by_key(|i| i.addr);
+    found.more += found.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
+    found.items.truncate(limits::MAX_ASYNC_OBJECTS);
+    found
+}

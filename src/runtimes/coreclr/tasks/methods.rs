@@ -1,0 +1,99 @@
+//! The async method that a state machine was made from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::image::metadata::attribute::{first_text, is_machine};
+use crate::image::metadata::coded::HAS_CUSTOM_ATTRIBUTE;
+use crate::image::metadata::{Metadata, Table, Token};
+use crate::runtimes::coreclr::naming::enclosing_chain;
+use crate::runtimes::coreclr::types::{ModuleInfo, TypeSystem};
+
+/// Columns of CustomAttribute (ECMA-335 II.22.10).
+const PARENT: usize = 0;
+const VALUE: usize = 2;
+
+/// Finds methods by the attribute that names their state machine
+/// (AsyncStateMachineAttribute and its kin), or by the name that the compiler gave it.
+pub struct AsyncMethods<'t, 'p> {
+    types: &'t TypeSystem<'p>,
+    /// By module: methods by the name of their state machine.
+    known: HashMap<Addr, HashMap<String, u32>>,
+}
+
+impl<'t, 'p> AsyncMethods<'t, 'p> {
+    /// For the types of one runtime.
+    pub fn new(types: &'t TypeSystem<'p>) -> AsyncMethods<'t, 'p> {
+        AsyncMethods { types, known: HashMap::new() }
+    }
+
+    /// The method of the state machine of that MethodTable: its name, and its token
+    /// where an attribute tells. `None` where there is no metadata.
+    pub fn of(&mut self, machine: Addr) -> Option<(String, Option<Token>, Arc<ModuleInfo<'p>>)> {
+        let types = self.types;
+        let module = types.module(types.module_of(machine).ok()?);
+        let token = types.type_token(machine).ok()?;
+        let metadata = module.metadata.as_ref()?;
+        let name = reflection_name(metadata, token)?;
+        let methods = self.known.entry(module.addr).or_insert_with(|| attributes(metadata));
+        let found = methods.get(&name).map(|&rid| Token::new(Table::MethodDef, rid));
+        let by_attribute = found.and_then(|token| types.definition_name(&module, token));
+        let text = by_attribute.or_else(|| by_name(types, &module, metadata, token))?;
+        Some((text, found, module.clone()))
+    }
+}
+
+/// As attributes name types: namespaces with dots, nested types behind `+`.
+fn reflection_name(metadata: &Metadata<'_>, token: Token) -> Option<String> {
+    let chain = enclosing_chain(metadata, token);
+    let mut out = String::new();
+    for (i, &rid) in chain.iter().rev().enumerate() {
+        let row = metadata.type_def(rid)?;
+        if i > 0 {
+            out.push('+');
+        } else if !row.namespace.is_empty() {
+            out.push_str(&row.namespace);
+            out.push('.');
+        }
+        out.push_str(&row.name);
+    }
+    Some(out)
+}
+
+/// Methods that have an attribute whose first argument is a text, by that.
+fn attributes(metadata: &Metadata<'_>) -> HashMap<String, u32> {
+    let mut out = HashMap::new();
+    for rid in 1..=metadata.row_count(Table::CustomAttribute) {
+        let cell = |column| metadata.cell(Table::CustomAttribute, rid, column);
+        let parent = cell(PARENT).and_then(|value| HAS_CUSTOM_ATTRIBUTE.decode(value));
+        let Some(method) = parent.filter(|p| p.table() == Some(Table::MethodDef)) else { continue };
+        let Some(name) = cell(VALUE).and_then(|at| metadata.blob(at)).and_then(first_text) else { continue };
+        // The compiler's names of state machines; other attributes have other texts.
+        if is_machine(name) {
+            out.insert(name.to_owned(), method.rid());
+        }
+    }
+    out
+}
+
+/// `<Run>d__3` within a type is its method Run.
+fn by_name<'p>(
+    types: &TypeSystem<'p>,
+    module: &ModuleInfo<'p>,
+    metadata: &Metadata<'_>,
+    token: Token,
+) -> Option<String> {
+    let row = metadata.type_def(token.rid())?;
+    let (inner, _) = row.name.strip_prefix('<')?.rsplit_once('>')?;
+    let outer = metadata.enclosing(token.rid())?;
+    let methods = metadata.type_def(outer)?.methods;
+    let named = |rid: &u32| metadata.method_def(*rid).is_some_and(|m| m.name == inner);
+    let mut found = metadata.method_rids(methods).filter(named);
+    let (first, second) = (found.next(), found.next());
+    match (first, second) {
+        // One of several of that name can't be told.
+        (Some(rid), None) => types.definition_name(module, Token::new(Table::MethodDef, rid)),
+        _ => Some(format!("{}.{inner}", reflection_name(metadata, Token::new(Table::TypeDef, outer))?)),
+    }
+}

@@ -1,0 +1,149 @@
+//! The runtime's own list of its threads: ids, state, what each allocates from,
+//! and where its managed side begins.
+//!
+//! docs/design/datacontracts/Thread.md; src/coreclr/vm: threads.h (Thread,
+//! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
+
+use crate::addr::{Addr, AddrRange};
+use crate::diag::was_read;
+use crate::layout::{Layout, StructView, ViewError};
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::memory::{Fault, Memory};
+use crate::phase::Phase;
+use crate::process::Process;
+pub use crate::runtimes::clr_gc::AllocContext;
+use crate::runtimes::coreclr::runtime::RootsError;
+use crate::runtimes::coreclr::runtime::Runtime;
+
+/// End of the list of a thread's frames (FRAME_TOP).
+const FRAME_TOP: Addr = Addr::MAX;
+
+impl AllocContext {
+    /// The one that code without a thread uses, on machines with one processor.
+    pub(in crate::runtimes::coreclr) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
+        let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
+        AllocContext::in_ee(memory, &runtime.layout, at)
+    }
+
+    /// The gc_alloc_context within what the runtime keeps of it (10 on), or
+    /// that itself.
+    fn in_ee(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
+        let inner = StructView::new(memory, layout, "EEAllocContext", at).addr_of("GCAllocationContext");
+        AllocContext::read(memory, layout, inner.unwrap_or(at))
+    }
+}
+
+/// A thread that has run managed code, or will. What can't be read is `None`.
+#[derive(Clone, Debug)]
+pub struct ManagedThread {
+    /// Its Thread.
+    pub address: Addr,
+    /// Number that managed code knows it by.
+    pub managed_id: Option<u32>,
+    /// Number that the system knows it by; 0 before it starts and after it ends.
+    pub os_id: Option<u32>,
+    /// Thread::ThreadState.
+    pub state: Option<u32>,
+    /// Whether it was in managed code, so that a collection had to wait for it.
+    pub cooperative: Option<bool>,
+    /// What it allocates from; `None` where it has nothing.
+    pub alloc_context: Option<AllocContext>,
+    /// Handle of its System.Threading.Thread.
+    pub exposed_object: Option<Addr>,
+    /// Handle of the exception it threw last.
+    pub last_thrown: Option<Addr>,
+    /// What it knows of the exception being handled.
+    pub exception_tracker: Option<Addr>,
+    /// First of the lists of references that the runtime's own code keeps for it.
+    pub gc_frame: Option<Addr>,
+    /// First of its explicit frames.
+    pub frame: Option<Addr>,
+    /// Its stack, as the runtime knows it.
+    pub stack: Option<AddrRange>,
+}
+
+/// Why the list can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ThreadsError {
+    /// Its global.
+    #[error(transparent)]
+    Roots(#[from] RootsError),
+    /// A field of it.
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+/// All threads in the runtime's list, and what is wrong with it, in words. Read once.
+///
+/// # Errors
+/// Where not even the list's head can be read.
+pub fn threads<'r>(
+    process: &Process,
+    runtime: &'r Runtime,
+) -> Result<(&'r [ManagedThread], Option<&'r str>), &'r ThreadsError> {
+    let list = runtime.read.threads.get_or_init(|| read(process, runtime)).as_ref();
+    list.map(|(threads, broken)| (threads.as_slice(), broken.as_deref()))
+}
+
+/// The threads, and what is wrong with the list.
+pub(in crate::runtimes::coreclr) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
+
+fn read(process: &Process, runtime: &Runtime) -> ThreadList {
+    was_read("threads");
+    let _phase = process.enter(Phase::ManagedThreads);
+    let memory: &dyn Memory = &process.memory;
+    let layout = &runtime.layout;
+    let store = runtime.roots.pointer(memory, layout, "ThreadStore")?;
+    let store = StructView::new(memory, layout, "ThreadStore", store);
+    let count = store.u32("ThreadCount").ok();
+    let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;
+    let first = store.ptr("FirstThreadLink")?;
+    let mut out = Vec::new();
+    let end = Walks::new(Phase::ManagedThreads, limits::MAX_LIST).begin().follow(first, |link| {
+        let next = memory.ptr(link)?;
+        out.push(thread(memory, layout, link.saturating_sub(to_link)));
+        Ok::<_, Fault>(next)
+    });
+    let mut broken = end.err().map(|why| format!("the list of threads {why}"));
+    let missing = count.map_or(0, |n| (n as usize).saturating_sub(out.len()));
+    if missing > 0 && broken.is_none() {
+        broken = Some(format!(
+            "the list of threads has only {} of {} threads",
+            out.len(),
+            out.len().saturating_add(missing)
+        ));
+    }
+    Ok((out, broken))
+}
+
+fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread {
+    let view = StructView::new(memory, layout, "Thread", address);
+    let pointer = |field| view.ptr(field).ok().filter(|a| !a.is_null());
+    let stack = pointer("CachedStackLimit").zip(pointer("CachedStackBase"));
+    ManagedThread {
+        address,
+        managed_id: view.u32("Id").ok(),
+        os_id: view.u32("OSId").ok(),
+        state: view.u32("State").ok(),
+        cooperative: view.u32("PreemptiveGCDisabled").ok().map(|v| v != 0),
+        alloc_context: alloc_context(memory, layout, &view),
+        exposed_object: pointer("GCHandle"),
+        last_thrown: pointer("LastThrownObject"),
+        exception_tracker: pointer("ExceptionTracker"),
+        gc_frame: pointer("GCFrame").filter(|&f| f != FRAME_TOP),
+        frame: pointer("Frame").filter(|&f| f != FRAME_TOP),
+        stack: stack.map(|(low, high)| AddrRange::new(low, high)).filter(|r| !r.is_empty()),
+    }
+}
+
+/// In the Thread itself up to .NET 8, in thread-local storage from .NET 9 on.
+fn alloc_context(memory: &dyn Memory, layout: &Layout, thread: &StructView<'_>) -> Option<AllocContext> {
+    if thread.has("m_alloc_context") {
+        return AllocContext::read(memory, layout, thread.addr_of("m_alloc_context").ok()?);
+    }
+    let locals = thread.ptr("RuntimeThreadLocals").ok().filter(|a| !a.is_null())?;
+    let at = StructView::new(memory, layout, "RuntimeThreadLocals", locals).addr_of("AllocContext").ok()?;
+    AllocContext::in_ee(memory, layout, at)
+}

@@ -1,0 +1,303 @@
+//! The references of a stack: of managed frames by GC info, and which parts of
+//! it must be taken word by word, because no more is known of them.
+//!
+//! src/coreclr/vm: gcenv.ee.cpp (ScanStackRoots), stackwalk.cpp
+//! (StackFrameIterator::Filter), frames.h (what Frames keep);
+//! docs/design/datacontracts/StackWalk.md.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::stacks::RED_ZONE;
+use crate::native::unwind::End;
+use crate::process::Process;
+use crate::registers::Regs;
+use crate::runtimes::api::{FrameKind, MethodRole, ProtectedRef, RefFrame, RefPlace, RuntimeId, StackFrame, Walk};
+use crate::runtimes::coreclr::threads::known::Known;
+use crate::runtimes::coreclr::threads::{KnownThread, StackRef, StackRefs, Stretch};
+use crate::runtimes::coreclr::{FrameSlots, FrameState, Methods};
+use crate::targets::Thread;
+
+/// What the threads of a runtime hold on their stacks, as `walk` follows these; in their
+/// frames the runtime is that of number `own`.
+pub(in crate::runtimes::coreclr) fn stack_refs(
+    process: &Process,
+    methods: &Methods<'_>,
+    known: &Known,
+    own: RuntimeId,
+    walk: &mut dyn FnMut(u32) -> Option<Walk>,
+) -> Vec<StackRefs> {
+    let mut out: Vec<StackRefs> = Vec::new();
+    let mut left = limits::MAX_STACK_REFS;
+    for thread in process.threads() {
+        let Some(ours) = known.threads.of(thread.tid).and_then(|t| known.by_address.get(&t.address)) else { continue };
+        let Some(walk) = walk(thread.tid) else { continue };
+        let reader = Reader { process, methods, own };
+        let refs = reader.refs(thread, ours, &walk, left);
+        left = left.saturating_sub(refs.known.len());
+        out.push(refs);
+    }
+    if left == 0 {
+        let most = limits::MAX_STACK_REFS;
+        process
+            .diag
+            .partial(WarningCode::Limit, format!("stacks have more than {most} references; the others are not listed"));
+    }
+    out
+}
+
+/// Reads the references of stacks.
+struct Reader<'a, 'p> {
+    process: &'a Process,
+    methods: &'a Methods<'p>,
+    own: RuntimeId,
+}
+
+/// Why words of a stack are taken for references.
+mod why {
+    pub(super) const COOPERATIVE: &str = "the thread was in native runtime code that may use references";
+    pub(super) const NOT_SAFE: &str = "a frame was not at a GC safe point";
+    pub(super) const NO_INFO: &str = "GC info of a frame can't be read";
+    pub(super) const UNREAD: &str = "the registers of a frame are unknown";
+    pub(super) const GUESSED: &str = "frames may have been skipped (no unwind data)";
+    pub(super) const ENDED: &str = "the stack could not be unwound to its end";
+    pub(super) const ARGUMENTS: &str = "arguments of a call that the runtime was about to make";
+    pub(super) const MARKED: &str = "a runtime Frame has references near it";
+    pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
+}
+
+/// What explicit Frames keep that is not in their lists (GcScanRoots of each class).
+fn keeps(class: &str) -> Option<&'static str> {
+    match class {
+        "PInvokeCalliFrame"
+        | "PrestubMethodFrame"
+        | "StubDispatchFrame"
+        | "CallCountingHelperFrame"
+        | "ExternalMethodFrame"
+        | "DynamicHelperFrame"
+        | "HijackFrame" => Some(why::ARGUMENTS),
+        "InlinedCallFrame"
+        | "FaultingExceptionFrame"
+        | "SoftwareExceptionFrame"
+        | "ResumableFrame"
+        | "RedirectedThreadFrame"
+        | "HelperMethodFrame"
+        | "HelperMethodFrame_1OBJ"
+        | "HelperMethodFrame_2OBJ"
+        | "HelperMethodFrame_3OBJ"
+        | "HelperMethodFrame_PROTECTOBJ"
+        | "GCFrame"
+        | "DebuggerClassInitMarkFrame"
+        | "DebuggerSecurityCodeMarkFrame"
+        | "DebuggerExitFrame"
+        | "DebuggerU2MCatchHandlerFrame" => None,
+        _ => Some(why::MARKED),
+    }
+}
+
+/// A walk over frames on its way.
+struct Refs {
+    out: StackRefs,
+    /// Where what lies below the next managed frame begins, and why it counts.
+    below: Option<Addr>,
+    why: Option<&'static str>,
+    /// No managed frame yet, and no explicit one.
+    leaf: bool,
+    /// How the next managed frame was left.
+    state: Option<FrameState>,
+    arguments: bool,
+    /// Frames whose slots a funclet of them told: code and frame pointer.
+    told: HashSet<(Addr, Addr)>,
+    /// Stack pointer of a handler's method: frames below it are done.
+    done: Addr,
+}
+
+impl Reader<'_, '_> {
+    /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
+    /// its runtime says of it. At most `room` references.
+    fn refs(&self, thread: &Thread, known: &KnownThread, walk: &Walk, room: usize) -> StackRefs {
+        let sp = thread.registers.sp();
+        let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Mark(_)));
+        let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
+        let mut refs = Refs {
+            out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
+            below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
+            // A thread in preemptive mode has put its references where Frames and
+            // handles keep them.
+            why: (known.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
+            leaf: true,
+            state: None,
+            arguments: false,
+            told: HashSet::new(),
+            done: Addr::NULL,
+        };
+        if refs.why.is_some() {
+            refs.out.registers.extend(thread.registers.iter());
+        }
+        refs.listed(self.process, "GCFrame", &known.protected);
+        let mut last = sp;
+        for (i, frame) in walk.frames.iter().enumerate() {
+            match &frame.kind {
+                FrameKind::Mark(mark) => {
+                    refs.leaf &= mark.regs.is_none();
+                    refs.state = match mark.class {
+                        "FaultingExceptionFrame" => Some(FrameState::Aborted),
+                        "SoftwareExceptionFrame" => Some(FrameState::Call),
+                        "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
+                        // One within the managed frame tells nothing of how that was left.
+                        _ => refs.state,
+                    };
+                    refs.listed(self.process, mark.class, &mark.objects);
+                    match keeps(mark.class) {
+                        Some(why::ARGUMENTS) => {
+                            let end = frame.regs.sp().max(mark.addr);
+                            refs.stretch(mark.addr, end, why::ARGUMENTS);
+                            refs.arguments = true;
+                        }
+                        Some(why) => refs.why = Some(why),
+                        None => {}
+                    }
+                    continue;
+                }
+                // What is another runtime's holds none of this one's objects.
+                FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) if *runtime != self.own => {
+                    refs.below.get_or_insert(frame.sp);
+                }
+                FrameKind::Native => {
+                    if frame.trust.is_guess() {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    refs.below.get_or_insert(frame.sp);
+                }
+                FrameKind::Managed(..) | FrameKind::Dispatch(..) => {
+                    if frame.trust.is_guess() {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    let state = refs.state.take().unwrap_or(match frame.exact {
+                        true => FrameState::Interrupted,
+                        false => FrameState::Call,
+                    });
+                    let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Mark(_)));
+                    let slots = self.methods.frame_slots(&frame.regs, state).ok();
+                    let slots = slots.filter(|_| refs.out.known.len() < room);
+                    if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
+                        refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
+                    }
+                    // The code that finds handlers goes on once this one is done.
+                    if frame.sp >= refs.done || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame) {
+                        refs.managed(frame, state, slots, next.map(|n| n.sp));
+                    } else {
+                        refs.below = None;
+                    }
+                }
+            }
+            last = frame.sp;
+        }
+        refs.out.known.truncate(room);
+        if walk.end != End::Bottom
+            && let Some(stack) = known.thread.stack.filter(|s| s.contains(last))
+        {
+            refs.stretch(last, stack.end, why::ENDED);
+        }
+        refs.out
+    }
+}
+
+impl Refs {
+    fn stretch(&mut self, from: Addr, to: Addr, why: &'static str) {
+        let from = from.align_up(8);
+        if from < to {
+            self.out.stretches.push(Stretch { range: AddrRange::new(from, to), why });
+        }
+    }
+
+    /// References in a list of the runtime's.
+    fn listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
+        self.out.known.extend(refs.iter().filter_map(|r| {
+            let value = process.memory.u64(r.address).ok()?;
+            let place = RefPlace::Listed(r.address, list);
+            Some(StackRef { frame: None, place, value, interior: r.interior, pinned: false })
+        }));
+    }
+
+    fn managed(&mut self, frame: &StackFrame, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
+        let why = self.why.take();
+        if let (Some(from), Some(why)) = (self.below.take(), why) {
+            self.stretch(from, frame.sp, why);
+        }
+        let leaf = std::mem::replace(&mut self.leaf, false);
+        let arguments = std::mem::replace(&mut self.arguments, false);
+        let failed = match &slots {
+            None => Some(why::NO_INFO),
+            // Not even a thread that waits for a collection would be here.
+            Some(slots) if !slots.safe && (leaf || state == FrameState::Interrupted) => Some(why::NOT_SAFE),
+            Some(slots) if slots.unread > 0 => Some(why::UNREAD),
+            Some(slots) if slots.variable_arguments => Some(why::VARIABLE),
+            Some(_) => None,
+        };
+        if let Some(slots) = &slots {
+            if arguments {
+                self.stretch(frame.sp, slots.outgoing, why::ARGUMENTS);
+            }
+            self.known(frame, slots);
+        }
+        match failed {
+            None => self.out.frames.0 += 1,
+            Some(why) => {
+                self.out.frames.1 += 1;
+                if let Some(above) = above {
+                    self.stretch(frame.sp, above, why);
+                }
+                self.registers(&frame.regs);
+            }
+        }
+    }
+
+    /// The handler's method is found up the stack by its code and frame pointer:
+    /// it tells nothing of its own, and frames before it were unwound.
+    fn handler(&mut self, above: &[StackFrame], frame: &StackFrame, start: Addr) {
+        let Some(pointer) = frame.regs.fp() else { return };
+        let of = |f: &&StackFrame| match &f.kind {
+            FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => m.start == start && f.regs.fp() == Some(pointer),
+            _ => false,
+        };
+        if self.told.contains(&(start, pointer)) {
+            return;
+        }
+        if let Some(method) = above.iter().take(limits::MAX_HANDLER_SEARCH).find(of) {
+            self.told.insert((start, pointer));
+            self.done = self.done.max(method.sp);
+        }
+    }
+
+    fn known(&mut self, frame: &StackFrame, slots: &FrameSlots) {
+        let told = |pointer| self.told.contains(&(slots.start, pointer));
+        if !slots.funclet && slots.only_leaf && frame.regs.fp().is_some_and(told) {
+            return;
+        }
+        let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
+        self.out.known.extend(slots.slots.iter().map(|slot| StackRef {
+            frame: Some(at),
+            place: RefPlace::Slot(slot.place),
+            value: slot.value,
+            interior: slot.interior,
+            pinned: slot.pinned,
+        }));
+    }
+
+    fn registers(&mut self, regs: &Regs) {
+        self.out.registers.extend(regs.known());
+    }
+}
+
+/// Whether a frame is of the runtime's managed code that handles exceptions.
+fn dispatches(frame: &StackFrame) -> bool {
+    match &frame.kind {
+        FrameKind::Dispatch(..) => true,
+        FrameKind::Managed(_, method) => method.role == MethodRole::Dispatcher,
+        _ => false,
+    }
+}

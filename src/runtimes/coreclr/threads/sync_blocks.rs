@@ -1,0 +1,177 @@
+//! Sync blocks: who owns an object's lock, who waits for it.
+//!
+//! Locks that nobody waits for stand in the object's header alone, and have
+//! none.
+//!
+//! src/coreclr/vm/syncblk.h: SyncTableEntry, SyncBlockCache, SyncBlock,
+//! AwareLock::LockState (is locked, and waiters from bit 6 on), WaitEventLink.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::layout::{StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::coreclr::runtime::Runtime;
+use crate::runtimes::coreclr::threads::threads;
+
+const LOCKED: u32 = 1;
+const WAITER_SHIFT: u32 = 6;
+
+/// Bit of an entry's object that marks it as free.
+const FREE: u64 = 1;
+
+/// Bits of a sync block's own index that are not part of it.
+const INDEX: u32 = 0x00ff_ffff;
+
+/// A thread, by what is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockThread {
+    /// Its Thread.
+    pub address: Option<Addr>,
+    /// The system's number of it.
+    pub os_id: Option<u32>,
+    /// The number that managed code knows it by.
+    pub managed_id: Option<u32>,
+}
+
+/// A sync block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncBlock {
+    /// Its number.
+    pub index: u32,
+    /// Where it is.
+    pub address: Option<Addr>,
+    /// Whose it is.
+    pub object: Addr,
+    /// Whether its lock is held.
+    pub held: bool,
+    /// Who holds it.
+    pub owner: Option<LockThread>,
+    /// How many times.
+    pub recursion: u32,
+    /// Threads that want the lock.
+    pub waiting: u32,
+    /// Threads that wait to be pulsed (Monitor.Wait).
+    pub pulse: Vec<LockThread>,
+}
+
+/// All sync blocks in use, and what could not be read.
+pub fn read(process: &Process, runtime: &Runtime) -> (Vec<SyncBlock>, Vec<String>) {
+    let _phase = process.enter(Phase::Locks);
+    let mut out = Vec::new();
+    let note = blocks(process, runtime, &mut out).err();
+    (out, note.into_iter().collect())
+}
+
+fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Result<(), String> {
+    let memory: &dyn Memory = &process.memory;
+    let layout = &runtime.layout;
+    let text = |e: &dyn std::fmt::Display| e.to_string();
+    let pointer = |name| runtime.roots.pointer(memory, layout, name).map_err(|e| text(&e));
+    let cache = StructView::new(memory, layout, "SyncBlockCache", pointer("SyncBlockCache")?);
+    let table = pointer("SyncTableEntries")?;
+    let next = cache.u32("FreeSyncTableIndex").map_err(|e| text(&e))?;
+    if next > limits::MAX_SYNC_BLOCKS {
+        return Err(format!("implausible number of sync blocks: {next}"));
+    }
+    let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
+    let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
+    // Of two with one number the first counts.
+    let (mut by_address, mut by_id) = (HashMap::new(), HashMap::new());
+    for t in threads {
+        let os_id = t.os_id.filter(|&id| id != 0);
+        let named = LockThread { address: Some(t.address), os_id, managed_id: t.managed_id };
+        by_address.entry(t.address).or_insert(named);
+        by_id.entry(t.managed_id).or_insert(named);
+    }
+    let at_address =
+        |at: Addr| by_address.get(&at).copied().unwrap_or(LockThread { address: Some(at), ..LockThread::default() });
+    let mut broken = 0_u32;
+    // A link is in the list of one block.
+    let walks = Walks::new(Phase::Locks, limits::MAX_WAITERS);
+    let mut lists = (0_u32, None);
+    for index in 1..next {
+        let entry = StructView::new(memory, layout, "SyncTableEntry", table.saturating_add(size * u64::from(index)));
+        let (Ok(object), Ok(at)) = (entry.u64("Object"), entry.ptr("SyncBlock")) else {
+            return Err(format!("entry {index} of {next} is not in the core"));
+        };
+        if object & FREE != 0 || object == 0 {
+            continue;
+        }
+        let mut block = SyncBlock {
+            index,
+            address: (!at.is_null()).then_some(at),
+            object: Addr::new(object),
+            held: false,
+            owner: None,
+            recursion: 0,
+            waiting: 0,
+            pulse: Vec::new(),
+        };
+        if !at.is_null() {
+            let view = StructView::new(memory, layout, "SyncBlock", at);
+            // A block that does not know its number is none.
+            if view.u32("SyncIndex").map(|i| i & INDEX) != Ok(index & INDEX) {
+                broken += 1;
+                continue;
+            }
+            // Nothing is said of a lock whose state is not in the core, not that it is free.
+            let (Ok(state), Ok(recursion)) = (view.u32("LockState"), view.u32("Recursion")) else {
+                broken += 1;
+                continue;
+            };
+            block.held = state & LOCKED != 0;
+            block.waiting = state >> WAITER_SHIFT;
+            block.recursion = recursion;
+            if block.held {
+                block.owner = if view.has("HoldingThread") {
+                    view.ptr("HoldingThread").ok().map(at_address)
+                } else {
+                    let id = view.u32("HoldingThreadId").ok();
+                    Some(by_id.get(&id).copied().unwrap_or(LockThread { managed_id: id, ..LockThread::default() }))
+                };
+            }
+            let (pulse, ended) = waiters(memory, runtime, &view, &walks);
+            block.pulse = pulse.into_iter().map(at_address).collect();
+            if let Some(why) = ended {
+                lists.0 += 1;
+                lists.1.get_or_insert(format!("the list of sync block {index} {why}"));
+            }
+        }
+        out.push(block);
+    }
+    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are invalid or not in the core"));
+    let (count, first) = lists;
+    let lists = first.map(|first| {
+        format!(
+            "{count} lists of waiting threads can't be read to their end (first: \
+                                           {first})"
+        )
+    });
+    let why: Vec<String> = blocks.into_iter().chain(lists).collect();
+    if why.is_empty() { Ok(()) } else { Err(why.join("; ")) }
+}
+
+/// Threads in the list of a block's WaitEventLinks, and what broke it off, in words.
+fn waiters(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    block: &StructView<'_>,
+    walks: &Walks,
+) -> (Vec<Addr>, Option<String>) {
+    let layout = &runtime.layout;
+    let mut out = Vec::new();
+    let (Ok(to_link), Ok(first)) = (layout.positive("WaitEventLink", "LinkSB"), block.ptr("Link")) else {
+        return (out, None);
+    };
+    let end = walks.begin().follow(first, |link| {
+        let event = StructView::new(memory, layout, "WaitEventLink", link.saturating_sub(to_link));
+        out.push(event.ptr("Thread")?);
+        memory.ptr(link).map_err(ViewError::fault("WaitEventLink", "LinkSB"))
+    });
+    (out, end.err().map(|why| why.to_string()))
+}

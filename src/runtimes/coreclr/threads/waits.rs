@@ -1,0 +1,191 @@
+//! The lock that a thread waits for, and who holds it.
+//!
+//! A sync block tells who holds its object's lock, and how many want it, but not
+//! which threads these are. Each thread's own stack tells that: what was asked
+//! for the lock has the object in its hands. src/coreclr/vm: jithelpers.cpp
+//! (JIT_MonEnter), syncblk.cpp (AwareLock::EnterEpilog); System.Private.CoreLib:
+//! System.Threading.Monitor, Lock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::facts::WaitRow;
+use crate::limits;
+use crate::map::Confidence;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::{FrameKind, Method, StackFrame};
+use crate::runtimes::coreclr::threads::sync_blocks::{self, SyncBlock};
+use crate::runtimes::coreclr::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
+use crate::words::WaitKind;
+
+/// The Frame of helpers that protect one object, such as the one that takes locks.
+const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
+
+/// Methods of these wait for a lock.
+const MONITOR: &str = "System.Threading.Monitor.";
+const LOCK: &str = "System.Threading.Lock.";
+/// Those that Lock calls to wait are of this namespace.
+const THREADING: &str = "System.Threading.";
+
+/// How many managed frames may lie between a wait and the Lock that makes it.
+const WAIT_FRAMES: usize = 8;
+
+/// The locks of one runtime.
+#[derive(Debug)]
+pub(in crate::runtimes::coreclr) struct Locks {
+    /// Sync blocks whose lock is held while others want it, by object.
+    wanted: HashMap<Addr, SyncBlock>,
+    /// Threads in Monitor.Wait, by their Thread: the object.
+    pulse: HashMap<Addr, Addr>,
+    /// Threads by the system's number: the runtime's.
+    by_tid: HashMap<u32, u32>,
+}
+
+impl Locks {
+    /// Read them, and what can't be read, in words.
+    pub(in crate::runtimes::coreclr) fn read(process: &Process, types: &TypeSystem<'_>) -> (Locks, Vec<String>) {
+        let _phase = process.enter(Phase::Locks);
+        let (threads, _) = threads(process, &types.runtime).unwrap_or_default();
+        let (blocks, notes) = sync_blocks::read(process, &types.runtime);
+        let pulse = blocks.iter().flat_map(|b| b.pulse.iter().filter_map(|t| Some((t.address?, b.object))));
+        let pulse = pulse.collect();
+        let wanted = blocks.into_iter().filter(|b| b.held && b.waiting > 0).map(|b| (b.object, b)).collect();
+        let by_tid = threads.iter().filter_map(|t| Some((t.os_id.filter(|&id| id != 0)?, t.managed_id?))).collect();
+        (Locks { wanted, pulse, by_tid }, notes)
+    }
+
+    /// What a thread of these frames waits for.
+    pub(in crate::runtimes::coreclr) fn wait(
+        &self,
+        methods: &Methods<'_>,
+        thread: &ManagedThread,
+        frames: &[StackFrame],
+    ) -> Option<WaitRow> {
+        let types = &methods.types;
+        if let Some(&object) = self.pulse.get(&thread.address) {
+            let how = "its Thread is in the object's list of threads waiting for a pulse";
+            return Some(row(types, WaitKind::Pulse, object, how, Confidence::Exact));
+        }
+        let wait = self.by_helper(types, thread, frames);
+        let wait = wait.or_else(|| self.by_monitor(methods, thread, frames));
+        wait.or_else(|| self.by_lock(types, thread, frames))
+    }
+
+    /// Up to .NET 9 the helper that takes a lock protects its object by a Frame.
+    fn by_helper(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        // Below it lie marks of the runtime's own (up to 3.1), above it managed code.
+        let object = frames.iter().take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Mark(_))).find_map(
+            |f| match &f.kind {
+                FrameKind::Mark(mark) if mark.class == ONE_OBJECT => {
+                    mark.objects.first().and_then(|o| types.memory.ptr(o.address).ok()).filter(|o| !o.is_null())
+                }
+                _ => None,
+            },
+        );
+        let block = self.wanted_by(thread, object?)?;
+        let how = "the runtime's lock helper protects it on the stack, and its sync block has waiters";
+        Some(self.owned_by(types, block, how, Confidence::Derived))
+    }
+
+    /// Methods of Monitor give the runtime a pointer to where they keep the object.
+    fn by_monitor(&self, methods: &Methods<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let types = &methods.types;
+        let (first, method) = managed(frames).next()?;
+        // Without metadata its name is a number.
+        let named = match methods.at(method.start) {
+            Some(CodeAt::Method(ours)) => ours.module.missing.is_none(),
+            _ => true,
+        };
+        if named && !method.name.starts_with(MONITOR) {
+            return None;
+        }
+        let of_method = words(types, frames, first, first);
+        let below = words(types, frames, 0, first);
+        let find = |words: &[u64]| {
+            let found: BTreeMap<Addr, &SyncBlock> =
+                words.iter().filter_map(|&w| Some((Addr::new(w), self.wanted_by(thread, Addr::new(w))?))).collect();
+            if found.len() == 1 { found.into_values().next() } else { None }
+        };
+        match find(&of_method) {
+            Some(block) if !named => {
+                let how = "it is in the innermost managed frame (which has no name here), and its sync block has \
+                           waiters";
+                Some(self.owned_by(types, block, how, Confidence::Heuristic))
+            }
+            None if !named => None,
+            Some(block) => {
+                let how = "it is in the frame of Monitor's method, and its sync block has waiters";
+                Some(self.owned_by(types, block, how, Confidence::Derived))
+            }
+            None => find(&below).map(|block| {
+                let how = "it is on the stack below Monitor's method, and its sync block has waiters";
+                self.owned_by(types, block, how, Confidence::Heuristic)
+            }),
+        }
+    }
+
+    /// System.Threading.Lock is managed: its methods wait like any other.
+    fn by_lock(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let waits = || managed(frames).take(WAIT_FRAMES).take_while(|(_, m)| m.name.starts_with(THREADING));
+        let (first, _) = waits().next()?;
+        let (last, _) = waits().filter(|(_, m)| m.name.starts_with(LOCK)).last()?;
+        let held = |word: u64| {
+            let owner = types.lock_owner(Addr::new(word)).filter(|&id| Some(id) != thread.os_id)?;
+            Some((Addr::new(word), owner))
+        };
+        let candidates: BTreeSet<u64> = words(types, frames, first, last).into_iter().collect();
+        let found: Vec<(Addr, u32)> = candidates.into_iter().filter_map(held).collect();
+        let [(object, owner)] = *found.as_slice() else { return None };
+        let how = "it is in the frames of Lock's methods, and it is held";
+        Some(WaitRow {
+            owner_tid: Some(owner),
+            owner_managed_id: self.by_tid.get(&owner).copied(),
+            ..row(types, WaitKind::Lock, object, how, Confidence::Derived)
+        })
+    }
+
+    /// The sync block of `object`, if `thread` may be one of those that want its lock.
+    fn wanted_by(&self, thread: &ManagedThread, object: Addr) -> Option<&SyncBlock> {
+        let owner = |b: &SyncBlock| b.owner.as_ref().and_then(|o| o.address);
+        self.wanted.get(&object).filter(|b| owner(b) != Some(thread.address))
+    }
+
+    fn owned_by(
+        &self,
+        types: &TypeSystem<'_>,
+        block: &SyncBlock,
+        how: &'static str,
+        confidence: Confidence,
+    ) -> WaitRow {
+        WaitRow {
+            owner_tid: block.owner.as_ref().and_then(|o| o.os_id),
+            owner_managed_id: block.owner.as_ref().and_then(|o| o.managed_id),
+            ..row(types, WaitKind::Lock, block.object, how, confidence)
+        }
+    }
+}
+
+fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, confidence: Confidence) -> WaitRow {
+    let named = types.type_of(object).filter(|&mt| types.shape(TypeHandle(mt)).is_ok());
+    let name = named.map(|mt| printable(&types.display_name(mt)).into_owned());
+    WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
+}
+
+/// Managed frames with their places, that of the latest call first.
+fn managed(frames: &[StackFrame]) -> impl Iterator<Item = (usize, &Method)> {
+    frames.iter().enumerate().filter_map(|(i, f)| Some((i, &**f.method()?)))
+}
+
+/// The words of the frames from `first` to `last`: up to the stack pointer of
+/// the one above.
+fn words(types: &TypeSystem<'_>, frames: &[StackFrame], first: usize, last: usize) -> Vec<u64> {
+    let below = frames.get(first).map(|f| f.regs.sp());
+    let calls = frames.get(last + 1..).unwrap_or_default().iter();
+    let above = calls.filter(|f| !matches!(f.kind, FrameKind::Mark(_))).map(|f| f.regs.sp()).next();
+    let Some((from, to)) = below.zip(above).filter(|(from, to)| from <= to) else { return Vec::new() };
+    let len = to.since(from).min(limits::MAX_LOCK_FRAMES);
+    let bytes = types.memory.look(from, types.memory.readable(from, len) as usize).unwrap_or_default();
+    bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect()
+}

@@ -1,0 +1,114 @@
+//! The runtime's type system: modules with their metadata, type handles, method
+//! descriptors, fields. What they are called is `naming`'s.
+//!
+//! docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
+//! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
+
+mod checked;
+mod fields;
+mod instances;
+mod method_desc;
+mod module;
+mod statics;
+mod type_handle;
+
+pub use crate::words::FieldStorage;
+pub use fields::FieldDesc;
+pub use instances::{Scope, Struct, TypeArg};
+pub use method_desc::{Classification, DynamicKind, MethodDesc};
+pub use module::ModuleInfo;
+pub(super) use type_handle::PRIMITIVE_BY_NAME;
+pub use type_handle::{Shape, TypeHandle};
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::addr::Addr;
+use crate::image::metadata::Metadata;
+use crate::layout::StructView;
+use crate::limits;
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::runtimes::coreclr::loader;
+use crate::runtimes::coreclr::runtime::Runtime;
+
+/// Modules listed by name in a warning.
+const NAMED: usize = 8;
+
+/// Types and methods of one runtime, read on demand; modules are kept.
+pub struct TypeSystem<'p> {
+    pub(crate) process: &'p Process,
+    pub(crate) memory: &'p dyn Memory,
+    pub(crate) runtime: Arc<Runtime>,
+    modules: Mutex<HashMap<Addr, Arc<ModuleInfo<'p>>>>,
+    instantiations: Mutex<HashMap<Addr, Arc<instances::Instantiations>>>,
+}
+
+impl<'p> TypeSystem<'p> {
+    /// The type system of `runtime`.
+    pub fn new(process: &'p Process, runtime: Arc<Runtime>) -> TypeSystem<'p> {
+        TypeSystem {
+            process,
+            memory: &process.memory,
+            runtime,
+            modules: Mutex::default(),
+            instantiations: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn view<'s>(&'s self, kind: &'s str, addr: Addr) -> StructView<'s> {
+        StructView::new(self.memory, &self.runtime.layout, kind, addr)
+    }
+
+    /// The module at `addr`, read once; what is wrong with it stands in it.
+    pub fn module(&self, addr: Addr) -> Arc<ModuleInfo<'p>> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = modules.get(&addr) {
+            return known.clone();
+        }
+        if modules.len() >= limits::MAX_MANAGED_MODULES {
+            return Arc::new(ModuleInfo::unread(addr, "more modules than the limit"));
+        }
+        let copied: usize = modules.values().filter_map(|m| m.metadata.as_ref()).map(Metadata::copied).sum();
+        let module = Arc::new(ModuleInfo::read(self, addr, copied < limits::MAX_METADATA_COPIES));
+        modules.insert(addr, module.clone());
+        module
+    }
+
+    /// The manifest modules of all assemblies loaded, as far as the list can be read.
+    pub fn loaded_modules(&self) -> Vec<Addr> {
+        let assemblies = loader::domain_assemblies(self.memory, &self.runtime).unwrap_or_default();
+        assemblies.iter().filter_map(|&a| loader::manifest_module(self.memory, &self.runtime, a)).collect()
+    }
+
+    /// All modules looked at so far.
+    pub fn modules(&self) -> Vec<Arc<ModuleInfo<'p>>> {
+        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = modules.values().cloned().collect();
+        all.sort_by_key(|m| m.addr);
+        all
+    }
+
+    /// Which modules' types and methods are tokens, of those looked at so far, and what would help; `None` where none are.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let modules = self.modules();
+        let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
+        let first = missing.first()?;
+        let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
+        let more = missing.len() - some.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let mut containers = missing.iter().filter_map(|m| m.container(self));
+        let help = match containers.next() {
+            Some(program) => {
+                let them = if containers.count() + 1 == missing.len() { "they are" } else { "most are" };
+                format!("{them} in the single-file program {program}; give its folder with --symbols DIR")
+            }
+            None => {
+                let why = first.missing.as_deref().unwrap_or_default();
+                format!("{why}; give the folder of the program's files with --symbols DIR")
+            }
+        };
+        let what = format!("no metadata for {}{more}, so their types and methods appear as tokens", some.join(", "));
+        Some(format!("{what}: {help}"))
+    }
+}

@@ -1,0 +1,246 @@
+//! What the bytes of an object are, by the form of its type.
+
+use super::memory;
+use super::names::Names;
+use super::numbers::Numbers;
+use crate::addr::{Addr, AddrRange, WORD};
+use crate::limits;
+use crate::runtimes::api::anatomy::Meaning;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::{Form, Objects, PyType, TextContent, flags};
+
+/// Bytes of a digit of an integer.
+const DIGIT: u64 = 4;
+
+/// Bytes of `state` of a str.
+const STATE: u64 = 4;
+
+/// Bytes of `itemsize` of an array's descriptor.
+const ITEM_SIZE: u64 = 4;
+
+/// Characters of the widest texts are 4 bytes, of which each half is a unit: so zeros stay zeros.
+const WIDEST: u64 = 2;
+
+/// Tells what the bytes of objects are.
+pub(super) struct Anatomist<'a, 'h, 'p> {
+    heap: &'h Heap<'p>,
+    objects: Objects<'p>,
+    names: &'a Names,
+    numbers: Numbers,
+    visit: &'a mut dyn FnMut(AddrRange, Meaning),
+}
+
+impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names, visit: &'a mut dyn FnMut(AddrRange, Meaning)) -> Self {
+        Anatomist { heap, objects: *heap.objects(), names, numbers: Numbers::default(), visit }
+    }
+
+    /// Tell of the object at `at`, whose block ends at `end`, but for memory that it owns ([`memory::tell`]); `fixed`: it is part of a program file, as everybody has it.
+    pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
+        let shape = self.objects.shape;
+        if !fixed {
+            self.keep(at.saturating_sub(kind.prefix), kind.prefix);
+        }
+        self.keep(at, shape.object);
+        if kind.itemsize != 0 && kind.form != Form::Text {
+            self.keep(at.saturating_add(shape.ob_size), WORD);
+        }
+        match kind.form {
+            Form::Text => self.text(at, kind, end, fixed),
+            Form::Integer => self.integer(at, kind, end, fixed),
+            Form::Bytes => self.bytes(at, kind, end),
+            Form::Leaf => self.leaf(at, kind, end),
+            Form::ByteArray => self.words(at, &[shape.ob_size, shape.bytearray_alloc, shape.bytearray_bytes]),
+            Form::List => self.words(at, &[shape.ob_size, shape.list_items, shape.list_allocated]),
+            Form::Dict => self.words(at, &[shape.dict.used, shape.dict.keys, shape.dict.values]),
+            Form::Set => self.set(at),
+            Form::Type => self.kind(at),
+            Form::Weak => self.value_of("PyWeakReference", "hash", at),
+            Form::Generator | Form::Frame => self.frame(at, kind),
+            Form::Deque => self.keep(at, kind.basicsize),
+            Form::Array => {
+                // How wide an item is, its descriptor tells, which is the module's own.
+                let descr = shape.array_descr.and_then(|offset| self.objects.ptr_at(at, offset));
+                if let Some((descr, size)) = descr.zip(shape.array_itemsize).filter(|(descr, _)| !descr.is_null()) {
+                    self.keep(descr.saturating_add(size), ITEM_SIZE);
+                }
+                let fields = [shape.array_items, shape.array_descr].into_iter().flatten();
+                self.words(at, &fields.chain([shape.ob_size]).collect::<Vec<_>>());
+            }
+            Form::NdArray => self.ndarray(at),
+            Form::Plain if kind.name == "code" => self.code(at, kind, end),
+            Form::Plain if kind.name == "frame" => self.frame(at, kind),
+            Form::Plain => {}
+        }
+        if matches!(kind.form, Form::Plain | Form::Dict) {
+            let numbers = self.numbers.of(self.heap, kind).to_vec();
+            self.words(at, &numbers);
+        }
+        if kind.is(flags::INLINE_VALUES) {
+            self.keep(at.saturating_add(kind.items()), shape.dict.first_value);
+        }
+    }
+
+    /// Of a free block nothing stays but the link to the next one.
+    pub(super) fn free(&mut self, at: Addr, end: Addr) {
+        self.value(at.saturating_add(WORD), end);
+    }
+
+    fn keep(&mut self, at: Addr, len: u64) {
+        (self.visit)(AddrRange::sized(at, len), Meaning::Structure);
+    }
+
+    fn words(&mut self, at: Addr, offsets: &[u64]) {
+        offsets.iter().for_each(|offset| self.keep(at.saturating_add(*offset), WORD));
+    }
+
+    fn value(&mut self, from: Addr, to: Addr) {
+        memory::value(from, to, self.visit);
+    }
+
+    /// A field of the interpreter's own struct, of one word.
+    fn value_of(&mut self, of: &str, field: &str, at: Addr) {
+        if let Ok(offset) = self.heap.runtime().layout.positive(of, field) {
+            let at = at.saturating_add(offset);
+            self.value(at, at.saturating_add(WORD));
+        }
+    }
+
+    /// What follows a value in its block is left of what was there before, unless a subclass has its fields there.
+    fn rest(kind: &PyType, end_of_value: Addr, end: Addr) -> Addr {
+        let plain = kind.basicsize <= kind.fields_from && kind.dictoffset == 0 && !kind.is(flags::MANAGED_DICT);
+        if plain { end_of_value.max(end) } else { end_of_value }
+    }
+
+    fn text(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
+        let shape = self.objects.shape.text;
+        let Some(content) = self.objects.text_content(at) else {
+            self.value(at.saturating_add(self.objects.shape.object), end);
+            return;
+        };
+        self.keep(at.saturating_add(shape.length), WORD);
+        self.keep(at.saturating_add(shape.state), STATE);
+        self.value_of("PyASCIIObject", "hash", at);
+        if !content.compact || !content.ascii {
+            self.words(at, &[shape.utf8_length, shape.utf8]);
+        }
+        if !content.compact {
+            self.words(at, &[shape.data]);
+        }
+        let TextContent { start, length, kind: width, compact, .. } = content;
+        let range = AddrRange::sized(start, length.saturating_mul(width));
+        if range.len() > limits::MAX_RUNTIME_RANGE {
+            return;
+        }
+        // What has one place for all who have it is no secret, nor what is in everybody's file.
+        let is_fixed = fixed && compact;
+        if is_fixed || self.names.has_text(&self.objects, at, length) {
+            let is_public = is_fixed || self.names.is_public(&self.objects, at);
+            (self.visit)(AddrRange::sized(range.start, content.bytes()), Meaning::Name(width as u8, is_public));
+        } else if !range.is_empty() {
+            (self.visit)(range, Meaning::Text(width.min(WIDEST) as u8));
+        }
+        if compact {
+            self.value(range.start.saturating_add(content.bytes()), Self::rest(kind, range.end, end));
+        }
+    }
+
+    fn integer(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
+        let shape = self.objects.shape;
+        self.words(at, &[shape.long_tag.unwrap_or(shape.ob_size)]);
+        let digits = self.objects.integer_form(at).map_or(0, |form| form.digits).min(limits::MAX_PY_DIGITS);
+        let start = at.saturating_add(shape.long_digits);
+        let len = digits.saturating_mul(DIGIT);
+        if fixed || self.names.has(at) {
+            self.keep(start, len);
+            return;
+        }
+        let to = start.saturating_add(len.next_multiple_of(WORD));
+        self.value(start, Self::rest(kind, to, end));
+    }
+
+    fn bytes(&mut self, at: Addr, kind: &PyType, end: Addr) {
+        let shape = self.objects.shape;
+        self.value_of("PyBytesObject", "ob_shash", at);
+        let start = at.saturating_add(shape.bytes);
+        let length = self.objects.ob_size(at).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let to = start.saturating_add(length);
+        match self.names.has(at) {
+            true => self.keep(start, length.min(limits::MAX_RUNTIME_RANGE)),
+            false => self.value(start, Self::rest(kind, to, end)),
+        }
+    }
+
+    /// Floats and complex numbers.
+    fn leaf(&mut self, at: Addr, kind: &PyType, end: Addr) {
+        let (from, to) = (at.saturating_add(self.objects.shape.object), at.saturating_add(kind.fields_from));
+        match self.names.has(at) {
+            true => self.keep(from, to.since(from)),
+            false => self.value(from, Self::rest(kind, to, end)),
+        }
+    }
+
+    fn set(&mut self, at: Addr) {
+        let shape = self.objects.shape.set;
+        let used = self.heap.runtime().layout.positive("PySetObject", "used");
+        self.words(at, &[shape.mask, shape.table]);
+        self.words(at, &used.into_iter().collect::<Vec<_>>());
+        self.value_of("PySetObject", "hash", at);
+        let small = AddrRange::sized(at.saturating_add(shape.smalltable), SMALL_TABLE * shape.entry);
+        memory::set_table(self.heap, small, self.visit);
+    }
+
+    /// A type, with what its `__slots__` are.
+    fn kind(&mut self, at: Addr) {
+        let shape = self.objects.shape.types;
+        let layout = &self.heap.runtime().layout;
+        let bits = self.objects.word_at(at, shape.flags).unwrap_or(0);
+        if bits & flags::HEAPTYPE == 0 {
+            let size = layout.size("PyTypeObject").unwrap_or(shape.cached_keys);
+            self.keep(at, size.min(shape.heap_size));
+            return;
+        }
+        let slots = self.objects.ob_size(at).unwrap_or(0).clamp(0, limits::MAX_SHOWN_ROWS as i64) as u64;
+        let members = slots.saturating_mul(layout.size("PyMemberDef").unwrap_or(0));
+        self.keep(at, shape.heap_size.saturating_add(members));
+    }
+
+    /// What has a frame inside, up to its variables.
+    fn frame(&mut self, at: Addr, kind: &PyType) {
+        let shape = self.objects.shape;
+        let layout = &self.heap.runtime().layout;
+        let inside = match kind.form {
+            Form::Generator => shape.generator.map(|shape| shape.frame),
+            _ => shape.frame_object.map(|shape| shape.own),
+        };
+        let variables = layout.positive("_PyInterpreterFrame", "localsplus").ok();
+        let len = inside.zip(variables).map(|(inside, variables)| inside.saturating_add(variables));
+        let old = || layout.positive("PyFrameObject", "f_localsplus").ok().filter(|_| kind.form == Form::Plain);
+        self.keep(at, len.or_else(old).unwrap_or(kind.basicsize));
+    }
+
+    /// Of code the instructions go: small numbers stand among them.
+    fn code(&mut self, at: Addr, kind: &PyType, end: Addr) {
+        let instructions = self.heap.runtime().layout.positive("PyCodeObject", "co_code_adaptive");
+        let head = instructions.unwrap_or(kind.basicsize);
+        self.keep(at, head);
+        self.value(at.saturating_add(head), end);
+    }
+
+    fn ndarray(&mut self, at: Addr) {
+        let numpy = self.objects.shape.ndarray;
+        self.words(at, &[numpy.data, numpy.nd, numpy.dimensions, numpy.strides, numpy.descr, numpy.flags]);
+        let ptr = |offset| self.objects.ptr_at(at, offset).filter(|to| !to.is_null());
+        let nd = self.objects.word_at(at, numpy.nd).unwrap_or(0) & 0xffff_ffff;
+        let (dimensions, strides, descr) = (ptr(numpy.dimensions), ptr(numpy.strides), ptr(numpy.descr));
+        if nd <= numpy.max_dimensions {
+            [dimensions, strides].into_iter().flatten().for_each(|of| self.keep(of, nd * WORD));
+        }
+        if let Some(descr) = descr {
+            [numpy.kind, numpy.byte_order].into_iter().for_each(|letter| self.keep(descr.saturating_add(letter), 1));
+        }
+    }
+}
+
+/// Entries of a set that stand in the object (PySet_MINSIZE).
+const SMALL_TABLE: u64 = 8;

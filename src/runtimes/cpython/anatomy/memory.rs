@@ -1,0 +1,82 @@
+//! What the bytes of memory are that objects own, by what it is for.
+
+use crate::addr::{Addr, AddrRange, WORD};
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::api::anatomy::Meaning;
+use crate::runtimes::cpython::heap::{Heap, OwnedKind};
+
+/// Tables outside of the arenas up to so many bytes are told of as blocks of arenas are.
+const SMALL: u64 = 64 << 10;
+
+/// Tells what bytes are.
+pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Meaning);
+
+/// Whether the block that begins where `range` does tells by itself what an object told of it: then it is told again when it is asked
+/// for, and need not be noted.
+pub(super) fn is_told_by_block(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind) -> bool {
+    let Some((_, bytes)) = heap.owned_block(range.start).filter(|&(of, bytes)| of == kind && bytes <= SMALL) else {
+        return false;
+    };
+    let end = range.start.saturating_add(bytes);
+    match kind {
+        OwnedKind::DictKeys => heap.objects().dict_keys(range.start).is_none_or(|keys| {
+            let all = keys.count.checked_mul(keys.size).and_then(|len| keys.entries.checked_add(len));
+            keys.key <= keys.size && all.is_some_and(|all| all <= end)
+        }),
+        OwnedKind::DictValues => heap.objects().shape.dict.first_value <= bytes,
+        OwnedKind::SetTable => range.len() == bytes,
+        _ => false,
+    }
+}
+
+/// Tell of memory of that kind.
+pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Visit<'_>) {
+    match kind {
+        OwnedKind::DictKeys => dict_keys(heap, range.start, visit),
+        OwnedKind::DictValues => {
+            visit(AddrRange::sized(range.start, heap.objects().shape.dict.first_value), Meaning::Structure);
+        }
+        OwnedKind::SetTable => set_table(heap, range, visit),
+        // The name that it is the text of is printed by its characters.
+        OwnedKind::ByteArrayBuffer | OwnedKind::ArrayItems | OwnedKind::ArrayData | OwnedKind::TextBuffer => {
+            value(range.start, range.end, visit);
+        }
+        OwnedKind::ListItems | OwnedKind::DequeBlock => {}
+    }
+}
+
+/// From there to there is a value, if that is anything.
+pub(super) fn value(from: Addr, to: Addr, visit: Visit<'_>) {
+    if from < to && to.since(from) <= limits::MAX_RUNTIME_RANGE {
+        visit(AddrRange::new(from, to), Meaning::Value);
+    }
+}
+
+/// Entries of a set: what they are by is no key of theirs.
+pub(super) fn set_table(heap: &Heap<'_>, range: AddrRange, visit: Visit<'_>) {
+    let objects = heap.objects();
+    let entry = objects.shape.set.entry.max(1);
+    let Ok(hash) = heap.runtime().layout.positive("setentry", "hash") else { return };
+    for i in 0..objects.memory.readable(range.start, range.len()) / entry {
+        let at = range.start.saturating_add(i * entry).saturating_add(hash);
+        value(at, at.saturating_add(WORD), visit);
+    }
+}
+
+/// The table of keys of a dict: neither its indices stay, which follow from hashes, nor these.
+fn dict_keys(heap: &Heap<'_>, at: Addr, visit: Visit<'_>) {
+    let objects = heap.objects();
+    let Some(keys) = objects.dict_keys(at) else { return };
+    let indices = objects.shape.dict.indices;
+    visit(AddrRange::sized(at, indices), Meaning::Structure);
+    value(at.saturating_add(indices), keys.entries, visit);
+    // Where entries have it, it stands before the key.
+    if keys.key >= WORD {
+        let have = objects.memory.readable(keys.entries, keys.bytes) / keys.size.max(1);
+        for index in 0..keys.count.min(have) {
+            let key = keys.key_at(index);
+            value(key.saturating_sub(WORD), key, visit);
+        }
+    }
+}

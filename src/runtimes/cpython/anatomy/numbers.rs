@@ -1,0 +1,37 @@
+//! Fields of objects written in C that are numbers and that answers read by name: a word each, or half of one.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::PyType;
+
+/// Types by name, their structs, and the fields.
+const NUMBERS: [(&str, &str, &[&str]); 4] = [
+    ("functools._lru_cache_wrapper", "lru_cache_object", &["hits", "misses", "maxsize"]),
+    ("_asyncio.Future", "FutureObj", &["fut_state"]),
+    ("_asyncio.Task", "TaskObj", &["task_state"]),
+    ("_thread.RLock", "rlockobject", &["rlock_owner"]),
+];
+
+/// Fields by type, found when they are first asked for.
+#[derive(Default)]
+pub(super) struct Numbers {
+    known: HashMap<Addr, Vec<u64>>,
+}
+
+impl Numbers {
+    /// Offsets of what is read of objects of a type, and of those below it.
+    pub(super) fn of(&mut self, heap: &Heap<'_>, kind: &PyType) -> &[u64] {
+        self.known.entry(kind.address).or_insert_with(|| {
+            let bases = heap.objects().bases(kind.address).filter_map(|base| heap.type_at(base));
+            let structs = bases.filter_map(|base| NUMBERS.iter().find(|(name, ..)| *name == base.name));
+            let layout = &heap.runtime().layout;
+            let offsets = |(_, of, fields): &(&str, &str, &'static [&'static str])| {
+                let of = (*of).to_owned();
+                fields.iter().filter_map(move |field| layout.positive(&of, field).ok())
+            };
+            structs.flat_map(offsets).collect()
+        })
+    }
+}

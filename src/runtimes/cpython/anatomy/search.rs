@@ -1,0 +1,143 @@
+//! All objects once: which parts of program files they lead to, which of them have names, and what they own.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::kind_of;
+use super::memory;
+use super::names::Names;
+use super::shared::{Kinds, Numbers, Shared};
+use crate::addr::{Addr, AddrRange, union};
+use crate::runtimes::api::anatomy::Meaning;
+use crate::runtimes::api::{Heap as _, Losses, TypeIndex};
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::cpython::heap::{Heap, Hold};
+use crate::runtimes::cpython::objects::{Form, PyType};
+
+/// What a walk finds.
+#[derive(Default)]
+struct Found {
+    /// What lies in program files, and may be an object.
+    images: HashSet<Addr>,
+    kinds: HashSet<TypeIndex>,
+    /// Objects that are types.
+    types: Vec<Addr>,
+    /// Code and functions.
+    named: Vec<Addr>,
+}
+
+impl Found {
+    fn append(&mut self, other: Found) {
+        self.images.extend(other.images);
+        self.kinds.extend(other.kinds);
+        self.types.extend(other.types);
+        self.named.extend(other.named);
+    }
+}
+
+/// Objects that are part of program files, and that others lead to: types, names, small integers. On the way all code and functions
+/// are asked for their names.
+///
+/// With them, which blocks tell by themselves what they are; `visit`: all other memory that objects of the heap own.
+pub(super) fn all(
+    python: &CPython<'_>,
+    heap: &Heap<'_>,
+    names: &mut Names,
+    visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
+) -> (Vec<Addr>, Numbers) {
+    let images = union(python.runtime().process.modules.iter().map(|module| module.range).collect());
+    let is_of_image = |at: Addr| {
+        let i = images.partition_point(|range| range.end <= at);
+        images.get(i).is_some_and(|range| range.contains(at)) && at.is_aligned(8)
+    };
+    let numbers = Numbers::new(heap.numbers());
+    let found = walk(heap, &is_of_image, &numbers, visit);
+    let mut types: HashSet<Addr> = found.types.iter().copied().collect();
+    for found in found.kinds.iter().filter_map(|kind| heap.type_of_kind(*kind)) {
+        names.of_type(heap, &found);
+    }
+    found.types.iter().filter_map(|at| heap.type_at(*at)).for_each(|class| names.of_type(heap, &class));
+    for &at in &found.named {
+        if let Some(kind) = kind_of(heap, at) {
+            names.take(heap, at, &kind);
+        }
+    }
+    let mut queue: Vec<Addr> = found.images.iter().copied().collect();
+    let mut seen = found.images;
+    let mut lead = |to: Addr, queue: &mut Vec<Addr>| {
+        if is_of_image(to) && seen.insert(to) {
+            queue.push(to);
+        }
+    };
+    for number in 0..heap.types() as u32 {
+        if let Some(found) = heap.type_of_kind(TypeIndex(number)) {
+            lead(found.address, &mut queue);
+            // An extension may make one in a block of its own, to which nothing leads but objects of it (numpy's for `void`).
+            if !is_of_image(found.address) && types.insert(found.address) {
+                queue.push(found.address);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    while let Some(at) = queue.pop() {
+        let Some(found) = kind_of(heap, at) else { continue };
+        out.push(at);
+        names.take(heap, at, &found);
+        lead(found.address, &mut queue);
+        heap.each_hold(at, &found, |hold| match hold {
+            Hold::Object(to) => lead(to, &mut queue),
+            Hold::Memory(..) => {}
+        });
+    }
+    (out, numbers)
+}
+
+/// Visit what the object at `at` owns.
+pub(super) fn owned(heap: &Heap<'_>, at: Addr, kind: &PyType, visit: &mut dyn FnMut(AddrRange, Meaning)) {
+    heap.each_hold(at, kind, |hold| match hold {
+        Hold::Memory(range, kind) => memory::tell(heap, range, kind, visit),
+        Hold::Object(_) => {}
+    });
+}
+
+fn walk(
+    heap: &Heap<'_>,
+    is_of_image: &(impl Fn(Addr) -> bool + Sync),
+    numbers: &Numbers,
+    visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
+) -> Found {
+    let (visit, all) = (Mutex::new(visit), Mutex::new(Found::default()));
+    heap.parts().par_iter().for_each_init(
+        || (heap.walker(), Kinds::new(heap)),
+        |(walker, kinds), part| {
+            let (mut far, mut found) = (Shared::new(&visit), Found::default());
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                let (Some(kind), _) = kinds.of(object.kind) else { return };
+                found.kinds.insert(object.kind);
+                if kind.form == Form::Type {
+                    found.types.push(object.addr);
+                }
+                if Names::are_in(&kind) {
+                    found.named.push(object.addr);
+                }
+                heap.each_hold(object.addr, &kind, |hold| match hold {
+                    Hold::Object(to) => {
+                        if is_of_image(to) {
+                            found.images.insert(to);
+                        }
+                    }
+                    Hold::Memory(range, kind) if memory::is_told_by_block(heap, range, kind) => {
+                        heap.number_of(range.start).into_iter().for_each(|number| numbers.add(number));
+                    }
+                    Hold::Memory(range, kind) => {
+                        memory::tell(heap, range, kind, &mut |bytes, part| far.add(bytes, part))
+                    }
+                });
+            });
+            all.lock().unwrap_or_else(PoisonError::into_inner).append(found);
+        },
+    );
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,257 @@
+//! One CPython of a process, with what was read of it so far.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::diag::{WarningCode, was_read};
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::map::{Claims, Confidence, Kind};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::anatomy::Anatomy;
+use crate::runtimes::api::{
+    self, AsyncFunctions, AsyncTask, AsyncTasks, LightThread, ListedMethods, Locks, ManagedCode, ManagedRuntime,
+    ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums,
+    SmallBlocks, StackFrame, Structure, Walk,
+};
+use crate::runtimes::cpython::frames::PyCode;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::StaticNames;
+use crate::runtimes::cpython::obmalloc::{self, Arenas};
+use crate::runtimes::cpython::runtime::{Detection, Runtime, detect};
+use crate::runtimes::cpython::threads::Threads;
+use crate::runtimes::cpython::{buffers, claim, findings, object, roots, structure};
+
+/// One CPython. Each part is read when it is first asked for, and kept.
+pub struct CPython<'p> {
+    runtime: Arc<Runtime<'p>>,
+    arenas: OnceLock<Vec<Arenas>>,
+    heap: OnceLock<Option<Heap<'p>>>,
+    code: OnceLock<PyCode<'p>>,
+    threads: OnceLock<Threads>,
+    names: OnceLock<StaticNames>,
+    buffers: OnceLock<Vec<OwnedBuffer>>,
+}
+
+impl<'p> CPython<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<CPython<'p>> {
+        let mut out = Vec::new();
+        for found in detect(process) {
+            match found {
+                Detection::Unusable(why) => process.diag.add(why),
+                Detection::Found(runtime) => out.push(CPython {
+                    runtime: Arc::new(*runtime),
+                    arenas: OnceLock::new(),
+                    heap: OnceLock::new(),
+                    code: OnceLock::new(),
+                    threads: OnceLock::new(),
+                    names: OnceLock::new(),
+                    buffers: OnceLock::new(),
+                }),
+            }
+        }
+        out
+    }
+
+    /// The interpreter.
+    pub fn runtime(&self) -> &Arc<Runtime<'p>> {
+        &self.runtime
+    }
+
+    /// The arenas of its obmalloc: none with `PYTHONMALLOC=malloc`.
+    pub fn arenas(&self) -> &[Arenas] {
+        self.arenas.get_or_init(|| {
+            let found = obmalloc::find(&self.runtime);
+            found.map_err(|e| self.tell("arenas", &e.to_string())).unwrap_or_default()
+        })
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> Option<&Heap<'p>> {
+        let open = || {
+            was_read("objects");
+            let _phase = self.runtime.process.enter(Phase::Objects);
+            let heap = Heap::open(self.runtime.clone(), self.arenas().to_vec());
+            heap.map_err(|e| self.tell("objects", &e.to_string())).ok()
+        };
+        self.heap.get_or_init(open).as_ref()
+    }
+
+    pub(super) fn all_code(&self) -> &PyCode<'p> {
+        self.code.get_or_init(|| PyCode::new(self.runtime.clone()))
+    }
+
+    pub(super) fn all_threads(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            let _phase = self.runtime.process.enter(Phase::ManagedThreads);
+            Threads::read(&self.runtime)
+        })
+    }
+
+    /// The name of an object's type, without a look at all objects.
+    pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
+        let objects = self.runtime.objects();
+        let names = self.names.get_or_init(|| self.runtime.static_names());
+        let found = objects.read_type(objects.type_of(object)?, names)?;
+        Some(printable(&found.name).into_owned())
+    }
+
+    /// Tell what makes answers less than whole.
+    pub(super) fn tell(&self, what: &str, note: &str) {
+        self.runtime.process.diag.partial(WarningCode::Cpython, format!("{}: {what}: {note}", self.runtime.name()));
+    }
+}
+
+impl ManagedRuntime for CPython<'_> {
+    fn row(&self) -> RuntimeRow {
+        RuntimeRow {
+            name: "CPython".into(),
+            version: Some(self.runtime.version()),
+            module: printable(&self.runtime.path).into_owned(),
+            base: self.runtime.range.start,
+            gc: None,
+            layout_source: self.runtime.layout.id.clone(),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        claim::claim(self, claims);
+    }
+
+    fn heap(&self) -> Option<&dyn api::Heap> {
+        self.objects().map(|heap| heap as &dyn api::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        self.all_code()
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.describe_thread(thread, row);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread, row, frames)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_task_as_thread(visit);
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
+        structure::structure(self, addr, kind)
+    }
+
+    fn buffers(&self) -> &[OwnedBuffer] {
+        self.buffers.get_or_init(|| {
+            let Some(heap) = self.objects() else { return Vec::new() };
+            let (found, more) = buffers::buffers(heap);
+            if more > 0 {
+                self.tell("buffers", &format!("{more} over the limit are ignored"));
+            }
+            found
+        })
+    }
+
+    fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
+        buffers::buffer_of(self.objects()?, self.buffers(), addr)
+    }
+
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
+    fn frees_at_once(&self) -> bool {
+        true
+    }
+
+    fn listed_methods(&self) -> Option<&dyn ListedMethods> {
+        Some(self)
+    }
+
+    fn small_blocks(&self) -> Option<&dyn SmallBlocks> {
+        Some(self)
+    }
+
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn Locks> {
+        Some(self)
+    }
+
+    fn async_functions(&self) -> AsyncFunctions<'_> {
+        AsyncFunctions::Tasks(self)
+    }
+
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
+    }
+}
+
+impl ListedMethods for CPython<'_> {
+    fn runs(&self, tid: u32) -> Vec<Run> {
+        self.all_threads().runs(&self.all_code().codes, tid)
+    }
+
+    fn run_at(&self, ip: Addr) -> bool {
+        self.all_code().evaluates_at(ip)
+    }
+}
+
+impl SmallBlocks for CPython<'_> {
+    fn sums(&self) -> Option<&SmallBlockSums> {
+        // Without arenas there is nothing to be walked for.
+        if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {
+            return None;
+        }
+        self.objects()?.small_blocks()
+    }
+
+    fn block_at(&self, addr: Addr) -> Option<SmallBlock> {
+        self.objects()?.small_block(addr)
+    }
+}
+
+impl RuntimeFindings for CPython<'_> {
+    fn walks(&self) -> bool {
+        true
+    }
+
+    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+}
+
+impl Locks for CPython<'_> {
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.wait_of(thread)
+    }
+}
+
+impl AsyncTasks for CPython<'_> {
+    fn each(&self, visit: &mut dyn FnMut(AsyncTask)) {
+        self.each_task(visit);
+    }
+}

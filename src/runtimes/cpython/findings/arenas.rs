@@ -1,0 +1,141 @@
+//! Where the memory of a Python process is: arenas of obmalloc and how full they are, and what of malloc is Python's.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{Finding, Severity};
+use crate::map::{Confidence, Kind};
+use crate::runtimes::api::{SmallBlockSums, SmallBlocks, SmallClass};
+use crate::runtimes::cpython::CPython;
+use crate::units::{count, exact, round};
+
+/// An arena that is used less than so many percent is nearly empty.
+const NEARLY_EMPTY: u64 = 25;
+
+/// Percent of all arenas, and bytes, from which on free memory in them is a warning.
+const MUCH: u64 = 30;
+const LARGE: u64 = 16 << 20;
+
+/// Sizes of blocks that are named.
+const SIZES: usize = 3;
+
+/// Memory of a Python process beside its arenas.
+const BESIDE: [(Kind, &str); 5] = [
+    (Kind::Malloc, "malloc"),
+    (Kind::Stack, "stacks"),
+    (Kind::PyFrames, "frames"),
+    (Kind::MappedFile, "mapped files"),
+    (Kind::AnonRW, "memory with no known owner"),
+];
+
+pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+    let blocks = SmallBlocks::sums(python);
+    let mut out = vec![off_heap(python, written)];
+    out.extend(blocks.map(small_blocks));
+    out
+}
+
+/// Arenas beside all the rest, and what of malloc's blocks are Python's.
+fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
+    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+    let mut rest: Vec<(u64, &str)> = BESIDE.iter().map(|&(kind, name)| (of(kind), name)).collect();
+    rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
+    let told: Vec<String> =
+        rest.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
+    let (outside, owned) = python.objects().map(|heap| heap.outside_sums()).unwrap_or_default();
+    let text = format!(
+        "Written memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
+         that objects own. The rest of malloc's memory belongs to extensions and libraries.",
+        round(of(Kind::PyMalloc)),
+        if told.is_empty() { "nothing".to_owned() } else { told.join(", ") },
+        round(outside.1),
+        count(outside.0, "object"),
+        round(owned.1),
+        count(owned.0, "buffer"),
+    );
+    Finding::new("off-heap", Severity::Info, text, "kinds of regions; objects outside of the arenas")
+        .known(Confidence::Derived)
+        .more("malloc")
+}
+
+/// How full the arenas are.
+fn small_blocks(blocks: &SmallBlockSums) -> Finding {
+    let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
+    let pools = blocks.free_pool_bytes();
+    let empty =
+        blocks.arenas.iter().filter(|a| a.used.saturating_mul(100) < a.range.len().saturating_mul(NEARLY_EMPTY));
+    let (number, wasted) =
+        empty.fold((0_u64, 0_u64), |(n, bytes), a| (n + 1, bytes.saturating_add(a.range.len().saturating_sub(a.used))));
+    let mut text = format!(
+        "{}: {} in {}; {} used, {} free in partly used pools{}, {} in free pools.",
+        blocks.name,
+        round(all),
+        count(blocks.arenas.len() as u64, "arena"),
+        round(used),
+        round(free),
+        by_size(&blocks.classes),
+        round(pools)
+    );
+    if number > 0 {
+        text.push_str(&format!(
+            " {} less than {NEARLY_EMPTY} % used. Their {} of free memory returns to the system only when an arena's \
+             last block is freed.",
+            match number {
+                1 => "One arena is".to_owned(),
+                n => format!("{} arenas are", exact(n)),
+            },
+            round(wasted)
+        ));
+    }
+    let waste = free.saturating_add(pools);
+    let much = waste >= LARGE && waste.saturating_mul(100) >= all.saturating_mul(MUCH);
+    let severity = if much { Severity::Warning } else { Severity::Info };
+    Finding::new("small-blocks", severity, text, "each arena_object and pool_header, lists of free blocks")
+        .about(waste)
+        .known(Confidence::Exact)
+        .more("malloc")
+        .within("managed-heap")
+}
+
+/// Sizes of blocks of which most is free: ` (48 bytes 1.2 MiB, 64 bytes 1 MiB)`.
+fn by_size(classes: &[SmallClass]) -> String {
+    let mut free: Vec<&SmallClass> = classes.iter().filter(|class| class.free > 0).collect();
+    free.sort_by_key(|class| (std::cmp::Reverse(class.free_bytes()), class.size));
+    let told: Vec<String> =
+        free.iter().take(SIZES).map(|c| format!("{}-byte blocks {}", exact(c.size), round(c.free_bytes()))).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::{Addr, AddrRange};
+    use crate::runtimes::api::SmallArena;
+
+    #[test]
+    fn arenas_that_one_block_keeps_are_a_warning() {
+        let arena = |i: u64, used| SmallArena {
+            range: AddrRange::sized(Addr::new(0x10_0000 * i), 1 << 20),
+            used,
+            free_pools: 63,
+        };
+        let mut blocks = SmallBlockSums {
+            name: "obmalloc",
+            arenas: (1..=40).map(|i| arena(i, 64)).collect(),
+            arena_size: 1 << 20,
+            pool_size: 16 << 10,
+            pools: 40,
+            free_pools: 40 * 63,
+            classes: vec![SmallClass { size: 64, pools: 40, used: 40, free: 40 * 254 }],
+            ..SmallBlockSums::default()
+        };
+        let told = small_blocks(&blocks);
+        assert_eq!(told.severity, Severity::Warning);
+        assert!(told.text.contains("40 arenas are less than 25 % used"), "{}", told.text);
+        assert!(told.text.contains("64-byte blocks"), "{}", told.text);
+        blocks.arenas = vec![arena(1, 1 << 20)];
+        (blocks.free_pools, blocks.classes) = (0, vec![]);
+        let told = small_blocks(&blocks);
+        assert_eq!((told.severity, told.bytes), (Severity::Info, Some(0)));
+        assert!(!told.text.contains("less than"), "{}", told.text);
+    }
+}

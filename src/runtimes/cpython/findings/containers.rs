@@ -1,0 +1,174 @@
+//! Containers that have most of the memory, and where the program has them.
+
+use rayon::prelude::*;
+
+use super::holders::Named;
+use super::places::Places;
+use super::weigh::{Weight, weigh};
+use crate::addr::Addr;
+use crate::facts::{Finding, Severity};
+use crate::map::Confidence;
+use crate::runtimes::api::{Heap as _, Losses};
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::object::Brief;
+use crate::runtimes::cpython::objects::Form;
+use crate::units::{exact, round};
+
+/// Containers of fewer items are not weighed.
+const ITEMS: u64 = 64;
+
+/// The longest of each part of the heap, and of all, that are weighed.
+const OF_PART: usize = 64;
+const WEIGHED: usize = 256;
+
+/// Containers that are told, and the least bytes and share of the heap, in percent.
+const TOLD: usize = 3;
+const LEAST: u64 = 1 << 20;
+const SHARE: u64 = 3;
+
+/// Percent of all objects from which on one container is a warning.
+const MUCH: u64 = 20;
+
+/// A cache of functools, by its type.
+const LRU_CACHE: &str = "functools._lru_cache_wrapper";
+
+/// What one pass over all objects found.
+#[derive(Default)]
+pub(super) struct Candidates {
+    /// Long containers: object and number of items.
+    long: Vec<(u64, Addr)>,
+    /// Caches of functools.
+    pub(super) caches: Vec<Addr>,
+    /// Arrays of numpy.
+    pub(super) arrays: Vec<Addr>,
+    /// Large single objects: bytes, object.
+    pub(super) large: Vec<(u64, Addr)>,
+}
+
+/// Look at all objects once.
+pub(super) fn candidates(heap: &Heap<'_>) -> Candidates {
+    let brief = Brief::new(heap);
+    let shares: Vec<Candidates> = heap
+        .parts()
+        .par_iter()
+        .map(|part| {
+            let mut found = Candidates::default();
+            let mut last = None;
+            heap.walker().walk(part, &mut Losses::default(), &mut |object| {
+                if last.as_ref().is_none_or(|(number, _)| *number != object.kind) {
+                    last = Some((object.kind, heap.type_of_kind(object.kind)));
+                }
+                let Some((_, Some(kind))) = &last else { return };
+                match kind.form {
+                    Form::List | Form::Dict | Form::Set | Form::Deque => {
+                        if let Some(length) = brief.length(object.addr, kind).filter(|length| *length >= ITEMS) {
+                            push(&mut found.long, length, object.addr);
+                        }
+                    }
+                    Form::NdArray => found.arrays.push(object.addr),
+                    Form::Bytes | Form::Text if object.size >= LEAST => {
+                        push(&mut found.large, object.size, object.addr);
+                    }
+                    Form::ByteArray | Form::Array => {
+                        let bytes = heap.own_bytes(object.addr);
+                        if bytes >= LEAST {
+                            push(&mut found.large, bytes, object.addr);
+                        }
+                    }
+                    Form::Plain if kind.name == LRU_CACHE => found.caches.push(object.addr),
+                    _ => {}
+                }
+            });
+            found
+        })
+        .collect();
+    let mut all = Candidates::default();
+    for mut share in shares {
+        all.long.append(&mut share.long);
+        all.caches.append(&mut share.caches);
+        all.arrays.append(&mut share.arrays);
+        all.large.append(&mut share.large);
+    }
+    cut(&mut all.long, WEIGHED);
+    cut(&mut all.large, WEIGHED);
+    all
+}
+
+fn push(list: &mut Vec<(u64, Addr)>, size: u64, object: Addr) {
+    list.push((size, object));
+    if list.len() > 4 * OF_PART {
+        cut(list, OF_PART);
+    }
+}
+
+fn cut(list: &mut Vec<(u64, Addr)>, most: usize) {
+    list.sort_unstable_by_key(|&(size, at)| (std::cmp::Reverse(size), at));
+    list.truncate(most);
+}
+
+/// The finding that counts most of what objects have: that of the arenas, or that of malloc.
+pub(super) fn mostly_in(heap: &Heap<'_>) -> &'static str {
+    let (objects, owned) = heap.outside_sums();
+    let outside = objects.1.saturating_add(owned.1);
+    if outside > heap.bytes().saturating_sub(outside) { "malloc" } else { "managed-heap" }
+}
+
+/// A container with what it has.
+pub(super) struct Container {
+    pub(super) object: Addr,
+    length: u64,
+    weight: Weight,
+}
+
+/// The containers that have most.
+pub(super) fn most(heap: &Heap<'_>, places: &Places, candidates: &Candidates) -> Vec<Container> {
+    let least = (heap.bytes() / 100).saturating_mul(SHARE).max(LEAST);
+    let mut weighed: Vec<Container> = candidates
+        .long
+        .par_iter()
+        // The names of a module or class are its contents, and no container that grows.
+        .filter(|(_, object)| places.dict(*object).is_none())
+        .filter_map(|&(length, object)| {
+            let kind = heap.type_of(object)?;
+            Some(Container { object, length, weight: weigh(heap, object, &kind, length) })
+        })
+        .filter(|container| container.weight.bytes >= least)
+        .collect();
+    weighed.sort_by_key(|container| (std::cmp::Reverse(container.weight.bytes), container.object));
+    weighed.truncate(TOLD);
+    weighed
+}
+
+/// Tell of containers; `named`: what objects are called.
+pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<'_>) -> Vec<Finding> {
+    if containers.is_empty() {
+        return Vec::new();
+    }
+    let (total, within) = (heap.bytes(), mostly_in(heap));
+    containers
+        .iter()
+        .filter_map(|Container { object, length, weight }| {
+            let kind = heap.type_of(*object)?;
+            let text = format!(
+                "{} is a {} of {} {}: {}{} with everything that only it references, {} % of all objects.",
+                named.name(*object).map_or_else(|| format!("{object} (no name found)"), |name| format!("`{name}`")),
+                kind.name,
+                exact(*length),
+                weight.item.as_deref().unwrap_or("items"),
+                if weight.sampled { "about " } else { "" },
+                round(weight.bytes),
+                weight.bytes.saturating_mul(100).checked_div(total).unwrap_or(0).min(100)
+            );
+            let much = weight.bytes.saturating_mul(100) >= total.saturating_mul(MUCH);
+            let severity = if much { Severity::Warning } else { Severity::Info };
+            let evidence = format!("{object}: items and their reference counts; module globals");
+            Some(
+                Finding::new("containers", severity, text, evidence)
+                    .about(weight.bytes)
+                    .known(Confidence::Derived)
+                    .more(format!("object {object}"))
+                    .within(within),
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,198 @@
+//! Who holds an object, by name: from holder to holder until one is a global of a module or an attribute of a class.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::places::Places;
+use crate::addr::Addr;
+use crate::runtimes::api::{BlockHeap as _, Heap as _, Link, Losses};
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::object::function_name;
+use crate::runtimes::cpython::objects::Form;
+
+/// Holders of one object that are followed.
+const WIDE: usize = 3;
+
+/// Holders of one object that are taken of each part of the heap: of some nobody can say what they call it.
+const OF_PART: usize = 16;
+
+/// Passes over all objects, and steps from an object to the one that holds it.
+const PASSES: usize = 4;
+
+/// A holder, and what it calls what it holds.
+#[derive(Clone, Debug)]
+struct Holder {
+    at: Addr,
+    link: String,
+}
+
+/// What objects are called in the program.
+pub(super) struct Named<'a> {
+    places: &'a Places,
+    paths: HashMap<Addr, String>,
+}
+
+impl<'a> Named<'a> {
+    /// Names of `targets`, by where they stand, or by who holds them.
+    pub(super) fn of(heap: &Heap<'_>, places: &'a Places, targets: &[Addr]) -> Named<'a> {
+        Named { places, paths: paths(heap, places, targets) }
+    }
+
+    /// What an object is called, if that is known.
+    pub(super) fn name(&self, object: Addr) -> Option<&str> {
+        self.places.name(object).or_else(|| self.paths.get(&object).map(String::as_str))
+    }
+}
+
+/// What leads to each of `targets`, in words: `app.CACHE`, `the attribute rows of app.Session`.
+fn paths(heap: &Heap<'_>, places: &Places, targets: &[Addr]) -> HashMap<Addr, String> {
+    let mut known: HashMap<Addr, Vec<Holder>> = HashMap::new();
+    let mut wanted: Vec<Addr> = targets.iter().copied().filter(|at| places.name(*at).is_none()).collect();
+    for _ in 0..PASSES {
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.is_empty() {
+            break;
+        }
+        let found = pass(heap, &wanted);
+        wanted.clear();
+        for (object, holders) in found {
+            for holder in &holders {
+                let is_end = places.name(holder.at).is_some() || places.dict(holder.at).is_some();
+                if !is_end && !known.contains_key(&holder.at) {
+                    wanted.push(holder.at);
+                }
+            }
+            known.insert(object, holders);
+        }
+    }
+    targets.iter().filter_map(|&target| Some((target, told(heap, places, &known, target)?))).collect()
+}
+
+/// The shortest way to a name, or as far up as holders are known.
+fn told(heap: &Heap<'_>, places: &Places, known: &HashMap<Addr, Vec<Holder>>, target: Addr) -> Option<String> {
+    let mut ways: Vec<(Addr, Vec<String>)> = vec![(target, Vec::new())];
+    let mut far: Option<String> = None;
+    for _ in 0..=PASSES {
+        let mut next = Vec::new();
+        for (at, links) in ways {
+            if let Some(name) = places.name(at).map(str::to_owned).or_else(|| function_name(heap, at)) {
+                return Some(joined(&name, &links));
+            }
+            if let Some(name) = places.dict(at) {
+                return Some(joined(name, &links));
+            }
+            if let (None, false) = (&far, links.is_empty())
+                && let Some(kind) = heap.type_of(at)
+            {
+                far = Some(joined(&format!("<{}>", kind.name), &links));
+            }
+            for holder in known.get(&at).into_iter().flatten() {
+                let mut links = links.clone();
+                links.push(holder.link.clone());
+                next.push((holder.at, links));
+            }
+        }
+        ways = next;
+    }
+    far
+}
+
+/// `app.CACHE["a"].rows` of a name and the links from the object up to it.
+fn joined(name: &str, links: &[String]) -> String {
+    links.iter().rev().fold(name.to_owned(), |mut text, link| {
+        text.push_str(link);
+        text
+    })
+}
+
+/// The first holders of each of `wanted`, sorted.
+fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
+    let shares: Vec<Vec<(Addr, Addr, Link)>> = heap
+        .parts()
+        .par_iter()
+        .map(|part| {
+            let mut found = Vec::new();
+            let mut counts = vec![0_usize; wanted.len()];
+            let mut last = None;
+            heap.walker().walk(part, &mut Losses::default(), &mut |object| {
+                // Types come in runs.
+                if last.as_ref().is_none_or(|(number, _)| *number != object.kind) {
+                    last = Some((object.kind, heap.type_of_kind(object.kind)));
+                }
+                let Some((_, Some(kind))) = &last else { return };
+                heap.each_held(object.addr, kind, |link, to| {
+                    // What everything refers to has holders enough at once.
+                    let count = wanted.binary_search(&to).ok().and_then(|i| counts.get_mut(i));
+                    if let Some(count) = count.filter(|count| **count < OF_PART) {
+                        *count += 1;
+                        found.push((to, object.addr, link));
+                    }
+                    true
+                });
+            });
+            found
+        })
+        .collect();
+    let mut out: HashMap<Addr, Vec<Holder>> = HashMap::new();
+    for (object, at, link) in shares.into_iter().flatten() {
+        let holders = out.entry(object).or_default();
+        if holders.len() < WIDE
+            && let Some(link) = link_text(heap, at, link)
+        {
+            holders.push(Holder { at, link });
+        }
+    }
+    out
+}
+
+/// What a holder calls what it holds, as Python would write it; `None` of frames and iterators, which hold for a moment.
+fn link_text(heap: &Heap<'_>, holder: Addr, link: Link) -> Option<String> {
+    let kind = heap.type_of(holder)?;
+    let offset = match link {
+        Link::Beside("(type)") => return None,
+        Link::Beside("__dict__") => return Some(String::new()),
+        Link::Beside(how) => return Some(format!(" {how}")),
+        Link::Field(offset) => offset,
+    };
+    let first = kind.items();
+    Some(match kind.form {
+        Form::Frame | Form::Generator => return None,
+        Form::Dict if offset >= first => {
+            let name = heap.link_name(holder, offset)?;
+            // An attribute where the dict is an instance's or a module's; else an entry.
+            match name.strip_prefix("[\"").and_then(|name| name.strip_suffix("\"]")) {
+                Some(word) if is_identifier(word) => format!(".{word}"),
+                _ => name,
+            }
+        }
+        Form::List | Form::Deque | Form::Plain if offset >= first && kind.itemsize == 8 || kind.form == Form::List => {
+            format!("[{}]", offset.saturating_sub(first) / 8)
+        }
+        Form::Set if offset >= first => "{…}".to_owned(),
+        _ => {
+            let name = heap.numbered_type_of(holder).and_then(|(number, _)| heap.field_name(number, offset));
+            match name.as_deref() {
+                Some("__dict__" | "md_dict") => String::new(),
+                Some(name) => format!(".{name}"),
+                None => format!("+{offset:#x}"),
+            }
+        }
+    })
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_written_from_the_name_down() {
+        assert_eq!(joined("app.CACHE", &["[\"a b\"]".to_owned(), ".rows".to_owned()]), "app.CACHE.rows[\"a b\"]");
+        assert!(is_identifier("rows_2") && !is_identifier("a b") && !is_identifier(""));
+    }
+}

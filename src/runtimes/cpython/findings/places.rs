@@ -1,0 +1,76 @@
+//! What objects are called in the program: globals of modules, and attributes of classes.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::runtimes::api::{Heap as _, TypeIndex};
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::flags;
+
+/// Names by address.
+#[derive(Default)]
+pub(super) struct Places {
+    /// What a global or a class attribute holds.
+    named: HashMap<Addr, String>,
+    /// Dicts of modules and classes.
+    dicts: HashMap<Addr, String>,
+    /// Entries of dicts that were looked at.
+    seen: u64,
+}
+
+/// Entries of dicts that are looked at in all: a large application has some hundred thousand.
+const MOST: u64 = 1 << 24;
+
+impl Places {
+    /// All modules of `sys.modules`, and all classes that are known.
+    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>) -> Places {
+        let mut out = Places::default();
+        let objects = heap.objects();
+        let runtime = python.runtime();
+        let modules = runtime.interpreters.iter().flat_map(|interpreter| runtime.modules(*interpreter));
+        let mut modules: Vec<(String, Addr)> = modules.map(|module| (module.name, module.dict)).collect();
+        // What many modules have is told of the program's own first, then of the one with the shortest name.
+        modules.sort_by_key(|(name, _)| (name != "__main__", name.len(), name.clone()));
+        for (module, dict) in modules {
+            out.take(heap, dict, &module);
+        }
+        for number in 0..heap.types() as u32 {
+            let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) else {
+                continue;
+            };
+            if let Some(dict) = objects.ptr_at(kind.address, objects.shape.types.dict).filter(|dict| !dict.is_null()) {
+                out.take(heap, dict, &kind.name);
+            }
+        }
+        out
+    }
+
+    fn take(&mut self, heap: &Heap<'_>, dict: Addr, whose: &str) {
+        let objects = heap.objects();
+        // A module may be there under several names.
+        if self.seen >= MOST || self.dicts.contains_key(&dict) {
+            return;
+        }
+        self.dicts.insert(dict, whose.to_owned());
+        objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+            self.seen += 1;
+            if objects.is_str(entry.key) && !self.named.contains_key(&entry.value) {
+                let name = objects.name(entry.key);
+                self.named.extend(name.map(|name| (entry.value, format!("{whose}.{name}"))));
+            }
+            true
+        });
+    }
+
+    /// What the object at `object` is called.
+    pub(super) fn name(&self, object: Addr) -> Option<&str> {
+        self.named.get(&object).map(String::as_str)
+    }
+
+    /// Whose dict of names that at `dict` is.
+    pub(super) fn dict(&self, dict: Addr) -> Option<&str> {
+        self.dicts.get(&dict).map(String::as_str)
+    }
+}

@@ -1,0 +1,218 @@
+//! The Python frames of a thread, in runs: those that one frame of C code runs.
+
+use std::collections::HashMap;
+
+use super::data_stack::Bridge;
+use crate::addr::Addr;
+use crate::layout::ViewError;
+use crate::memory::walk::{Broken, Walks};
+use crate::runtimes::cpython::runtime::{PyError, Runtime, follow};
+use crate::runtimes::cpython::shape::STACK_REF_TAGS;
+
+/// `_PyInterpreterFrame.owner` (Include/internal/pycore_frame.h, pycore_interpframe_structs.h).
+mod owner {
+    /// The frame is inside a generator or coroutine.
+    pub(super) const GENERATOR: u8 = 1;
+    /// From here on a frame of no code, which the evaluation loop has on the C stack (3.12 on).
+    pub(super) const C_STACK: u8 = 3;
+}
+
+/// Bytes of a code unit.
+const UNIT: u64 = 2;
+
+/// A Python frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtimes::cpython) struct PyFrame {
+    /// PyFrameObject, or `_PyInterpreterFrame`.
+    pub(in crate::runtimes::cpython) address: Addr,
+    /// PyCodeObject
+    pub(in crate::runtimes::cpython) code: Addr,
+    /// Offset of the instruction in bytes; below 0 before the first one.
+    pub(in crate::runtimes::cpython) offset: i64,
+}
+
+impl PyFrame {
+    /// Where its variables begin.
+    pub(in crate::runtimes::cpython) fn variables(&self, runtime: &Runtime<'_>) -> Option<Addr> {
+        let new = runtime.view("_PyInterpreterFrame", self.address).addr_of("localsplus");
+        new.or_else(|_| runtime.view("PyFrameObject", self.address).addr_of("f_localsplus")).ok()
+    }
+}
+
+/// Frames that one frame of C code runs, that of the latest call first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::runtimes::cpython) struct PyRun {
+    /// A place in that C frame, where one is known.
+    pub(in crate::runtimes::cpython) anchor: Option<Addr>,
+    /// The frames.
+    pub(in crate::runtimes::cpython) frames: Vec<PyFrame>,
+}
+
+/// The frames of a thread.
+#[derive(Debug, Default)]
+pub(in crate::runtimes::cpython) struct PyStack {
+    /// The latest run first.
+    pub(in crate::runtimes::cpython) runs: Vec<PyRun>,
+    /// Why there are no more.
+    pub(in crate::runtimes::cpython) ended: Option<PyError>,
+    /// Whether links of the list were missing, so that frames of generators may be.
+    pub(in crate::runtimes::cpython) bridged: bool,
+}
+
+/// The frames of the thread with this thread state.
+pub(in crate::runtimes::cpython) fn stack(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> PyStack {
+    let view = runtime.view("PyThreadState", tstate);
+    let mut out = Vec::new();
+    let ended = if view.has("frame") {
+        let frames = by_objects(runtime, walks, tstate, &mut out);
+        frames.and_then(|()| anchor_by_cframes(runtime, walks, tstate, &mut out)).map(|()| false)
+    } else {
+        by_interpreter_frames(runtime, walks, tstate, &mut out)
+    };
+    out.retain(|run| !run.frames.is_empty());
+    let bridged = ended.as_ref().is_ok_and(|bridged| *bridged);
+    PyStack { runs: out, ended: ended.err(), bridged }
+}
+
+/// The frame itself, without those that called it.
+pub(in crate::runtimes::cpython) fn frame_at(runtime: &Runtime<'_>, frame: Addr) -> Result<PyFrame, ViewError> {
+    let view = runtime.view("_PyInterpreterFrame", frame);
+    if !view.has("previous") {
+        return frame_object(runtime, frame);
+    }
+    let field = |new, old| if view.has(new) { new } else { old };
+    let code = view.ptr(field("f_executable", "f_code"))?;
+    let code = Addr::new(code.get() & !STACK_REF_TAGS);
+    let at = view.ptr(field("instr_ptr", "prev_instr"))?;
+    let start = runtime.view("PyCodeObject", code).addr_of("co_code_adaptive")?;
+    let offset = if at >= start { at.since(start) as i64 } else { -1 };
+    Ok(PyFrame { address: frame, code, offset })
+}
+
+/// PyFrameObject of 3.9 and 3.10.
+fn frame_object(runtime: &Runtime<'_>, frame: Addr) -> Result<PyFrame, ViewError> {
+    let view = runtime.view("PyFrameObject", frame);
+    let last = i64::from(view.u32("f_lasti")?.cast_signed());
+    // In bytes in 3.9, in code units in 3.10.
+    let offset = if runtime.minor() >= 10 { last.saturating_mul(UNIT as i64) } else { last };
+    Ok(PyFrame { address: frame, code: view.ptr("f_code")?, offset })
+}
+
+fn by_objects(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, out: &mut Vec<PyRun>) -> Result<(), PyError> {
+    let first = runtime.view("PyThreadState", tstate).ptr("frame")?;
+    let next = |at: Addr| runtime.view("PyFrameObject", at).ptr("f_back");
+    let mut bad = None;
+    let walked = follow(walks, first, next, |at| match frame_object(runtime, at) {
+        Ok(frame) => out.push(PyRun { anchor: None, frames: vec![frame] }),
+        Err(e) => bad = Some(Broken::Unreadable(at, e)),
+    });
+    walked.and_then(|()| bad.map_or(Ok(()), Err)).map_err(PyError::list("frames"))
+}
+
+/// In 3.10 each C frame of the evaluation loop has a CFrame, the last of all in the thread state.
+fn anchor_by_cframes(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, runs: &mut [PyRun]) -> Result<(), PyError> {
+    let view = runtime.view("PyThreadState", tstate);
+    if !view.has("cframe") {
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
+    follow(walks, view.ptr("cframe")?, next, |at| all.push(at)).map_err(PyError::list("CFrames"))?;
+    all.pop();
+    // The latest call may have one, and no Python frame yet.
+    for (run, at) in runs.iter_mut().rev().zip(all.into_iter().rev()) {
+        run.anchor = Some(at);
+    }
+    Ok(())
+}
+
+fn by_interpreter_frames(
+    runtime: &Runtime<'_>,
+    walks: &Walks,
+    tstate: Addr,
+    out: &mut Vec<PyRun>,
+) -> Result<bool, PyError> {
+    let thread = runtime.view("PyThreadState", tstate);
+    let (mut at, cframes) = if thread.has("current_frame") {
+        (thread.ptr("current_frame")?, HashMap::new())
+    } else {
+        let cframe = thread.ptr("cframe")?;
+        // On a stack that is not in the core.
+        let current = runtime.view("CFrame", cframe).ptr("current_frame").unwrap_or(Addr::NULL);
+        (current, cframes(runtime, walks, cframe))
+    };
+    let mut bridge = Bridge::new(runtime, walks, tstate);
+    if at.is_null() {
+        at = bridge.next().unwrap_or(at);
+    }
+    let mut run = PyRun::default();
+    let mut walk = walks.begin();
+    while !at.is_null() {
+        walk.step(at).map_err(|stop| PyError::list("frames")(stop.into()))?;
+        let next = runtime.view("_PyInterpreterFrame", at).ptr("previous");
+        match kind_of(runtime, at).and_then(|found| Ok((found, next?))) {
+            Ok((Found::Shim, next)) => {
+                run.anchor = Some(at);
+                out.push(std::mem::take(&mut run));
+                at = next;
+            }
+            Ok((Found::Frame { frame, begun, entry }, next)) => {
+                bridge.pass(at);
+                if let Some(at) = cframes.get(&frame.address) {
+                    run.anchor = Some(*at);
+                }
+                run.frames.extend(begun.then_some(frame));
+                if entry {
+                    out.push(std::mem::take(&mut run));
+                }
+                at = next;
+            }
+            Err(e) => {
+                out.push(std::mem::take(&mut run));
+                at = bridge.next().ok_or_else(|| PyError::list("frames")(Broken::Unreadable(at, e)))?;
+            }
+        }
+    }
+    out.push(run);
+    Ok(bridge.was_used())
+}
+
+enum Found {
+    /// Of no code: ends a run, and lies on the C stack.
+    Shim,
+    Frame {
+        frame: PyFrame,
+        /// Whether it has run an instruction that a traceback would tell of.
+        begun: bool,
+        /// Whether C code called it (3.11).
+        entry: bool,
+    },
+}
+
+fn kind_of(runtime: &Runtime<'_>, at: Addr) -> Result<Found, ViewError> {
+    let view = runtime.view("_PyInterpreterFrame", at);
+    let owner = view.u8("owner")?;
+    if owner >= owner::C_STACK {
+        return Ok(Found::Shim);
+    }
+    let frame = frame_at(runtime, at)?;
+    // As `_PyFrame_IsIncomplete`: what is about to begin, and what calls `__init__` for a type, are nobody's code.
+    let first = runtime.view("PyCodeObject", frame.code).u32("_co_firsttraceable")?;
+    let begun = owner == owner::GENERATOR || frame.offset >= i64::from(first).saturating_mul(UNIT as i64);
+    let entry = view.has("is_entry") && view.u8("is_entry")? != 0;
+    Ok(Found::Frame { frame, begun, entry })
+}
+
+/// `_PyCFrame`s by the frame that is current in each (3.11, 3.12); fewer where their list breaks off.
+fn cframes(runtime: &Runtime<'_>, walks: &Walks, first: Addr) -> HashMap<Addr, Addr> {
+    let mut out = HashMap::new();
+    let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
+    let walked = follow(walks, first, next, |at| {
+        if let Ok(frame) = runtime.view("CFrame", at).ptr("current_frame") {
+            out.insert(frame, at);
+        }
+    });
+    // Frames are told without, only not where they run.
+    drop(walked);
+    out
+}

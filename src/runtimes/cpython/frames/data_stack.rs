@@ -1,0 +1,173 @@
+//! Memory that frames of functions lie in (3.11 on): chunks of a thread (`_PyStackChunk`, Python/pystate.c), in which each call
+//! takes what comes next.
+//!
+//! Frames lead to those that called them, by way of what lies on the C stack. Some cores lack that stack: then the chunks
+//! tell which frame comes next.
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange, WORD};
+use crate::layout::StructView;
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::runtimes::cpython::runtime::{PyError, Runtime, follow};
+use crate::runtimes::cpython::shape::STACK_REF_TAGS;
+
+/// Bytes of the smallest chunk; larger ones are twice as many until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
+const SMALLEST: u64 = 16 << 10;
+
+/// Words of a `_PyInterpreterFrame` before its variables in 3.11 (FRAME_SPECIALS_SIZE); later versions have the whole in
+/// `co_framesize`.
+const SPECIALS_3_11: u64 = 9;
+
+/// A chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtimes::cpython) struct Chunk {
+    /// All of it: mapped for it alone.
+    pub(in crate::runtimes::cpython) range: AddrRange,
+    /// Where frames lie in it; `None` where that can't be, or nothing is in use.
+    pub(in crate::runtimes::cpython) used: Option<AddrRange>,
+    /// Kept for the next call that needs one (3.14).
+    pub(in crate::runtimes::cpython) spare: bool,
+}
+
+/// The chunks of a thread, the latest first; and why there are no more.
+pub(in crate::runtimes::cpython) fn chunks(
+    runtime: &Runtime<'_>,
+    walks: &Walks,
+    tstate: Addr,
+) -> (Vec<Chunk>, Option<PyError>) {
+    let thread = runtime.view("PyThreadState", tstate);
+    if !thread.has("datastack_chunk") {
+        return (Vec::new(), None);
+    }
+    let mut out = Vec::new();
+    let (mut ended, mut odd) = (None, None);
+    for (field, spare) in [("datastack_chunk", false), ("datastack_cached_chunk", true)] {
+        let Ok(first) = thread.ptr(field) else { continue };
+        let next = |at: Addr| runtime.view("_PyStackChunk", at).ptr("previous");
+        // What is kept has no link that means anything.
+        let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
+        let walked = follow(walks, first, next, |at| match whole(runtime, at) {
+            Some(range) => {
+                let used = if spare { None } else { used(runtime, &thread, range, at == first) };
+                out.push(Chunk { range, used, spare });
+            }
+            None => odd = odd.or(Some(at)),
+        });
+        ended = ended.or(walked.err());
+    }
+    let odd = odd.map(|at| PyError::Nonsense { what: "a data stack chunk with an invalid size", at });
+    (out, ended.map(PyError::list("data stack chunks")).or(odd))
+}
+
+/// All of the chunk at `at`, where its size is one that chunks have and its mapping goes so far.
+fn whole(runtime: &Runtime<'_>, at: Addr) -> Option<AddrRange> {
+    let size = runtime.view("_PyStackChunk", at).u64("size").ok()?;
+    let sane = at.is_aligned(WORD) && size.is_power_of_two() && (SMALLEST..=limits::MAX_PY_CHUNK).contains(&size);
+    let range = AddrRange::new(at, at.checked_add(size).filter(|_| sane)?);
+    (range.end <= runtime.process.mapping_at(at)?.range.end).then_some(range)
+}
+
+/// Where frames lie in a chunk: of the latest the thread says how far, of the others the chunk itself, since the next was begun.
+fn used(runtime: &Runtime<'_>, thread: &StructView<'_>, chunk: AddrRange, latest: bool) -> Option<AddrRange> {
+    let view = runtime.view("_PyStackChunk", chunk.start);
+    let data = view.addr_of("data").ok()?;
+    let top = match latest {
+        true => thread.ptr("datastack_top").ok()?,
+        false => data.checked_add(view.u64("top").ok()?.checked_mul(WORD)?)?,
+    };
+    (data <= top && top <= chunk.end).then_some(AddrRange { start: data, end: top })
+}
+
+/// Goes on where the list of frames breaks off.
+pub(super) struct Bridge<'r, 'p> {
+    runtime: &'r Runtime<'p>,
+    walks: &'r Walks,
+    tstate: Addr,
+    /// Frames of the list so far, until the chunks are looked at.
+    passed: Vec<Addr>,
+    known: Option<Known>,
+}
+
+/// Frames in the chunks.
+struct Known {
+    /// The oldest first.
+    frames: Vec<Addr>,
+    places: HashMap<Addr, usize>,
+    /// Place of the oldest that was passed.
+    oldest: usize,
+}
+
+impl Known {
+    fn pass(&mut self, frame: Addr) {
+        if let Some(&place) = self.places.get(&frame) {
+            self.oldest = self.oldest.min(place);
+        }
+    }
+}
+
+impl<'r, 'p> Bridge<'r, 'p> {
+    pub(super) fn new(runtime: &'r Runtime<'p>, walks: &'r Walks, tstate: Addr) -> Bridge<'r, 'p> {
+        Bridge { runtime, walks, tstate, passed: Vec::new(), known: None }
+    }
+
+    pub(super) fn was_used(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| !known.frames.is_empty())
+    }
+
+    /// The list has this frame.
+    pub(super) fn pass(&mut self, frame: Addr) {
+        match &mut self.known {
+            Some(known) => known.pass(frame),
+            None => self.passed.push(frame),
+        }
+    }
+
+    /// The frame that was called before all those that were passed.
+    pub(super) fn next(&mut self) -> Option<Addr> {
+        if self.known.is_none() {
+            let frames = self.read();
+            let places = frames.iter().enumerate().map(|(i, frame)| (*frame, i)).collect();
+            let mut known = Known { oldest: frames.len(), frames, places };
+            self.passed.drain(..).for_each(|frame| known.pass(frame));
+            self.known = Some(known);
+        }
+        let known = self.known.as_mut()?;
+        known.oldest = known.oldest.checked_sub(1)?;
+        known.frames.get(known.oldest).copied()
+    }
+
+    fn read(&self) -> Vec<Addr> {
+        // Another walk may look at the same chunks for what they are.
+        let walks = Walks::new(crate::phase::Phase::ManagedThreads, limits::MAX_PY_CHUNKS);
+        let (chunks, _) = chunks(self.runtime, &walks, self.tstate);
+        let mut out = Vec::new();
+        for (i, chunk) in chunks.iter().filter(|chunk| !chunk.spare).rev().enumerate() {
+            let Some(used) = chunk.used else { break };
+            // The first word of the first chunk stays unused, so that it is not given back.
+            let mut at = if i == 0 { used.start.saturating_add(WORD) } else { used.start };
+            while at < used.end && self.walks.spend(at, 1).is_ok() {
+                let Some(size) = self.size_at(at) else { return out };
+                out.push(at);
+                at = at.saturating_add(size);
+            }
+        }
+        out
+    }
+
+    /// Bytes of the frame at `at`.
+    fn size_at(&self, at: Addr) -> Option<u64> {
+        let frame = self.runtime.view("_PyInterpreterFrame", at);
+        let code = frame.ptr("f_executable").or_else(|_| frame.ptr("f_code")).ok()?;
+        let code = self.runtime.view("PyCodeObject", Addr::new(code.get() & !STACK_REF_TAGS));
+        let words = match code.u32("co_framesize") {
+            Ok(words) => u64::from(words),
+            Err(_) => {
+                let count = |field| code.u32(field).ok().map(u64::from);
+                SPECIALS_3_11.checked_add(count("co_nlocalsplus")?)?.checked_add(count("co_stacksize")?)?
+            }
+        };
+        (words > 0).then_some(words * WORD)
+    }
+}

@@ -1,0 +1,398 @@
+//! Which block of obmalloc is what, and what lies outside of the arenas.
+//!
+//! Arenas are looked at side by side: a block in use whose type, header and size agree is an object. What objects own is
+//! noted on the way, and where they lead outside. From there on it is a search: what is found leads on.
+
+use std::collections::{HashMap, HashSet};
+
+use rayon::prelude::*;
+
+use super::arena_map::{ArenaMap, Block, OWNED, PoolMap, TRACKED};
+use super::owned::OwnedKind;
+use super::places::Places;
+use super::scene::{Leads, Scene};
+use super::source::Source;
+use super::tracked::Tracked;
+use super::types::{OTHER, TypeCache, Types, of_owned};
+use super::visit::Held;
+use super::{MALLOC, MIN_OBJECT, PYMALLOC};
+use crate::addr::{Addr, AddrRange, union};
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::runtimes::api::{Part, TypeIndex};
+use crate::runtimes::cpython::objects::{Objects, flags};
+use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
+use crate::runtimes::cpython::obmalloc::{Arena, Arenas, PoolState};
+use crate::runtimes::cpython::runtime::{PyError, Runtime};
+
+/// An object, or memory that one owns, outside of the arenas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outside {
+    /// Where it begins, with what stands before it.
+    pub(super) start: u64,
+    /// The object, as references to it say.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// Memory of this kind; else it is an object.
+    pub(super) owned: Option<OwnedKind>,
+    /// Whose memory it is; 0 of objects.
+    pub(super) owner: u64,
+    /// Whether the collector tracks it.
+    tracked: bool,
+}
+
+/// Everything that is known of blocks and objects.
+pub(super) struct Census {
+    pub(super) arenas: Vec<ArenaMap>,
+    /// By address, none over another.
+    pub(super) outside: Vec<Outside>,
+    places: Places,
+    pub(super) pool_shape: PoolShape,
+    /// Blocks of all arenas.
+    blocks: usize,
+    /// Bytes that PYTHONMALLOC=debug puts before each block.
+    pub(super) debug: u64,
+}
+
+impl Census {
+    /// Look at all arenas, and at what they lead to.
+    pub(super) fn read<'p>(
+        runtime: &Runtime<'p>,
+        types: &Types<'p>,
+        arenas: &[Arenas],
+        lists: &Tracked,
+        notes: &mut Vec<String>,
+    ) -> Result<Census, PyError> {
+        let _phase = runtime.process.enter(Phase::Objects);
+        let mut all: Vec<(Arena, u64)> =
+            arenas.iter().flat_map(|a| a.all.iter().map(|arena| (*arena, a.pool))).collect();
+        all.sort_by_key(|(arena, _)| arena.range.start);
+        let before = all.len();
+        all.dedup_by(|next, kept| next.0.range.start < kept.0.range.end);
+        if all.len() < before {
+            notes.push(format!("{} overlapping arenas are ignored", before - all.len()));
+        }
+        let source = Source::new(
+            runtime.process,
+            all.iter().map(|(arena, _)| AddrRange::new(arena.first_pool, arena.untouched.max(arena.first_pool))),
+            MIN_OBJECT,
+        );
+        // Ranges of modules may lie in one another.
+        let images = union(runtime.process.modules.iter().map(|m| m.range).collect());
+        let mut scene = Scene {
+            runtime,
+            objects: runtime.objects(),
+            types,
+            pools: PoolShape::of(&runtime.layout)?,
+            arenas: Places::new(all.iter().map(|(arena, _)| arena.range).collect()),
+            images,
+            debug: 0,
+        };
+        scene.debug = scene.debug_bytes(&source, &all);
+        let walks = Walks::new(Phase::Objects, limits::MAX_PY_ARENAS as usize);
+        let maps: Vec<(ArenaMap, Leads)> = all
+            .par_iter()
+            .map_init(
+                || (TypeCache::of_guesses(), scene.cursor()),
+                |share, (arena, pool)| scene.arena(&source, arena, *pool, &walks, share),
+            )
+            .collect();
+        let mut census = Census {
+            arenas: Vec::new(),
+            outside: Vec::new(),
+            places: scene.arenas.clone(),
+            pool_shape: scene.pools,
+            blocks: 0,
+            debug: scene.debug,
+        };
+        let (mut leads, mut inside) = (Leads::default(), Vec::with_capacity(maps.len()));
+        for (mut map, mut found) in maps {
+            map.before = census.blocks;
+            census.blocks += map.states.len();
+            census.arenas.push(map);
+            leads.owned.append(&mut found.owned);
+            leads.outside.append(&mut found.outside);
+            inside.push(found);
+        }
+        let tracked = lists.objects.iter().map(|at| at.get());
+        leads.outside.extend(tracked.filter(|at| !scene.is_known_place(*at)));
+        census.flag_tracked(lists);
+        for (at, kind) in inside.iter().flat_map(Leads::inside) {
+            census.mark_owned(&scene, at, kind);
+        }
+        drop(inside);
+        census.search(&scene, &source, leads, lists, notes);
+        let unsound =
+            census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
+        if unsound > 0 {
+            notes.push(format!("{unsound} pools have a list of free blocks that disagrees with their header"));
+        }
+        Ok(census)
+    }
+
+    /// Follow what leads outside, and mark what objects own.
+    fn search(
+        &mut self,
+        scene: &Scene<'_, '_>,
+        source: &Source<'_>,
+        leads: Leads,
+        lists: &Tracked,
+        notes: &mut Vec<String>,
+    ) {
+        let cursor = scene.cursor();
+        let visitor = scene.visitor(source, &cursor);
+        let mut cache = TypeCache::of_guesses();
+        let mut seen: HashSet<u64> = HashSet::new();
+        let mut found: Vec<Outside> = Vec::new();
+        let (mut queue, mut owned) = (leads.outside, leads.owned);
+        let mut left_out = 0_u64;
+        while let Some(at) = queue.pop() {
+            if seen.contains(&at) || scene.is_known_place(at) {
+                continue;
+            }
+            let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
+            // Instances of classes are tracked from when they are made to when they go: what is in no list is left of one.
+            if kind.is(flags::HEAPTYPE) && kind.is(flags::HAVE_GC) && !lists.has(Addr::new(at)) {
+                continue;
+            }
+            if found.len() >= limits::MAX_PY_OUTSIDE {
+                left_out += 1;
+                continue;
+            }
+            seen.insert(at);
+            let start = at.saturating_sub(kind.prefix + scene.debug);
+            let tracked = lists.has(Addr::new(at));
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0, tracked });
+            let kind = kind.clone();
+            scene.types.confirm(&kind);
+            visitor.each(at, &kind, 0, &mut |_, held| {
+                match held {
+                    Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains(&to) => queue.push(to),
+                    Held::Object(..) => {}
+                    Held::Memory(memory) => owned.push((memory, at)),
+                }
+                true
+            });
+        }
+        for (memory, owner) in owned {
+            if self.mark_owned(scene, memory.at, memory.kind) || scene.is_known_place(memory.at) {
+                continue;
+            }
+            let at = Addr::new(memory.at);
+            let end = at.saturating_add(memory.bytes).get();
+            if scene.runtime.process.base().entries.at(at).is_none() {
+                continue;
+            }
+            let tracked = lists.has(at);
+            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner, tracked });
+        }
+        // An object goes before memory, and one that the collector tracks before what only looks like one.
+        found.sort_by_key(|o| (o.start, !o.tracked, o.owned.is_some(), std::cmp::Reverse(o.end)));
+        for outside in found.into_iter().filter(|o| o.end > o.start) {
+            while outside.tracked && self.outside.last().is_some_and(|last| last.end > outside.start && !last.tracked) {
+                self.outside.pop();
+            }
+            if self.outside.last().is_none_or(|last| last.end <= outside.start) {
+                self.outside.push(outside);
+            }
+        }
+        if left_out > 0 {
+            notes.push(format!("{left_out} objects outside of the arenas are over the limit and ignored"));
+        }
+    }
+
+    /// Note that a block is memory of an object; whether it is one of an arena.
+    fn mark_owned(&mut self, scene: &Scene<'_, '_>, at: u64, kind: OwnedKind) -> bool {
+        let at = Addr::new(at);
+        let Some(i) = scene.arenas.find(at) else { return false };
+        let Some(map) = self.arenas.get_mut(i) else { return true };
+        let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
+        // The items [x, int] of a list look like an integer: what is owned is no object, unless the collector knows it.
+        if let Some(state) = place.and_then(|place| map.states.get_mut(place))
+            && Block::of(*state) != Block::Free
+            && *state & TRACKED == 0
+        {
+            *state = OWNED + kind.number();
+        }
+        true
+    }
+
+    /// Note which objects of the arenas the collector tracks.
+    fn flag_tracked(&mut self, lists: &Tracked) {
+        let shape = self.pool_shape;
+        for &at in &lists.objects {
+            let Some(map) = self.arena_at(at).and_then(|i| self.arenas.get_mut(i)) else { continue };
+            let place = map.place(&shape, at).map(|(_, _, place)| place);
+            if let Some(state) = place.and_then(|place| map.states.get_mut(place)) {
+                *state |= TRACKED;
+            }
+        }
+    }
+
+    /// How many objects of each type the collector tracks; static objects of modules may be among them.
+    pub(super) fn count_tracked(objects: &Objects<'_>, types: &Types<'_>, lists: &Tracked) -> HashMap<TypeIndex, u64> {
+        let mut counts = HashMap::new();
+        let mut cache = TypeCache::new();
+        for &at in &lists.objects {
+            let kind = objects.type_of(at).and_then(|kind| Some(cache.lookup(types, kind.get())?.0));
+            if let Some(kind) = kind {
+                *counts.entry(kind).or_insert(0) += 1;
+            }
+        }
+        counts
+    }
+
+    #[inline(always)]
+    pub(super) fn arena_at(&self, at: Addr) -> Option<usize> {
+        self.places.find(at)
+    }
+
+    /// The arena map that begins where a part does.
+    pub(super) fn arena_of_part(&self, part: &Part) -> Option<&ArenaMap> {
+        self.arena_at(part.range.start).and_then(|i| self.arenas.get(i))
+    }
+
+    /// What lies outside of the arenas and in `range`.
+    pub(super) fn outside_in(&self, range: AddrRange) -> &[Outside] {
+        let from = self.outside.partition_point(|o| o.start < range.start.get());
+        let to = self.outside.partition_point(|o| o.start < range.end.get());
+        self.outside.get(from..to).unwrap_or_default()
+    }
+
+    /// What lies outside of the arenas and has bytes in `range`.
+    pub(super) fn outside_over(&self, range: AddrRange) -> &[Outside] {
+        let from = self.outside.partition_point(|o| o.end <= range.start.get());
+        let to = self.outside.partition_point(|o| o.start < range.end.get());
+        self.outside.get(from..to).unwrap_or_default()
+    }
+
+    /// What begins at `at`, and the bytes of all of its block: an object, memory that one owns, or a block in use for
+    /// something else.
+    #[inline(always)]
+    pub(super) fn whole_at(&self, at: Addr) -> Option<(Block, u64)> {
+        if let Some(i) = self.arena_at(at) {
+            let map = self.arenas.get(i)?;
+            let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+            let block = Block::of(*map.states.get(place)?);
+            let begins = match block {
+                Block::Object { prefix } => prefix == inside,
+                Block::Owned(_) | Block::Other => inside == 0,
+                Block::Free => false,
+            };
+            return begins.then_some((block, u64::from(pool.block)));
+        }
+        let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
+        let outside = self.outside.get(i)?;
+        let block = outside.owned.map_or(Block::Object { prefix: outside.at - outside.start }, Block::Owned);
+        Some((block, outside.end - outside.start))
+    }
+
+    /// Bytes of the block of the object at `at`, if one begins there.
+    #[inline(always)]
+    pub(super) fn object_at(&self, at: Addr) -> Option<u64> {
+        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Object { .. })).map(|(_, size)| size)
+    }
+
+    /// Where the block of memory begins that an object owns and leads into.
+    pub(super) fn owned_start(&self, at: Addr) -> Option<Addr> {
+        if let Some((range, block)) = self.block_at(at) {
+            return matches!(block, Block::Owned(_)).then_some(range.start);
+        }
+        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Owned(_))).map(|_| at)
+    }
+
+    /// What a block of an arena is in words, with where it is: for who asks of any address.
+    pub(super) fn block_at(&self, at: Addr) -> Option<(AddrRange, Block)> {
+        let map = self.arenas.get(self.arena_at(at)?)?;
+        let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+        let start = at.checked_sub(inside)?;
+        Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
+    }
+
+    /// How many numbers there are: a block each, and what lies outside.
+    pub(super) fn numbers(&self) -> usize {
+        self.blocks + self.outside.len()
+    }
+
+    /// The number of the block that `at` lies in, or of what begins there outside of the arenas.
+    #[inline(always)]
+    pub(super) fn number_of(&self, at: Addr) -> Option<usize> {
+        if let Some(i) = self.arena_at(at) {
+            let map = self.arenas.get(i)?;
+            let (_, _, place) = map.place(&self.pool_shape, at)?;
+            return Some(map.before + place);
+        }
+        let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
+        Some(self.blocks + i)
+    }
+
+    /// The parts of the heap, by address: an arena each, and runs of what lies outside.
+    pub(super) fn parts(&self, runtime: &Runtime<'_>) -> Vec<Part> {
+        let arenas = self.arenas.iter().map(|map| {
+            let range = AddrRange::new(map.arena.first_pool, map.arena.untouched.max(map.arena.first_pool));
+            Part { heap: 0, generation: PYMALLOC, range }
+        });
+        let mut out: Vec<Part> = arenas.filter(|part| !part.range.is_empty()).collect();
+        let base = &runtime.process.base().entries;
+        let mut last: Option<(AddrRange, AddrRange)> = None;
+        for outside in &self.outside {
+            let range = AddrRange::new(Addr::new(outside.start), Addr::new(outside.end));
+            match &mut last {
+                // Together while in one mapping and not far apart: what lies between costs a bit for each word.
+                Some((run, entry))
+                    if entry.contains(range.start)
+                        && range.start.since(run.end) <= FAR
+                        && !self.has_arena_between(run.end, range.start) =>
+                {
+                    run.end = range.end;
+                }
+                _ => {
+                    out.extend(last.take().map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
+                    let entry = base.at(range.start).map_or(range, |entry| entry.range);
+                    last = Some((range, entry));
+                }
+            }
+        }
+        out.extend(last.map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
+        out.sort_by_key(|part| part.range.start);
+        out
+    }
+
+    fn has_arena_between(&self, from: Addr, to: Addr) -> bool {
+        let i = self.arenas.partition_point(|map| map.arena.range.end <= from);
+        self.arenas.get(i).is_some_and(|map| map.arena.range.start < to)
+    }
+
+    pub(super) fn each_owned_outside(&self, mut visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
+        for outside in &self.outside {
+            if let Some(kind) = outside.owned {
+                let range = AddrRange::new(Addr::new(outside.start), Addr::new(outside.end));
+                visit(range, kind, Addr::new(outside.owner));
+            }
+        }
+    }
+
+    /// The number of the type that a block in use is counted under, unless it is an object.
+    pub(super) fn pseudo_type(block: Block) -> Option<TypeIndex> {
+        match block {
+            Block::Free => Some(crate::runtimes::api::FREE),
+            Block::Other => Some(OTHER),
+            Block::Owned(kind) => Some(of_owned(kind)),
+            Block::Object { .. } => None,
+        }
+    }
+
+    /// Where a block of a pool is.
+    pub(super) fn range_of(&self, pool: &PoolMap, index: u64) -> AddrRange {
+        pools::block_at(&self.pool_shape, pool.start, u64::from(pool.block), index)
+    }
+
+    /// Bytes of a pool's header.
+    pub(super) fn header(&self) -> u64 {
+        self.pool_shape.header
+    }
+}
+
+/// Parts are cut where nothing is known for so long.
+const FAR: u64 = 1 << 20;

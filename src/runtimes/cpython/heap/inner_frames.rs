@@ -1,0 +1,66 @@
+//! Frames inside of objects: of generators and coroutines, and of frame objects that outlived their function.
+
+use super::source::word;
+use super::visit::{Held, Visit, Visitor};
+use crate::addr::{Addr, WORD};
+use crate::layout::StructView;
+use crate::limits;
+use crate::runtimes::cpython::shape::STACK_REF_TAGS;
+
+/// `_framestate` from here on: there is nothing in the frame any more (Include/internal/pycore_frame.h).
+const FRAME_CLEARED: i8 = 4;
+
+impl Visitor<'_, '_> {
+    /// The frame inside a generator: what it is of, its variables, and its stack as far as it is used.
+    pub(super) fn generator<F: FnMut(u32, Held) -> bool>(
+        &self,
+        words: &[[u8; 8]],
+        at: u64,
+        visit: &mut Visit<'_, F>,
+    ) -> bool {
+        let Some(shape) = self.objects.shape.generator else { return true };
+        let state = word(words, shape.frame_state & !7).map(|w| (w >> (8 * (shape.frame_state & 7))) as u8 as i8);
+        let cleared = state.is_none_or(|state| state >= FRAME_CLEARED);
+        cleared || self.inner_frame(at, shape.frame, visit)
+    }
+
+    /// The frame inside a frame object, where its function has returned and left it there.
+    pub(super) fn frame_object<F: FnMut(u32, Held) -> bool>(
+        &self,
+        words: &[[u8; 8]],
+        at: u64,
+        visit: &mut Visit<'_, F>,
+    ) -> bool {
+        let Some(shape) = self.objects.shape.frame_object else { return true };
+        let inside = word(words, shape.frame) == Some(at.wrapping_add(shape.own));
+        !inside || self.inner_frame(at, shape.own, visit)
+    }
+
+    /// What stands in a frame inside of an object, behind the object's fields.
+    fn inner_frame<F: FnMut(u32, Held) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
+        let Some(size) = self.frame_size(Addr::new(at.wrapping_add(frame))) else { return true };
+        let end = frame.saturating_add(size);
+        let words = self.source.words(at, end);
+        let mut offset = visit.basicsize.max(frame);
+        while offset < end {
+            let Some(value) = word(words, offset) else { break };
+            if !visit.word(offset, value & !STACK_REF_TAGS) {
+                return false;
+            }
+            offset += WORD;
+        }
+        true
+    }
+
+    /// Bytes of the frame at `frame` that are in use: its fields, and `stacktop` words of variables and stack.
+    fn frame_size(&self, frame: Addr) -> Option<u64> {
+        let view = StructView::new(self.objects.memory, self.layout, "_PyInterpreterFrame", frame);
+        let locals = view.addr_of("localsplus").ok()?;
+        let used = match view.has("stackpointer") {
+            true => view.ptr("stackpointer").ok()?.checked_since(locals)?,
+            false => u64::from(view.u32("stacktop").ok()?).checked_mul(WORD)?,
+        };
+        let whole = locals.checked_since(frame)?.checked_add(used)?;
+        (whole <= limits::MAX_PY_BASIC_SIZE).then_some(whole)
+    }
+}

@@ -1,0 +1,242 @@
+//! Arenas and single objects as a census looks at them.
+
+use std::collections::HashSet;
+
+use super::arena_map::{ArenaMap, Block, FREE, OTHER_BLOCK, PoolMap};
+use super::deque::Cursor;
+use super::owned::OwnedKind;
+use super::places::Places;
+use super::source::{Source, word};
+use super::types::{TypeCache, Types};
+use super::visit::{Held, Owned, Visitor};
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::runtimes::cpython::objects::{Form, Objects, PyType, flags};
+use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
+use crate::runtimes::cpython::obmalloc::{Arena, PoolState};
+use crate::runtimes::cpython::runtime::Runtime;
+use crate::runtimes::cpython::shape::is_count;
+
+/// What one arena's objects lead to.
+#[derive(Default)]
+pub(super) struct Leads {
+    /// Memory that begins in an arena: where, and in the highest byte the number of what it is for.
+    inside: Vec<u64>,
+    /// Other memory, and whose it is.
+    pub(super) owned: Vec<(Owned, u64)>,
+    pub(super) outside: Vec<u64>,
+}
+
+/// Bits of an address in user space, on every machine that is read.
+const ADDRESS_BITS: u32 = 56;
+
+impl Leads {
+    /// Memory that begins in an arena: where, and what it is for.
+    pub(super) fn inside(&self) -> impl Iterator<Item = (u64, OwnedKind)> + '_ {
+        let of = |word: &u64| {
+            let kind = OwnedKind::of_number((word >> ADDRESS_BITS) as u8)?;
+            Some((word & ((1 << ADDRESS_BITS) - 1), kind))
+        };
+        self.inside.iter().filter_map(of)
+    }
+
+    /// There are no more: of what is led to again and again, the last time stays.
+    fn finish(&mut self) {
+        let mut seen = HashSet::new();
+        self.outside.reverse();
+        self.outside.retain(|to| seen.insert(*to));
+        self.outside.reverse();
+        self.outside.shrink_to_fit();
+        self.inside.shrink_to_fit();
+    }
+}
+
+/// What censuses look at.
+pub(super) struct Scene<'s, 'p> {
+    pub(super) runtime: &'s Runtime<'p>,
+    pub(super) objects: Objects<'p>,
+    pub(super) types: &'s Types<'p>,
+    pub(super) pools: PoolShape,
+    /// Arenas, for asking quickly what lies in none.
+    pub(super) arenas: Places,
+    /// Modules of the process: what lies in their data is never freed, and part of no heap.
+    pub(super) images: Vec<AddrRange>,
+    pub(super) debug: u64,
+}
+
+impl<'p> Scene<'_, 'p> {
+    pub(super) fn visitor<'v>(&'v self, source: &'v Source<'p>, cursor: &'v Cursor) -> Visitor<'v, 'p> {
+        Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor }
+    }
+
+    pub(super) fn cursor(&self) -> Cursor {
+        Cursor::new(self.runtime.process.facts().size)
+    }
+
+    /// Whether `at` is in an arena or in a module's own data.
+    #[inline(always)]
+    pub(super) fn is_known_place(&self, at: u64) -> bool {
+        let at = Addr::new(at);
+        self.arenas.find(at).is_some() || {
+            let i = self.images.partition_point(|range| range.end <= at);
+            self.images.get(i).is_some_and(|range| range.contains(at))
+        }
+    }
+
+    /// Whether PYTHONMALLOC=debug puts bytes before each block: where known objects are in their blocks.
+    pub(super) fn debug_bytes(&self, source: &Source<'p>, arenas: &[(Arena, u64)]) -> u64 {
+        let sample = || {
+            let state = self.runtime.view("PyInterpreterState", *self.runtime.interpreters.first()?);
+            let object = ["sysdict", "builtins", "modules", "imports.modules"].iter().find_map(|field| {
+                let at = state.ptr(field).ok()?;
+                Some((at, self.arenas.find(at)?))
+            });
+            let (at, i) = object?;
+            let (arena, size) = arenas.get(i)?;
+            let start = at.checked_since(arena.first_pool)? / size * size;
+            let start = arena.first_pool.checked_add(start)?;
+            let pool = pools::read(&self.pools, start, *size, source.words(start.get(), *size));
+            let inside = at.checked_since(start)?.checked_sub(self.pools.header)?.checked_rem(pool.block)?;
+            let prefix = self.types.lookup(self.objects.type_of(at)?.get())?.1.prefix;
+            inside.checked_sub(prefix)
+        };
+        sample().filter(|debug| *debug == DEBUG_BYTES).unwrap_or(0)
+    }
+
+    /// An object at `at`, which is in no arena: its type and size.
+    pub(super) fn object_at<'c>(
+        &self,
+        source: &Source<'p>,
+        at: u64,
+        cache: &'c mut TypeCache,
+    ) -> Option<(&'c std::sync::Arc<PyType>, u64)> {
+        if at & 7 != 0 || at < 4096 {
+            return None;
+        }
+        let shape = &self.objects.shape;
+        let words = source.words(at, shape.object + 8);
+        let counts = is_count(word(words, shape.refcnt)?, self.runtime.minor());
+        let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| counts)?;
+        let size = self.size_of(source, at, kind)?;
+        // All of it must lie in memory that is mapped in one piece.
+        let object = Addr::new(at);
+        let entry = self.runtime.process.base().entries.at(object)?;
+        let fits = object.checked_add(size).is_some_and(|end| end <= entry.range.end);
+        fits.then_some((kind, size))
+    }
+
+    /// Bytes of an object, without what stands before it.
+    fn size_of(&self, source: &Source<'p>, at: u64, kind: &PyType) -> Option<u64> {
+        let shape = &self.objects.shape;
+        let object = Addr::new(at);
+        let count = |sized: u64| Some((source.word(at.wrapping_add(sized))? as i64).unsigned_abs());
+        let size = match kind.form {
+            Form::Text => {
+                let content = self.objects.text_in(object, |offset| source.word(at.wrapping_add(offset)))?;
+                match content.compact {
+                    true => content.start.checked_since(object)?.checked_add(content.bytes())?,
+                    false => kind.basicsize,
+                }
+            }
+            Form::Integer => {
+                let digits = self.objects.integer_in(|offset| source.word(at.wrapping_add(offset)))?.digits;
+                kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
+            }
+            // Its size is in the code that it runs, and its type only says that it has one.
+            Form::Generator => kind.basicsize,
+            _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
+            _ if kind.is(flags::INLINE_VALUES) => {
+                let capacity = shape.dict.capacity?;
+                let values = kind.items();
+                let head = source.word(at.wrapping_add(values))?;
+                values + shape.dict.first_value + 8 * (head >> (8 * (capacity & 7)) & 0xff)
+            }
+            _ => kind.basicsize,
+        };
+        (size <= limits::MAX_RUNTIME_RANGE).then_some(size)
+    }
+
+    /// Look at the blocks of an arena.
+    pub(super) fn arena(
+        &self,
+        source: &Source<'p>,
+        arena: &Arena,
+        size: u64,
+        walks: &Walks,
+        (cache, cursor): &mut (TypeCache, Cursor),
+    ) -> (ArenaMap, Leads) {
+        let visitor = self.visitor(source, cursor);
+        let free = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
+        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
+        let mut leads = Leads::default();
+        let mut start = arena.first_pool;
+        while start < arena.untouched {
+            let first = map.states.len() as u32;
+            if free.binary_search(&start).is_ok() {
+                map.pools.push(PoolMap { start, block: 0, blocks: 0, first, state: PoolState::Free, sound: true });
+            } else {
+                let pool = pools::read(&self.pools, start, size, source.words(start.get(), size));
+                let (block, blocks) = (pool.block as u32, pool.blocks as u32);
+                map.pools.push(PoolMap { start, block, blocks, first, state: pool.state, sound: pool.sound });
+                for (i, free) in pool.free.iter().enumerate() {
+                    let range = pools::block_at(&self.pools, start, pool.block, i as u64);
+                    let state = if *free { FREE } else { self.block(&visitor, range, cache, &mut leads) };
+                    map.states.push(state);
+                }
+            }
+            start = start.saturating_add(size);
+        }
+        map.states.shrink_to_fit();
+        leads.finish();
+        (map, leads)
+    }
+
+    /// What a block in use is; where an object in it leads is added to `leads`.
+    #[inline(always)]
+    fn block(&self, visitor: &Visitor<'_, 'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
+        let source = visitor.source;
+        let shape = &self.objects.shape;
+        let words = source.words(range.start.get(), range.len());
+        // Behind nothing, behind PyGC_Head, behind that and a managed dict.
+        for before in [0, shape.gc_head, shape.gc_head + shape.pre_header] {
+            let prefix = before + self.debug;
+            let Some(address) = word(words, prefix + shape.ob_type) else { break };
+            // Types are larger than any block of an arena; what stands here of other objects mostly leads to one.
+            if self.arenas.find(Addr::new(address)).is_some() {
+                continue;
+            }
+            let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
+            let at = range.start.wrapping_add(prefix).get();
+            // The state of `_bz2`, two pointers to types in a row, looks like an object of the second but for this.
+            let counts = word(words, prefix + shape.refcnt).is_some_and(|count| is_count(count, self.runtime.minor()));
+            if kind.prefix != before || !counts {
+                continue;
+            }
+            let fits = self.size_of(source, at, kind).is_some_and(|size| prefix + size <= range.len());
+            if !fits {
+                continue;
+            }
+            let kind = kind.clone();
+            self.types.confirm(&kind);
+            visitor.each(at, &kind, 0, &mut |_, held| {
+                match held {
+                    Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
+                    Held::Object(..) => {}
+                    Held::Memory(Owned { kind, at, .. })
+                        if at < 1 << ADDRESS_BITS && self.arenas.find(Addr::new(at)).is_some() =>
+                    {
+                        leads.inside.push(u64::from(kind.number()) << ADDRESS_BITS | at);
+                    }
+                    Held::Memory(memory) => leads.owned.push((memory, at)),
+                }
+                true
+            });
+            return Block::object(prefix);
+        }
+        OTHER_BLOCK
+    }
+}
+
+/// Bytes that PYTHONMALLOC=debug puts before a block: its size, who asked for it, and a fence (_PyMem_DebugRawAlloc).
+const DEBUG_BYTES: u64 = 16;

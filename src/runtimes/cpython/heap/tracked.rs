@@ -1,0 +1,98 @@
+//! Objects that the collector tracks: rings of PyGC_Head, one for each generation (Modules/gcmodule.c, Python/gc.c).
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::runtimes::cpython::runtime::{PyError, Runtime};
+
+/// Bits of a link that are flags of the collector.
+const LINK_FLAGS: u64 = 3;
+
+/// Generations that `gc.get_objects()` lists; behind them is what was frozen (`gc.freeze()`).
+const GENERATIONS: u64 = 3;
+
+/// Bytes around its place in the table at which the first ring is looked for: 3.13.5 aligned PyGC_Head by 4, and moved it
+/// by as much, which nothing in the process tells.
+const NEAR: u64 = 8;
+
+/// All objects in the rings of all interpreters.
+pub(super) struct Tracked {
+    /// By address, each once.
+    pub(super) objects: Vec<Addr>,
+}
+
+impl Tracked {
+    /// Whether the collector tracks the object at `at`.
+    pub(super) fn has(&self, at: Addr) -> bool {
+        self.objects.binary_search(&at).is_ok()
+    }
+}
+
+/// Follow the rings. What breaks off is told in `notes`.
+pub(super) fn lists(runtime: &Runtime<'_>, notes: &mut Vec<String>) -> Tracked {
+    let _phase = runtime.process.enter(Phase::GcHeap);
+    let mut found = Tracked { objects: Vec::new() };
+    let walks = Walks::new(Phase::GcHeap, limits::MAX_PY_TRACKED);
+    for &interpreter in &runtime.interpreters {
+        if let Err(e) = of_interpreter(runtime, interpreter, &walks, &mut found, notes) {
+            notes.push(format!("the collector's lists can't be read: {e}"));
+        }
+    }
+    found.objects.sort_unstable();
+    found.objects.dedup();
+    found
+}
+
+fn of_interpreter(
+    runtime: &Runtime<'_>,
+    interpreter: Addr,
+    walks: &Walks,
+    found: &mut Tracked,
+    notes: &mut Vec<String>,
+) -> Result<(), PyError> {
+    let gc = runtime.view("PyInterpreterState", interpreter).addr_of("gc")?;
+    let size = runtime.layout.size("gc_generation")?;
+    let told = runtime.view("_gc_runtime_state", gc).addr_of("generations")?;
+    let is_ring = |head: Addr| {
+        let next = link(runtime, head, "_gc_next")?;
+        let prev = link(runtime, head, "_gc_prev")?;
+        Some(link(runtime, next, "_gc_prev")? == head && link(runtime, prev, "_gc_next")? == head)
+    };
+    let all_rings = |first: &Addr| (0..GENERATIONS).all(|i| is_ring(first.wrapping_add(i * size)) == Some(true));
+    let near = (0..=2 * NEAR / 4).map(|i| told.saturating_sub(NEAR).wrapping_add(4 * i));
+    let first = std::iter::once(told).chain(near).find(all_rings);
+    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: told })?;
+    for i in 0..GENERATIONS {
+        let head = first.wrapping_add(i * size);
+        if let Err(e) = ring(runtime, head, walks, found) {
+            notes.push(format!("generation {i} of the collector {e}; some of its objects may be missing"));
+        }
+    }
+    Ok(())
+}
+
+fn link(runtime: &Runtime<'_>, head: Addr, field: &str) -> Option<Addr> {
+    let word = runtime.view("PyGC_Head", head).u64(field).ok()?;
+    Some(Addr::new(word & !LINK_FLAGS))
+}
+
+/// The objects of one ring: each stands behind its PyGC_Head.
+fn ring(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
+    let (next, size) = (
+        runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,
+        runtime.layout.size("PyGC_Head").map_err(|e| e.to_string())?,
+    );
+    let mut walk = walks.light();
+    let mut at = head;
+    loop {
+        let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| format!("breaks off at {at}: {fault}"))?;
+        at = Addr::new(word & !LINK_FLAGS);
+        if at == head {
+            return Ok(());
+        }
+        walk.step(at).map_err(|stop| stop.to_string())?;
+        found.objects.push(at.wrapping_add(size));
+    }
+}

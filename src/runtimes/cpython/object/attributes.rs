@@ -1,0 +1,106 @@
+//! Attributes by name: fields of C structs, `__slots__`, values that stand in the instance, entries of `__dict__`; what a
+//! type and a module have in their dicts.
+
+use crate::addr::Addr;
+use crate::facts::{FieldRow, ObjectReport};
+use crate::limits;
+use crate::runtimes::api::Link;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::object::Brief;
+use crate::runtimes::cpython::objects::{Form, PyType};
+use crate::words::FieldStorage;
+
+/// How the visitor calls the dict that stands before an instance.
+const DICT: &str = "__dict__";
+
+/// Fill in the attributes of the object at hand.
+pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
+    let object = report.object;
+    let names = heap.field_names(kind);
+    // Items of its own stand behind the fields, and are shown elsewhere.
+    let has_items = kind.itemsize == 8
+        || matches!(kind.form, Form::Dict | Form::Set | Form::List | Form::Deque | Form::Generator | Form::Frame);
+    let end = if has_items { kind.items() } else { u64::MAX };
+    let mut rows = Vec::new();
+    let mut dicts = Vec::new();
+    heap.each_held(object, kind, |link, to| {
+        match link {
+            Link::Beside(DICT) => dicts.push(to),
+            Link::Field(offset) if names.get(&offset).is_some_and(|name| name == DICT) => dicts.push(to),
+            Link::Field(offset) if offset >= end => return false,
+            Link::Field(offset) => {
+                let known = brief.kind_of(to).is_some();
+                if known {
+                    let name = names.get(&offset).cloned().unwrap_or_else(|| format!("+{offset:#x}"));
+                    // Values that a class shares the names of stand elsewhere.
+                    let place = (offset < kind.basicsize).then(|| object.wrapping_add(offset));
+                    rows.push(brief.field(name, offset, place, to, FieldStorage::Instance));
+                }
+            }
+            Link::Beside(_) => {}
+        }
+        rows.len() < limits::MAX_SHOWN_ROWS
+    });
+    for dict in dicts {
+        rows.extend(brief.entries(dict, object, FieldStorage::Instance));
+    }
+    rows.truncate(limits::MAX_SHOWN_ROWS);
+    report.fields.extend(rows);
+}
+
+impl Brief<'_, '_> {
+    /// What the type at `object` has in its dict: methods and class attributes.
+    pub(super) fn attributes_of_type(&self, object: Addr) -> Vec<FieldRow> {
+        let objects = self.heap.objects();
+        let dict = objects.ptr_at(object, objects.shape.types.dict).filter(|dict| !dict.is_null());
+        dict.map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
+    }
+
+    /// The globals of a module.
+    pub(super) fn globals(&self, module: Addr) -> Vec<FieldRow> {
+        self.module_dict(module).map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
+    }
+
+    /// Entries of a dict of attributes as fields; offsets are of their places from `base`, where these lie behind it.
+    fn entries(&self, dict: Addr, base: Addr, storage: FieldStorage) -> Vec<FieldRow> {
+        let objects = self.heap.objects();
+        let mut rows = Vec::new();
+        objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+            let name = match objects.is_str(entry.key) {
+                true => objects.name(entry.key),
+                false => self.heap.key_text(entry.key),
+            };
+            if let Some(name) = name {
+                let mut row = self.field(name, 0, Some(entry.place), entry.value, storage);
+                row.offset = entry.place.checked_since(base).filter(|offset| *offset <= NEAR).unwrap_or(0);
+                rows.push(row);
+            }
+            rows.len() < limits::MAX_SHOWN_ROWS
+        });
+        rows
+    }
+
+    pub(super) fn field(
+        &self,
+        name: String,
+        offset: u64,
+        address: Option<Addr>,
+        object: Addr,
+        storage: FieldStorage,
+    ) -> FieldRow {
+        let kind = self.kind_of(object).map(|kind| kind.name.clone());
+        FieldRow {
+            name,
+            offset,
+            storage,
+            address,
+            value: self.beside(object),
+            object: Some(object),
+            object_type: kind.map(Into::into),
+            ..FieldRow::default()
+        }
+    }
+}
+
+/// An offset is told of what lies no farther from its base.
+const NEAR: u64 = 1 << 12;

@@ -1,0 +1,157 @@
+//! Objects in a few words.
+
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::facts::ElementRow;
+use crate::memory::Memory;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::object::code::function_text;
+use crate::runtimes::cpython::objects::{Form, PyType};
+
+/// Characters of a text, and bytes of a buffer, that stand beside a field.
+const SHORT_TEXT: usize = 256;
+
+/// Bytes of a buffer that are shown of it alone.
+const PREVIEW: usize = 256;
+
+/// Makes texts of objects.
+pub(in crate::runtimes::cpython) struct Brief<'h, 'p> {
+    pub(super) heap: &'h Heap<'p>,
+}
+
+impl<'h, 'p> Brief<'h, 'p> {
+    pub(in crate::runtimes::cpython) fn new(heap: &'h Heap<'p>) -> Brief<'h, 'p> {
+        Brief { heap }
+    }
+
+    /// The type of what may be an object of the heap, or a static one.
+    pub(in crate::runtimes::cpython) fn kind_of(&self, object: Addr) -> Option<Arc<PyType>> {
+        if object.is_null() || !object.is_aligned(8) {
+            return None;
+        }
+        self.heap.type_at(self.heap.objects().type_of(object)?)
+    }
+
+    /// The object's own value: text, numbers, what a type or function is called. `most`: characters of a text.
+    pub(super) fn value(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
+        match kind.form {
+            Form::Text => self.text(object, most),
+            // What they hold is listed below.
+            Form::List | Form::Dict | Form::Set | Form::Deque => None,
+            _ if kind.name == "tuple" => None,
+            _ => self.short(object, kind, PREVIEW),
+        }
+    }
+
+    /// The same beside a field: texts in quotes, containers by how many they hold.
+    pub(in crate::runtimes::cpython) fn beside(&self, object: Addr) -> Option<String> {
+        let kind = self.kind_of(object)?;
+        match kind.form {
+            Form::Text => self.text(object, SHORT_TEXT).map(|text| format!("{text:?}")),
+            _ => self.short(object, &kind, SHORT_TEXT / 4),
+        }
+    }
+
+    fn text(&self, object: Addr, most: usize) -> Option<String> {
+        let objects = self.heap.objects();
+        let mut text = objects.text(object, most)?;
+        if objects.text_content(object)?.length > most as u64 {
+            text.push('…');
+        }
+        Some(text)
+    }
+
+    fn short(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
+        let objects = self.heap.objects();
+        match kind.form {
+            Form::Integer if kind.name == "bool" => {
+                objects.integer(object).map(|value| if value == 0 { "False" } else { "True" }.to_owned())
+            }
+            Form::Integer => objects.integer_text(object),
+            Form::Leaf if kind.name == "float" => objects.float(object).map(|value| format!("{value:?}")),
+            Form::Bytes => Some(quoted(&objects.bytes(object, most)?, self.length(object, kind)?)),
+            Form::ByteArray => {
+                let length = self.length(object, kind)?;
+                let start = self.heap.runtime().view("PyByteArrayObject", object).ptr("ob_start").ok()?;
+                let bytes = objects.memory.bytes(start, usize::try_from(length).ok()?.min(most)).ok()?;
+                Some(quoted(&bytes, length))
+            }
+            Form::Type => self.heap.type_at(object).map(|found| found.name.clone()),
+            Form::NdArray => {
+                let array = self.heap.ndarray(object)?;
+                let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
+                let whose = if array.owns { "owns its data" } else { "data of another object" };
+                Some(format!("{} [{}], {whose}", array.dtype, shape.join(", ")))
+            }
+            Form::List | Form::Dict | Form::Set | Form::Deque | Form::Array => {
+                let length = self.length(object, kind)?;
+                Some(format!("of {}", crate::units::exact(length)))
+            }
+            _ => match kind.name.as_str() {
+                "NoneType" => Some("None".to_owned()),
+                "tuple" => Some(format!("of {}", crate::units::exact(self.length(object, kind)?))),
+                "module" => self.module_name(object),
+                "function" | "code" => function_text(self.heap, object, &kind.name),
+                _ => None,
+            },
+        }
+    }
+
+    /// How many items it has.
+    pub(in crate::runtimes::cpython) fn length(&self, object: Addr, kind: &PyType) -> Option<u64> {
+        let objects = self.heap.objects();
+        match kind.form {
+            Form::Text => objects.text_content(object).map(|content| content.length),
+            Form::Dict => objects.word_at(object, objects.shape.dict.used),
+            Form::Set => self.heap.runtime().view("PySetObject", object).u64("used").ok(),
+            Form::Integer | Form::Leaf | Form::Type => None,
+            Form::List | Form::Deque | Form::Array | Form::Bytes | Form::ByteArray => {
+                objects.ob_size(object).map(i64::unsigned_abs)
+            }
+            _ if kind.itemsize == 8 => objects.ob_size(object).map(i64::unsigned_abs),
+            _ => None,
+        }
+    }
+
+    /// A module's name, by the `__name__` in its dict.
+    pub(in crate::runtimes::cpython) fn module_name(&self, module: Addr) -> Option<String> {
+        let objects = self.heap.objects();
+        let name = objects.lookup(self.module_dict(module)?, "__name__")?;
+        objects.is_str(name).then(|| objects.name(name))?
+    }
+
+    /// The dict of a module's globals.
+    pub(in crate::runtimes::cpython) fn module_dict(&self, module: Addr) -> Option<Addr> {
+        let at = self.heap.runtime().layout.positive("PyModuleObject", "md_dict").ok()?;
+        self.heap.objects().ptr_at(module, at).filter(|dict| !dict.is_null())
+    }
+
+    /// A row of an element.
+    pub(super) fn element(&self, index: u64, object: Addr) -> ElementRow {
+        ElementRow {
+            index,
+            value: self.beside(object),
+            object: Some(object),
+            object_type: self.kind_of(object).map(|kind| kind.name.clone().into()),
+            ..ElementRow::default()
+        }
+    }
+}
+
+/// Bytes as Python writes them, and how many there are where that is not all.
+fn quoted(bytes: &[u8], length: u64) -> String {
+    let text = format!("b\"{}\"", bytes.escape_ascii());
+    if length > bytes.len() as u64 { format!("{text}… {} bytes", crate::units::exact(length)) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_cut_and_their_number_told() {
+        assert_eq!(quoted(b"ab\0", 3), "b\"ab\\x00\"");
+        assert_eq!(quoted(b"ab", 2000), "b\"ab\"… 2,000 bytes");
+    }
+}

@@ -1,0 +1,88 @@
+//! Objects with more references than were found: what C code keeps in memory that nobody knows of.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
+use super::{FROM_C, IMMORTAL, STATIC};
+use crate::addr::Addr;
+use crate::runtimes::api::{Heap as _, Losses, Root};
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::Form;
+
+/// From here on a count is no count: the object is never freed (`_Py_IMMORTAL_INITIAL_REFCNT` is 2^32 - 1 in 3.12 and 3.13,
+/// 3 << 30 in 3.14, and its marks begin at half of that; up to 3.11 there is none).
+const NEVER_FREED: u64 = 1 << 30;
+
+/// Minor version since which there are such objects (PEP 683).
+const IMMORTAL_SINCE: u32 = 12;
+
+/// References looked at in one piece.
+const BATCH: usize = 256;
+
+/// Add the roots of objects that known roots and other objects do not account for, and take away those that are none.
+pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
+    let counts: Vec<AtomicU32> = (0..heap.numbers()).map(|_| AtomicU32::new(0)).collect();
+    let count = |at: Addr| {
+        if let Some(counter) = heap.number_of(at).and_then(|number| counts.get(number)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    heap.parts().par_iter().for_each_init(
+        || (heap.walker(), heap.reader(), Vec::new()),
+        |(walker, reader, batch), part| {
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                let mut from = Some(0);
+                while let Some(place) = from {
+                    from = reader.targets(object.addr.get(), place, BATCH, batch);
+                    batch.iter().for_each(|(_, to)| count(Addr::new(*to)));
+                }
+            });
+        },
+    );
+    known.retain(|root| {
+        let inside = heap.number_of(root.object).and_then(|number| counts.get(number));
+        !inside.is_some_and(|inside| is_left_over(heap, root, u64::from(inside.load(Ordering::Relaxed))))
+    });
+    // A root is a reference too. What only a conservative word leads to may be chance.
+    let mut held: HashMap<Addr, u32> = HashMap::new();
+    known.iter().for_each(|root| *held.entry(root.object).or_insert(0) += 1);
+    let refcnt = heap.objects().shape.refcnt;
+    let never_freed = if heap.runtime().minor() >= IMMORTAL_SINCE { NEVER_FREED } else { u64::MAX };
+    let found = heap.parts().par_iter().map_init(
+        || heap.walker(),
+        |walker, part| {
+            let mut out = Vec::new();
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                // What nobody is known to own the interpreter or C code has.
+                if Heap::is_other(object.kind) {
+                    out.push(Root::new(FROM_C, object.addr, object.addr));
+                    return;
+                }
+                let Some(number) = heap.number_of(object.addr).filter(|_| heap.is_object(object.addr)) else { return };
+                let place = object.addr.wrapping_add(refcnt);
+                let own = heap.refcnt(object.addr);
+                let inside = counts.get(number).map_or(0, |c| u64::from(c.load(Ordering::Relaxed)));
+                let outside = held.get(&object.addr).map_or(0, |n| u64::from(*n));
+                if own >= never_freed {
+                    out.push(Root::new(IMMORTAL, place, object.addr));
+                } else if own > inside.saturating_add(outside) {
+                    out.push(Root::new(FROM_C, place, object.addr));
+                }
+            });
+            out
+        },
+    );
+    let found: Vec<Root> = found.flatten().collect();
+    known.extend(found);
+}
+
+/// Whether a static variable is a place in the interpreter's list of free dicts or lists (`free_list`, an array up to 3.9)
+/// that was taken from there and given to somebody: all references to it are from `inside`.
+fn is_left_over(heap: &Heap<'_>, root: &Root, inside: u64) -> bool {
+    let of_the_interpreter = root.kind == STATIC && heap.runtime().range.contains(root.address);
+    of_the_interpreter
+        && heap.refcnt(root.object) <= inside
+        && heap.type_of(root.object).is_some_and(|kind| matches!(kind.form, Form::Dict | Form::List))
+}

@@ -1,0 +1,170 @@
+//! The interpreter itself: `_PyRuntime`, the interpreters and threads that it leads to, and which version it is.
+
+mod debug_offsets;
+mod detect;
+mod version;
+
+pub use detect::{Detection, detect};
+
+use crate::addr::{Addr, AddrRange};
+use crate::layout::{Layout, LayoutError, StructView, ViewError};
+use crate::limits;
+use crate::memory::ProcessMemory;
+use crate::memory::walk::{Broken, Stop, Walks};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::cpython::objects::{Objects, PyModule, StaticNames, modules};
+use crate::runtimes::cpython::shape::Shape;
+
+/// Why something of CPython can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PyError {
+    /// A field is not known, or its memory can't be read.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// A table lacks a field.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A value that can't be.
+    #[error("{what} at {at}")]
+    Nonsense {
+        /// What it is.
+        what: &'static str,
+        /// Where.
+        at: Addr,
+    },
+    /// A list does not end as lists do.
+    #[error("the list of {what} {why}")]
+    List {
+        /// What it lists.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl PyError {
+    /// A list that stops where it should not.
+    pub(crate) fn list(what: &'static str) -> impl Fn(Broken<ViewError>) -> PyError {
+        move |why| PyError::List { what, why: why.to_string() }
+    }
+}
+
+/// Where an interpreter has `sys.modules`: since 3.12, and before.
+const SYS_MODULES: &[&str] = &["imports.modules", "modules"];
+
+/// CPython in a process, proven to be of a version.
+pub struct Runtime<'p> {
+    /// The process it runs in.
+    pub process: &'p Process,
+    /// Its memory.
+    pub memory: &'p ProcessMemory,
+    /// Index of the module with its data among the process's modules: libpython, or the program itself.
+    pub module: usize,
+    /// Path of that module.
+    pub path: String,
+    /// Where that module is.
+    pub range: AddrRange,
+    /// `_PyRuntime`.
+    pub address: Addr,
+    /// How it was found, in words.
+    pub how: &'static str,
+    /// PY_VERSION_HEX, as `sys.hexversion` has it.
+    pub hexversion: u32,
+    /// Where fields stand.
+    pub layout: Layout,
+    pub(crate) shape: Shape,
+    /// PyInterpreterState of each interpreter, the latest first.
+    pub interpreters: Vec<Addr>,
+}
+
+impl<'p> Runtime<'p> {
+    /// The struct of the type `kind` at `addr`.
+    pub fn view<'v>(&'v self, kind: &'v str, addr: Addr) -> StructView<'v> {
+        StructView::new(self.memory, &self.layout, kind, addr)
+    }
+
+    /// Minor version of Python 3.
+    pub fn minor(&self) -> u32 {
+        self.hexversion >> 16 & 0xff
+    }
+
+    /// `3.11.7`, `3.14.0rc2`
+    pub fn version(&self) -> String {
+        version::text(self.hexversion)
+    }
+
+    /// `CPython 3.11.7`
+    pub fn name(&self) -> String {
+        format!("CPython {}", self.version())
+    }
+
+    /// The pointer in the first of these fields that a version has and that is not null.
+    fn of_interpreter(&self, interpreter: Addr, fields: &[&str]) -> Option<Addr> {
+        let state = self.view("PyInterpreterState", interpreter);
+        fields.iter().find_map(|field| state.ptr(field).ok()).filter(|at| !at.is_null())
+    }
+
+    /// The dict `sys.modules` of an interpreter.
+    pub(crate) fn sys_modules(&self, interpreter: Addr) -> Option<Addr> {
+        self.of_interpreter(interpreter, SYS_MODULES)
+    }
+
+    /// Modules of an interpreter (`sys.modules`).
+    pub fn modules(&self, interpreter: Addr) -> Vec<PyModule> {
+        let md_dict = self.layout.positive("PyModuleObject", "md_dict");
+        let dict = self.sys_modules(interpreter);
+        let found = dict.zip(md_dict.ok());
+        found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
+    }
+
+    /// What modules call the types that are part of the program.
+    pub(crate) fn static_names(&self) -> StaticNames {
+        // The main one, which is the oldest, has imported most.
+        let Some(&main) = self.interpreters.last() else { return StaticNames::default() };
+        StaticNames::read(&self.objects(), self.of_interpreter(main, &["builtins"]), &self.modules(main))
+    }
+
+    /// Looks at its objects.
+    pub fn objects(&self) -> Objects<'p> {
+        Objects::new(self.memory, self.shape)
+    }
+
+    /// The dict of the module of that name in an interpreter.
+    pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
+        let module = objects.lookup(self.sys_modules(interpreter)?, name)?;
+        self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
+    }
+
+    /// The thread states (PyThreadState) of an interpreter, and why there are no more where the list breaks off.
+    pub fn thread_states(&self, interpreter: Addr) -> (Vec<Addr>, Option<PyError>) {
+        let view = self.view("PyInterpreterState", interpreter);
+        let first = view.ptr("threads.head").or_else(|_| view.ptr("tstate_head"));
+        let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_THREADS);
+        let mut out = Vec::new();
+        let found = first.map_err(PyError::from).and_then(|first| {
+            let next = |at: Addr| self.view("PyThreadState", at).ptr("next");
+            follow(&walks, first, next, |at| out.push(at)).map_err(PyError::list("thread states"))
+        });
+        (out, found.err())
+    }
+}
+
+/// Visit the nodes of a list that a null pointer ends.
+pub(crate) fn follow<E: std::fmt::Display>(
+    walks: &Walks,
+    first: Addr,
+    next: impl Fn(Addr) -> Result<Addr, E>,
+    mut visit: impl FnMut(Addr),
+) -> Result<(), Broken<E>> {
+    let mut walk = walks.begin();
+    let mut at = first;
+    while !at.is_null() {
+        walk.step(at).map_err(|stop: Stop| Broken::Stop(stop))?;
+        let after = next(at).map_err(|e| Broken::Unreadable(at, e))?;
+        visit(at);
+        at = after;
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Tasks and futures of asyncio, those of its C module (Modules/_asynciomodule.c) and those written in Python.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::coroutine::suspended;
+use super::words;
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::runtimes::api::{AsyncFrame, AsyncTask, Heap as _, LightFrame, LightThread, Losses};
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::cpython::frames::PyFrame;
+use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::objects::{Form, Objects, PyType};
+use crate::units::exact;
+
+/// Types of tasks, of the C module and of Python, by the modules that have them: of a static type no name may be known.
+const TASKS: [(&str, &str); 3] = [("_asyncio", "Task"), ("asyncio.tasks", "Task"), ("asyncio.tasks", "_PyTask")];
+
+/// `fut_state` of what is not done.
+const PENDING: u32 = 0;
+
+/// What stands in a coroutine between it and what it awaits, has that as its first field: `coroutine_wrapper`,
+/// `async_generator_asend`, `_asyncio.FutureIter`.
+const INNER: (&str, &str) = ("PyCoroWrapper", "cw_coroutine");
+
+/// A task as it was found, before it is known who waits for it.
+pub(super) struct Found {
+    pub(super) address: Addr,
+    pub(super) kind: String,
+    pub(super) name: Option<String>,
+    /// What it waits for.
+    pub(super) waiter: Option<Addr>,
+    /// Its coroutines, the latest first, with their types.
+    pub(super) coroutines: Vec<(Addr, Arc<PyType>, PyFrame)>,
+}
+
+/// Looks at tasks.
+pub(super) struct Finder<'c, 'p> {
+    pub(super) python: &'c CPython<'p>,
+    pub(super) heap: &'c Heap<'p>,
+    pub(super) objects: Objects<'p>,
+    walks: Walks,
+    /// Types of tasks.
+    types: HashSet<Addr>,
+}
+
+impl<'c, 'p> Finder<'c, 'p> {
+    fn new(python: &'c CPython<'p>) -> Option<Finder<'c, 'p>> {
+        let heap = python.objects()?;
+        let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
+        let (runtime, objects) = (python.runtime(), python.runtime().objects());
+        let of = |interpreter: &Addr| {
+            let dict = |module| runtime.module_dict(&objects, *interpreter, module);
+            TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))
+        };
+        let types = runtime.interpreters.iter().flat_map(of).flatten().collect();
+        Some(Finder { python, heap, objects, walks, types })
+    }
+
+    /// All tasks that are not done, by address.
+    fn tasks(&self) -> Vec<Found> {
+        // Without asyncio there are none.
+        if self.types.is_empty() {
+            return Vec::new();
+        }
+        let (mut walker, mut losses) = (self.heap.walker(), Losses::default());
+        let mut kinds: HashMap<_, bool> = HashMap::new();
+        let (mut found, mut more) = (Vec::new(), 0_u64);
+        for part in self.heap.parts() {
+            walker.walk(part, &mut losses, &mut |object| {
+                let is = *kinds
+                    .entry(object.kind)
+                    .or_insert_with(|| self.heap.type_of_kind(object.kind).is_some_and(|kind| self.is_task(&kind)));
+                match is {
+                    true if found.len() < limits::MAX_PY_TASKS => found.push(object.addr),
+                    true => more += 1,
+                    false => {}
+                }
+            });
+        }
+        if more > 0 {
+            self.python.tell("tasks", &format!("{} tasks over the limit are ignored", exact(more)));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().filter_map(|task| self.task(task)).collect()
+    }
+
+    fn is_task(&self, kind: &PyType) -> bool {
+        self.objects.bases(kind.address).any(|base| self.types.contains(&base))
+    }
+
+    fn task(&self, address: Addr) -> Option<Found> {
+        let kind = self.heap.type_at(self.objects.type_of(address)?)?;
+        if !self.is_pending(address)? {
+            return None;
+        }
+        let name = self.field(address, "task_name", "_name").filter(|at| !at.is_null());
+        // Since 3.12 a number, until somebody asks for the name.
+        let name = name.and_then(|at| match self.objects.is_int(at) {
+            true => self.objects.integer_text(at).map(|number| format!("Task-{number}")),
+            false => self.objects.str_at(at),
+        });
+        let name = name.map(|name| printable(&name).into_owned());
+        let waiter = self.field(address, "task_fut_waiter", "_fut_waiter");
+        let waiter = waiter.filter(|at| !at.is_null() && self.heap.type_of(*at).is_some_and(|t| t.name != "NoneType"));
+        let coroutine = self.field(address, "task_coro", "_coro")?;
+        let coroutines = self.coroutines(coroutine);
+        Some(Found { address, kind: printable(&kind.name).into_owned(), name, waiter, coroutines })
+    }
+
+    /// Whether a task or future is not done.
+    pub(super) fn is_pending(&self, future: Addr) -> Option<bool> {
+        if let Some(state) = self.objects.attribute(future, "_state").and_then(|state| self.objects.str_at(state)) {
+            return Some(state == "PENDING");
+        }
+        let at = self.python.runtime().layout.positive("FutureObj", "fut_state").ok()?;
+        Some(self.objects.memory.peek_u32(future.checked_add(at)?).ok()? == PENDING)
+    }
+
+    /// A field of a task, by its name in C, or as an attribute.
+    fn field(&self, task: Addr, field: &str, attribute: &str) -> Option<Addr> {
+        self.objects.attribute(task, attribute).or_else(|| self.python.runtime().view("TaskObj", task).ptr(field).ok())
+    }
+
+    fn coroutines(&self, first: Addr) -> Vec<(Addr, Arc<PyType>, PyFrame)> {
+        let mut out = Vec::new();
+        let mut walk = self.walks.alone();
+        let mut next = self.generator(first);
+        while let Some((at, kind)) = next {
+            if walk.step(at).is_err() {
+                break;
+            }
+            let Some(found) = suspended(self.python.runtime(), &self.objects, at) else { break };
+            out.push((at, kind, found.frame));
+            next = found.top.and_then(|top| self.generator(top));
+        }
+        out.reverse();
+        out
+    }
+
+    /// The coroutine or generator that `at` is, or that it stands for.
+    fn generator(&self, at: Addr) -> Option<(Addr, Arc<PyType>)> {
+        let kind = |at| {
+            let kind = self.heap.type_at(self.objects.type_of(at)?)?;
+            (kind.form == Form::Generator).then_some((at, kind))
+        };
+        let inner = || {
+            // Only an object has fields.
+            self.heap.type_at(self.objects.type_of(at)?)?;
+            let offset = self.python.runtime().layout.positive(INNER.0, INNER.1).ok()?;
+            kind(self.objects.ptr_at(at, offset)?)
+        };
+        kind(at).or_else(inner)
+    }
+
+    /// Tasks that a future of `asyncio.gather` waits for.
+    pub(super) fn gathered(&self, future: Addr) -> Vec<Addr> {
+        let read = || {
+            let list = self.objects.attribute(future, "_children")?;
+            let count = u64::try_from(self.objects.ob_size(list)?).ok()?.min(limits::MAX_PY_TASKS as u64);
+            let items = self.objects.ptr_at(list, self.objects.shape.list_items)?;
+            let item = |i: u64| self.objects.ptr_at(items, 8 * i);
+            Some((0..count).map_while(item).collect())
+        };
+        read().unwrap_or_default()
+    }
+}
+
+impl CPython<'_> {
+    /// Objects whose values are told of tasks, and where the references to them stand: their names, or the numbers that stand for
+    /// these, and how long they sleep.
+    pub(in crate::runtimes::cpython) fn told_of_tasks(&self) -> Vec<(Addr, Option<Addr>)> {
+        let Some(finder) = Finder::new(self) else { return Vec::new() };
+        let of = |task: &Found| {
+            let place = self.runtime().layout.positive("TaskObj", "task_name").ok();
+            let place = place.and_then(|offset| task.address.checked_add(offset));
+            let name = finder.field(task.address, "task_name", "_name").filter(|at| !at.is_null());
+            let frame = task.coroutines.first().map(|(_, _, frame)| frame);
+            let delay = frame.and_then(|frame| Some((words::delay(&finder, frame)?, frame.variables(self.runtime()))));
+            [name.map(|name| (name, place)), delay]
+        };
+        finder.tasks().iter().flat_map(of).flatten().collect()
+    }
+
+    /// Visit all tasks of asyncio that are not done, by address.
+    pub(in crate::runtimes::cpython) fn each_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
+        let _phase = self.runtime().process.enter(Phase::Tasks);
+        let Some(finder) = Finder::new(self) else { return };
+        let all = finder.tasks();
+        let names: HashMap<Addr, Option<String>> = all.iter().map(|task| (task.address, task.name.clone())).collect();
+        let mut waiters: HashMap<Addr, Vec<Addr>> = HashMap::new();
+        let mut seen = HashSet::new();
+        for task in &all {
+            let Some(waiter) = task.waiter else { continue };
+            let mut wait = |of: Addr| {
+                if names.contains_key(&of) && seen.insert((of, task.address)) {
+                    waiters.entry(of).or_default().push(task.address);
+                }
+            };
+            wait(waiter);
+            if words::is_gather(&finder, waiter) {
+                finder.gathered(waiter).into_iter().for_each(wait);
+            }
+        }
+        let codes = &self.all_code().codes;
+        for task in all {
+            let (awaiting, alike) = words::awaiting(&finder, &task, &names);
+            let frame = |(object, kind, frame): &(Addr, Arc<PyType>, PyFrame)| AsyncFrame {
+                object: *object,
+                kind: kind.name.clone(),
+                activation: codes.activation(frame),
+            };
+            visit(AsyncTask {
+                address: task.address,
+                frames: task.coroutines.iter().map(frame).collect(),
+                awaiting,
+                alike,
+                awaited: task.waiter.unwrap_or(Addr::NULL),
+                awaited_by: waiters.remove(&task.address).unwrap_or_default(),
+                kind: task.kind,
+                name: task.name,
+            });
+        }
+    }
+
+    /// The same as threads that are none of the system's.
+    pub(in crate::runtimes::cpython) fn each_task_as_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_task(&mut |task| {
+            let frame =
+                |frame: AsyncFrame| LightFrame { ip: Addr::NULL, sp: frame.object, activation: frame.activation };
+            visit(LightThread {
+                address: task.address,
+                id: None,
+                name: task.name,
+                state: Some(if task.awaited.is_null() { "asyncio task, ready" } else { "asyncio task, waits" }),
+                carrier: None,
+                wait: None,
+                frames: task.frames.into_iter().map(frame).collect(),
+                missing: None,
+            });
+        });
+    }
+}

@@ -1,0 +1,105 @@
+//! What a task waits for, in words.
+
+use std::collections::HashMap;
+
+use super::find::{Finder, Found};
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::runtimes::cpython::frames::PyFrame;
+
+/// The future of `asyncio.gather`.
+const GATHER: &str = "asyncio.tasks._GatheringFuture";
+
+/// Functions of asyncio that are left when a future is done: the end of the file's name, the function's.
+const FUNCTIONS: [(&str, &str, &str); 5] = [
+    ("/asyncio/tasks.py", "wait_for", "asyncio.wait_for"),
+    ("/asyncio/tasks.py", "_wait", "asyncio.wait"),
+    ("/asyncio/tasks.py", "wait", "asyncio.wait"),
+    ("/asyncio/taskgroups.py", "__aexit__", "the tasks of a TaskGroup"),
+    ("/asyncio/base_events.py", "sock_accept", "a connection"),
+];
+
+/// Files of asyncio with methods whose object is what is waited for.
+const OBJECTS: [&str; 4] = ["/asyncio/locks.py", "/asyncio/queues.py", "/asyncio/streams.py", "/asyncio/subprocess.py"];
+
+pub(super) fn is_gather(finder: &Finder<'_, '_>, future: Addr) -> bool {
+    finder.heap.type_of(future).is_some_and(|kind| kind.name == GATHER)
+}
+
+/// The function of a timer.
+const SLEEP: &str = "asyncio.sleep";
+
+/// What a task waits for, and the same without what differs between tasks that wait alike.
+pub(super) fn awaiting(
+    finder: &Finder<'_, '_>,
+    task: &Found,
+    names: &HashMap<Addr, Option<String>>,
+) -> (String, String) {
+    let words = words(finder, task, names);
+    let alike = if words.starts_with(SLEEP) { SLEEP.to_owned() } else { words.clone() };
+    (words, alike)
+}
+
+fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<String>>) -> String {
+    let Some(waiter) = task.waiter else {
+        return "nothing: it is ready to run, or has not started".to_owned();
+    };
+    if finder.is_pending(waiter) == Some(false) {
+        return "nothing: what it awaited is done; it has not resumed yet".to_owned();
+    }
+    if let Some(name) = names.get(&waiter) {
+        let name = name.as_ref().map_or_else(|| waiter.to_string(), |name| format!("\"{name}\""));
+        return format!("the task {name}");
+    }
+    if is_gather(finder, waiter) {
+        let children = finder.gathered(waiter);
+        let left = children.iter().filter(|child| finder.is_pending(**child) == Some(true)).count();
+        return format!("asyncio.gather of {}, {left} of them pending", children.len());
+    }
+    let by_function = task.coroutines.first().and_then(|(_, _, frame)| by_function(finder, frame));
+    by_function.unwrap_or_else(|| {
+        let kind = finder.heap.type_of(waiter).map(|kind| printable(&kind.name).into_owned());
+        format!("a {}", kind.as_deref().unwrap_or("future"))
+    })
+}
+
+/// The first argument of a function.
+fn first(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+    let word = finder.objects.word_at(frame.variables(finder.python.runtime())?, 0)?;
+    Some(Addr::new(word & !7)).filter(|at| finder.objects.is_object(*at))
+}
+
+fn is_sleep(file: &str, name: &str) -> bool {
+    file.ends_with("/asyncio/tasks.py") && name == "sleep"
+}
+
+/// What a frame of [`SLEEP`] sleeps, as an object.
+pub(super) fn delay(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+    let code = finder.python.all_code().codes.code(frame.code)?;
+    let name = code.name().rsplit('.').next().unwrap_or_default();
+    if is_sleep(code.file(), name) { first(finder, frame) } else { None }
+}
+
+fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
+    let code = finder.python.all_code().codes.code(frame.code)?;
+    let name = code.name().rsplit('.').next().unwrap_or_default();
+    if is_sleep(code.file(), name) {
+        let seconds = first(finder, frame).and_then(|delay| {
+            let kind = finder.objects.type_of(delay).and_then(|kind| finder.heap.type_at(kind))?;
+            match kind.name.as_str() {
+                "float" => finder.objects.float(delay).map(|seconds| seconds.to_string()),
+                _ => finder.objects.integer_text(delay).filter(|_| finder.objects.is_int(delay)),
+            }
+        });
+        return Some(seconds.map_or_else(|| SLEEP.to_owned(), |s| format!("{SLEEP} of {s} s")));
+    }
+    if let Some((.., words)) = FUNCTIONS.iter().find(|(file, of, _)| *of == name && code.file().ends_with(file)) {
+        return Some((*words).to_owned());
+    }
+    if OBJECTS.iter().any(|file| code.file().ends_with(file)) {
+        let object = first(finder, frame)?;
+        let kind = finder.objects.type_of(object).and_then(|kind| finder.heap.type_at(kind))?;
+        return Some(format!("{}.{name} ({object})", printable(&kind.name)));
+    }
+    None
+}

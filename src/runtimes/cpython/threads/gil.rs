@@ -1,0 +1,34 @@
+//! The global lock (GIL): one of the process up to 3.11, one of each interpreter, or shared, later (Python/ceval_gil.c).
+
+use crate::addr::{Addr, AddrRange};
+use crate::layout::StructView;
+use crate::runtimes::cpython::runtime::Runtime;
+
+/// A global lock at the dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtimes::cpython) struct Gil {
+    /// `struct _gil_runtime_state`: what waits for it waits at an address in there.
+    pub(in crate::runtimes::cpython) range: Option<AddrRange>,
+    /// The thread state that had it last.
+    pub(in crate::runtimes::cpython) holder: Addr,
+    /// Whether it has it still.
+    pub(in crate::runtimes::cpython) locked: bool,
+}
+
+impl Gil {
+    /// That of an interpreter.
+    pub(super) fn of(runtime: &Runtime<'_>, interpreter: Addr) -> Option<Gil> {
+        let start = runtime.view("PyInterpreterState", interpreter).ptr("ceval.gil").ok();
+        let start = start.or_else(|| {
+            let holder = runtime.view("_PyRuntimeState", runtime.address).addr_of("ceval.gil.last_holder").ok()?;
+            holder.checked_sub(runtime.layout.positive("_gil_runtime_state", "last_holder").ok()?)
+        })?;
+        let gil: StructView<'_> = runtime.view("_gil_runtime_state", start);
+        let size = runtime.layout.size("_gil_runtime_state").ok();
+        Some(Gil {
+            range: size.map(|size| AddrRange::sized(start, size)),
+            holder: gil.ptr("last_holder").ok()?,
+            locked: gil.u32("locked").ok()? == 1,
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! What the module threading knows of threads: `threading._active`, a dict of Thread objects by their ident.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::runtimes::cpython::objects::{Entry, Objects};
+use crate::runtimes::cpython::runtime::Runtime;
+
+/// What a threading.Thread says.
+#[derive(Clone, Debug)]
+pub(in crate::runtimes::cpython) struct ThreadObject {
+    pub(in crate::runtimes::cpython) name: Option<String>,
+    pub(in crate::runtimes::cpython) daemon: bool,
+}
+
+/// The threads of an interpreter by their ident; none where it has not imported threading.
+pub(super) fn thread_objects(
+    runtime: &Runtime<'_>,
+    objects: &Objects<'_>,
+    interpreter: Addr,
+) -> HashMap<u64, ThreadObject> {
+    let mut out = HashMap::new();
+    each_active(runtime, objects, interpreter, |entry| {
+        let ident = objects.integer(entry.key).filter(|_| objects.is_int(entry.key));
+        if let Some(ident) = ident.and_then(|ident| u64::try_from(ident).ok()) {
+            let attribute = |name| objects.attribute(entry.value, name);
+            let daemon = attribute("_daemonic").and_then(|value| objects.integer(value)) == Some(1);
+            let name = attribute("_name").and_then(|name| objects.str_at(name));
+            out.insert(ident, ThreadObject { name, daemon });
+        }
+    });
+    out
+}
+
+/// Objects that are read of threads: the idents that they are known by, and their names.
+pub(super) fn told(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr) -> Vec<Addr> {
+    let mut out = Vec::new();
+    each_active(runtime, objects, interpreter, |entry| {
+        out.push(entry.key);
+        out.extend(objects.attribute(entry.value, "_name"));
+    });
+    out
+}
+
+/// Visit `threading._active`.
+fn each_active(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr, mut visit: impl FnMut(Entry)) {
+    let mut read = || {
+        let module = runtime.module_dict(objects, interpreter, "threading")?;
+        let active = objects.lookup(module, "_active")?;
+        objects.each_entry(active, limits::MAX_PY_THREADS as u64, |entry| {
+            visit(entry);
+            true
+        })
+    };
+    // A module that is not there has no threads.
+    let _: Option<()> = read();
+}

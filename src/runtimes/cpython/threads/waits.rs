@@ -1,0 +1,160 @@
+//! What a thread does: by the functions of the standard library that it is in, by the system call it waits in, by the lock that
+//! this is about.
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::cpython::frames::{Codes, PyFrame, is_of_the_library};
+use crate::runtimes::cpython::objects::Objects;
+use crate::runtimes::cpython::runtime::Runtime;
+use crate::runtimes::cpython::shape::STACK_REF_TAGS;
+use crate::targets::Thread;
+
+/// A function of the standard library that threads wait in: the end of its file's name, its name without a class, what is
+/// done there, and whether its first argument is what is waited for.
+const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
+    ("/threading.py", "wait_for", "waits for a condition", true),
+    ("/threading.py", "wait", "waits to be notified", true),
+    ("/threading.py", "acquire", "waits for a semaphore", true),
+    ("/threading.py", "join", "waits for a thread to end", true),
+    ("/threading.py", "_wait_for_tstate_lock", "waits for a thread to end", true),
+    ("/threading.py", "_shutdown", "waits for threads at program end", false),
+    ("/queue.py", "get", "waits for a queue item", true),
+    ("/queue.py", "put", "waits for space in a queue", true),
+    ("/queue.py", "join", "waits for a queue's tasks to finish", true),
+    ("/selectors.py", "select", "waits for files to be ready", false),
+    ("/asyncio/base_events.py", "_run_once", "runs an event loop", false),
+    ("/concurrent/futures/thread.py", "_worker", "waits for work", false),
+    ("/concurrent/futures/_base.py", "result", "waits for a future", true),
+    ("/concurrent/futures/_base.py", "wait", "waits for futures", false),
+    ("/concurrent/futures/process.py", "run", "waits for worker processes", false),
+    ("/multiprocessing/connection.py", "wait", "waits for connections", false),
+    ("/multiprocessing/connection.py", "recv", "reads from a connection", true),
+    ("/multiprocessing/popen_fork.py", "wait", "waits for a process to end", false),
+    ("/subprocess.py", "wait", "waits for a process to end", true),
+    ("/subprocess.py", "communicate", "waits for a process's output", true),
+    ("/socketserver.py", "serve_forever", "waits for connections", true),
+    ("/socket.py", "accept", "waits for a connection", true),
+    ("/socket.py", "readinto", "reads from a socket", true),
+    ("/ssl.py", "read", "reads from a socket", true),
+    ("/sched.py", "run", "waits for the next event of a schedule", true),
+    ("/logging/handlers.py", "_monitor", "waits for log records", false),
+];
+
+/// System calls of x86_64 (arch/x86/entry/syscalls/syscall_64.tbl) that threads wait in.
+const CALLS: [(u64, &str); 20] = [
+    (0, "reads"),
+    (7, "waits for files to be ready"),
+    (19, "reads"),
+    (23, "sleeps, or waits for files to be ready"),
+    (35, "sleeps"),
+    (42, "connects"),
+    (43, "waits for a connection"),
+    (45, "reads from a socket"),
+    (47, "reads from a socket"),
+    (61, "waits for a process to end"),
+    (FUTEX, "waits for a lock"),
+    (230, "sleeps"),
+    (232, "waits for files to be ready"),
+    (247, "waits for a process to end"),
+    (270, "sleeps, or waits for files to be ready"),
+    (271, "waits for files to be ready"),
+    (281, "waits for files to be ready"),
+    (288, "waits for a connection"),
+    (34, "waits for a signal"),
+    (128, "waits for a signal"),
+];
+
+/// `futex(2)`
+const FUTEX: u64 = 202;
+
+/// What a thread waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// In words.
+    pub(super) words: Option<&'static str>,
+    /// The object, if its function has one.
+    pub(super) object: Option<Addr>,
+}
+
+/// What these frames, the latest first, say that their thread does.
+pub(super) fn by_frames<'f>(
+    runtime: &Runtime<'_>,
+    codes: &Codes<'_>,
+    frames: impl Iterator<Item = &'f PyFrame>,
+) -> Waits {
+    let mut out = Waits::default();
+    for frame in frames.take(limits::MAX_DOING_FRAMES) {
+        let Some(code) = codes.code(frame.code).filter(|code| is_of_the_library(code.file())) else { break };
+        let name = code.name().rsplit('.').next().unwrap_or_default();
+        let known = FUNCTIONS.iter().find(|(file, of, ..)| *of == name && code.file().ends_with(file));
+        if let Some((_, _, words, of_first)) = known {
+            let object = of_first.then(|| first_argument(runtime, frame)).flatten();
+            out = Waits { words: Some(words), object };
+        }
+    }
+    out
+}
+
+/// `self` of a method; `None` where the variable has been given up, or is in a cell.
+fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
+    let variables = frame.variables(runtime)?;
+    let word = runtime.memory.peek_u64(variables).ok()?;
+    Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())
+}
+
+/// What the system call that a thread waits in says.
+pub(super) fn by_call(thread: &Thread) -> Option<&'static str> {
+    let call = register(thread, "orig_rax")?;
+    CALLS.iter().find(|(number, _)| *number == call).map(|(_, words)| *words)
+}
+
+/// The address that a thread waits at, in a futex.
+pub(super) fn futex(thread: &Thread) -> Option<Addr> {
+    let waits = register(thread, "orig_rax") == Some(FUTEX);
+    register(thread, "rdi").filter(|_| waits).map(Addr::new)
+}
+
+fn register(thread: &Thread, name: &str) -> Option<u64> {
+    thread.registers.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
+}
+
+/// A lock of the module `_thread`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LockObject {
+    /// lockobject or rlockobject.
+    pub(super) address: Addr,
+    /// Ident of the thread that has it, where it is kept.
+    pub(super) owner: Option<u64>,
+}
+
+/// The lock whose semaphore is at `futex`, among what the frame has at hand: proven by the lock's own pointer to it.
+pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame, futex: Addr) -> Option<LockObject> {
+    let variables = frame.variables(runtime)?;
+    let code = runtime.view("PyCodeObject", frame.code);
+    let count = |field| code.u32(field).ok().map(u64::from);
+    let words = count("co_nlocalsplus").or_else(|| count("co_nlocals"))?.checked_add(count("co_stacksize")?)?;
+    let bound = runtime.layout.positive("PyCFunctionObject", "m_self").ok()?;
+    let place = runtime.layout.positive("lockobject", "lock_lock").ok()?;
+    for i in 0..words.min(limits::MAX_PY_SLOTS) {
+        let word = runtime.memory.peek_u64(variables.checked_add(8 * i)?).ok()?;
+        let object = Addr::new(word & !STACK_REF_TAGS);
+        // Of `with lock` the bound methods are at hand.
+        for object in [Some(object), objects.ptr_at(object, bound)].into_iter().flatten() {
+            let is = objects.ptr_at(object, place) == Some(futex);
+            if is && objects.type_of(object).is_some_and(|kind| objects.is_type(kind)) {
+                return Some(LockObject { address: object, owner: owner(runtime, objects, object) });
+            }
+        }
+    }
+    None
+}
+
+/// Who has an RLock; others don't know.
+fn owner(runtime: &Runtime<'_>, objects: &Objects<'_>, lock: Addr) -> Option<u64> {
+    let kind = objects.type_of(lock)?;
+    let size = objects.word_at(kind, objects.shape.types.basicsize)?;
+    let view = runtime.view("rlockobject", lock);
+    let of_this = runtime.layout.size("rlockobject").ok()? == size && runtime.layout.size("lockobject").ok()? != size;
+    view.u64("rlock_owner").ok().filter(|owner| of_this && *owner != 0)
+}

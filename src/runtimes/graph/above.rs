@@ -1,0 +1,271 @@
+//! Sums by type of what objects keep, where an object that another one of its type dominates is in what
+//! that one keeps.
+//!
+//! Which types stand above an object is one number: that of its dominator's, and whether its own type is
+//! among them. There are few such sets, even where chains of dominators are millions long.
+
+use std::collections::HashMap;
+
+use crate::core::mapped::table::Number;
+use crate::runtimes::api::{Tally, TypeIndex};
+use crate::runtimes::graph::TypeSum;
+use crate::runtimes::graph::room::{GraphError, Room, Table};
+
+/// Sets of types that are told apart, and steps that are taken to find out whether a type is in one.
+/// Real heaps have some thousand sets; whoever makes one with more waits for a walk of the tree.
+const MOST_SETS: usize = 1 << 22;
+const MOST_STEPS: u64 = 1 << 28;
+
+/// Entries of the cache in front of them: a power of two.
+const CACHE: usize = 1 << 12;
+
+/// The set without a type, and the place of what is not looked at.
+const EMPTY: u32 = 0;
+const OUTSIDE: u32 = u32::MAX;
+
+/// A set of types: another one, and one more.
+struct Set {
+    without: u32,
+    kind: u32,
+}
+
+/// What follows from a set and a type.
+#[derive(Clone, Copy)]
+struct Cached {
+    set: u32,
+    kind: u32,
+    /// The set with the type.
+    with: u32,
+}
+
+struct Sets {
+    all: Vec<Set>,
+    known: HashMap<(u32, u32), u32>,
+    cache: Vec<Cached>,
+    steps: u64,
+}
+
+impl Sets {
+    fn new() -> Sets {
+        let none = Cached { set: OUTSIDE, kind: 0, with: 0 };
+        let empty = Set { without: EMPTY, kind: u32::MAX };
+        Sets { all: vec![empty], known: HashMap::new(), cache: vec![none; CACHE], steps: 0 }
+    }
+
+    /// The set with a type too; `None` where there are too many.
+    #[inline(always)]
+    fn with(&mut self, set: u32, kind: u32) -> Option<u32> {
+        let hash = (set ^ kind.rotate_left(16)).wrapping_mul(0x9e37_79b9);
+        let slot = (hash >> 20) as usize % CACHE;
+        let known = *self.cache.get(slot)?;
+        if (known.set, known.kind) == (set, kind) {
+            return Some(known.with);
+        }
+        let with = self.look(set, kind)?;
+        *self.cache.get_mut(slot)? = Cached { set, kind, with };
+        Some(with)
+    }
+
+    #[cold]
+    fn look(&mut self, set: u32, kind: u32) -> Option<u32> {
+        if let Some(&with) = self.known.get(&(set, kind)) {
+            return Some(with);
+        }
+        let mut at = set;
+        let with = loop {
+            if at == EMPTY {
+                self.all.push(Set { without: set, kind });
+                break self.all.len() as u32 - 1;
+            }
+            let step = self.all.get(at as usize)?;
+            if step.kind == kind {
+                break set;
+            }
+            at = step.without;
+            self.steps += 1;
+        };
+        self.known.insert((set, kind), with);
+        (self.known.len() <= MOST_SETS && self.steps <= MOST_STEPS).then_some(with)
+    }
+}
+
+/// What is known of an object.
+pub(super) struct Known {
+    pub(super) number: u32,
+    /// Its dominator.
+    pub(super) up: u32,
+    /// Its type; none of what stands for roots.
+    pub(super) kind: Option<TypeIndex>,
+    /// That of its dominator.
+    pub(super) above: Option<TypeIndex>,
+}
+
+/// Why there are no sums.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Not {
+    /// There are more sets than are told apart.
+    TooManySets,
+    Error(GraphError),
+}
+
+/// The number of a set, as a table has it.
+trait Slot: Number + Copy {
+    /// It, if it is not too large.
+    fn of(set: u32) -> Option<Self>;
+    fn set(self) -> u32;
+}
+
+impl Slot for u16 {
+    fn of(set: u32) -> Option<u16> {
+        if set == OUTSIDE { Some(u16::MAX) } else { u16::try_from(set).ok().filter(|&set| set != u16::MAX) }
+    }
+
+    #[inline(always)]
+    fn set(self) -> u32 {
+        if self == u16::MAX { OUTSIDE } else { self.into() }
+    }
+}
+
+impl Slot for u32 {
+    fn of(set: u32) -> Option<u32> {
+        Some(set)
+    }
+
+    #[inline(always)]
+    fn set(self) -> u32 {
+        self
+    }
+}
+
+/// What `within` dominates, and itself, by type; all live objects for 0. `all` tells of all numbers but 0, dominators first, and
+/// `len` is above them; `bytes` tells what each keeps.
+pub(super) fn types<I: Iterator<Item = Known>>(
+    all: impl Fn() -> I,
+    bytes: impl Fn(u32) -> u64,
+    len: usize,
+    within: u32,
+    room: &Room,
+) -> Result<Vec<TypeSum>, Not> {
+    // Few heaps have more sets than that.
+    match sums::<u16>(all(), &bytes, len, within, room) {
+        Err(Not::TooManySets) => sums::<u32>(all(), &bytes, len, within, room),
+        done => done,
+    }
+}
+
+fn sums<S: Slot>(
+    all: impl Iterator<Item = Known>,
+    bytes: &impl Fn(u32) -> u64,
+    len: usize,
+    within: u32,
+    room: &Room,
+) -> Result<Vec<TypeSum>, Not> {
+    let mut sets = Sets::new();
+    let mut above: Table<S> = room.table(len).map_err(Not::Error)?;
+    let mut sums: Vec<(Tally, u64)> = Vec::new();
+    let top = S::of(if within == 0 { EMPTY } else { OUTSIDE }).ok_or(Not::TooManySets)?;
+    if let Some(first) = above.first_mut() {
+        *first = top;
+    }
+    for Known { number, up, kind, above: over_kind } in all {
+        let over = above.get(up as usize).map_or(OUTSIDE, |set| set.set());
+        let set = if number == within { EMPTY } else { over };
+        let mut own = set;
+        if let Some(TypeIndex(index)) = kind
+            && set != OUTSIDE
+        {
+            if sums.len() <= index as usize {
+                sums.resize(index as usize + 1, Default::default());
+            }
+            let alike = kind == over_kind && number != within;
+            // The type is in the set of what dominates it, and what is taken off that is its own.
+            if !alike {
+                let bytes = bytes(number);
+                own = sets.with(set, index).ok_or(Not::TooManySets)?;
+                // Its own bytes are what is left when all that it dominates is taken off.
+                if number != within
+                    && let Some(TypeIndex(over)) = over_kind
+                    && let Some((over, _)) = sums.get_mut(over as usize)
+                {
+                    over.size = over.size.wrapping_sub(bytes);
+                }
+                if let Some((tally, kept)) = sums.get_mut(index as usize) {
+                    tally.size = tally.size.wrapping_add(bytes);
+                    if own != set {
+                        *kept = kept.saturating_add(bytes);
+                    }
+                }
+            }
+            if let Some((tally, _)) = sums.get_mut(index as usize) {
+                tally.count += 1;
+            }
+        }
+        let own = S::of(own).ok_or(Not::TooManySets)?;
+        if let Some(place) = above.get_mut(number as usize) {
+            *place = own;
+        }
+    }
+    let rows = (0..).zip(sums).filter(|(_, sum)| sum.0.count > 0);
+    Ok(rows.map(|(kind, (own, retained))| TypeSum { kind: TypeIndex(kind), own, retained }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sets_have_each_type_once() {
+        let mut sets = Sets::new();
+        let mut with = |set, kind| sets.with(set, kind).unwrap_or(OUTSIDE);
+        let (a, b) = (with(EMPTY, 7), with(EMPTY, 9));
+        assert!(a != EMPTY && b != EMPTY && a != b);
+        let ab = with(a, 9);
+        assert!(![EMPTY, a, b].contains(&ab));
+        // What is in it adds nothing, however it came there.
+        assert_eq!((with(ab, 7), with(ab, 9), with(a, 7), with(EMPTY, 7)), (ab, ab, a, a));
+    }
+
+    /// By what the words mean, of trees in which each number's dominator is lower.
+    fn simple(ups: &[u32], kinds: &[u32], within: u32) -> Vec<TypeSum> {
+        let len = ups.len() as u32;
+        let above = |number: u32| std::iter::successors(Some(number), |&n| (n != 0).then(|| ups[n as usize])).skip(1);
+        let inside = |n: u32| n == within || above(n).any(|up| up == within);
+        let keeps = |n: u32| (1..len).filter(|&m| m == n || above(m).any(|up| up == n)).count() as u64;
+        let of_kind = |kind: u32| {
+            let mine: Vec<u32> = (1..len).filter(|&n| kinds[n as usize] == kind && inside(n)).collect();
+            let outer = mine.iter().filter(|&&n| !above(n).any(|up| up != n && mine.contains(&up)));
+            let own = Tally { count: mine.len() as u64, size: mine.len() as u64 };
+            TypeSum { kind: TypeIndex(kind), own, retained: outer.map(|&n| keeps(n)).sum() }
+        };
+        (0..4).map(of_kind).filter(|sum| sum.own.count > 0).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_what_the_words_mean(
+            seeds in prop::collection::vec((0_u32..1000, 0_u32..4), 1..24),
+            within in 0_u32..24,
+        ) {
+            // Number 0 stands for all roots, and each object keeps one byte of its own.
+            let ups: Vec<u32> =
+                std::iter::once(0).chain((1..).zip(&seeds).map(|(n, seed)| seed.0 % n)).collect();
+            let kinds: Vec<u32> = std::iter::once(9).chain(seeds.iter().map(|seed| seed.1)).collect();
+            let mut kept = vec![1_u64; ups.len()];
+            for n in (1..ups.len()).rev() {
+                kept[ups[n] as usize] += kept[n];
+            }
+            let within = within % ups.len() as u32;
+            let kind = |n: u32| (n > 0).then(|| TypeIndex(kinds[n as usize]));
+            let known = |n: u32| {
+                let up = ups[n as usize];
+                Known { number: n, up, kind: kind(n), above: kind(up) }
+            };
+            let room = Room::unbounded();
+            let expected = simple(&ups, &kinds, within);
+            let (all, bytes) = (|| (1..ups.len() as u32).map(known), |n: u32| kept[n as usize]);
+            assert_eq!(sums::<u16>(all(), &bytes, ups.len(), within, &room).as_ref(), Ok(&expected));
+            assert_eq!(sums::<u32>(all(), &bytes, ups.len(), within, &room), Ok(expected));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Graphs of all shapes, held against what the words mean.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use crate::addr::Addr;
+use crate::runtimes::api::{Link, Root, RootKind, Tally, TypeIndex};
+use crate::runtimes::graph::simple::{distances, iterated, naive, reached};
+use crate::runtimes::graph::toy::{TYPES, Toy, Words};
+use crate::runtimes::graph::{Graph, Retained, Room, Search, Tree, TypeSum};
+
+const KINDS: [RootKind; 2] = [RootKind::Of(0, "handle"), RootKind::Stack];
+
+/// Lists of numbers by object, their types, and roots: kind, and object.
+#[derive(Clone, Debug)]
+struct Made {
+    lists: Vec<Vec<u32>>,
+    kinds: Vec<u32>,
+    roots: Vec<(usize, u32)>,
+}
+
+impl Made {
+    /// The same with 0 for all roots, 1 and 2 for their kinds, and objects from 3 on.
+    fn vertices(&self) -> Vec<Vec<u32>> {
+        let inside = |to: &u32| (*to as usize) < self.lists.len();
+        let of_kind = |kind: usize| -> Vec<u32> {
+            let own = self.roots.iter().filter(|root| root.0 == kind).map(|root| root.1);
+            own.filter(inside).map(|to| to + 3).collect()
+        };
+        let mut out = vec![vec![], of_kind(0), of_kind(1)];
+        out[0] = (1..3).filter(|&kind| !out[kind as usize].is_empty()).collect();
+        out.extend(self.lists.iter().map(|list| list.iter().filter(|to| inside(to)).map(|to| to + 3).collect()));
+        out
+    }
+
+    fn edges(&self) -> Vec<(u32, u32)> {
+        (0..).zip(self.vertices()).flat_map(|(from, list)| list.into_iter().map(move |to| (from, to))).collect()
+    }
+
+    fn roots(&self, words: &Words) -> Vec<Root> {
+        let of = |(at, &(kind, id)): (u64, &(usize, u32))| Root::new(KINDS[kind], Addr::new(8 * at), words.place(id));
+        (0..).zip(&self.roots).map(of).collect()
+    }
+}
+
+/// Hold all that is told of a graph against its dominators, by vertex; `None` of what does not live.
+fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
+    let words = Words::of(&made.lists, &made.kinds);
+    let toy = Toy::new(&words);
+    let roots = made.roots(&words);
+    let mut told = None;
+    let found = Retained::find(Graph::new(&toy), &roots, room, |needs| told = Some((needs.objects, needs.references)));
+    let Ok(found) = found else { panic!("no room") };
+    let references = made.lists.iter().map(|list| list.len() as u64).sum();
+    assert_eq!(told, Some((made.lists.len() as u64, references)));
+
+    let vertices = made.vertices();
+    let vertex_of = |number: u32| match found.live.object(number) {
+        Some(at) => words.id(at) + 3,
+        None => found.live.source(number).map_or(0, |source| if source.kind == KINDS[0] { 1 } else { 2 }),
+    };
+    let of_number: Vec<u32> = (0..found.live.len() as u32).map(vertex_of).collect();
+    let mut sorted = of_number.clone();
+    sorted.sort_unstable();
+    let lives: Vec<u32> = (0..vertices.len() as u32).filter(|&v| dominators[v as usize].is_some()).collect();
+    assert_eq!(sorted, lives, "what lives");
+    let addrs: Vec<Addr> = (0..made.lists.len() as u32).map(|id| words.place(id)).collect();
+    for (vertex, number) in (3..).zip(found.live.numbers_of(&addrs)) {
+        assert_eq!(
+            of_number[number.unwrap_or(0) as usize],
+            if dominators[vertex].is_some() { vertex as u32 } else { 0 }
+        );
+    }
+
+    // Dominators, and what they keep: a dominator's bytes are its own and those of all below it.
+    let size = |vertex: u32| vertex.checked_sub(3).map_or(0, |id| words.size(id));
+    let mut kept: Vec<u64> =
+        (0..vertices.len() as u32).map(|v| if dominators[v as usize].is_some() { size(v) } else { 0 }).collect();
+    for &vertex in lives.iter().filter(|&&v| v != 0) {
+        let mut up = vertex;
+        while up != 0 {
+            up = dominators[up as usize].unwrap_or(0);
+            kept[up as usize] += size(vertex);
+        }
+    }
+    let mut reader = found.live.reader();
+    for (number, up) in found.dominators() {
+        assert!(up < number);
+        let vertex = of_number[number as usize];
+        assert_eq!(Some(of_number[up as usize]), dominators[vertex as usize], "dominator of {vertex} in {made:?}");
+        assert_eq!(found.dominator(number), up);
+        assert_eq!((found.bytes(number), found.own(number, &mut *reader)), (kept[vertex as usize], size(vertex)));
+    }
+    assert_eq!(found.bytes(0), kept[0]);
+    assert_eq!((found.total.count, found.total.size), (lives.iter().filter(|&&v| v > 2).count() as u64, kept[0]));
+    types(made, &found, &vertices, dominators, &kept);
+    shortest(&found, &vertices, &of_number);
+}
+
+/// Sums by type.
+fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &[Option<u32>], kept: &[u64]) {
+    let kind = |vertex: u32| vertex.checked_sub(3).map(|id| made.kinds[id as usize]);
+    let mut expected: BTreeMap<u32, TypeSum> = BTreeMap::new();
+    for vertex in (3..vertices.len() as u32).filter(|&v| dominators[v as usize].is_some()) {
+        let own = made.kinds[vertex as usize - 3];
+        let none = TypeSum { kind: TypeIndex(own), own: Tally::default(), retained: 0 };
+        let sum = expected.entry(own).or_insert(none);
+        sum.own.add(1, 8 * (1 + made.lists[vertex as usize - 3].len() as u64).max(3));
+        let mut up = dominators[vertex as usize].unwrap_or(0);
+        while up != 0 && kind(up) != Some(own) {
+            up = dominators[up as usize].unwrap_or(0);
+        }
+        if up == 0 {
+            sum.retained += kept[vertex as usize];
+        }
+    }
+    assert_eq!(found.types(0), expected.into_values().collect::<Vec<_>>());
+}
+
+/// The shortest ways from all roots at once.
+fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
+    let far = distances(vertices, 0);
+    let mut seen = vec![0];
+    let tree = Tree::shortest(&found.live, |number, parent, link| {
+        seen.push(number);
+        let (vertex, from) = (of_number[number as usize], of_number[parent as usize]);
+        assert_eq!(far[vertex as usize], far[from as usize].map(|far| far + 1));
+        match link {
+            Some(Link::Field(offset)) => {
+                let place = (offset / 8 - 1) as usize;
+                // Those that lead nowhere are left out of vertices: at that place, or before.
+                assert_eq!(vertices[from as usize].iter().take(place + 1).find(|&&to| to == vertex), Some(&vertex));
+            }
+            _ => assert!(from < 3),
+        }
+    });
+    assert_eq!(seen, (0..found.live.len() as u32).collect::<Vec<_>>());
+    for number in 1..found.live.len() as u32 {
+        let way = tree.way(number);
+        assert_eq!(
+            (way.len() as u32, way.last()),
+            (far[of_number[number as usize] as usize].unwrap_or(0), Some(&number))
+        );
+    }
+}
+
+/// Ways from each root to an object.
+fn searched(made: &Made, target: u32, room: &Room) {
+    let words = Words::of(&made.lists, &made.kinds);
+    let toy = Toy::new(&words);
+    let roots = made.roots(&words);
+    let found = Search::new(Graph::new(&toy), words.place(target), room).run(&roots, usize::MAX);
+    let Ok(found) = found else { panic!("no room") };
+    let vertices = made.vertices();
+    let mut expected = Vec::new();
+    for (at, &(_, id)) in made.roots.iter().enumerate() {
+        let first = made.roots.iter().take(at).all(|other| other.1 != id);
+        let far =
+            if (id as usize) < made.lists.len() { distances(&vertices, id + 3)[target as usize + 3] } else { None };
+        if let Some(far) = far.filter(|_| first) {
+            expected.push((8 * at as u64, far as usize + 1));
+        }
+    }
+    let ways: Vec<(u64, usize)> = found.paths.iter().map(|p| (p.root.address.get(), p.steps.len())).collect();
+    assert_eq!(ways, expected, "{made:?}");
+    for path in &found.paths {
+        for pair in path.steps.windows(2) {
+            let [(from, Some(Link::Field(offset))), (to, _)] = pair else { panic!("no field: {pair:?}") };
+            let held = made.lists[words.id(*from) as usize][(offset / 8 - 1) as usize];
+            assert_eq!(words.place(held), *to);
+        }
+    }
+}
+
+/// References of one shape, among so many objects.
+fn shape(shape: u8, len: u32) -> Vec<(u32, u32)> {
+    let all = 0..len;
+    match shape {
+        // Lists, and lists both ways.
+        0 => all.skip(1).map(|i| (i - 1, i)).collect(),
+        1 => all.skip(1).flat_map(|i| [(i - 1, i), (i, i - 1)]).collect(),
+        // Trees, and trees with parents.
+        2 => all.skip(1).map(|i| ((i - 1) / 2, i)).collect(),
+        3 => all.skip(1).flat_map(|i| [((i - 1) / 2, i), (i, (i - 1) / 2)]).collect(),
+        // A hub and its spokes; with something that all share; back to it.
+        4 => all.skip(1).map(|i| (0, i)).collect(),
+        5 => all.skip(1).flat_map(|i| [(0, i), (i, len - 1)]).collect(),
+        6 => all.skip(1).flat_map(|i| [(0, i), (i, 0)]).collect(),
+        // Circles, objects that refer to themselves, and twice to the next.
+        7 => all.map(|i| (i, (i + 1) % len)).collect(),
+        8 => all.flat_map(|i| [(i, i), (i, (i + 1) % len), (i, (i + 1) % len)]).collect(),
+        // A ladder: two ways at each step.
+        _ => all.clone().flat_map(|i| [(i, i + 1), (i, i + 2)]).filter(|pair| pair.1 < len).collect(),
+    }
+}
+
+/// Some shapes side by side, with references between them, numbered in any order.
+fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
+    let shapes = prop::collection::vec((0_u8..10, 1..most), 1..parts);
+    let between = prop::collection::vec((any::<u32>(), any::<u32>()), 0..parts * 3);
+    let roots = prop::collection::vec((0_usize..2, any::<u32>()), 0..6);
+    (shapes, between, roots, any::<u32>()).prop_map(|(shapes, between, mut roots, seed)| {
+        let (mut len, mut pairs) = (0, Vec::new());
+        for (of, count) in shapes {
+            pairs.extend(shape(of, count).into_iter().map(|(from, to)| (len + from, len + to)));
+            len += count;
+        }
+        // One in a few leads out of the heap.
+        pairs.extend(between.into_iter().map(|(from, to)| (from % len, to % (len + len / 8 + 1))));
+        roots.iter_mut().for_each(|root| root.1 %= len + 1);
+        let mut order: Vec<u32> = (0..len).collect();
+        order.sort_by_key(|&i| (i ^ seed).wrapping_mul(0x9e37_79b9).rotate_left(9));
+        let named = |i: u32| order.get(i as usize).copied().unwrap_or(u32::MAX);
+        let mut lists = vec![Vec::new(); len as usize];
+        pairs.iter().for_each(|&(from, to)| lists[named(from) as usize].push(named(to)));
+        roots.iter_mut().for_each(|root| root.1 = named(root.1));
+        let kinds = (0..len).map(|i| 1 + (i ^ seed >> 7) % (TYPES - 1)).collect();
+        Made { lists, kinds, roots }
+    })
+}
+
+/// With what bound on memory: none at all, some, any.
+fn rooms() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(600), Just(u64::MAX)]
+}
+
+proptest! {
+    #[test]
+    fn as_the_words_mean(made in graphs(4, 10), bound in rooms()) {
+        let edges = made.edges();
+        let len = made.lists.len() + 3;
+        let lives = reached(len, &edges, u32::MAX);
+        let inside: Vec<(u32, u32)> = edges.iter().copied().filter(|edge| lives[edge.0 as usize]).collect();
+        let all = naive(len, &inside);
+        let dominators: Vec<_> = (0..len).map(|v| lives[v].then(|| all[v])).collect();
+        assert_eq!(dominators, iterated(&made.vertices()), "the two that are simple");
+        agree(&made, &dominators, &Room::of(bound));
+        (0..made.lists.len() as u32).step_by(3).for_each(|target| searched(&made, target, &Room::of(bound)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn larger_ones(made in graphs(8, 700), bound in rooms()) {
+        agree(&made, &iterated(&made.vertices()), &Room::of(bound));
+    }
+}
+
+/// Objects with more references than are kept of one at once, and more objects than one thread takes.
+#[test]
+fn hubs_of_a_hundred_thousand() {
+    const SPOKES: u32 = 100_000;
+    let last = SPOKES + 1;
+    // A hub; each spoke refers back to it, to what all share, and to the spoke after the next.
+    let mut lists = vec![(1..=SPOKES).chain([0, last]).collect::<Vec<u32>>()];
+    lists.extend((1..=SPOKES).map(|i| vec![0, last, if i < SPOKES - 1 { i + 2 } else { i }]));
+    lists.push(vec![]);
+    let kinds = (0..lists.len() as u32).map(|i| 1 + i % (TYPES - 1)).collect();
+    let mut made = Made { lists, kinds, roots: vec![(0, 0), (1, 0)] };
+    let hub = |vertex: u32| if vertex < 4 { 0 } else { 3 };
+    let dominators: Vec<_> = (0..made.lists.len() as u32 + 3).map(|v| Some(hub(v))).collect();
+    agree(&made, &dominators, &Room::unbounded());
+    searched(&made, last, &Room::of(1 << 20));
+    // Another way to a spoke: what it refers to the hub keeps no more.
+    made.roots.push((1, 50_000));
+    let simple = iterated(&made.vertices());
+    assert_ne!(simple, dominators);
+    agree(&made, &simple, &Room::of(1 << 20));
+}

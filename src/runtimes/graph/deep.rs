@@ -1,0 +1,227 @@
+//! Who dominates each object that several refer to.
+
+use crate::runtimes::graph::Source;
+use crate::runtimes::graph::bits::Ranked;
+use crate::runtimes::graph::dominators::dominators;
+use crate::runtimes::graph::fold::several;
+use crate::runtimes::graph::knot::Knot;
+use crate::runtimes::graph::reach::{Reached, has, set};
+use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
+use crate::runtimes::graph::rows::Rows;
+use crate::runtimes::graph::states::States;
+
+/// For each of some numbers, those that refer to it and are not what the search came from.
+pub(super) struct Edges {
+    /// Where those of each number end in `from`; those of the next begin there.
+    ends: Table<u32>,
+    from: Table<u32>,
+}
+
+impl Edges {
+    /// As they are.
+    pub(super) fn raw(ends: Table<u32>, from: Table<u32>) -> Edges {
+        Edges { ends, from }
+    }
+
+    /// The same again.
+    #[cfg(test)]
+    pub(super) fn again(&self, table: impl Fn(&[u32]) -> Table<u32>) -> Edges {
+        Edges { ends: table(&self.ends), from: table(&self.from) }
+    }
+
+    /// The numbers that have a reference to this one.
+    #[inline(always)]
+    pub(super) fn to(&self, number: u32) -> &[u32] {
+        let at = number as usize;
+        let start = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |&e| e as usize);
+        let end = self.ends.get(at).map_or(0, |&e| e as usize);
+        self.from.get(start..end).unwrap_or_default()
+    }
+
+    /// Put a number where the edges to this one end: they, and those to all above it, are not asked for any more.
+    #[inline(always)]
+    pub(super) fn put(&mut self, number: u32, instead: u32) {
+        if let Some(end) = self.ends.get_mut(number as usize) {
+            *end = instead;
+        }
+    }
+
+    /// What was put there, by number.
+    pub(super) fn put_in(self) -> Table<u32> {
+        self.ends
+    }
+}
+
+/// Who dominates whom, where it is not what the shortest way comes from.
+pub(super) struct Uppers {
+    /// Which numbers these are.
+    pub(super) several: Ranked,
+    /// The number that dominates each of them and nothing else between them, in their order.
+    of: Table<u32>,
+    _held: Held,
+}
+
+impl Uppers {
+    /// Find them; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(super) fn find(
+        rows: Rows,
+        states: &States,
+        sources: &[Source],
+        reached: &Reached,
+        room: &Room,
+    ) -> Result<Option<Uppers>, GraphError> {
+        let Some(several) = several(reached, states) else { return Ok(None) };
+        let held = room.hold(several.bytes());
+        let knot = Knot::find(rows, states, sources, reached, &several, room)?;
+        let (vertices, edges) = (knot.len(), knot.edges());
+        // The most at once: six numbers for each vertex, and the edges from each and to each.
+        let bytes = 4 * (6 * vertices + 2 * edges);
+        tracing::debug!(vertices, edges, bytes, left = room.left(), "dominators are searched for");
+        let search = Search::run(&knot, room)?;
+        let edges = search.edges(&knot, room)?;
+        let (numbers, shared, parents) = search.numbers(knot);
+        let found = dominators(parents, edges, room)?;
+        let mut of: Table<u32> = room.table(several.count() as usize)?;
+        for (at, (&number, &up)) in (0..).zip(numbers.iter().zip(found.iter())) {
+            if has(&shared, at)
+                && let Some(place) = of.get_mut(several.rank(number) as usize)
+            {
+                *place = numbers.get(up as usize).copied().unwrap_or(0);
+            }
+        }
+        Ok(Some(Uppers { several, of, _held: held }))
+    }
+
+    /// What dominates that number, if it is one of these.
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> Option<u32> {
+        if !self.several.has(number) {
+            return None;
+        }
+        self.of.get(self.several.rank(number) as usize).copied()
+    }
+}
+
+/// A search that goes deep first. It numbers what it comes to.
+struct Search {
+    /// By number, its vertex; 0 stands for all roots.
+    vertices: Table<u32>,
+    /// By number, the one it was come to from.
+    parents: Table<u32>,
+    /// By vertex, the number.
+    numbers: Table<u32>,
+    met: u32,
+}
+
+/// A vertex that has more to be looked at, from a place among its edges on.
+struct Frame {
+    vertex: u32,
+    number: u32,
+    place: u32,
+}
+
+impl Search {
+    fn run(knot: &Knot, room: &Room) -> Result<Search, GraphError> {
+        let len = knot.len();
+        let mut search =
+            Search { vertices: room.table(len)?, parents: room.table(len)?, numbers: room.table(len)?, met: 0 };
+        let mut seen = vec![0_u64; len / 64 + 1];
+        let mut stack = vec![Frame { vertex: 0, number: search.number(0, 0, &mut seen), place: 0 }];
+        // A vertex stays on the stack only while it has more than one that was not come to: lists of any length need none
+        // of it, where they end in the next node.
+        while let Some(mut at) = stack.pop() {
+            loop {
+                let (mut child, mut more) = (None, None);
+                for (place, &to) in knot.from(at.vertex).iter().enumerate().skip(at.place as usize) {
+                    if has(&seen, to) {
+                        continue;
+                    }
+                    match child {
+                        None => child = Some(to),
+                        Some(first) if first == to => {}
+                        Some(_) => {
+                            more = Some(place as u32);
+                            break;
+                        }
+                    }
+                }
+                let Some(vertex) = child else { break };
+                let number = search.number(vertex, at.number, &mut seen);
+                if let Some(place) = more {
+                    stack.push(Frame { place, ..at });
+                }
+                at = Frame { vertex, number, place: 0 };
+            }
+        }
+        Ok(search)
+    }
+
+    /// Give the next number.
+    fn number(&mut self, vertex: u32, parent: u32, seen: &mut [u64]) -> u32 {
+        let number = self.met;
+        self.met += 1;
+        if let (Some(own), Some(up), Some(of)) = (
+            self.vertices.get_mut(number as usize),
+            self.parents.get_mut(number as usize),
+            self.numbers.get_mut(vertex as usize),
+        ) {
+            (*own, *up, *of) = (vertex, parent, number);
+        }
+        set(seen, vertex);
+        number
+    }
+
+    /// For each number that of the object it stands for, whether several refer to it, and the one it was come to from.
+    fn numbers(self, knot: Knot) -> (Table<u32>, Vec<u64>, Table<u32>) {
+        let Search { mut vertices, parents, met, .. } = self;
+        let mut shared = vec![0_u64; vertices.len() / 64 + 1];
+        for (at, place) in (0..met).zip(vertices.iter_mut()) {
+            if has(&knot.several, *place) {
+                set(&mut shared, at);
+            }
+            *place = knot.numbers.get(*place as usize).copied().unwrap_or(0);
+        }
+        (vertices, shared, parents)
+    }
+
+    /// Who refers to what several refer to, by number; but for the tree of the search.
+    fn edges(&self, knot: &Knot, room: &Room) -> Result<Edges, GraphError> {
+        let mut ends: Table<u32> = room.table(knot.len())?;
+        self.each(knot, |_, to| {
+            if let Some(end) = ends.get_mut(to as usize) {
+                *end += 1;
+            }
+        });
+        let mut sum = 0;
+        for end in ends.iter_mut() {
+            let count = std::mem::replace(end, sum);
+            sum += count;
+        }
+        let mut from: Table<u32> = room.table(sum as usize)?;
+        // Where each row begins moves on to its end.
+        self.each(knot, |v, to| {
+            if let Some(end) = ends.get_mut(to as usize) {
+                if let Some(place) = from.get_mut(*end as usize) {
+                    *place = v;
+                }
+                *end += 1;
+            }
+        });
+        Ok(Edges::raw(ends, from))
+    }
+
+    fn each(&self, knot: &Knot, mut visit: impl FnMut(u32, u32)) {
+        let vertices = self.vertices.iter().take(self.met as usize);
+        for (v, &vertex) in (0..).zip(vertices) {
+            for &to in knot.from(vertex).iter().filter(|&&to| has(&knot.several, to)) {
+                let to = self.numbers.get(to as usize).copied().unwrap_or(0);
+                if self.parents.get(to as usize) != Some(&v) {
+                    visit(v, to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Who dominates whom: an object dominates another if all ways from the roots to
+//! that one lead through it. Without it the other would be garbage.
+//!
+//! Semi-NCA (Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005): semidominators as by
+//! Lengauer and Tarjan (A Fast Algorithm for Finding Dominators in a Flowgraph, 1979), with path compression alone, and then
+//! the dominator of each as the nearest common ancestor of its parent and its semidominator in the tree of dominators made so far.
+//! That last step may be long for each, on graphs made for it; so it has a bound, from which on ways up are made short by
+//! pointers that jump (Myers, An applicative random-access stack, 1983): O(m log n) whatever the graph, so that no heap made on
+//! purpose is slow. Numbers are those of a depth-first search. Beside the edges there are three numbers for each vertex, two of which lie
+//! together, as they are asked for together and in no order.
+
+use crate::runtimes::graph::deep::Edges;
+use crate::runtimes::graph::room::{GraphError, Room, Table};
+
+const NONE: u32 = u32::MAX;
+
+/// Steps from a vertex up to its dominator, for each vertex there is, that are taken one by one.
+const STEPS: u64 = 16;
+
+/// What the search has of vertices it is done with: those from a number on. Of each, the number of one above it, in the low half,
+/// and the least semidominator from it up to that one, which is left out, in the high half. The one above is the parent until
+/// paths are compressed.
+struct Forest {
+    places: Table<u64>,
+    path: Vec<u32>,
+}
+
+fn place(above: u32, least: u32) -> u64 {
+    u64::from(least) << 32 | u64::from(above)
+}
+
+fn above(place: u64) -> u32 {
+    place as u32
+}
+
+fn least(place: u64) -> u32 {
+    (place >> 32) as u32
+}
+
+impl Forest {
+    /// The least semidominator from `v` up to the root of its tree, which is left out; vertices from `linked` on are below
+    /// another.
+    #[inline(always)]
+    fn eval(&mut self, v: u32, linked: u32) -> u32 {
+        let of = self.places[v as usize];
+        if above(of) >= linked { self.compress(v, linked) } else { least(of) }
+    }
+
+    fn compress(&mut self, v: u32, linked: u32) -> u32 {
+        let mut at = v;
+        let mut top = self.places[at as usize];
+        while above(top) >= linked {
+            self.path.push(at);
+            at = above(top);
+            top = self.places[at as usize];
+        }
+        // From the top down each takes over what the one above it has come to.
+        while let Some(at) = self.path.pop() {
+            let own = least(self.places[at as usize]);
+            top = place(above(top), own.min(least(top)));
+            self.places[at as usize] = top;
+        }
+        least(top)
+    }
+}
+
+/// For each vertex its immediate dominator, which has a lower number. Number 0 is
+/// the root. `parents` tell the tree of the search, `others` the edges that are not of it.
+///
+/// # Errors
+/// [`GraphError::NoRoom`]
+pub(super) fn dominators(parents: Table<u32>, others: Edges, room: &Room) -> Result<Table<u32>, GraphError> {
+    dominators_within(parents, others, room, STEPS)
+}
+
+/// `patience`: steps up for each vertex, before they are made short.
+fn dominators_within(
+    mut parents: Table<u32>,
+    mut others: Edges,
+    room: &Room,
+    patience: u64,
+) -> Result<Table<u32>, GraphError> {
+    let len = parents.len() as u32;
+    let mut places = room.table(len as usize)?;
+    for (at, &parent) in places.iter_mut().zip(parents.iter()) {
+        *at = place(parent, NONE);
+    }
+    let mut forest = Forest { places, path: Vec::new() };
+    for w in (1..len).rev() {
+        let mut semi = parents[w as usize];
+        for &v in others.to(w) {
+            semi = semi.min(if v < w { v } else { forest.eval(v, w + 1) });
+        }
+        let of = &mut forest.places[w as usize];
+        *of = place(above(*of), semi);
+        // Where its edges end is not asked for again.
+        others.put(w, semi);
+    }
+    let semis = others.put_in();
+    let mut steps = patience.saturating_mul(len.into());
+    for w in 1..len {
+        let semi = semis[w as usize];
+        let mut up = parents[w as usize];
+        while up > semi && steps > 0 {
+            up = parents[up as usize];
+            steps -= 1;
+        }
+        if up > semi {
+            by_jumps(&mut parents, &semis, w, forest.places);
+            break;
+        }
+        parents[w as usize] = up;
+    }
+    if let Some(root) = parents.first_mut() {
+        *root = 0;
+    }
+    Ok(parents)
+}
+
+/// The same as is done of each vertex below `first`, of that and all others, in O(log n) steps each: of each there is one far
+/// above it, and how deep it is.
+fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>) {
+    let (jump, depth) = (above, least);
+    if let Some(root) = places.first_mut() {
+        *root = place(0, 0);
+    }
+    for w in 1..idoms.len() as u32 {
+        let mut up = idoms[w as usize];
+        while w >= first && up > semis[w as usize] {
+            let far = jump(places[up as usize]);
+            up = if far >= semis[w as usize] { far } else { idoms[up as usize] };
+        }
+        idoms[w as usize] = up;
+        let of = places[up as usize];
+        let far = places[jump(of) as usize];
+        // Two jumps of the same length become one.
+        let even = depth(of) - depth(far) == depth(far) - depth(places[jump(far) as usize]);
+        places[w as usize] = place(if even { jump(far) } else { up }, depth(of) + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::graph::simple::naive;
+    use proptest::prelude::*;
+
+    /// Numbers and parents of a depth-first search from 0, and all edges between
+    /// what it reached, by number.
+    fn search(len: usize, edges: &[(usize, usize)]) -> (Vec<u32>, Vec<(u32, u32)>) {
+        fn visit(at: usize, from: u32, edges: &[(usize, usize)], numbers: &mut [Option<u32>], parents: &mut Vec<u32>) {
+            let number = parents.len() as u32;
+            numbers[at] = Some(number);
+            parents.push(from);
+            for &(_, to) in edges.iter().filter(|e| e.0 == at) {
+                if numbers[to].is_none() {
+                    visit(to, number, edges, numbers, parents);
+                }
+            }
+        }
+        let (mut numbers, mut parents) = (vec![None; len], Vec::new());
+        visit(0, 0, edges, &mut numbers, &mut parents);
+        let numbered = edges.iter().filter_map(|e| Some((numbers[e.0]?, numbers[e.1]?)));
+        (parents, numbered.collect())
+    }
+
+    /// Of tables made of these.
+    fn found(parents: &[u32], others: &Edges) -> Vec<u32> {
+        let room = Room::unbounded();
+        let of = |patience| match dominators_within(table(parents), others.again(table), &room, patience) {
+            Ok(found) => found.to_vec(),
+            Err(e) => panic!("{e}"),
+        };
+        let by_steps = of(u64::MAX);
+        // As short ways up.
+        assert_eq!(of(0), by_steps);
+        by_steps
+    }
+
+    fn table(numbers: &[u32]) -> Table<u32> {
+        let Ok(mut table) = Room::unbounded().table(numbers.len()) else { panic!("no room") };
+        table.copy_from_slice(numbers);
+        table
+    }
+
+    /// Those of some pairs.
+    fn edges_of(len: usize, pairs: &[(u32, u32)]) -> Edges {
+        let (mut ends, mut from) = (Vec::new(), Vec::new());
+        for to in 0..len as u32 {
+            from.extend(pairs.iter().filter(|p| p.1 == to).map(|p| p.0));
+            ends.push(from.len() as u32);
+        }
+        Edges::raw(table(&ends), table(&from))
+    }
+
+    fn agree(len: usize, edges: &[(usize, usize)], dense: bool) {
+        let (parents, edges) = search(len, edges);
+        // Edges of the tree may be among the others or not.
+        let others: Vec<_> = edges.iter().copied().filter(|e| dense || parents[e.1 as usize] != e.0).collect();
+        let others = edges_of(parents.len(), &others);
+        assert_eq!(found(&parents, &others), naive(parents.len(), &edges), "{edges:?}");
+    }
+
+    #[test]
+    fn the_graph_of_the_paper() {
+        // Figure 1 of Lengauer and Tarjan: R A B C D E F G H I J K L.
+        let edges = [
+            (0, 1),
+            (0, 2),
+            (0, 3),
+            (1, 4),
+            (2, 1),
+            (2, 4),
+            (2, 5),
+            (3, 6),
+            (3, 7),
+            (4, 12),
+            (5, 8),
+            (6, 9),
+            (7, 9),
+            (7, 10),
+            (8, 5),
+            (8, 11),
+            (9, 11),
+            (10, 9),
+            (11, 9),
+            (11, 0),
+            (12, 8),
+        ];
+        let (parents, numbered) = search(13, &edges);
+        let edges = edges_of(13, &numbered);
+        let idoms = found(&parents, &edges);
+        // In the order of the search: R A D L H E K I B C F G J. The paper's
+        // dominators: I, K, C, H, E, A, D, B of R; F, G of C; L of D; J of G.
+        assert_eq!(idoms, [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 9, 9, 11]);
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_word_means(
+            len in 1_usize..14,
+            pairs in prop::collection::vec((0_usize..14, 0_usize..14), 0..40),
+            dense: bool,
+        ) {
+            let edges: Vec<_> = pairs.into_iter().map(|(a, b)| (a % len, b % len)).collect();
+            agree(len, &edges, dense);
+        }
+    }
+
+    #[test]
+    fn a_long_list_whose_nodes_share_something() {
+        // 0 -> 1 -> … and each leads to the last, which the first dominates; the
+        // list leads back too.
+        const LEN: u32 = 1_000_000;
+        let parents: Vec<u32> = (0..LEN).map(|v| v.saturating_sub(1)).chain([LEN - 1]).collect();
+        let mut from: Vec<u32> = (1..LEN).map(|v| v + 1).collect();
+        let mut ends: Vec<u32> = (0..LEN).collect();
+        from.pop();
+        ends[LEN as usize - 1] = from.len() as u32;
+        from.extend(1..LEN);
+        ends.push(from.len() as u32);
+        let edges = Edges::raw(table(&ends), table(&from));
+        let idoms = found(&parents, &edges);
+        assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
+        assert_eq!(idoms[LEN as usize], 1);
+    }
+
+    #[test]
+    fn a_graph_on_which_steps_up_would_be_many() {
+        // A long list; each node of a second one, which hangs on its end, is referred to by two in the first: one in its middle
+        // alone dominates it, half the list away.
+        const LEN: u32 = 5_000;
+        let half = LEN / 2;
+        let parents: Vec<u32> = (0..2 * LEN).map(|v| if v < LEN { v.saturating_sub(1) } else { LEN - 1 }).collect();
+        let ends: Vec<u32> = (0..2 * LEN).map(|v| (v + 1).saturating_sub(LEN)).collect();
+        let from = vec![half; LEN as usize];
+        let idoms = found(&parents, &Edges::raw(table(&ends), table(&from)));
+        assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
+        assert!((LEN..2 * LEN).all(|v| idoms[v as usize] == half));
+        // Each of them takes half the list one by one, and a step or two else.
+        let once = |patience| {
+            let edges = Edges::raw(table(&ends), table(&from));
+            dominators_within(table(&parents), edges, &Room::unbounded(), patience).map(|found| found.to_vec())
+        };
+        assert_eq!(once(STEPS), Ok(idoms));
+    }
+}

@@ -1,0 +1,299 @@
+//! Numbers of objects, dense and in the order of their addresses.
+//!
+//! A bit for each word of the heap tells where an object begins, and beside each 64 of them
+//! stands how many objects lie before: the number of any reference's object is found in one
+//! step. That is a thirty-second of the heap; a table of numbers by address would be a
+//! sixth of it, and wait for memory more often.
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
+use crate::runtimes::api::space::{Run, Space};
+use crate::runtimes::api::{FREE, Heap, Losses, Object, Part};
+use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
+
+/// Objects that can be numbered.
+const MOST: u32 = 1 << 31;
+
+/// Objects after which the entry is noted in which the next of them stands.
+const SAMPLE: u32 = 64;
+
+/// The words of 512 bytes: at which of them an object begins, and objects before them.
+type Entry = [u64; 2];
+
+/// A number for each object of a heap, from 0 on.
+pub(crate) struct Ids {
+    entries: Table<u64>,
+    /// The entry in which each [`SAMPLE`]th object stands.
+    samples: Vec<u32>,
+    len: u32,
+    _held: Held,
+}
+
+/// What the walk that made them saw, in parts that nobody has to put in order.
+pub(crate) struct Walked<S> {
+    /// What was asked for, of some parts each.
+    pub(crate) seen: Vec<S>,
+    /// What could not be walked.
+    pub(crate) losses: Losses,
+}
+
+impl Ids {
+    /// Find all objects of a heap that are not free space. `see` is told of all of them, free space too, with what it saw of
+    /// others; `passed` of each part that was walked.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(crate) fn new<S: Default + Send>(
+        heap: &dyn Heap,
+        room: &Room,
+        see: impl Fn(&mut S, &Part, &Object) + Sync,
+        passed: impl Fn(&Part) + Sync,
+    ) -> Result<(Ids, Walked<S>), GraphError> {
+        let space = heap.space();
+        let words = usize::try_from(space.words() / 64 + 1).ok().filter(|&words| u32::try_from(words).is_ok());
+        let words = words.ok_or(GraphError::TooMany)?;
+        let bits: Table<AtomicU64> = room.table(2 * words)?;
+        let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
+            let mut gathered = (0, 0);
+            heap.walker().walk(part, &mut losses, &mut |object| {
+                see(&mut seen, part, object);
+                let addr = object.addr.get();
+                let run = space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
+                let Some(index) = run.map(|run| run.index(addr)) else { return };
+                // Parts may share a word: it is written once for all of its objects.
+                if index / 64 != gathered.0 {
+                    put(&bits, gathered);
+                    gathered = (index / 64, 0);
+                }
+                gathered.1 |= 1 << (index % 64);
+            });
+            put(&bits, gathered);
+            passed(part);
+            (seen, losses)
+        };
+        let shares: Vec<(S, Losses)> = heap.parts().par_iter().fold(Default::default, of_part).collect();
+        let mut all = Walked { seen: Vec::new(), losses: Losses::default() };
+        for (seen, losses) in shares {
+            all.seen.push(seen);
+            all.losses.merge(losses);
+        }
+        Ok((Ids::of(bits.settled(), room)?, all))
+    }
+
+    /// Number what the bits of the entries tell.
+    fn of(mut entries: Table<u64>, room: &Room) -> Result<Ids, GraphError> {
+        let mut samples = Vec::new();
+        let mut len = 0_u32;
+        for (at, [bits, before]) in (0_u32..).zip(entries.as_chunks_mut::<2>().0) {
+            *before = len.into();
+            len += bits.count_ones();
+            while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
+                samples.push(at);
+            }
+            if len > MOST {
+                return Err(GraphError::TooMany);
+            }
+        }
+        let held = room.hold(4 * samples.len() as u64);
+        Ok(Ids { entries, samples, len, _held: held })
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> &[Entry] {
+        self.entries.as_chunks().0
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The object that begins at `value`, if one does.
+    #[inline(always)]
+    pub(crate) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
+        let place = space.run(value).filter(|_| value & 7 == 0)?.index(value);
+        number(self.entries().get((place / 64) as usize)?, place)
+    }
+
+    /// Find several at once: what lies anywhere comes together where it is asked for together. `out` gets one for each; those that
+    /// are none are `none`.
+    pub(super) fn find_all(
+        &self,
+        space: &Space<'_>,
+        values: &[u64],
+        none: u32,
+        places: &mut Vec<u64>,
+        out: &mut Vec<u32>,
+    ) {
+        places.clear();
+        places.extend(values.iter().map(|&value| match space.run(value) {
+            Some(run) if value & 7 == 0 => run.index(value),
+            _ => u64::MAX,
+        }));
+        let entries = self.entries();
+        let entry = |place: u64| entries.get((place / 64) as usize);
+        black_box(places.iter().fold(0, |sum, &place| sum ^ entry(place).map_or(0, |entry| entry[0])));
+        out.clear();
+        out.extend(places.iter().map(|&place| entry(place).and_then(|entry| number(entry, place)).unwrap_or(none)));
+    }
+
+    /// Where an object begins.
+    pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
+        let at = self.entry_of(id)?;
+        let &[mut bits, before] = self.entries().get(at)?;
+        for _ in before as u32..id {
+            bits &= bits.wrapping_sub(1);
+        }
+        let index = at as u64 * 64 + u64::from(bits.trailing_zeros());
+        space.run_of(index)?.address(index).map(Addr::new)
+    }
+
+    /// What must be near to find where an object begins.
+    #[inline(always)]
+    pub(super) fn touch_address(&self, id: u32) -> u64 {
+        let from = self.samples.get((id / SAMPLE) as usize).map_or(0, |&from| from as usize);
+        let about = from + ((id % SAMPLE) / 16) as usize;
+        self.entries.get(2 * about).copied().unwrap_or(0)
+    }
+
+    /// The entry that an object stands in.
+    fn entry_of(&self, id: u32) -> Option<usize> {
+        let sample = (id / SAMPLE) as usize;
+        let from = *self.samples.get(sample).filter(|_| id < self.len)? as usize;
+        let to = self.samples.get(sample + 1).map_or(self.entries().len(), |&to| to as usize + 1);
+        // Some few, as objects are larger than words.
+        let some = self.entries().get(from..to)?;
+        let passed = some.iter().position(|&[_, before]| before > id.into()).unwrap_or(some.len());
+        (from + passed).checked_sub(1)
+    }
+
+    /// Numbers of the objects that begin in `range`.
+    pub(crate) fn within(&self, space: &Space<'_>, range: AddrRange) -> Range<u32> {
+        self.before(space, range.start)..self.before(space, range.end)
+    }
+
+    /// Objects that begin before `addr`.
+    fn before(&self, space: &Space<'_>, addr: Addr) -> u32 {
+        let Some(index) = space.index_from(addr.get()) else { return self.len };
+        let Some(&[bits, before]) = self.entries().get((index / 64) as usize) else { return self.len };
+        before as u32 + (bits & ((1 << (index % 64)) - 1)).count_ones()
+    }
+
+    /// Addresses of some objects, ascending.
+    pub(crate) fn addresses<'i>(&'i self, space: &'i Space<'_>, ids: Range<u32>) -> impl Iterator<Item = Addr> + 'i {
+        let first = self.entry_of(ids.start).unwrap_or(self.entries().len());
+        let entries = (first as u64..).zip(self.entries().get(first..).unwrap_or_default());
+        let words = entries.take_while({
+            let end = ids.end;
+            move |(_, entry)| entry[1] < end.into()
+        });
+        let mut run: Option<&Run<'_>> = None;
+        let addresses = words.flat_map(move |(at, entry)| {
+            let (mut bits, mut id) = (entry[0], entry[1] as u32);
+            let ids = ids.clone();
+            std::iter::from_fn(move || {
+                while bits != 0 {
+                    let index = at * 64 + u64::from(bits.trailing_zeros());
+                    let wanted = ids.contains(&id);
+                    (bits, id) = (bits & (bits - 1), id + 1);
+                    if wanted {
+                        return Some(index);
+                    }
+                }
+                None
+            })
+        });
+        addresses.filter_map(move |index| {
+            if run.and_then(|run| run.address(index)).is_none() {
+                run = space.run_of(index);
+            }
+            run.and_then(|run| run.address(index)).map(Addr::new)
+        })
+    }
+
+    /// Visit some objects by address: number and address.
+    pub(super) fn each(&self, space: &Space<'_>, ids: Range<u32>, mut visit: impl FnMut(u32, u64)) {
+        let Some(first) = self.entry_of(ids.start) else { return };
+        let mut run = None;
+        for (at, &[bits, before]) in (first as u64..).zip(self.entries().get(first..).unwrap_or_default()) {
+            let (mut bits, mut id) = (bits, before as u32);
+            if id >= ids.end {
+                break;
+            }
+            while bits != 0 {
+                let index = at * 64 + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                if ids.contains(&id) {
+                    if run.and_then(|run: &Run<'_>| run.address(index)).is_none() {
+                        run = space.run_of(index);
+                    }
+                    if let Some(addr) = run.and_then(|run| run.address(index)) {
+                        visit(id, addr);
+                    }
+                }
+                id += 1;
+            }
+        }
+    }
+}
+
+/// The number of the object that begins at a place, if one does; with the entry of that.
+#[inline(always)]
+fn number(&[bits, before]: &Entry, place: u64) -> Option<u32> {
+    let bit = 1_u64 << (place % 64);
+    (bits & bit != 0).then(|| before as u32 + (bits & (bit - 1)).count_ones())
+}
+
+/// Set the bits of a word in its entry: its number, and they.
+fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
+    if let Some(word) = bits.get(2 * word as usize).filter(|_| some != 0) {
+        word.fetch_or(some, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::api::space::of_runs;
+
+    #[test]
+    fn numbers_and_places_are_each_other_s() {
+        // Two runs of memory; objects at every fifth word of the first, and two in the last.
+        let (long, short) = (vec![0_u8; 8 * 40_000], vec![0_u8; 256]);
+        let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
+        let places: Vec<u64> =
+            (0..8_000).map(|i| 0x10_0000 + 40 * i).chain([0x7000_0000_0000, 0x7000_0000_00f8]).collect();
+        let Ok(mut bits) = Room::unbounded().table::<u64>(2 * (space.words() / 64 + 1) as usize) else {
+            panic!("no room")
+        };
+        for index in places.iter().filter_map(|&at| Some(space.run(at)?.index(at))) {
+            bits[2 * (index / 64) as usize] |= 1 << (index % 64);
+        }
+        let Ok(ids) = Ids::of(bits, &Room::unbounded()) else { panic!("too many") };
+        assert_eq!(ids.len() as usize, places.len());
+        for (id, &at) in (0..).zip(&places) {
+            assert_eq!(ids.find(&space, at), Some(id));
+            assert_eq!(ids.address(&space, id), Some(Addr::new(at)));
+        }
+        for none in [0, 0x10_0008, 0x10_0001, 0x7000_0000_0008, u64::MAX] {
+            assert_eq!(ids.find(&space, none), None);
+        }
+        assert_eq!(ids.address(&space, ids.len()), None);
+        let mut seen = Vec::new();
+        ids.each(&space, 777..8_001, |id, at| seen.push((id, at)));
+        let expected: Vec<(u32, u64)> = (777..).zip(places[777..8_001].iter().copied()).collect();
+        assert_eq!(seen, expected);
+        let listed: Vec<u64> = ids.addresses(&space, 777..8_001).map(Addr::get).collect();
+        assert_eq!(listed, places[777..8_001]);
+        let within = |from, to| ids.within(&space, AddrRange::new(Addr::new(from), Addr::new(to)));
+        assert_eq!(within(0, u64::MAX), 0..8_002);
+        assert_eq!(within(0x10_0028, 0x10_0051), 1..3);
+        assert_eq!(within(0x10_0000 + 8 * 40_000 - 40, 0x7000_0000_00f8), 7_999..8_001);
+        assert!(within(0x20_0000, 0x30_0000).is_empty());
+    }
+}

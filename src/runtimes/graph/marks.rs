@@ -1,0 +1,71 @@
+//! What a search for one object has met: a bit for each word of the heap, of which those that a root
+//! set can be undone.
+
+use crate::runtimes::graph::room::{GraphError, Room, Table};
+
+/// Words of marks in a block, which is undone as a whole.
+const BLOCK: usize = 512;
+
+/// One mark a word of the heap.
+pub(super) struct Marks {
+    words: Table<u64>,
+    /// What was marked when the last root was done with.
+    done: Table<u64>,
+    /// Blocks in which the two differ.
+    changed: Vec<u64>,
+}
+
+impl Marks {
+    /// For so many words.
+    ///
+    /// # Errors
+    /// [`GraphError::NoRoom`]
+    pub(super) fn new(words: u64, room: &Room) -> Result<Marks, GraphError> {
+        let len = (words / 64 + 1) as usize;
+        let changed = vec![0; len / BLOCK / 64 + 1];
+        Ok(Marks { words: room.table(len)?, done: room.table(len)?, changed })
+    }
+
+    /// The marks of a word and those beside it.
+    #[inline(always)]
+    pub(super) fn word(&self, index: u64) -> u64 {
+        self.words.get((index / 64) as usize).copied().unwrap_or(0)
+    }
+
+    /// Mark a word; whether it was not marked yet.
+    #[inline(always)]
+    pub(super) fn mark(&mut self, index: u64) -> bool {
+        let at = (index / 64) as usize;
+        let Some(word) = self.words.get_mut(at) else { return false };
+        let bit = 1 << (index % 64);
+        if *word & bit != 0 {
+            return false;
+        }
+        *word |= bit;
+        let block = at / BLOCK;
+        if let Some(changed) = self.changed.get_mut(block / 64) {
+            *changed |= 1 << (block % 64);
+        }
+        true
+    }
+
+    /// Keep what was marked since the last time, or undo it.
+    pub(super) fn settle(&mut self, keep: bool) {
+        for (i, changed) in self.changed.iter_mut().enumerate() {
+            let bits = std::mem::take(changed);
+            for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
+                let from = (i * 64 + bit) * BLOCK;
+                let to = (from + BLOCK).min(self.words.len());
+                let words = self.words.get_mut(from..to).unwrap_or_default();
+                let done = self.done.get_mut(from..to).unwrap_or_default();
+                for (word, done) in words.iter_mut().zip(done) {
+                    if keep {
+                        *done = *word;
+                    } else {
+                        *word = *done;
+                    }
+                }
+            }
+        }
+    }
+}

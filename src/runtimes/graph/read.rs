@@ -1,0 +1,194 @@
+//! One look at all objects of a heap: what each is, and what it refers to.
+
+use std::ops::AddAssign;
+
+use crate::runtimes::api::{Looked, Tally};
+use crate::runtimes::graph::Graph;
+use crate::runtimes::graph::ids::Ids;
+use crate::runtimes::graph::narrow::Narrow;
+use crate::runtimes::graph::room::{GraphError, Held, Room};
+use crate::runtimes::graph::rows::{Builder, CHUNK, Chunk, Rows, STRAY, Store};
+use crate::runtimes::graph::states::States;
+
+/// Objects that are looked at together, and references.
+const TOGETHER: usize = 128;
+const MOST: usize = 4096;
+
+/// What was seen.
+pub(super) struct Read {
+    pub(super) rows: Rows,
+    pub(super) states: States,
+    /// The type of each object.
+    pub(super) kinds: Narrow,
+    /// By type.
+    pub(super) sums: Vec<KindSum>,
+    pub(super) _held: Held,
+}
+
+/// All objects of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KindSum {
+    pub(super) all: Tally,
+    /// The least and the most bytes that one of them has.
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+impl Default for KindSum {
+    fn default() -> KindSum {
+        KindSum { all: Tally::default(), least: u64::MAX, most: 0 }
+    }
+}
+
+impl AddAssign for KindSum {
+    fn add_assign(&mut self, other: KindSum) {
+        self.all = self.all.plus(other.all);
+        (self.least, self.most) = (self.least.min(other.least), self.most.max(other.most));
+    }
+}
+
+impl KindSum {
+    /// What all of them have, if it is the same.
+    pub(super) fn fixed(&self) -> Option<u64> {
+        (self.least == self.most).then_some(self.least)
+    }
+}
+
+/// What was seen of a chunk.
+struct Seen {
+    chunk: Chunk,
+    /// A bit for each object that refers to any.
+    holders: Vec<u64>,
+    /// Types that were met.
+    sums: Vec<(u32, KindSum)>,
+}
+
+impl Read {
+    /// Look at all of them.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(super) fn all(graph: Graph<'_>, ids: &Ids, room: &Room) -> Result<Read, GraphError> {
+        let mut kinds = Narrow::new(room, ids.len() as usize, graph.heap.types())?;
+        let store = Store::new(room, ids.len() as usize);
+        let seen = kinds.fill(CHUNK as usize, |number, share| {
+            one(graph, ids, number as u32 * CHUNK, &store, |at, kind| share.set(at, kind))
+        });
+        let (mut chunks, mut holders, mut sums) = (Vec::new(), Vec::new(), Vec::<KindSum>::new());
+        for seen in seen {
+            let seen = seen?;
+            chunks.push(seen.chunk);
+            holders.push(seen.holders);
+            for (kind, sum) in seen.sums {
+                if sums.len() <= kind as usize {
+                    sums.resize(kind as usize + 1, KindSum::default());
+                }
+                if let Some(all) = sums.get_mut(kind as usize) {
+                    *all += sum;
+                }
+            }
+        }
+        let states = States::new(holders.into_iter().flatten());
+        let held = room.hold(states.bytes());
+        Ok(Read { rows: Rows::new(store, chunks), states, kinds, sums, _held: held })
+    }
+}
+
+/// Look at the objects of a chunk, from `first` on.
+fn one(
+    graph: Graph<'_>,
+    ids: &Ids,
+    first: u32,
+    store: &Store<'_>,
+    mut set: impl FnMut(usize, u32),
+) -> Result<Seen, GraphError> {
+    let mut reader = graph.reader();
+    let mut builder = Builder::from(first);
+    let end = (first + CHUNK).min(ids.len());
+    let mut holders = vec![0_u64; (end - first).div_ceil(64) as usize];
+    let mut sums = Sums::default();
+    let mut looked = Looked::default();
+    let mut more: Vec<(u32, u64)> = Vec::new();
+    let mut at = 0_usize;
+    let mut all: Vec<u64> = Vec::with_capacity((end - first) as usize);
+    ids.each(graph.space, first..end, |_, addr| all.push(addr));
+    let (mut places, mut targets) = (Vec::new(), Vec::new());
+    while let Some(addrs) = all.get(at..(at + TOGETHER).min(all.len())).filter(|some| !some.is_empty()) {
+        reader.look(addrs, MOST, &mut looked);
+        let done = looked.nodes.len();
+        ids.find_all(graph.space, &looked.held, STRAY, &mut places, &mut targets);
+        let mut found = targets.iter();
+        for (i, (node, held)) in looked.each().enumerate() {
+            if let Some(node) = node {
+                set(at, node.kind.0);
+                sums.add(node.kind.0, node.counted_size);
+            }
+            found.by_ref().take(held.len()).for_each(|&to| builder.push(to));
+            let mut next = looked.next.filter(|_| i + 1 == done);
+            while let Some(place) = next {
+                next = reader.targets(addrs.get(i).copied().unwrap_or(0), place, MOST, &mut more);
+                more.iter().for_each(|&(_, value)| builder.push(ids.find(graph.space, value).unwrap_or(STRAY)));
+            }
+            if builder.end()? > 0
+                && let Some(word) = holders.get_mut(at / 64)
+            {
+                *word |= 1 << (at % 64);
+            }
+            at += 1;
+        }
+    }
+    Ok(Seen { chunk: builder.finish(store)?, holders, sums: sums.done() })
+}
+
+/// Sums by type of few types, of which mostly the same comes again.
+#[derive(Default)]
+struct Sums {
+    all: Vec<(u32, KindSum)>,
+    /// By type, which of them it is; 0 is none yet.
+    places: Vec<u32>,
+    /// The last one, which is in none of them yet.
+    last: (u32, KindSum),
+}
+
+impl Sums {
+    #[inline(always)]
+    fn add(&mut self, kind: u32, size: u64) {
+        if kind != self.last.0 {
+            self.settle();
+            self.last.0 = kind;
+        }
+        let KindSum { all, least, most } = &mut self.last.1;
+        all.count += 1;
+        all.size = all.size.saturating_add(size);
+        (*least, *most) = ((*least).min(size), (*most).max(size));
+    }
+
+    /// All of them.
+    fn done(mut self) -> Vec<(u32, KindSum)> {
+        self.settle();
+        self.all
+    }
+
+    fn settle(&mut self) {
+        let (kind, sum) = std::mem::take(&mut self.last);
+        if sum.all.count == 0 {
+            return;
+        }
+        let place = self.places.get(kind as usize).copied().unwrap_or(0) as usize;
+        match place.checked_sub(1).and_then(|at| self.all.get_mut(at)) {
+            Some((_, all)) => *all += sum,
+            None => self.first(kind, sum),
+        }
+    }
+
+    #[cold]
+    fn first(&mut self, kind: u32, sum: KindSum) {
+        self.all.push((kind, sum));
+        if self.places.len() <= kind as usize {
+            self.places.resize(kind as usize + 1, 0);
+        }
+        if let Some(place) = self.places.get_mut(kind as usize) {
+            *place = self.all.len() as u32;
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What each object keeps: the bytes that would be freed with it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::runtimes::api::{ObjectReader, Root, Tally, TypeIndex};
+use crate::runtimes::graph::above::{Known, Not, types};
+use crate::runtimes::graph::deep::Uppers;
+use crate::runtimes::graph::live::{Found, Needs, Numbered};
+use crate::runtimes::graph::narrow::Narrow;
+use crate::runtimes::graph::reach::{has, set};
+use crate::runtimes::graph::read::KindSum;
+use crate::runtimes::graph::room::{GraphError, Room};
+use crate::runtimes::graph::weigh::{Weighed, weigh};
+use crate::runtimes::graph::wide::Wide;
+use crate::runtimes::graph::{Graph, Live};
+
+/// Live objects, with what each dominates.
+pub struct Retained<'g> {
+    /// The objects.
+    pub live: Live<'g>,
+    sums: Arc<Sums>,
+}
+
+impl Deref for Retained<'_> {
+    type Target = Sums;
+
+    fn deref(&self) -> &Sums {
+        &self.sums
+    }
+}
+
+/// What each live object dominates.
+pub struct Sums {
+    /// What dominates numbers, where it is not what the shortest way comes from.
+    uppers: Option<Uppers>,
+    /// By number.
+    kept: Wide,
+    kinds: Narrow,
+    /// By type, all objects and those that live.
+    by_kind: Vec<(KindSum, Tally)>,
+    /// All of them.
+    pub total: Tally,
+    /// References that lead to no object.
+    pub strays: u64,
+    /// References of all objects.
+    pub references: u64,
+    /// Where tables go.
+    pub(crate) room: Room,
+}
+
+/// All that was found of a heap, without the heap.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    numbered: Arc<Numbered>,
+    sums: Arc<Sums>,
+}
+
+/// The objects of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeSum {
+    /// The type.
+    pub kind: TypeIndex,
+    /// All of them.
+    pub own: Tally,
+    /// What they keep; an object that another one of the type dominates is in
+    /// what that one keeps.
+    pub retained: u64,
+}
+
+impl<'g> Retained<'g> {
+    /// Find what all objects keep that live by `roots`. Tables that `room` has no memory for go to files. `told` is told of how
+    /// many objects and references there are, and what that takes, before the search begins.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub fn find(
+        graph: Graph<'g>,
+        roots: &[Root],
+        room: &Room,
+        told: impl FnOnce(Needs),
+    ) -> Result<Retained<'g>, GraphError> {
+        let (live, found) = Live::find(graph, roots, room, told)?;
+        let Found { uppers, kinds, sums, strays, references } = found;
+        let Weighed { kinds, mut kept, live: own } = weigh(&live, kinds, &sums, room)?;
+        let mut total = Tally::default();
+        let by_kind: Vec<(KindSum, Tally)> = sums.into_iter().zip(own).collect();
+        by_kind.iter().for_each(|(_, own)| total.add(own.count, own.size));
+        let several = uppers.as_ref();
+        for (number, parent) in live.order.downwards() {
+            let up = several.and_then(|several| several.get(number)).unwrap_or(parent) as usize;
+            kept.set(up, kept.get(up).saturating_add(kept.get(number as usize)));
+        }
+        let sums = Sums { uppers, kept, kinds, by_kind, total, strays, references, room: room.clone() };
+        Ok(Retained { live, sums: Arc::new(sums) })
+    }
+
+    /// What was found, for [`Retained::again`].
+    pub(crate) fn kept(&self) -> Kept {
+        Kept { numbered: Arc::clone(&self.live.numbered), sums: Arc::clone(&self.sums) }
+    }
+
+    /// The same as was found before, where `graph` is of the same heap.
+    pub(crate) fn again(graph: Graph<'g>, kept: Kept) -> Retained<'g> {
+        let Kept { numbered, sums } = kept;
+        Retained { live: Live { graph, numbered }, sums }
+    }
+
+    /// The number of what dominates `number` and nothing else between them; it is lower.
+    pub fn dominator(&self, number: u32) -> u32 {
+        let upper = self.uppers.as_ref().and_then(|uppers| uppers.get(number));
+        upper.unwrap_or_else(|| self.live.order.parent(number))
+    }
+
+    /// All numbers but 0, each with that of what dominates it: dominators first.
+    pub fn dominators(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let uppers = self.uppers.as_ref();
+        let upwards = self.live.order.upwards(1..self.live.order.len());
+        upwards.map(move |(number, parent)| (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent)))
+    }
+
+    /// Bytes that go with it, its own among them.
+    pub fn bytes(&self, number: u32) -> u64 {
+        self.kept.get(number as usize)
+    }
+
+    /// Its own bytes; 0 of what stands for roots.
+    pub fn own(&self, number: u32, reader: &mut dyn ObjectReader) -> u64 {
+        let Some(kind) = self.kinds.get(number as usize) else { return 0 };
+        let fixed = self.by_kind.get(kind as usize).and_then(|(all, _)| all.fixed());
+        let read = || self.live.object(number).and_then(|at| reader.node(at.get())).map_or(0, |node| node.counted_size);
+        fixed.unwrap_or_else(read)
+    }
+
+    /// The type of an object.
+    pub fn kind(&self, number: u32) -> Option<TypeIndex> {
+        self.kinds.get(number as usize).map(TypeIndex)
+    }
+
+    /// Objects that no root leads to, by type.
+    pub fn unreachable(&self) -> HashMap<TypeIndex, Tally> {
+        let dead = |(all, live): &(KindSum, Tally)| Tally {
+            count: all.all.count.saturating_sub(live.count),
+            size: all.all.size.saturating_sub(live.size),
+        };
+        let all = (0..).map(TypeIndex).zip(self.by_kind.iter().map(dead));
+        all.filter(|(_, dead)| dead.count > 0).collect()
+    }
+
+    /// The `most` numbers of objects that keep most, of those that `pick` takes; where they keep as much, those at the
+    /// lowest addresses.
+    pub fn top(&self, most: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
+        let mut heap = BinaryHeap::new();
+        let mut least = 0;
+        for number in self.live.order.base()..self.live.order.len() {
+            let bytes = self.bytes(number);
+            if bytes < least {
+                continue;
+            }
+            let entry = Reverse((bytes, Reverse(self.live.order.id(number)), number));
+            if heap.len() >= most && heap.peek().is_none_or(|last| entry >= *last) {
+                continue;
+            }
+            if self.kind(number).is_some_and(|kind| pick(number, kind)) {
+                heap.push(entry);
+                if heap.len() > most {
+                    heap.pop();
+                }
+                if heap.len() == most {
+                    least = heap.peek().map_or(0, |Reverse((bytes, ..))| *bytes);
+                }
+            }
+        }
+        heap.into_sorted_vec().into_iter().map(|Reverse((.., number))| number).collect()
+    }
+
+    /// Of all objects of some types, those that none of the others dominates: whether a number is of one.
+    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> impl Fn(u32) -> bool {
+        let words = self.live.len() / 64 + 1;
+        let (mut covered, mut out) = (vec![0_u64; words], vec![0_u64; words]);
+        for (number, up) in self.dominators() {
+            if has(&covered, up) || has(&out, up) {
+                set(&mut covered, number);
+            } else if self.kind(number).is_some_and(&pick) {
+                set(&mut out, number);
+            }
+        }
+        move |number| has(&out, number)
+    }
+
+    /// What `within` dominates, and itself, by type; all live objects for 0.
+    pub fn types(&self, within: u32) -> Vec<TypeSum> {
+        let known = |(number, up)| Known { number, up, kind: self.kind(number), above: self.kind(up) };
+        let bytes = |number| self.bytes(number);
+        let found = |room: &Room| types(|| self.dominators().map(known), bytes, self.live.len(), within, room);
+        match found(&self.room) {
+            // A disk that is full just now is no reason for no answer.
+            Err(Not::Error(_)) => found(&Room::unbounded()).unwrap_or_else(|_| self.types_by_walk(within)),
+            Err(Not::TooManySets) => self.types_by_walk(within),
+            Ok(sums) => sums,
+        }
+    }
+
+    /// The same by a walk of all of the tree, which waits for memory at each object.
+    fn types_by_walk(&self, within: u32) -> Vec<TypeSum> {
+        let len = self.live.len();
+        let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
+        for (number, up) in self.dominators() {
+            if let Some(first) = first.get_mut(up as usize)
+                && let Some(next) = next.get_mut(number as usize)
+            {
+                *next = std::mem::replace(first, number);
+            }
+        }
+        let mut sums: Vec<(Tally, u64, u64)> = Vec::new();
+        let mut at = within;
+        loop {
+            self.enter(at, within, &mut sums);
+            // Down, else to the next, else up to where there is a next.
+            let child = first.get(at as usize).copied().unwrap_or(0);
+            if child != 0 {
+                at = child;
+                continue;
+            }
+            loop {
+                self.leave(at, &mut sums);
+                if at == within {
+                    let rows = (0..).zip(sums).filter(|(_, s)| s.0.count > 0);
+                    return rows.map(|(k, (own, retained, _))| TypeSum { kind: TypeIndex(k), own, retained }).collect();
+                }
+                let sibling = next.get(at as usize).copied().unwrap_or(0);
+                if sibling != 0 {
+                    at = sibling;
+                    break;
+                }
+                at = self.dominator(at);
+            }
+        }
+    }
+
+    /// Count an object. `sums` are by type: objects, bytes retained, and how many of
+    /// the type dominate what is looked at.
+    fn enter(&self, at: u32, within: u32, sums: &mut Vec<(Tally, u64, u64)>) {
+        let bytes = self.bytes(at);
+        // Its own bytes are what is left when all that it dominates is taken off.
+        if at != within
+            && let Some((own, ..)) = self.sum_of(self.dominator(at), sums)
+        {
+            own.size = own.size.saturating_sub(bytes);
+        }
+        let Some(TypeIndex(kind)) = self.kind(at) else { return };
+        if sums.len() <= kind as usize {
+            sums.resize(kind as usize + 1, Default::default());
+        }
+        let Some((own, retained, open)) = sums.get_mut(kind as usize) else { return };
+        own.add(1, bytes);
+        if *open == 0 {
+            *retained = retained.saturating_add(bytes);
+        }
+        *open += 1;
+    }
+
+    fn leave(&self, at: u32, sums: &mut [(Tally, u64, u64)]) {
+        if let Some((_, _, open)) = self.sum_of(at, sums) {
+            *open -= 1;
+        }
+    }
+
+    fn sum_of<'s>(&self, number: u32, sums: &'s mut [(Tally, u64, u64)]) -> Option<&'s mut (Tally, u64, u64)> {
+        sums.get_mut(self.kind(number)?.0 as usize)
+    }
+}

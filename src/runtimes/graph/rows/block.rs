@@ -1,0 +1,145 @@
+//! Rows are looked up: the block that an object is in, and of that its own.
+
+use super::{BLOCK, MANY, STRAY};
+
+/// The block that an object is in.
+#[derive(Clone, Copy)]
+pub(in crate::runtimes::graph) struct Block<'r> {
+    pub(super) bytes: &'r [u8],
+    pub(super) width: u32,
+    /// How many references each of its objects has; 0 where that stands with each.
+    pub(super) each: u32,
+    pub(super) id: u32,
+}
+
+impl<'r> Block<'r> {
+    /// Bytes of it: to have near what tells where the object's references are, and these, if each object has about one.
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn touch(self) -> u8 {
+        let at = self.id as usize % BLOCK * self.width as usize;
+        let about = if self.each == 0 { BLOCK + at } else { at * self.each as usize };
+        let at = |place: usize| self.bytes.get(place).copied().unwrap_or(0);
+        at(0) ^ at(about)
+    }
+
+    /// Visit all objects of it that refer to any.
+    #[inline(always)]
+    pub(super) fn each(self, mut visit: impl FnMut(u32, Row<'r>)) {
+        let first = self.id / BLOCK as u32 * BLOCK as u32;
+        if self.each != 0 {
+            for i in 0..BLOCK as u32 {
+                if let Some(row) = (Block { id: first + i, ..self }).row() {
+                    visit(i, row);
+                }
+            }
+            return;
+        }
+        let mut rest = self.bytes.get(BLOCK..).unwrap_or_default();
+        for (i, &count) in (0..).zip(self.bytes.iter().take(BLOCK)) {
+            let Some((row, behind)) = Row::at(rest, count, self.width, first) else { break };
+            rest = behind;
+            if row.count > 0 {
+                visit(i, row);
+            }
+        }
+    }
+
+    /// What the object refers to.
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn row(self) -> Option<Row<'r>> {
+        let (at, first) = (self.id as usize % BLOCK, self.id / BLOCK as u32 * BLOCK as u32);
+        if self.each != 0 {
+            let before = at * (self.each * self.width) as usize;
+            return Some(Row { bytes: self.bytes.get(before..)?, count: self.each, width: self.width, first });
+        }
+        let (counts, rest) = self.bytes.split_first_chunk::<BLOCK>()?;
+        let count = counts[at];
+        let all = u128::from_le_bytes(*counts);
+        let (before, many) = sum(all & ((1_u128 << (8 * at as u32)) - 1));
+        if !many {
+            return Some(Row::at(rest.get((before * self.width) as usize..)?, count, self.width, first)?.0);
+        }
+        let mut rest = rest;
+        for &count in counts.iter().take(at) {
+            rest = Row::at(rest, count, self.width, first)?.1;
+        }
+        Some(Row::at(rest, count, self.width, first)?.0)
+    }
+}
+
+/// What is added to differences, so that none is below zero. The value of all bits is left for [`STRAY`].
+#[inline(always)]
+pub(super) fn bias(width: u32) -> u32 {
+    1 << (8 * width - 1)
+}
+
+/// The sum of the bytes, and whether one of them is [`MANY`].
+#[inline(always)]
+fn sum(bytes: u128) -> (u32, bool) {
+    let of = |half: u64| {
+        const PAIRS: u64 = 0x00ff_00ff_00ff_00ff;
+        let pairs = (half & PAIRS) + (half >> 8 & PAIRS);
+        (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32
+    };
+    let many = |half: u64| {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        ((half & LOW) + 0x0101_0101_0101_0101) & half & !LOW != 0
+    };
+    let (low, high) = (bytes as u64, (bytes >> 64) as u64);
+    (of(low) + of(high), many(low) || many(high))
+}
+
+/// What one object refers to.
+#[derive(Clone, Copy)]
+pub(in crate::runtimes::graph) struct Row<'r> {
+    /// From the first reference on.
+    pub(super) bytes: &'r [u8],
+    pub(super) count: u32,
+    pub(super) width: u32,
+    pub(super) first: u32,
+}
+
+impl<'r> Row<'r> {
+    /// The row that begins there, whose count is that, and what follows it.
+    #[inline(always)]
+    fn at(bytes: &'r [u8], count: u8, width: u32, first: u32) -> Option<(Row<'r>, &'r [u8])> {
+        let (count, bytes) = match count {
+            MANY => {
+                let (count, bytes) = bytes.split_first_chunk::<4>()?;
+                (u32::from_le_bytes(*count), bytes)
+            }
+            count => (count.into(), bytes),
+        };
+        let behind = bytes.get(count as usize * width as usize..)?;
+        Some((Row { bytes, count, width, first }, behind))
+    }
+
+    #[inline(always)]
+    fn read(self, place: usize) -> u32 {
+        let bytes = self.bytes.get(place * self.width as usize..).and_then(|bytes| bytes.first_chunk::<4>());
+        let mask = u32::MAX >> (32 - 8 * self.width);
+        let coded = bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes)) & mask;
+        if coded == mask { STRAY } else { coded.wrapping_sub(bias(self.width)).wrapping_add(self.first) }
+    }
+
+    /// How many there are.
+    pub(in crate::runtimes::graph) fn len(self) -> usize {
+        self.count as usize
+    }
+
+    /// Put all of them behind what is in a list.
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn put(self, out: &mut Vec<u32>) {
+        if self.count == 1 {
+            out.push(self.read(0));
+        } else {
+            out.extend(self.iter());
+        }
+    }
+
+    /// All of them, in the order of the object's fields.
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn iter(self) -> impl Iterator<Item = u32> + 'r {
+        (0..self.count as usize).map(move |place| self.read(place))
+    }
+}

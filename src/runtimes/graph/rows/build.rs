@@ -1,0 +1,201 @@
+//! References become rows: those of some objects at a time, by any thread, and their bytes behind each other in a few tables.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::block::bias;
+use super::{BLOCK, Chunk, MANY, NONE, Place, STRAY};
+use crate::runtimes::graph::room::{GraphError, Room, Table};
+
+/// Builds the references of the objects of a chunk, which are told one after the other.
+#[derive(Default)]
+pub(in crate::runtimes::graph) struct Builder {
+    /// Blocks before this one: where they begin, and the lowest bits of what tells of them.
+    blocks: Vec<(u64, u32)>,
+    bytes: Vec<u8>,
+    counts: [u32; BLOCK],
+    filled: usize,
+    targets: Vec<u32>,
+    /// How many of these are of objects that are ended.
+    ended: usize,
+    /// The number of the block's first object.
+    first: u32,
+    references: u64,
+}
+
+/// Bytes behind the last reference, so that four can be read of each.
+const BEHIND: usize = 4;
+
+/// Blocks begin at multiples of this; at greater ones where a chunk has more references than places can be told of.
+const UNIT: u32 = 2;
+
+impl Builder {
+    /// For objects from `first` on.
+    pub(in crate::runtimes::graph) fn from(first: u32) -> Builder {
+        Builder { first, ..Builder::default() }
+    }
+
+    /// One more reference of the object that is next, or [`STRAY`].
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn push(&mut self, target: u32) {
+        self.targets.push(target);
+    }
+
+    /// That object has no more.
+    #[inline(always)]
+    pub(in crate::runtimes::graph) fn end(&mut self) -> Result<u32, GraphError> {
+        let count = u32::try_from(self.targets.len() - self.ended).map_err(|_| GraphError::TooMany)?;
+        self.ended = self.targets.len();
+        if let Some(place) = self.counts.get_mut(self.filled) {
+            *place = count;
+        }
+        self.filled += 1;
+        if self.filled == BLOCK {
+            self.close();
+        }
+        Ok(count)
+    }
+
+    fn close(&mut self) {
+        let first = self.first;
+        self.first += BLOCK as u32;
+        (self.filled, self.ended) = (0, 0);
+        let counts = std::mem::take(&mut self.counts);
+        if self.targets.is_empty() {
+            self.blocks.push((u64::MAX, 0));
+            return;
+        }
+        self.references += self.targets.len() as u64;
+        let far = |&to: &u32| if to == STRAY { 0 } else { (i64::from(to) - i64::from(first)).unsigned_abs() };
+        let farthest = self.targets.iter().map(far).max().unwrap_or(0);
+        let width = (1..4).find(|width| farthest < (1 << (8 * width - 1)) - 1).unwrap_or(4);
+        let each = counts[0];
+        let alike = each <= 3 && counts.iter().all(|&count| count == each);
+        // One with one reference each of four bytes is a line of memory: it is to be in one.
+        let align = if alike && each == 1 && width == 4 { 64 } else { 1 << UNIT };
+        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.blocks.push((self.bytes.len() as u64, (if alike { each } else { 0 }) << 2 | (width - 1)));
+        if !alike {
+            self.bytes.extend(counts.map(|n| if n < u32::from(MANY) { n as u8 } else { MANY }));
+        }
+        let mut targets = self.targets.drain(..);
+        for count in counts {
+            if count >= u32::from(MANY) {
+                self.bytes.extend(count.to_le_bytes());
+            }
+            for to in targets.by_ref().take(count as usize) {
+                let coded = if to == STRAY { STRAY } else { to.wrapping_sub(first).wrapping_add(bias(width)) };
+                // All four and back is less work than so many.
+                self.bytes.extend_from_slice(&coded.to_le_bytes());
+                self.bytes.truncate(self.bytes.len() - (4 - width as usize));
+            }
+        }
+    }
+
+    /// All of them, whose bytes go where there is room.
+    pub(in crate::runtimes::graph) fn finish(mut self, store: &Store<'_>) -> Result<Chunk, GraphError> {
+        if self.filled > 0 {
+            self.close();
+        }
+        let unit = (UNIT..).find(|unit| self.bytes.len() as u64 >> unit < 1 << 28).unwrap_or(UNIT);
+        if unit > UNIT {
+            self.realign(unit);
+        }
+        let code = |&(at, low): &(u64, u32)| if at == u64::MAX { NONE } else { ((at >> unit) as u32) << 4 | low };
+        let blocks = self.blocks.iter().map(code).collect();
+        if !self.bytes.is_empty() {
+            self.bytes.extend([0; BEHIND]);
+        }
+        let held = store.room.hold(4 * self.blocks.len() as u64);
+        let references = self.references;
+        Ok(Chunk { blocks, unit: unit as u8, bytes: store.keep(&self.bytes)?, references, _held: held })
+    }
+
+    /// Let blocks begin at multiples of `1 << unit`.
+    fn realign(&mut self, unit: u32) {
+        let old = std::mem::take(&mut self.bytes);
+        let ends: Vec<u64> = self.blocks.iter().map(|b| b.0).filter(|&at| at != u64::MAX).skip(1).collect();
+        let mut ends = ends.into_iter().chain([old.len() as u64]);
+        for (at, _) in self.blocks.iter_mut().filter(|(at, _)| *at != u64::MAX) {
+            let (from, to) = (*at as usize, ends.next().unwrap_or(0) as usize);
+            self.bytes.resize(self.bytes.len().next_multiple_of(1 << unit), 0);
+            *at = self.bytes.len() as u64;
+            self.bytes.extend(old.get(from..to).unwrap_or_default());
+        }
+    }
+}
+/// Where the bytes of chunks go: one behind the other, into tables that each take many.
+pub(in crate::runtimes::graph) struct Store<'r> {
+    room: &'r Room,
+    inner: Mutex<Pieces>,
+    /// Bytes of a table.
+    piece: usize,
+}
+
+/// Such tables.
+#[derive(Default)]
+struct Pieces {
+    all: Vec<Table<u8>>,
+    /// Bytes of the last that are taken.
+    taken: usize,
+}
+
+/// Bytes of the tables, and how many are expected for an object.
+const PIECES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 24;
+const EXPECTED: usize = 4;
+
+impl<'r> Store<'r> {
+    /// For so many objects: in memory, as long as there is room.
+    pub(in crate::runtimes::graph) fn new(room: &'r Room, objects: usize) -> Store<'r> {
+        let piece = objects.saturating_mul(EXPECTED).clamp(*PIECES.start(), *PIECES.end());
+        Store { room, inner: Mutex::default(), piece }
+    }
+
+    fn keep(&self, bytes: &[u8]) -> Result<Place, GraphError> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Pieces { all, taken } = &mut *inner;
+        if all.last().is_none_or(|last| last.len() - *taken < bytes.len()) {
+            all.push(self.room.table(self.piece.max(bytes.len()))?);
+            *taken = 0;
+        }
+        let (piece, at) = (all.len().saturating_sub(1), *taken);
+        *taken += bytes.len();
+        if let Some(place) = all.last_mut().and_then(|last| last.get_mut(at..*taken)) {
+            place.copy_from_slice(bytes);
+        }
+        Ok(Place { piece, at, len: bytes.len() })
+    }
+
+    /// What was kept.
+    pub(super) fn pieces(self) -> Vec<Table<u8>> {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::graph::rows::Rows;
+
+    #[test]
+    fn blocks_can_begin_farther_apart() {
+        let mut builder = Builder::from(0);
+        let lists: Vec<Vec<u32>> = (0..50).map(|id| (0..id % 4).collect()).collect();
+        for list in &lists {
+            list.iter().for_each(|&to| builder.push(to));
+            assert_eq!(builder.end(), Ok(list.len() as u32));
+        }
+        builder.close();
+        builder.realign(9);
+        let room = Room::unbounded();
+        let store = Store::new(&room, lists.len());
+        builder.bytes.extend([0; BEHIND]);
+        let code = |&(at, low): &(u64, u32)| ((at >> 9) as u32) << 4 | low;
+        let blocks = builder.blocks.iter().map(code).collect();
+        let Ok(bytes) = store.keep(&builder.bytes) else { panic!("no room") };
+        let chunk = Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) };
+        let rows = Rows::new(store, vec![chunk]);
+        for (id, list) in (0..).zip(&lists) {
+            assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list);
+        }
+    }
+}

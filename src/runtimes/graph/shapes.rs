@@ -1,0 +1,252 @@
+//! Shapes of ways from roots: kind of root, types and fields along them.
+//!
+//! A list has as many ways as nodes, and a tree has more: so an object held by
+//! one of its own type counts as the same step, and so does what is held by the
+//! same field of the same type as an earlier step of the way. That leaves no
+//! shape with a step twice.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
+use crate::limits;
+pub use crate::runtimes::api::FieldKey;
+use crate::runtimes::api::{Link, TypeIndex, TypeInfo};
+use crate::runtimes::graph::Retained;
+use crate::runtimes::graph::room::{GraphError, Table};
+
+/// Earlier steps of a way that are compared with.
+const BACK: usize = 64;
+
+/// Fields by which objects of one step hold each other that are remembered.
+const MOST_LOOPS: usize = 4;
+
+/// Entries of the cache of steps: a power of two.
+const CACHE: usize = 1 << 12;
+
+/// A step, and the shape that it leads to.
+type Cached = ((ShapeIndex, FieldKey, TypeIndex), ShapeIndex);
+
+/// Number of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeIndex(pub u32);
+
+/// The last step of a way, and the shape of the way before it.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// What came before; none for a kind of root.
+    pub before: Option<ShapeIndex>,
+    /// How that holds the objects of this step.
+    pub by: FieldKey,
+    /// Their type; none for a kind of root.
+    pub kind: Option<TypeIndex>,
+    /// Fields, or elements, by which objects of this step hold others of it.
+    pub loops: Vec<FieldKey>,
+}
+
+/// The shapes of the shortest ways to all live objects.
+pub struct Shapes<'r, 'g> {
+    retained: &'r Retained<'g>,
+    statics: &'r HashSet<Addr>,
+    all: Vec<Shape>,
+    known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
+    /// In front of what is known: objects in a row mostly ask the same.
+    cache: Vec<Option<Cached>>,
+    /// By number.
+    of: Table<u32>,
+    infos: Vec<Option<TypeInfo>>,
+    /// Types of which a field is known by its offset.
+    plain: Vec<bool>,
+    full: bool,
+}
+
+impl<'r, 'g> Shapes<'r, 'g> {
+    /// None yet. `statics` are the places of static variables.
+    ///
+    /// # Errors
+    /// [`GraphError::NoRoom`]
+    pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Result<Shapes<'r, 'g>, GraphError> {
+        let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
+        Ok(Shapes {
+            retained,
+            statics,
+            all: vec![none],
+            known: HashMap::new(),
+            cache: vec![None; CACHE],
+            of: retained.room.table(retained.live.len())?,
+            infos: Vec::new(),
+            plain: Vec::new(),
+            full: false,
+        })
+    }
+
+    /// Take the next number of a [`super::Tree`].
+    pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
+        let before = self.of(parent);
+        let shape = match self.retained.kind(number) {
+            None => self.add(Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() }),
+            Some(kind) => {
+                let by = self.key(parent, link);
+                self.step(before, by, kind)
+            }
+        };
+        if let Some(of) = self.of.get_mut(number as usize) {
+            *of = shape.unwrap_or(before).0;
+        }
+    }
+
+    /// The shape of the way to an object.
+    pub fn of(&self, number: u32) -> ShapeIndex {
+        ShapeIndex(self.of.get(number as usize).copied().unwrap_or(0))
+    }
+
+    /// The last step of a shape.
+    pub fn get(&self, shape: ShapeIndex) -> Option<&Shape> {
+        self.all.get(shape.0 as usize)
+    }
+
+    /// The shapes of a way's beginnings: that of the kind of root first, the whole last.
+    pub fn steps(&self, shape: ShapeIndex) -> Vec<ShapeIndex> {
+        let mut out = vec![shape];
+        // What came before has a lower number.
+        while let Some(before) = out.last().and_then(|&s| self.get(s)?.before) {
+            out.push(before);
+        }
+        out.reverse();
+        out
+    }
+
+    /// Whether there are more shapes than are told apart.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn add(&mut self, shape: Shape) -> Option<ShapeIndex> {
+        if self.all.len() >= limits::MAX_SHAPES {
+            self.full = true;
+            return None;
+        }
+        self.all.push(shape);
+        Some(ShapeIndex(self.all.len() as u32 - 1))
+    }
+
+    fn step(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        let offset = match by {
+            FieldKey::Field(offset) | FieldKey::Element(offset) => offset as u32,
+            _ => 0,
+        };
+        let hash = before.0 ^ kind.0.rotate_left(12) ^ offset.rotate_left(24);
+        let slot = (hash.wrapping_mul(0x9e37_79b9) >> 20) as usize % CACHE;
+        if let Some(&Some((key, found))) = self.cache.get(slot)
+            && key == (before, by, kind)
+        {
+            return Some(found);
+        }
+        let found = self.look(before, by, kind)?;
+        if let Some(slot) = self.cache.get_mut(slot) {
+            *slot = Some(((before, by, kind), found));
+        }
+        Some(found)
+    }
+
+    fn look(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        if let Some(&known) = self.known.get(&(before, by, kind)) {
+            return Some(known);
+        }
+        let same = self.same(before, by, kind);
+        let found = match same {
+            Some(same) => {
+                let loops = self.all.get_mut(same.0 as usize).filter(|_| same == before).map(|s| &mut s.loops);
+                if let Some(loops) = loops.filter(|l| l.len() < MOST_LOOPS && !l.contains(&by)) {
+                    loops.push(by);
+                }
+                same
+            }
+            None => self.add(Shape { before: Some(before), by, kind: Some(kind), loops: Vec::new() })?,
+        };
+        self.known.insert((before, by, kind), found);
+        Some(found)
+    }
+
+    /// An earlier step that is the same again.
+    fn same(&self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        let last = self.get(before)?;
+        if matches!(by, FieldKey::Static(_) | FieldKey::Root) {
+            return None;
+        }
+        if last.kind == Some(kind) {
+            return Some(before);
+        }
+        let mut at = before;
+        for _ in 0..BACK {
+            let step = self.get(at)?;
+            let up = step.before?;
+            if step.kind == Some(kind) && step.by == by && self.get(up)?.kind == last.kind {
+                return Some(at);
+            }
+            at = up;
+        }
+        None
+    }
+
+    fn key(&mut self, parent: u32, link: Option<Link>) -> FieldKey {
+        let offset = match link {
+            None => return FieldKey::Root,
+            Some(Link::Beside(how)) => return FieldKey::Beside(how),
+            Some(Link::Field(offset)) => offset,
+        };
+        let kind = self.retained.kind(parent).map_or(usize::MAX, |kind| kind.0 as usize);
+        if self.plain.get(kind) == Some(&true) {
+            return FieldKey::Field(offset);
+        }
+        let info = self.info(parent);
+        if info.is_some_and(|info| !info.of_types && info.elements.is_none()) {
+            if self.plain.len() <= kind {
+                self.plain.resize(kind + 1, false);
+            }
+            if let Some(plain) = self.plain.get_mut(kind) {
+                *plain = true;
+            }
+        }
+        if info.is_some_and(|info| info.of_types)
+            && let heap = self.retained.live.graph.heap
+            && let Some(place) = self.retained.live.object(parent).map(|at| heap.place(at, offset))
+            && heap.static_at(place, &[]).is_some()
+        {
+            return FieldKey::Static(place);
+        }
+        let Some(elements) = info.and_then(|info| info.elements) else { return FieldKey::Field(offset) };
+        // Statics stand in arrays that roots keep.
+        if self.is_array_of_statics(parent)
+            && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
+            && self.statics.contains(&place)
+        {
+            return FieldKey::Static(place);
+        }
+        // Objects with elements may have fields before them.
+        match offset.checked_sub(elements.start) {
+            Some(at) => FieldKey::Element(at % elements.size.max(1)),
+            None => FieldKey::Field(offset),
+        }
+    }
+
+    fn is_array_of_statics(&self, number: u32) -> bool {
+        let before = self.get(self.of(number)).and_then(|s| s.before);
+        before.is_some_and(|b| {
+            let source = self.retained.live.sources.get((b.0 as usize).wrapping_sub(1));
+            source.is_some_and(|s| s.static_arrays)
+        })
+    }
+
+    fn info(&mut self, number: u32) -> Option<TypeInfo> {
+        let kind = self.retained.kind(number)?;
+        let at = kind.0 as usize;
+        if self.infos.len() <= at {
+            self.infos.resize(at + 1, None);
+        }
+        let known = self.infos.get_mut(at)?;
+        if known.is_none() {
+            *known = self.retained.live.graph.heap.type_info(kind);
+        }
+        *known
+    }
+}

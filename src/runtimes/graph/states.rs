@@ -1,0 +1,132 @@
+//! What a search knows of each object, in two bits: whether it refers to any, and once it was come to, whether more than one
+//! refers to it. All of a heap's fit where memory is near.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::runtimes::graph::bits::Ranked;
+
+/// Not come to, and refers to nothing.
+pub(super) const LEAF: u64 = 0;
+/// Not come to, and refers to something.
+pub(super) const HOLDER: u64 = 1;
+/// Come to from one object.
+pub(super) const ONCE: u64 = 2;
+/// From several.
+pub(super) const SEVERAL: u64 = 3;
+
+/// Objects of a word.
+const A_WORD: u32 = 32;
+
+/// The state of each object.
+pub(super) struct States {
+    words: Vec<AtomicU64>,
+}
+
+impl States {
+    /// From whether each is a holder, in rows of words that each begin with an object whose number is a multiple of 64.
+    pub(super) fn new(holders: impl Iterator<Item = u64>) -> States {
+        let spread = |bits: u64| {
+            // Each bit to the lower of two.
+            let mut all = bits & 0xffff_ffff;
+            for (shift, mask) in [
+                (16, 0xffff_0000_ffff),
+                (8, 0x00ff_00ff_00ff_00ff),
+                (4, 0x0f0f_0f0f_0f0f_0f0f),
+                (2, 0x3333_3333_3333_3333),
+                (1, 0x5555_5555_5555_5555),
+            ] {
+                all = (all | all << shift) & mask;
+            }
+            AtomicU64::new(all)
+        };
+        States { words: holders.flat_map(|bits| [spread(bits), spread(bits >> 32)]).collect() }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        8 * self.words.len() as u64
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, id: u32) -> u64 {
+        let word = self.words.get((id / A_WORD) as usize).map_or(LEAF, |word| word.load(Ordering::Relaxed));
+        word >> (2 * (id % A_WORD)) & 3
+    }
+
+    /// Change it; no other thread does.
+    #[inline(always)]
+    pub(super) fn set(&self, id: u32, state: u64) {
+        if let Some(word) = self.words.get((id / A_WORD) as usize) {
+            let at = 2 * (id % A_WORD);
+            let others = word.load(Ordering::Relaxed) & !(3 << at);
+            word.store(others | state << at, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was come to.
+    #[inline(always)]
+    pub(super) fn lives(&self, id: u32) -> bool {
+        self.get(id) >= ONCE
+    }
+
+    /// Whether any object is in that state.
+    pub(super) fn any(&self, state: u64) -> bool {
+        (0..self.words.len().div_ceil(2)).into_par_iter().any(|number| self.word(number, state) != 0)
+    }
+
+    /// Which objects are in that state.
+    pub(super) fn all(&self, state: u64) -> Ranked {
+        Ranked::new((0..self.words.len().div_ceil(2)).into_par_iter().map(|number| self.word(number, state)).collect())
+    }
+
+    /// A bit for each of 64 objects, the first of which is so many times 64: whether it is in that state.
+    #[inline(always)]
+    pub(super) fn word(&self, number: usize, state: u64) -> u64 {
+        let half = |at: usize| {
+            let word = self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+            let low = if state & 1 != 0 { word } else { !word };
+            let high = if state & 2 != 0 { word } else { !word };
+            let mut all = low & high >> 1 & 0x5555_5555_5555_5555;
+            for (shift, mask) in [
+                (1, 0x3333_3333_3333_3333),
+                (2, 0x0f0f_0f0f_0f0f_0f0f),
+                (4, 0x00ff_00ff_00ff_00ff),
+                (8, 0xffff_0000_ffff),
+                (16, 0xffff_ffff),
+            ] {
+                all = (all | all >> shift) & mask;
+            }
+            all
+        };
+        half(2 * number) | half(2 * number + 1) << 32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_is_as_it_was_set(bits: [u64; 3], set in prop::collection::vec((0_u32..192, 0_u64..4), 0..40)) {
+            let states = States::new(bits.into_iter());
+            let mut expected: Vec<u64> = (0..192).map(|i: usize| bits[i / 64] >> (i % 64) & 1).collect();
+            for (id, state) in set {
+                states.set(id, state);
+                expected[id as usize] = state;
+            }
+            for (id, &state) in (0..).zip(&expected) {
+                prop_assert_eq!((states.get(id), states.lives(id)), (state, state >= ONCE));
+            }
+            for number in 0..3 {
+                for state in [LEAF, HOLDER, ONCE, SEVERAL] {
+                    let word: u64 = (0..64).map(|i| u64::from(expected[64 * number + i] == state) << i).sum();
+                    prop_assert_eq!(states.word(number, state), word);
+                }
+            }
+        }
+    }
+}

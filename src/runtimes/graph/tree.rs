@@ -1,0 +1,121 @@
+//! Shortest ways from the roots to all live objects at once.
+
+use std::hint::black_box;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::runtimes::api::{Link, Looked};
+use crate::runtimes::graph::Live;
+
+/// The shortest ways by which a search from all roots came to all that lives.
+pub struct Tree<'l> {
+    live: &'l Live<'l>,
+}
+
+/// Objects that are looked at together, and references.
+const AHEAD: usize = 64;
+const MOST: usize = 1024;
+
+/// Objects whose references are read by a thread at once, and by all of them while what others hold is visited.
+const PART: usize = 1 << 12;
+const BATCH: usize = 1 << 18;
+
+/// The number of no object.
+const NOBODY: u32 = u32::MAX;
+
+/// Objects with what was come to from each.
+type Groups = Vec<(u32, Range<u32>)>;
+
+impl<'l> Tree<'l> {
+    /// `visit` gets each number once, with the one it was come to from and how that holds it; parents come first.
+    pub fn shortest(live: &'l Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>) + Send) -> Tree<'l> {
+        let order = &live.order;
+        // How roots hold is no question.
+        let mut at = 1;
+        while at < order.len() {
+            let Some((from, to)) = order.groups(at, 1).pop().filter(|(from, _)| *from < order.base()) else { break };
+            at = to.end;
+            to.for_each(|number| visit(number, from, None));
+        }
+        let read =
+            |groups: &Groups| -> Vec<Vec<Link>> { groups.par_chunks(PART).map(|part| links(live, part)).collect() };
+        let next = |at: &mut u32| {
+            let groups = order.groups(*at, BATCH);
+            *at = groups.last().map_or(order.len(), |(_, to)| to.end);
+            groups
+        };
+        let mut groups = next(&mut at);
+        let mut held = read(&groups);
+        while !groups.is_empty() {
+            let following = next(&mut at);
+            let mut visit_all = || {
+                for (part, links) in groups.chunks(PART).zip(&held) {
+                    let mut links = links.iter();
+                    for (from, to) in part {
+                        to.clone().for_each(|number| visit(number, *from, links.next().copied()));
+                    }
+                }
+            };
+            let ((), links) = rayon::join(&mut visit_all, || read(&following));
+            (groups, held) = (following, links);
+        }
+        Tree { live }
+    }
+
+    /// The shortest way to an object: from the number of its kind of root on.
+    pub fn way(&self, number: u32) -> Vec<u32> {
+        let up = |&number: &u32| Some(self.live.order.parent(number)).filter(|&up| up != 0);
+        let mut out: Vec<u32> = std::iter::successors(Some(number), up).collect();
+        out.reverse();
+        out
+    }
+}
+
+/// How each of some objects holds what was come to from it, in the order of that.
+fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
+    let mut reader = live.graph.reader();
+    let space = live.graph.space;
+    let mut out = Vec::with_capacity(part.len());
+    let mut addresses: Vec<u64> = Vec::with_capacity(AHEAD);
+    let mut looked = Looked::with_links();
+    let (mut places, mut found) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while let Some(some) = part.get(done..(done + AHEAD).min(part.len())).filter(|some| !some.is_empty()) {
+        addresses.clear();
+        // Objects lie anywhere, and what is known of them: asked for together, they come together.
+        black_box(
+            some.iter().fold(0, |sum, (from, _)| sum ^ live.ids.touch_address(live.order.id(*from).unwrap_or(0))),
+        );
+        addresses.extend(some.iter().map(|(from, _)| live.object(*from).map_or(0, |at| at.get())));
+        black_box(addresses.iter().fold(0, |sum, &addr| sum ^ live.graph.first_word(addr)));
+        reader.look(&addresses, MOST, &mut looked);
+        live.ids.find_all(space, &looked.held, NOBODY, &mut places, &mut found);
+        let (mut at, looked_at) = (0, looked.ends.len());
+        for (i, ((_, to), &end)) in some.iter().zip(&looked.ends).enumerate() {
+            let all = out.len() + to.len();
+            let mut rest = live.order.ids(to.clone()).peekable();
+            let mut take = |link: Link, id: u32| {
+                if rest.next_if(|&(_, next)| id == next).is_some() {
+                    out.push(link);
+                }
+                rest.peek().is_some()
+            };
+            let links = looked.links.as_ref().and_then(|links| links.get(at..end)).unwrap_or_default();
+            let held = links.iter().zip(found.get(at..end).unwrap_or_default());
+            held.take_while(|&(&link, &id)| take(link, id)).for_each(drop);
+            if let Some(place) = looked.next.filter(|_| i + 1 == looked_at) {
+                let addr = addresses.get(i).copied().unwrap_or(0);
+                reader.each_from(addr, place, &mut |_, link, value| {
+                    let id = live.ids.find(space, value).unwrap_or(NOBODY);
+                    take(link, id)
+                });
+            }
+            // They were read from there: only memory that changes could have others now.
+            out.resize(all, Link::Field(0));
+            at = end;
+        }
+        done += looked_at;
+    }
+    out
+}

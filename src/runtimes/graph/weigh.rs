@@ -1,0 +1,101 @@
+//! Types and sizes of the objects that live, in their order.
+
+use std::hint::black_box;
+
+use crate::runtimes::api::{ObjectReader, Tally};
+use crate::runtimes::graph::Live;
+use crate::runtimes::graph::narrow::Narrow;
+use crate::runtimes::graph::read::KindSum;
+use crate::runtimes::graph::room::{GraphError, Room};
+use crate::runtimes::graph::wide::Wide;
+
+/// Numbers that a thread takes at once.
+const SHARE: u32 = 1 << 16;
+
+/// Objects that are looked up together.
+const AHEAD: usize = 32;
+
+/// What they are.
+pub(super) struct Weighed {
+    /// The type of each number; none of what stands for roots.
+    pub(super) kinds: Narrow,
+    /// The bytes of each.
+    pub(super) kept: Wide,
+    /// By type.
+    pub(super) live: Vec<Tally>,
+}
+
+/// Weigh them. `kinds` are those of all objects by their numbers in the heap, `sums` what they add up to.
+pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Room) -> Result<Weighed, GraphError> {
+    let len = live.len();
+    let numbers = |share: usize| {
+        let from = share as u32 * SHARE;
+        from..(from + SHARE).min(len as u32)
+    };
+    let mut own = Narrow::new(room, len, sums.len())?;
+    own.fill(SHARE as usize, |share, some| {
+        let from = share as u32 * SHARE;
+        let of_roots = (live.order.base().saturating_sub(from)).min(SHARE) as usize;
+        some.skip(of_roots).pick(&kinds, live.order.ids(numbers(share)).map(|(_, id)| id));
+    });
+    drop(kinds);
+    let most = sums.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.all.size));
+    let mut kept = Wide::new(room, len, most)?;
+    let tallies = kept.fill(SHARE as usize, |share, some| {
+        let from = share as u32 * SHARE;
+        let mut reader = None;
+        let mut tallies: Vec<Tally> = Vec::new();
+        let mut add = |number: u32, kind: u32, size: u64| {
+            some.set((number - from) as usize, size);
+            if tallies.len() <= kind as usize {
+                tallies.resize(kind as usize + 1, Tally::default());
+            }
+            if let Some(tally) = tallies.get_mut(kind as usize) {
+                tally.add(1, size);
+            }
+        };
+        let mut asked: Vec<(u32, u32, u64)> = Vec::with_capacity(AHEAD);
+        for (number, id) in live.order.ids(numbers(share)) {
+            let Some(kind) = own.get(number as usize) else { continue };
+            match sums.get(kind as usize).and_then(KindSum::fixed) {
+                Some(size) => add(number, kind, size),
+                None => {
+                    let at = live.ids.address(live.graph.space, id).map_or(0, |at| at.get());
+                    asked.push((number, kind, at));
+                    if asked.len() == AHEAD {
+                        ask(live, &mut reader, &mut asked, &mut add);
+                    }
+                }
+            }
+        }
+        ask(live, &mut reader, &mut asked, &mut add);
+        tallies
+    });
+    let mut all = vec![Tally::default(); sums.len()];
+    for some in tallies {
+        for (all, some) in all.iter_mut().zip(some) {
+            all.add(some.count, some.size);
+        }
+    }
+    Ok(Weighed { kinds: own, kept, live: all })
+}
+
+/// Read the sizes of some objects: number, type, address.
+fn ask<'g>(
+    live: &Live<'g>,
+    reader: &mut Option<Box<dyn ObjectReader + 'g>>,
+    asked: &mut Vec<(u32, u32, u64)>,
+    add: &mut impl FnMut(u32, u32, u64),
+) {
+    if asked.is_empty() {
+        return;
+    }
+    let reader = reader.get_or_insert_with(|| live.graph.reader());
+    // Objects lie anywhere: asked for together, they come together.
+    black_box(asked.iter().fold(0, |sum, &(_, _, at)| sum ^ live.graph.first_word(at)));
+    for (number, kind, at) in asked.drain(..) {
+        if let Some(node) = reader.node(at) {
+            add(number, kind, node.counted_size);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A number of bytes for each of many, in as few bytes as their sum needs.
+
+use rayon::prelude::*;
+
+use crate::runtimes::graph::room::{GraphError, Room, Table};
+
+/// Sums of bytes.
+pub(super) struct Wide {
+    low: Table<u32>,
+    high: High,
+}
+
+/// What is above the lowest four bytes of each.
+enum High {
+    Nothing,
+    One(Table<u8>),
+    Two(Table<u16>),
+    Four(Table<u32>),
+}
+
+impl Wide {
+    /// `len` zeros; none of them will be more than `most`.
+    pub(super) fn new(room: &Room, len: usize, most: u64) -> Result<Wide, GraphError> {
+        let low = room.table(len)?;
+        let high = match most {
+            0..0x1_0000_0000 => High::Nothing,
+            0x1_0000_0000..0x100_0000_0000 => High::One(room.table(len)?),
+            0x100_0000_0000..0x1_0000_0000_0000 => High::Two(room.table(len)?),
+            _ => High::Four(room.table(len)?),
+        };
+        Ok(Wide { low, high })
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, at: usize) -> u64 {
+        let low = self.low.get(at).map_or(0, |&n| u64::from(n));
+        let high = match &self.high {
+            High::Nothing => return low,
+            High::One(high) => high.get(at).map_or(0, |&n| n.into()),
+            High::Two(high) => high.get(at).map_or(0, |&n| n.into()),
+            High::Four(high) => high.get(at).map_or(0, |&n| u64::from(n)),
+        };
+        low | high << 32
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&mut self, at: usize, value: u64) {
+        let Some(low) = self.low.get_mut(at) else { return };
+        *low = value as u32;
+        let high = value >> 32;
+        match &mut self.high {
+            High::Nothing => {}
+            High::One(all) => put(all, at, high as u8),
+            High::Two(all) => put(all, at, high as u16),
+            High::Four(all) => put(all, at, high as u32),
+        }
+    }
+
+    /// Fill the lowest four bytes on all threads: `fill` gets the number of each share of so many, and a place for them.
+    pub(super) fn fill<R: Send>(
+        &mut self,
+        share: usize,
+        fill: impl Fn(usize, &mut WideShare<'_>) -> R + Sync,
+    ) -> Vec<R> {
+        let run = |(number, (low, high))| fill(number, &mut WideShare { low, high });
+        let low = self.low.par_chunks_mut(share);
+        match &mut self.high {
+            High::Nothing => low.map(|low| (low, HighShare::Nothing)).enumerate().map(run).collect(),
+            High::One(high) => low.zip(high.par_chunks_mut(share).map(HighShare::One)).enumerate().map(run).collect(),
+            High::Two(high) => low.zip(high.par_chunks_mut(share).map(HighShare::Two)).enumerate().map(run).collect(),
+            High::Four(high) => low.zip(high.par_chunks_mut(share).map(HighShare::Four)).enumerate().map(run).collect(),
+        }
+    }
+}
+
+/// Some of them.
+pub(super) struct WideShare<'t> {
+    low: &'t mut [u32],
+    high: HighShare<'t>,
+}
+
+enum HighShare<'t> {
+    Nothing,
+    One(&'t mut [u8]),
+    Two(&'t mut [u16]),
+    Four(&'t mut [u32]),
+}
+
+impl WideShare<'_> {
+    #[inline(always)]
+    pub(super) fn set(&mut self, at: usize, value: u64) {
+        put(self.low, at, value as u32);
+        let high = value >> 32;
+        match &mut self.high {
+            HighShare::Nothing => {}
+            HighShare::One(all) => put(all, at, high as u8),
+            HighShare::Two(all) => put(all, at, high as u16),
+            HighShare::Four(all) => put(all, at, high as u32),
+        }
+    }
+}
+
+#[inline(always)]
+fn put<T>(some: &mut [T], at: usize, value: T) {
+    if let Some(place) = some.get_mut(at) {
+        *place = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_as_it_was_set() -> Result<(), GraphError> {
+        for most in [1 << 31, 1 << 35, 1 << 45, u64::MAX] {
+            let mut wide = Wide::new(&Room::unbounded(), 10, most)?;
+            wide.fill(4, |share, some| (0..4).for_each(|at| some.set(at, most / (1 + 4 * share as u64 + at as u64))));
+            for at in 0..10 {
+                assert_eq!(wide.get(at), most / (1 + at as u64));
+            }
+            wide.set(3, most);
+            assert_eq!((wide.get(3), wide.get(10)), (most, 0));
+        }
+        Ok(())
+    }
+}

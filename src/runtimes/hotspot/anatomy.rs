@@ -1,0 +1,192 @@
+//! What the bytes of Java's objects mean: what answers need of objects beside their heads and references, names of modules and threads, and what the VM notes
+//! in blocks of malloc.
+//!
+//! Fields go by class and name, as the JDK's sources have them; where they stand, the VM itself tells.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::memory::Memory;
+use crate::runtimes::api::anatomy::{Anatomy, Form, Forms, LENGTH};
+use crate::runtimes::api::{Heap, ManagedRuntime, Object, TypeIndex, kinds};
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
+use crate::runtimes::hotspot::heap;
+
+/// Fields of no reference that stay, by the class that declares them: sizes, states of threads, places of native memory.
+const FIELDS: [(&str, &[&str]); 8] = [
+    // How the bytes of a text are to be read. Its hash would tell the text.
+    ("java.lang.String", &["coder"]),
+    ("java.lang.Thread", &["tid", "threadStatus"]),
+    ("java.lang.Thread$FieldHolder", &["threadStatus"]),
+    ("java.lang.VirtualThread", &["state"]),
+    ("jdk.internal.vm.StackChunk", &["size", "sp", "pc"]),
+    ("java.nio.Buffer", &["address", "capacity"]),
+    ("java.nio.DirectByteBuffer$Deallocator", &["address", "size", "capacity"]),
+    (UNMAPPER, &["address", "size", "cap"]),
+];
+
+/// Of it and of classes within it, which unmap files.
+const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
+
+/// The class whose static numbers stay: they are those of states, which differ between releases.
+const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
+
+impl Anatomy for HotSpot<'_> {
+    fn forms(&self) -> Option<Forms> {
+        let (heap, classes) = (self.objects()?, self.classes());
+        Some(kinds(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect())
+    }
+
+    fn names(&self, shown: &HashSet<String>) -> HashSet<String> {
+        names_of(self, shown)
+    }
+
+    fn special(&self, object: &Object, is_object: &dyn Fn(Addr) -> bool, keep: &mut dyn FnMut(Addr, u64)) {
+        let classes = self.classes();
+        let info = self.objects().and_then(|heap| heap.type_info(object.kind));
+        match info.and_then(|info| classes.klass(info.address)).map(|klass| klass.shape) {
+            Some(KlassShape::Mirror { .. }) => statics(classes, object, keep),
+            // Frames are in it, whose references no field tells.
+            Some(KlassShape::StackChunk { .. }) => {
+                references(classes, AddrRange::sized(object.addr, object.size), is_object, keep);
+            }
+            _ => {}
+        }
+    }
+
+    /// Heaps lie low, so that references take 32 bits.
+    fn only_starts_are_addresses(&self) -> bool {
+        true
+    }
+
+    fn public_names(&self) -> Vec<String> {
+        public_names(self)
+    }
+}
+
+/// What the names of the JDK's own classes begin with.
+const JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+
+/// Names that the JDK has: of its classes, and of their methods and fields as far as these were read.
+fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
+    let classes = hotspot.classes();
+    let is_jdks = |name: &str| JDK.iter().any(|begin| name.starts_with(begin));
+    let mut out: Vec<String> = Vec::new();
+    for at in classes.loaders().iter().flat_map(|loader| &loader.classes) {
+        let Some(class) = classes.klass(*at).filter(|class| is_jdks(&class.name)) else { continue };
+        out.push(class.name.clone());
+        for field in classes.declared_fields(*at).iter() {
+            out.extend([field.name.clone(), field.descriptor.clone()]);
+        }
+    }
+    // What a method takes may be a class of the program's.
+    let names = classes.names_of_methods().into_iter().filter(|name| is_jdks(name));
+    out.extend(names.map(|name| name.split('(').next().unwrap_or_default().to_owned()));
+    out
+}
+
+/// Words of a stack in the heap that lead to objects.
+fn references(
+    classes: &Classes<'_>,
+    chunk: AddrRange,
+    is_object: &dyn Fn(Addr) -> bool,
+    keep: &mut dyn FnMut(Addr, u64),
+) {
+    let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };
+    for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        if is_object(Addr::new(u64::from_le_bytes(*word))) {
+            keep(chunk.start.saturating_add(8 * i as u64), 8);
+        }
+    }
+}
+
+/// Texts that stay: names of threads and modules beside `others`.
+fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> {
+    let classes = hotspot.classes();
+    let mut out = others.clone();
+    out.extend(hotspot.all_threads().by_address.values().filter_map(|thread| thread.name.clone()));
+    hotspot.each_light_thread(&mut |thread| out.extend(thread.name));
+    let all = classes.loaders().iter().flat_map(|loader| &loader.classes);
+    out.extend(all.filter_map(|&class| classes.module_of(class)));
+    out
+}
+
+/// What stays of the objects of a class.
+fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Form> {
+    let info = heap.type_info(kind).filter(|info| !info.free)?;
+    let klass = classes.klass(info.address)?;
+    let length_at = classes.encoding.length_at;
+    let form = match klass.shape {
+        KlassShape::ObjectArray { header, .. } => {
+            Form { head: length_at + LENGTH, references: Some(header), ..Form::default() }
+        }
+        KlassShape::TypeArray { .. } => Form { head: length_at + LENGTH, ..Form::default() },
+        KlassShape::Mirror { size_at } => {
+            let klass_at = classes.klass_at().map(|at| (at, 8));
+            let mut fields = fields(classes, &klass);
+            fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
+            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
+        }
+        KlassShape::StackChunk { .. } => {
+            let fields = fields(classes, &klass);
+            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
+        }
+        _ => Form { head: length_at, fields: fields(classes, &klass), is_plain: !info.string, ..Form::default() },
+    };
+    Some(Form { is_string: info.string, ..form })
+}
+
+/// Fields that stay of instances of a class, its own and inherited ones. References stay where they are null too: what is
+/// beside them is overwritten by words.
+fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
+    let unit = classes.encoding.unit();
+    let runs = klass.references.iter().map(|run| (u64::from(run.offset), u64::from(run.count).saturating_mul(unit)));
+    let mut out: Vec<(u64, u64)> = runs.collect();
+    for at in classes.with_superclasses(klass.address) {
+        let declared = classes.declared_fields(at);
+        // Of those that the collector treats in a way of their own the VM has no runs.
+        let references = declared.iter().filter(|f| !f.is_static && f.is_reference());
+        out.extend(references.map(|field| (field.offset, unit)));
+        let Some(class) = classes.klass(at) else { continue };
+        let is_of = |of: &str| class.name == of || of == UNMAPPER && is_unmapper(&class.name);
+        let Some((_, names)) = FIELDS.iter().find(|(of, _)| is_of(of)) else { continue };
+        let kept = declared.iter().filter(|f| !f.is_static && names.contains(&f.name.as_str()));
+        out.extend(kept.filter_map(|field| Some((field.offset, width(field)?))));
+    }
+    out
+}
+
+/// Whether objects of a class unmap a file: it was one class, and is several now.
+fn is_unmapper(name: &str) -> bool {
+    name.starts_with("sun.nio.ch.FileChannelImpl$") && name.ends_with("Unmapper")
+}
+
+/// Bytes of a field that holds a number (JVMS 4.3.2).
+fn width(field: &JavaField) -> Option<u64> {
+    match field.descriptor.as_str() {
+        "B" | "Z" => Some(1),
+        "C" | "S" => Some(2),
+        "I" => Some(4),
+        "J" => Some(8),
+        _ => None,
+    }
+}
+
+/// Static fields that stay of what a mirror stands for.
+fn statics(classes: &Classes<'_>, mirror: &Object, keep: &mut dyn FnMut(Addr, u64)) {
+    let class = classes.klass_at().and_then(|at| classes.vm.memory.ptr(mirror.addr.saturating_add(at)).ok());
+    // Mirrors of arrays and of `int` and its kin have none.
+    let Some(class) = class.and_then(|at| classes.klass(at)).filter(|class| !class.is_array()) else { return };
+    let has_states = class.name == VIRTUAL_THREAD;
+    for field in classes.declared_fields(class.address).iter().filter(|f| f.is_static) {
+        let len = match field.is_reference() {
+            true => classes.encoding.unit(),
+            false if has_states && field.descriptor == "I" => 4,
+            false => continue,
+        };
+        if field.offset.saturating_add(len) <= mirror.size {
+            keep(mirror.addr.saturating_add(field.offset), len);
+        }
+    }
+}

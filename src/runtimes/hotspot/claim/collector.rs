@@ -1,0 +1,129 @@
+//! What a collector notes of its heap: card tables, mark bitmaps, tables of block starts, and G1's marking stack.
+//!
+//! Of these the VM's tables name the card table alone, and Serial's table of block starts. G1 commits its notes with
+//! the heap, by one mapper for each (g1RegionToSpaceMapper.hpp): no table has its fields, but one of the mappers is of
+//! the heap itself, and so shows where a mapper has its bounds.
+
+use std::collections::BTreeSet;
+
+use crate::addr::{Addr, AddrRange, PAGE};
+use crate::limits;
+use crate::map::Kind;
+use crate::memory::Memory as _;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::claim::{Known, Sink, is_taken, words};
+use crate::runtimes::hotspot::heap::Collector;
+use crate::runtimes::hotspot::vm::{Vm, VmError};
+use crate::units::exact;
+
+const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for GC bookkeeping");
+
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+    let (vm, Some(spaces)) = (hotspot.vm(), hotspot.spaces()) else { return };
+    // ZGC and Shenandoah have no cards, so that there need be none.
+    let cards = card_table(vm, out).unwrap_or_default();
+    let told = match spaces.collector {
+        Collector::G1 => g1(vm, out, spaces.reserved, cards),
+        Collector::Serial => serial(vm, out),
+        _ => Ok(()),
+    };
+    if let Err(e) = told {
+        hotspot.tell("GC bookkeeping", &e.to_string());
+    }
+}
+
+/// `CardTable::_byte_map`: a byte for each 512 of the heap.
+fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
+    let barrier = vm.static_ptr("BarrierSet", "_barrier_set")?;
+    let table = vm.at("CardTable", vm.at("CardTableBarrierSet", barrier).ptr("_card_table")?);
+    let (start, len) = (table.ptr("_byte_map")?, table.number("_byte_map_size")?);
+    let range = AddrRange::new(start.align_down(PAGE), start.saturating_add(len).align_up(PAGE));
+    let known = Known::exact("CardTable::_byte_map, _byte_map_size");
+    out.add_by_access(range, (Kind::GCBookkeeping, "card table"), RESERVE, known);
+    Ok(range)
+}
+
+/// Serial's table of block starts: `_bts` of the old generation leads to it, and it has a VirtualSpace.
+fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
+    let kind = if vm.tables.has("SerialHeap", "_old_gen") { "SerialHeap" } else { "GenCollectedHeap" };
+    let old = vm.at(kind, vm.static_ptr("Universe", "_collectedHeap")?).ptr("_old_gen")?;
+    let table = vm.at("TenuredGeneration", old).ptr("_bts")?;
+    let base = out.base;
+    let is_one =
+        |(all, _): &(AddrRange, AddrRange)| base.at(all.start).is_some() && all.len() <= limits::MAX_RUNTIME_RANGE;
+    let space = |at: Addr| vm.process.reads().attempt(|| vm.virtual_space(at).ok().filter(is_one));
+    let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| space(at));
+    let (reserved, committed) =
+        found.ok_or(VmError::Nonsense { what: "no range in the block offset table", at: table })?;
+    let known = Known::derived("a VirtualSpace in TenuredGeneration::_bts");
+    out.add(committed, Kind::GCBookkeeping, "block offset table", known);
+    out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, known);
+    Ok(())
+}
+
+/// G1's notes, by the mappers that the manager of its regions leads to, and the stack of its marking.
+fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Result<(), VmError> {
+    let kind = vm.first_type(&["G1HeapRegionManager", "HeapRegionManager"]);
+    let kind = kind.ok_or_else(|| VmError::MissingType("G1HeapRegionManager".to_owned()))?;
+    let collected = vm.static_ptr("Universe", "_collectedHeap")?;
+    let manager = vm.at("G1CollectedHeap", collected).addr_of("_hrm")?;
+    let size = vm.size_of(kind)?.min(limits::MAX_VM_OBJECT);
+    let leads: BTreeSet<Addr> = words(vm, manager, size).into_iter().map(|(_, word)| Addr::new(word)).collect();
+    for (range, evidence) in mapped(vm, &leads, heap) {
+        let detail = match heap.len().checked_div(range.len()).unwrap_or(0) {
+            _ if range.intersect(&cards).is_some() => continue,
+            48..=64 => "mark bitmap, by its size".to_owned(),
+            400..=512 => "block offset table or card counts, by its size".to_owned(),
+            _ => "G1 bookkeeping".to_owned(),
+        };
+        out.add_by_access(range, (Kind::GCBookkeeping, &detail), RESERVE, Known::derived(&evidence));
+    }
+    mark_stack(vm, out, collected);
+    Ok(())
+}
+
+/// Ranges of the mappers among the objects at `leads`: two words that follow one another where the mapper of the
+/// heap has the heap's bounds.
+fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRange, String)> {
+    let objects: Vec<(Addr, Vec<u64>)> = leads
+        .iter()
+        .filter(|at| !at.is_null())
+        .map(|&at| (at, words(vm, at, limits::MAX_VM_OBJECT).into_iter().map(|(_, word)| word).collect()))
+        .collect();
+    let bounds = [heap.start.get(), heap.end.get()];
+    let place = objects.iter().find_map(|(_, words)| words.windows(2).position(|pair| pair == bounds));
+    let Some(place) = place else { return Vec::new() };
+    let range = |(at, words): &(Addr, Vec<u64>)| {
+        let (start, end) = (Addr::new(*words.get(place)?), Addr::new(*words.get(place + 1)?));
+        let fits = start < end && start.is_aligned(PAGE) && end.is_aligned(PAGE) && !heap.contains(start);
+        if fits || [start, end] == [heap.start, heap.end] {
+            // The end of a range need not be mapped.
+            vm.memory.keep(at.saturating_add(8 * place as u64), 16);
+        }
+        let evidence = || format!("G1RegionToSpaceMapper at {at}, with the same shape as the heap's mapper");
+        fits.then(|| (AddrRange::new(start, end), evidence()))
+    };
+    // What is no mapper may have two such words: no notes are as large as the heap itself.
+    objects.iter().filter_map(range).filter(|(range, _)| range.len() <= heap.len() / 8).collect()
+}
+
+/// The stack of concurrent marking: a mapping as large as the flag says, that an object of the heap's leads to.
+fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
+    let Some(size) = vm.flag("MarkStackSize").and_then(|entries| entries.checked_mul(8)).filter(|&s| s > 0) else {
+        return;
+    };
+    let heap = words(vm, collected, vm.size_of("G1CollectedHeap").unwrap_or(0).min(limits::MAX_VM_OBJECT));
+    let taken = out.taken();
+    for (_, object) in heap {
+        for (at, word) in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
+            let start = Addr::new(word);
+            let entry = out.base.at(start).filter(|e| e.file.is_none() && e.range.start == start);
+            if entry.is_some_and(|e| e.range.len() == size) && !is_taken(&taken, AddrRange::sized(start, size)) {
+                let evidence = format!("the word at {at} points to it, and MarkStackSize is {}", exact(size / 8));
+                let range = AddrRange::sized(start, size);
+                out.add(range, Kind::GCBookkeeping, "G1's marking stack", Known::derived(&evidence));
+                return;
+            }
+        }
+    }
+}

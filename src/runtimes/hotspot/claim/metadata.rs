@@ -1,0 +1,189 @@
+//! What the VM keeps of classes: the CDS archive, the class space and metaspace.
+//!
+//! The tables tell where the archive is. Of the class space they tell its size by a flag; where it begins follows from
+//! where classes are. Metaspace has no root at all: it is where the pools, methods and fields of classes are found to
+//! be (src/hotspot/share/memory: metaspace.hpp, metaspace/virtualSpaceNode.hpp, metaspaceShared.hpp).
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::map::{Base, BaseEntry, Kind};
+use crate::memory::Memory;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::claim::{Known, Sink, is_committed, is_taken, pieces};
+use crate::runtimes::hotspot::classes::Classes;
+use crate::runtimes::hotspot::vm::Vm;
+
+/// Address space of a node of metaspace (VirtualSpaceNode) since JDK 16, and what its start is aligned to at least: a
+/// root chunk (metaspaceSettings.hpp, chunklevel.hpp).
+const NODE: u64 = 64 << 20;
+const ROOT_CHUNK: u64 = 4 << 20;
+
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+    let (vm, classes) = (hotspot.vm(), hotspot.classes());
+    let heap = hotspot.spaces().map(|spaces| spaces.reserved).unwrap_or_default();
+    let archive = archive(vm, out, heap);
+    let klasses: Vec<Addr> =
+        classes.loaders().iter().flat_map(|l| l.classes.iter().copied()).filter(|k| !archive.contains(*k)).collect();
+    let space = class_space(vm, out, archive, &klasses);
+    if klasses.is_empty() {
+        return;
+    }
+    let mut found = Found { base: out.base, known: BTreeMap::new(), others: [archive, space] };
+    klasses.iter().for_each(|&klass| found.of_class(classes, klass));
+    nodes(found, out);
+}
+
+/// The CDS archive: classes of the JDK, laid out before. Gives where it is; empty where there is none.
+fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
+    let bound = |field| vm.static_ptr("MetaspaceObj", field).ok();
+    if let (Some(base), Some(top)) = (bound("_shared_metaspace_base"), bound("_shared_metaspace_top")) {
+        let range = AddrRange::new(base, top.max(base));
+        out.add(range, Kind::CdsArchive, "classes", Known::exact("MetaspaceObj::_shared_metaspace_base, _top"));
+        return range;
+    }
+    // JDK 11 tells no bounds. What of the file is mapped into the Java heap is objects.
+    let base = out.base;
+    let mut all = AddrRange::default();
+    for entry in base.entries.iter() {
+        let is_archive = base.path(entry).is_some_and(|path| path.ends_with(".jsa"));
+        if is_archive && !heap.contains(entry.range.start) {
+            out.add(
+                entry.range,
+                Kind::CdsArchive,
+                "classes",
+                Known::derived(
+                    "NT_FILE: mappings of a CDS archive \
+                (.jsa)",
+                ),
+            );
+            all = if all.is_empty() { entry.range } else { AddrRange::new(all.start, entry.range.end) };
+        }
+    }
+    all
+}
+
+/// The class space, where class pointers are compressed: structures of classes within 32 bits of one base.
+fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[Addr]) -> AddrRange {
+    let compressed = vm.is_set("UseCompressedClassPointers") || vm.is_set("UseCompactObjectHeaders");
+    let Some(size) = vm.flag("CompressedClassSpaceSize").filter(|&size| compressed && size != 0) else {
+        return AddrRange::default();
+    };
+    let base = out.base;
+    let is_open = |e: &BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && !p.exec);
+    let after = |at: Addr| {
+        let above = base.entries.overlapping(AddrRange::new(at, at.saturating_add(size)));
+        above.filter(|e| e.range.start >= at && is_open(e)).map(|e| e.range.start).next()
+    };
+    let lowest = klasses.iter().min().and_then(|&k| base.at(k)).filter(|e| is_open(e)).map(|e| e.range.start);
+    let candidates = [after(archive.end).filter(|_| !archive.is_empty()), lowest];
+    let holds = |start: Addr| {
+        let range = AddrRange::sized(start, size);
+        klasses.iter().filter(|k| range.contains(**k)).count()
+    };
+    // Of equal ones the first: behind the archive it begins where that ends, whichever of its pages hold a class.
+    let best = candidates.into_iter().flatten().rev().max_by_key(|&start| holds(start));
+    let Some(start) = best.filter(|&start| holds(start) > 0) else { return AddrRange::default() };
+    let range = AddrRange::sized(start, size);
+    let evidence = format!(
+        "CompressedClassSpaceSize from the first writable mapping {}; {} classes are in it",
+        if Some(start) == candidates[0] { "after the CDS archive" } else { "with a class" },
+        holds(start)
+    );
+    let (kind, reserve) = (
+        (Kind::ClassSpace, "classes"),
+        (Kind::NoAccess, "reserved for the class space, or between it and the archive"),
+    );
+    out.add_by_access(range, kind, reserve, Known::derived(&evidence));
+    let gap = AddrRange::new(archive.end, start);
+    if !archive.is_empty() && start > archive.end && gap.len() < size {
+        let between = pieces(base, gap).into_iter().filter(|(_, committed)| !committed);
+        for (piece, _) in between.collect::<Vec<_>>() {
+            out.add(piece, Kind::NoAccess, "reserved for the CDS archive", Known::derived(&evidence));
+        }
+    }
+    range
+}
+
+/// Mappings in which metadata was found.
+struct Found<'a> {
+    base: &'a Base,
+    /// By their starts.
+    known: BTreeMap<Addr, AddrRange>,
+    /// What holds metadata and is no metaspace.
+    others: [AddrRange; 2],
+}
+
+impl Found<'_> {
+    /// Something of a class is there.
+    fn at(&mut self, at: Addr) {
+        if at.is_null() || self.others.iter().any(|r| r.contains(at)) {
+            return;
+        }
+        let open = |e: &&BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && !p.exec);
+        if let Some(entry) = self.base.at(at).filter(open) {
+            self.known.insert(entry.range.start, entry.range);
+        }
+    }
+
+    /// What the class at `klass` leads to. Arrays of methods and fields, pools and methods are all of metaspace; of the
+    /// methods of a class one is enough, as they lie together.
+    fn of_class(&mut self, classes: &Classes<'_>, klass: Addr) {
+        let vm = &classes.vm;
+        self.at(klass);
+        if vm.at("Klass", klass).signed("_layout_helper").is_ok_and(|helper| helper < 0) {
+            return;
+        }
+        let class = vm.at("InstanceKlass", klass);
+        let mut follow = |field: &str| {
+            let at = class.ptr(field).ok().filter(|at| !at.is_null())?;
+            self.at(at);
+            Some(at)
+        };
+        let pool = follow("_constants");
+        follow("_fields");
+        follow("_fieldinfo_stream");
+        let methods = follow("_methods");
+        if let Some(cache) = pool.and_then(|pool| vm.at("ConstantPool", pool).ptr("_cache").ok()) {
+            self.at(cache);
+        }
+        let data = vm.tables.offset("Array<Method*>", "_data").unwrap_or(8);
+        let first = methods.filter(|&at| vm.memory.u32(at).is_ok_and(|len| len > 0));
+        if let Some(method) = first.and_then(|at| vm.memory.ptr(at.wrapping_add(data)).ok()) {
+            self.at(method);
+            for field in ["_constMethod", "_method_data", "_method_counters"] {
+                if let Ok(at) = vm.at("Method", method).ptr(field) {
+                    self.at(at);
+                }
+            }
+        }
+    }
+}
+
+/// Claim the mappings that hold metadata, and what surrounds them in their nodes.
+fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
+    let base = out.base;
+    let known = found.known;
+    let taken = out.taken();
+    let by_content = Known::derived("it contains methods, constant pools or fields of classes");
+    let mut end_of_last = Addr::NULL;
+    for range in known.values() {
+        out.add(*range, Kind::Metaspace, "class metadata", by_content);
+        // A node is one reservation: what follows without a gap is of it, as far as a node goes.
+        let limit = range.start.align_down(ROOT_CHUNK).saturating_add(NODE);
+        let mut at = range.end.max(end_of_last);
+        while let Some(entry) = base.at(at).filter(|e| e.file.is_none() && e.range.end <= limit && e.range.end > at) {
+            let executable = entry.perms.is_some_and(|p| p.exec);
+            if executable || known.contains_key(&entry.range.start) || is_taken(&taken, entry.range) {
+                break;
+            }
+            let why = Known::guess("directly after class metadata, within 64 MiB");
+            match is_committed(entry) {
+                true => out.add(entry.range, Kind::Metaspace, "class metadata", why),
+                false => out.add(entry.range, Kind::NoAccess, "reserved for metaspace", why),
+            }
+            at = entry.range.end;
+        }
+        end_of_last = at;
+    }
+}

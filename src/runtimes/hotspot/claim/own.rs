@@ -1,0 +1,54 @@
+//! Mappings that libjvm made for itself and that no table names: polling pages, caches of cards, Parallel's bitmaps. Its
+//! own data, or an object that the heap of the VM has, leads to where they begin. That they are the VM's is a guess: who
+//! knows them by a structure of their own goes before.
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange, PAGE, union};
+use crate::image::ModuleKind;
+use crate::limits;
+use crate::map::Kind;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::claim::{Known, Sink, words};
+
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+    let vm = hotspot.vm();
+    let ModuleKind::Elf(image) = (match vm.process.modules.get(vm.module) {
+        Some(module) => &module.kind,
+        None => return,
+    }) else {
+        return;
+    };
+    let base = out.base;
+    // What a file is mapped to, and what may be executed, has a better name. The kernel joins a mapping with the .bss of
+    // the library before it.
+    let mut taken = out.taken();
+    taken.extend(vm.process.modules.iter().flat_map(|m| match &m.kind {
+        ModuleKind::Elf(image) => {
+            image.segments.iter().map(|s| AddrRange::new(s.range.start, s.range.end.align_up(PAGE))).collect()
+        }
+        _ => vec![m.range],
+    }));
+    let taken = union(taken);
+    let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.read && !p.exec));
+    let mut open: BTreeMap<Addr, AddrRange> =
+        anonymous.flat_map(|e| e.range.without(&taken)).map(|range| (range.start, range)).collect();
+    let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
+        if let Some(range) = open.remove(&Addr::new(word)) {
+            let evidence = format!("{whose} at {at} points to its start");
+            out.add(range, kind, detail, Known::guess(&evidence));
+        }
+    };
+    for segment in image.segments.iter().filter(|s| s.perms.write) {
+        let len = segment.range.len().min(limits::MAX_VM_DATA);
+        for place in words(vm, segment.range.start, len) {
+            claim(place, Kind::VmData, "data of libjvm", "libjvm's data");
+        }
+    }
+    let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return };
+    for (_, object) in words(vm, heap, limits::MAX_VM_OBJECT) {
+        for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
+            claim(place, Kind::GCBookkeeping, "data of the collector", "an object of the VM's heap");
+        }
+    }
+}

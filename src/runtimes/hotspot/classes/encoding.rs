@@ -1,0 +1,226 @@
+//! How objects lead to their classes and to one another: plain, compressed or coloured pointers.
+//!
+//! src/hotspot/share/oops: compressedOops.hpp, compressedKlass.hpp, markWord.hpp; gc/z: zAddress.hpp; facts of
+//! JDK 11 to 25 by their tables.
+
+use crate::addr::Addr;
+use crate::memory::Memory;
+use crate::runtimes::hotspot::classes::WORD;
+use crate::runtimes::hotspot::vm::{Vm, VmError};
+use crate::targets::Arch;
+
+/// `markWord::klass_shift` of JDK 24 and 25, where the tables lack it.
+const KLASS_SHIFT: u32 = 42;
+
+/// How a full reference is stored in the heap and in the VM's handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wide {
+    /// As an address.
+    Plain,
+    /// ZGC of one generation: bits above `mask` are a colour, `base` is that of addresses now.
+    Coloured { mask: u64, base: u64 },
+    /// ZGC with generations: the address is shifted, colours are below it; `bits` is by how much now. On x86_64 it begins behind that one of
+    /// the bits of `remapped` that is set: pointers that nobody loaded since the last relocation have another than new ones.
+    Shifted { bits: u32, remapped: u64, base: u64 },
+}
+
+/// How the VM's pointers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// Whether references in objects have 32 bits (`UseCompressedOops`).
+    pub narrow: bool,
+    oop_base: u64,
+    oop_shift: u32,
+    wide: Wide,
+    klass: KlassIn,
+    klass_base: u64,
+    klass_shift: u32,
+    /// From an array's start to its length, in bytes.
+    pub length_at: u64,
+    /// Bytes of the smallest object.
+    pub min_object: u64,
+}
+
+/// Where an object has its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KlassIn {
+    /// 32 bits at this offset (`UseCompressedClassPointers`).
+    Narrow(u64),
+    /// A pointer at this offset.
+    Pointer(u64),
+    /// In its first word, above this bit (`UseCompactObjectHeaders`).
+    Mark(u32),
+}
+
+impl Encoding {
+    /// What the VM's flags and statics say.
+    pub(super) fn read(vm: &Vm<'_>) -> Result<Encoding, VmError> {
+        let base = |names: &[(&str, &str)]| {
+            let at = vm.first_static(names)?;
+            vm.memory.u64(at).map_err(VmError::fault("CompressedOops", "_base"))
+        };
+        let shift = |names: &[(&str, &str)]| {
+            let at = vm.first_static(names)?;
+            let bits = vm.memory.u32(at).map_err(VmError::fault("CompressedOops", "_shift"))?;
+            if bits < 32 { Ok(bits) } else { Err(VmError::Nonsense { what: "an invalid shift", at }) }
+        };
+        let narrow = vm.is_set("UseCompressedOops");
+        let (oop_base, oop_shift) = if narrow {
+            (
+                base(&[
+                    ("CompressedOops", "_narrow_oop._base"),
+                    ("CompressedOops", "_base"),
+                    ("Universe", "_narrow_oop._base"),
+                ])?,
+                shift(&[
+                    ("CompressedOops", "_narrow_oop._shift"),
+                    ("CompressedOops", "_shift"),
+                    ("Universe", "_narrow_oop._shift"),
+                ])?,
+            )
+        } else {
+            (0, 0)
+        };
+        let compact = vm.is_set("UseCompactObjectHeaders");
+        let (klass_base, klass_shift) = if compact || vm.is_set("UseCompressedClassPointers") {
+            let of =
+                |field, old| [("CompressedKlassPointers", field), ("CompressedKlassPointers", old), ("Universe", old)];
+            (base(&of("_base", "_narrow_klass._base"))?, shift(&of("_shift", "_narrow_klass._shift"))?)
+        } else {
+            (0, 0)
+        };
+        let klass = if compact {
+            KlassIn::Mark(
+                vm.constant("markWord::klass_shift").and_then(|s| u32::try_from(s).ok()).unwrap_or(KLASS_SHIFT),
+            )
+        } else if vm.is_set("UseCompressedClassPointers") {
+            KlassIn::Narrow(vm.tables.offset("oopDesc", "_metadata._compressed_klass")?)
+        } else {
+            KlassIn::Pointer(vm.tables.offset("oopDesc", "_metadata._klass")?)
+        };
+        let length_at = match klass {
+            KlassIn::Narrow(at) => at + 4,
+            KlassIn::Pointer(at) => at + WORD,
+            KlassIn::Mark(_) => WORD,
+        };
+        if matches!(klass, KlassIn::Mark(bit) if bit >= 64) {
+            return Err(VmError::MissingField { kind: "markWord".into(), field: "klass_shift".into() });
+        }
+        let min_object = if compact { WORD } else { 2 * WORD };
+        let wide = wide(vm)?;
+        Ok(Encoding { narrow, oop_base, oop_shift, wide, klass, klass_base, klass_shift, length_at, min_object })
+    }
+
+    /// Bytes of a reference in an object.
+    pub fn unit(&self) -> u64 {
+        if self.narrow { 4 } else { 8 }
+    }
+
+    /// The address that a full reference stands for.
+    #[inline]
+    pub fn wide(&self, word: u64) -> Addr {
+        Addr::new(self.wide_raw(word))
+    }
+
+    /// The same for who follows references by the million.
+    #[inline(always)]
+    pub(crate) fn wide_raw(&self, word: u64) -> u64 {
+        match self.wide {
+            Wide::Plain => word,
+            _ if word == 0 => 0,
+            Wide::Coloured { mask, base } => word & mask | base,
+            Wide::Shifted { bits, remapped, .. } => match word & remapped {
+                0 => word >> bits,
+                colour => word >> colour.trailing_zeros() >> 1,
+            },
+        }
+    }
+
+    /// The address that a compressed reference stands for.
+    #[inline]
+    pub fn narrow(&self, word: u32) -> Addr {
+        Addr::new(self.narrow_raw(word))
+    }
+
+    /// The same for who follows references by the million.
+    #[inline(always)]
+    pub(crate) fn narrow_raw(&self, word: u32) -> u64 {
+        if word == 0 { 0 } else { self.oop_base.wrapping_add(u64::from(word) << self.oop_shift) }
+    }
+
+    /// The class of an object, by its first words.
+    #[inline(always)]
+    pub(crate) fn klass_in(&self, word: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let narrow = match self.klass {
+            KlassIn::Pointer(at) => return word(at),
+            KlassIn::Narrow(at) => word(at & !7)? >> (8 * (at & 7)) & u64::from(u32::MAX),
+            KlassIn::Mark(bit) => word(0)? >> bit,
+        };
+        Some(self.klass_base.wrapping_add(narrow << self.klass_shift))
+    }
+
+    /// The class of the object at `object`; what is there need be none.
+    pub fn klass_of(&self, memory: &dyn Memory, object: Addr) -> Option<Addr> {
+        self.klass_in(|at| memory.u64(object.wrapping_add(at)).ok()).map(Addr::new)
+    }
+
+    /// The word of an object that has its class, and the bytes of it: from the object's start.
+    pub(crate) fn klass_word(&self) -> (u64, u64) {
+        match self.klass {
+            KlassIn::Narrow(at) => (at, 4),
+            KlassIn::Pointer(at) => (at, WORD),
+            KlassIn::Mark(_) => (0, WORD),
+        }
+    }
+
+    /// The address at an offset in ZGC's own tables; the offset itself for other collectors.
+    pub fn at_heap_offset(&self, offset: u64) -> Addr {
+        match self.wide {
+            Wide::Plain => Addr::new(offset),
+            Wide::Coloured { base, .. } | Wide::Shifted { base, .. } => Addr::new(offset | base),
+        }
+    }
+
+    /// Bytes of ZGC's address space; `None` for other collectors.
+    pub fn heap_offsets(&self) -> Option<u64> {
+        match self.wide {
+            Wide::Plain => None,
+            Wide::Coloured { mask, .. } => mask.checked_add(1),
+            Wide::Shifted { base, .. } => Some(base),
+        }
+    }
+}
+
+/// The prefix of ZGC's types: the one of a single generation is `X` in 21 to 23, where `Z` is the newer one.
+pub(crate) fn z_prefix(vm: &Vm<'_>) -> &'static str {
+    if vm.tables.has_type("XGlobalsForVMStructs") && !vm.is_set("ZGenerational") { "X" } else { "Z" }
+}
+
+fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
+    if !vm.is_set("UseZGC") {
+        return Ok(Wide::Plain);
+    }
+    let prefix = z_prefix(vm);
+    let kind = format!("{prefix}GlobalsForVMStructs");
+    let instance_at = vm.static_addr(&kind, "_instance_p")?;
+    let instance = vm.memory.ptr(instance_at).map_err(VmError::fault(&kind, "_instance_p"))?;
+    let globals = vm.at(&kind, instance);
+    let global = |field: &str| {
+        let at = globals.ptr(field)?;
+        vm.memory.u64(at).map_err(VmError::fault(&kind, field))
+    };
+    let mask = global(&format!("_{prefix}AddressOffsetMask"))?;
+    let good = format!("_{prefix}AddressGoodMask");
+    if globals.has(&good) {
+        return Ok(Wide::Coloured { mask, base: global(&good)? });
+    }
+    let bits = global("_ZPointerLoadShift")?;
+    let at = globals.addr;
+    let bits = u32::try_from(bits).ok().filter(|&bits| bits < 64);
+    let bits = bits.ok_or(VmError::Nonsense { what: "an invalid shift", at })?;
+    // zAddress.hpp: the colours that a pointer may be loaded with, and all others.
+    let colours = ["_ZPointerLoadGoodMask", "_ZPointerLoadBadMask"];
+    let by_colour = vm.process.arch() == Arch::X86_64 && colours.iter().all(|field| globals.has(field));
+    let remapped = if by_colour { global(colours[0])? | global(colours[1])? } else { 0 };
+    Ok(Wide::Shifted { bits, remapped, base: mask.wrapping_add(1) })
+}

@@ -1,0 +1,182 @@
+//! Frames of Java code: which methods run in one, and who called it.
+//!
+//! src/hotspot/share/runtime/frame.hpp, src/hotspot/cpu/x86/frame_x86.hpp, stubGenerator_x86_64.cpp (the call stub);
+//! of the JDK itself, sun.jvm.hotspot.runtime.x86.X86Frame. Other machines lay frames out otherwise: there is nothing here for them.
+
+use crate::addr::Addr;
+use crate::memory::Memory;
+use crate::registers::Regs;
+use crate::runtimes::api::{Caller, FrameAt, ManagedFrame};
+use crate::runtimes::hotspot::classes::WORD;
+use crate::runtimes::hotspot::code::{Blob, Code};
+use crate::targets::Arch;
+
+/// Words from the frame pointer of x86_64, where the VM's constants lack them. All count from `last_sp`, which they have.
+pub(crate) mod interpreted {
+    /// `frame::interpreter_frame_last_sp_offset`
+    pub(crate) const LAST_SP: i64 = -2;
+    /// `frame::interpreter_frame_sender_sp_offset`
+    pub(crate) const SENDER_SP: i64 = -1;
+    /// From last_sp: `frame::interpreter_frame_method_offset`, the same in JDK 11 to 25.
+    pub(crate) const METHOD_FROM_LAST_SP: i64 = -1;
+    /// From last_sp: `frame::interpreter_frame_bcp_offset`, the same in JDK 11 to 25.
+    pub(crate) const BCP_FROM_LAST_SP: i64 = -6;
+}
+
+/// The register in which the interpreter of x86_64 has the address of its bytecode (`r13`, InterpreterMacroAssembler), by
+/// DWARF number.
+const BCP_REGISTER: u16 = 13;
+
+/// What a frame is of.
+enum Of<'c> {
+    /// The interpreter.
+    Interpreter,
+    /// The stub by which the VM calls Java.
+    CallStub,
+    /// Something else of the code cache.
+    Blob(&'c Blob),
+}
+
+impl Code<'_> {
+    /// The methods in a frame, and who called it; `None` where its code is none of the VM's making.
+    pub(super) fn frame_of(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        let of = self.of(at)?;
+        let methods = match of {
+            Of::Interpreter => self.interpreted(at).into_iter().collect(),
+            Of::CallStub => Vec::new(),
+            Of::Blob(blob) => self.compiled(blob, at),
+        };
+        let caller = self.caller(&of, at).map_or(Caller::Unknown, |regs| Caller::Regs(Box::new(regs)));
+        Some(ManagedFrame { methods, caller })
+    }
+
+    /// The registers of a frame's caller; `None` where they can't be told, or its code is none of the VM's making.
+    pub fn caller_of(&self, at: &FrameAt<'_>) -> Option<Regs> {
+        self.caller(&self.of(at)?, at)
+    }
+
+    /// Whether a frame is that of the call stub.
+    pub fn is_call_stub(&self, at: &FrameAt<'_>) -> bool {
+        !at.exact && self.call_stub_return() == Some(at.regs.ip())
+    }
+
+    fn of(&self, at: &FrameAt<'_>) -> Option<Of<'_>> {
+        if at.regs.arch() != Arch::X86_64 {
+            return None;
+        }
+        let ip = at.regs.ip();
+        if self.is_call_stub(at) {
+            return Some(Of::CallStub);
+        }
+        if self.is_interpreter(ip) {
+            return Some(Of::Interpreter);
+        }
+        // A call may be the last instruction of a blob.
+        let inside = if at.exact { ip } else { ip.saturating_sub(1) };
+        self.blob_at(inside).map(Of::Blob)
+    }
+
+    fn caller(&self, of: &Of<'_>, at: &FrameAt<'_>) -> Option<Regs> {
+        match of {
+            Of::Interpreter => self.interpreted_caller(at),
+            Of::CallStub => self.chained_caller(at),
+            Of::Blob(blob) if at.exact => self.interrupted_caller(blob, at),
+            Of::Blob(blob) => match blob.frame_size {
+                Some(words) => self.sized_caller(at, u64::from(words)),
+                None => self.chained_caller(at),
+            },
+        }
+    }
+
+    /// The frame pointer, where one of the frame can be.
+    pub(super) fn frame_pointer(&self, at: &FrameAt<'_>) -> Option<Addr> {
+        let fp = at.regs.fp().filter(|fp| fp.is_aligned(WORD) && *fp >= at.regs.sp())?;
+        at.stack.is_none_or(|stack| stack.contains(fp)).then_some(fp)
+    }
+
+    /// The word so many words from a frame pointer, up or down. It is an address, or of no use: a register that the callee
+    /// saved may have held any number.
+    pub(super) fn frame_word(&self, fp: Addr, words: i64) -> Option<Addr> {
+        let word =
+            self.classes.vm.memory.look(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD as usize).ok()?;
+        Some(Addr::new(u64::from_le_bytes(word.try_into().ok()?)))
+    }
+
+    /// A word of a frame was what it was taken for.
+    pub(super) fn keep_frame_word(&self, fp: Addr, words: i64) {
+        self.classes.vm.memory.keep(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD);
+    }
+
+    /// How the VM's constants say that a word of a frame stands to its frame pointer.
+    pub(super) fn frame_offset(&self, name: &str, otherwise: i64) -> i64 {
+        self.classes.vm.constant(name).unwrap_or(otherwise)
+    }
+
+    /// The bytecode's address that a register has, in a frame that was interrupted.
+    pub(super) fn bcp_register(&self, at: &FrameAt<'_>) -> Option<Addr> {
+        at.regs.get(BCP_REGISTER).filter(|_| at.exact).map(Addr::new)
+    }
+
+    fn interpreted_caller(&self, at: &FrameAt<'_>) -> Option<Regs> {
+        let fp = self.frame_pointer(at)?;
+        let sender = self.frame_offset("frame::interpreter_frame_sender_sp_offset", interpreted::SENDER_SP);
+        let above = fp.checked_add(2 * WORD)?;
+        // Who was called from compiled code is told where the caller's stack ended before arguments were moved there.
+        let sp = self.frame_word(fp, sender).filter(|&sp| sp >= above && self.fits(at, sp)).unwrap_or(above);
+        self.regs(at, self.frame_word(fp, 1)?, sp, self.frame_word(fp, 0))
+    }
+
+    /// Of a frame that begins with `push rbp; mov rbp, rsp`.
+    fn chained_caller(&self, at: &FrameAt<'_>) -> Option<Regs> {
+        let fp = self.frame_pointer(at)?;
+        self.regs(at, self.frame_word(fp, 1)?, fp.checked_add(2 * WORD)?, self.frame_word(fp, 0))
+    }
+
+    /// Of code whose frames all have one size; the caller's frame pointer is pushed first.
+    fn sized_caller(&self, at: &FrameAt<'_>, words: u64) -> Option<Regs> {
+        let sp = at.regs.sp().checked_add(words.checked_mul(WORD)?)?;
+        self.regs(at, self.frame_word(sp, -1)?, sp, self.frame_word(sp, -2))
+    }
+
+    /// Of code that was interrupted: its frame may not be made yet, or be gone already.
+    fn interrupted_caller(&self, blob: &Blob, at: &FrameAt<'_>) -> Option<Regs> {
+        let returns = |regs: Option<Regs>| regs.filter(|regs| self.is_return(regs.ip()));
+        // In front of `push rbp`, right behind it, and behind `pop rbp`.
+        let bare = || {
+            let sp = at.regs.sp();
+            returns(self.regs(at, self.frame_word(sp, 0)?, sp.checked_add(WORD)?, at.regs.fp()))
+        };
+        let pushed = || {
+            let sp = at.regs.sp();
+            returns(self.regs(at, self.frame_word(sp, 1)?, sp.checked_add(2 * WORD)?, self.frame_word(sp, 0)))
+        };
+        let sized = || returns(self.sized_caller(at, u64::from(blob.frame_size?)));
+        let chained = || returns(self.chained_caller(at));
+        let complete = self.classes.vm.at("CodeBlob", blob.range.start).signed("_frame_complete_offset").ok();
+        let complete = complete.and_then(|at| u64::try_from(at).ok());
+        let is_made = complete.is_none_or(|complete| at.regs.ip().since(blob.code.start) >= complete);
+        match blob.frame_size {
+            Some(_) if is_made => sized().or_else(bare).or_else(pushed),
+            Some(_) => bare().or_else(pushed).or_else(sized),
+            None => bare().or_else(chained).or_else(pushed),
+        }
+    }
+
+    /// Whether something of the VM's own making may return to `ip`.
+    fn is_return(&self, ip: Addr) -> bool {
+        self.is_interpreter(ip) || self.blob_at(ip.saturating_sub(1)).is_some()
+    }
+
+    fn fits(&self, at: &FrameAt<'_>, sp: Addr) -> bool {
+        sp > at.regs.sp() && at.stack.is_none_or(|stack| sp > stack.start && sp <= stack.end)
+    }
+
+    fn regs(&self, at: &FrameAt<'_>, ip: Addr, sp: Addr, fp: Option<Addr>) -> Option<Regs> {
+        if ip.is_null() || !self.fits(at, sp) {
+            return None;
+        }
+        let mut regs = Regs::new(at.regs.arch(), ip, sp);
+        regs.set(regs.fp_number(), fp.map(Addr::get));
+        Some(regs)
+    }
+}

@@ -1,0 +1,79 @@
+//! The interpreter: one queue of codelets, a codelet for each bytecode and for ways in and out of methods.
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::hotspot::vm::{Vm, VmError};
+
+/// The interpreter's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interpreter {
+    /// Where it is (`StubQueue::_stub_buffer`).
+    pub range: AddrRange,
+    /// Its codelets, by address.
+    pub codelets: Vec<Codelet>,
+}
+
+/// A part of the interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Codelet {
+    /// Its bytes, with its head.
+    pub range: AddrRange,
+    /// What it is for, in the VM's words: `return entry points`, `iload_0`.
+    pub name: String,
+    /// The bytecode that it runs.
+    pub bytecode: Option<u8>,
+}
+
+impl Interpreter {
+    /// The interpreter of `vm`.
+    ///
+    /// # Errors
+    /// Where its queue can't be read; codelets that can't be are left out.
+    pub(super) fn read(vm: &Vm<'_>) -> Result<Interpreter, VmError> {
+        let queue = vm.at("StubQueue", vm.static_ptr("AbstractInterpreter", "_code")?);
+        let (start, len) = (queue.ptr("_stub_buffer")?, queue.number("_buffer_limit")?);
+        let end = start.checked_add(len).filter(|_| !start.is_null());
+        let end = end.ok_or(VmError::Nonsense { what: "an interpreter without a valid size", at: queue.addr })?;
+        let range = AddrRange::new(start, end);
+        let count = queue.number("_number_of_stubs")?.min(limits::MAX_CODELETS);
+        let mut codelets = Vec::new();
+        let mut at = start;
+        for _ in 0..count {
+            let Ok((codelet, next)) = codelet(vm, at, end) else { break };
+            codelets.push(codelet);
+            at = next;
+        }
+        Ok(Interpreter { range, codelets })
+    }
+
+    /// The codelet that `pc` is in.
+    pub fn codelet(&self, pc: Addr) -> Option<&Codelet> {
+        let after = self.codelets.partition_point(|codelet| codelet.range.start <= pc);
+        self.codelets.get(after.checked_sub(1)?).filter(|codelet| codelet.range.contains(pc))
+    }
+}
+
+impl Codelet {
+    /// Its name, which of a bytecode is the bytecode's own.
+    pub fn title(&self) -> String {
+        match self.bytecode {
+            Some(_) => format!("bytecode {}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The codelet at `at`, and where the next one is.
+fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError> {
+    let view = vm.at("InterpreterCodelet", at);
+    let size = view.number("_size")?;
+    let next = at.checked_add(size).filter(|&next| size != 0 && next <= end);
+    let next = next.ok_or(VmError::Nonsense { what: "a codelet without a valid size", at })?;
+    let name = view.ptr("_description")?;
+    let name =
+        vm.memory.public_text(name, limits::MAX_VM_NAME).map_err(VmError::fault("InterpreterCodelet", "name"))?;
+    // -1 where it is of none.
+    let bytecode = view.signed("_bytecode").ok().and_then(|code| u8::try_from(code).ok());
+    Ok((Codelet { range: AddrRange::new(at, next), name, bytecode }, next))
+}

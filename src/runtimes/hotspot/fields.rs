@@ -1,0 +1,204 @@
+//! The classes of a HotSpot VM as a heap dump has them: `java.lang.Class` objects are no instances there but classes, with their static
+//! fields; what the VM added to instances for itself is left out.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::addr::Addr;
+use crate::facts::ThreadRow;
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::api::Root;
+use crate::runtimes::api::fields::{
+    Class, Classes, Field, Fields, Form, Frame, NATIVE_LINE, References, Static, Thread, Type,
+};
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::{Classes as OfVm, JavaField, Klass, KlassShape, WORD};
+
+/// What heap dumps call the constants of a class that were resolved to objects.
+const RESOLVED: &str = "<resolved_references>";
+
+/// Bytes of an object's head but for its class. VisualVM takes what `java.lang.Object` has more for the size of a reference, and arrays for
+/// as large as that makes them.
+const MARK: u64 = 8;
+
+impl Fields for HotSpot<'_> {
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    fn references(&self) -> References<'_> {
+        let encoding = &self.classes().encoding;
+        let decode: Box<dyn Fn(u64) -> u64 + Sync + '_> = if encoding.narrow {
+            Box::new(|word| encoding.narrow(word as u32).get())
+        } else {
+            Box::new(|word| encoding.wide(word).get())
+        };
+        References { size: encoding.unit(), length_at: encoding.length_at, decode }
+    }
+
+    fn classes(&self, present: &[Addr]) -> Classes {
+        classes(self, present)
+    }
+
+    fn threads(&self, rows: &[ThreadRow], roots: &[Root]) -> Vec<Thread> {
+        rows.iter().map(|row| thread(self, row, roots)).collect()
+    }
+}
+
+/// A thread with the object that stands for it.
+fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
+    let object = roots.iter().find(|root| root.kind.name() == "thread object" && root.thread == Some(row.tid));
+    let frames = row.frames.iter().filter_map(|row| {
+        let info = row.method_desc.and_then(|method| vm.classes().method(method));
+        let mut frame = Frame::of(row)?;
+        if let Some(info) = info {
+            frame.signature = info.descriptor.clone();
+            frame.class = Some(info.holder);
+            if info.is_native {
+                frame.line = NATIVE_LINE;
+            }
+        }
+        Some(frame)
+    });
+    Thread { tid: Some(row.tid), object: object.map(|root| root.object), frames: frames.collect() }
+}
+
+/// All classes that loaders have, and those at `more`, with what is above them.
+fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
+    let classes = vm.classes();
+    let loaded = classes.loaders().iter().flat_map(|loader| loader.classes.iter().map(|at| (*at, loader.object.get())));
+    let with_supers = loaded.chain(more.iter().map(|at| (*at, 0))).flat_map(|(at, loader)| {
+        // What is above is mostly of another loader, which has it in its own list.
+        let above = classes.with_superclasses(at).skip(1).map(|above| (above, 0));
+        std::iter::once((at, loader)).chain(above.collect::<Vec<_>>())
+    });
+    let mut loaders: BTreeMap<Addr, u64> = BTreeMap::new();
+    for (at, loader) in with_supers {
+        let known = loaders.entry(at).or_insert(loader);
+        *known = if *known == 0 { loader } else { *known };
+    }
+    let mut ids: HashSet<u64> = HashSet::new();
+    let klasses = loaders.into_iter().filter_map(|(at, loader)| Some((classes.klass(at)?, loader)));
+    let klasses: Vec<_> = klasses.filter(|(klass, _)| ids.insert(id(classes, klass.address))).collect();
+    let make = Make { classes, known: klasses.iter().map(|(klass, _)| klass.address).collect() };
+    Classes::of(klasses.iter().map(|(klass, loader)| make.class(klass, *loader)).collect())
+}
+
+/// By what the file knows the class at `at`: its mirror, or where none can be read its own place.
+fn id(classes: &OfVm<'_>, at: Addr) -> u64 {
+    classes.mirror(at).unwrap_or(at).get()
+}
+
+struct Make<'c, 'p> {
+    classes: &'c OfVm<'p>,
+    known: HashSet<Addr>,
+}
+
+impl Make<'_, '_> {
+    fn class(&self, klass: &Klass, loader: u64) -> Class {
+        let (classes, at) = (self.classes, klass.address);
+        let symbol = classes.vm.at("Klass", at).ptr("_name").ok().and_then(|name| classes.symbol(name));
+        let declared = if klass.is_array() { Vec::new() } else { classes.declared_fields(at).to_vec() };
+        let fields = declared.iter().filter(|field| !field.is_static && !field.injected);
+        let size = match klass.shape {
+            _ if klass.name == "java.lang.Object" => MARK + classes.encoding.unit(),
+            KlassShape::Instance(size) | KlassShape::StackChunk { size, .. } => size,
+            KlassShape::Mirror { .. } => mirror_size(classes, at),
+            _ => 0,
+        };
+        Class {
+            id: id(classes, at),
+            address: at,
+            name: symbol.unwrap_or_else(|| klass.name.clone()),
+            above: self.above(klass).map_or(0, |above| id(classes, above)),
+            loader,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            statics: statics(classes, klass, &declared),
+            fields: fields.filter_map(field).collect(),
+            form: self.form(klass),
+            is_root: false,
+        }
+    }
+
+    /// The class above: of an array `java.lang.Object`, whatever the VM has above it for itself. None that is below it too, or has too many
+    /// above itself.
+    fn above(&self, klass: &Klass) -> Option<Addr> {
+        let mut supers = self.classes.with_superclasses(klass.address).skip(1);
+        let above = if klass.is_array() { supers.last() } else { supers.next() };
+        let above = above.filter(|above| self.known.contains(above))?;
+        let up: Vec<Addr> = self.classes.with_superclasses(above).collect();
+        (up.len() < limits::MAX_JAVA_SUPERCLASSES && !up.contains(&klass.address)).then_some(above)
+    }
+
+    fn form(&self, klass: &Klass) -> Form {
+        match klass.shape {
+            KlassShape::ObjectArray { header, .. } => Form::Objects(header),
+            KlassShape::TypeArray { header, log2 } => {
+                // What fills gaps has a name like that of an array of references, and is one of numbers.
+                let numbers = [Type::Byte, Type::Short, Type::Int, Type::Long];
+                let by_width = numbers.get(log2 as usize).copied().unwrap_or(Type::Byte);
+                let named = kind(klass.element_descriptor()).filter(|kind| *kind != Type::Object);
+                Form::Values(header, named.unwrap_or(by_width))
+            }
+            _ => {
+                let up = |at: &Addr| self.above(&*self.classes.klass(*at)?);
+                let line = std::iter::successors(Some(klass.address), up);
+                let fields = line.flat_map(|at| {
+                    let declared = self.classes.declared_fields(at);
+                    let own = declared.iter().filter(|field| !field.is_static && !field.injected);
+                    own.filter_map(|field| Some((field.offset, kind(&field.descriptor)?))).collect::<Vec<_>>()
+                });
+                Form::Instance(fields.collect())
+            }
+        }
+    }
+}
+
+/// Bytes of a mirror without static fields: up to the end of its last field.
+fn mirror_size(classes: &OfVm<'_>, at: Addr) -> u64 {
+    let fields = classes.declared_fields(at);
+    let ends = fields.iter().filter(|field| !field.is_static).filter_map(|field| {
+        let kind = kind(&field.descriptor)?;
+        Some(field.offset + if kind == Type::Object { classes.encoding.unit() } else { kind.size() })
+    });
+    ends.max().unwrap_or(0).next_multiple_of(WORD)
+}
+
+/// What a descriptor stands for (JVMS 4.3.2).
+fn kind(descriptor: &str) -> Option<Type> {
+    Some(match descriptor.as_bytes().first()? {
+        b'L' | b'[' => Type::Object,
+        b'Z' => Type::Boolean,
+        b'C' => Type::Char,
+        b'F' => Type::Float,
+        b'D' => Type::Double,
+        b'B' => Type::Byte,
+        b'S' => Type::Short,
+        b'I' => Type::Int,
+        b'J' => Type::Long,
+        _ => return None,
+    })
+}
+
+fn field(of: &JavaField) -> Option<Field> {
+    Some(Field { name: of.name.clone(), kind: kind(&of.descriptor)?, offset: of.offset })
+}
+
+fn statics(classes: &OfVm<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Static> {
+    let Some(mirror) = classes.mirror(klass.address).filter(|_| !klass.is_array()) else { return Vec::new() };
+    let value = |field: &JavaField| {
+        let (at, kind) = (mirror.wrapping_add(field.offset), kind(&field.descriptor)?);
+        let value = match kind {
+            Type::Object => classes.reference(at).ok()?.get(),
+            _ => {
+                let mut word = [0; 8];
+                classes.vm.memory.read(at, word.get_mut(..kind.size() as usize)?).ok()?;
+                u64::from_le_bytes(word)
+            }
+        };
+        Some(Static { name: field.name.clone(), kind, value })
+    };
+    let constants = classes.resolved_references(klass.address);
+    let constants = constants.map(|array| Static { name: RESOLVED.to_owned(), kind: Type::Object, value: array.get() });
+    declared.iter().filter(|field| field.is_static && !field.injected).filter_map(value).chain(constants).collect()
+}

@@ -1,0 +1,150 @@
+//! What stands out in the VM's own structures: class loaders that leak, metaspace and code cache near their limits, and
+//! where memory is beside the Java heap.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::facts::{Finding, Severity};
+use crate::map::{Confidence, Kind};
+use crate::runtimes::hotspot::HotSpot;
+use crate::shell::quoted;
+use crate::units::{count, exact, round};
+
+/// Loaders that have a class of one name each, from which on that is told, and from which on it is a warning.
+const LOADERS: usize = 16;
+const MANY_LOADERS: usize = 200;
+
+/// Percent of a limit from which on memory is said to be nearly full.
+const FULL: u64 = 90;
+
+/// Kinds of memory that a Java process has beside its heap, with their names.
+const OFF_HEAP: [(Kind, &str); 9] = [
+    (Kind::Malloc, "malloc"),
+    (Kind::Stack, "stacks"),
+    (Kind::Metaspace, "metaspace"),
+    (Kind::ClassSpace, "class space"),
+    (Kind::CdsArchive, "CDS archive"),
+    (Kind::CodeCache, "code cache"),
+    (Kind::GCBookkeeping, "GC bookkeeping"),
+    (Kind::MappedFile, "mapped files"),
+    (Kind::AnonRW, "memory with no known owner"),
+];
+
+pub(super) fn findings(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+    let mut out = vec![off_heap(hotspot, written)];
+    out.extend(loaders(hotspot));
+    out.extend(metaspace(hotspot, written));
+    out.extend(code_cache(hotspot));
+    out
+}
+
+/// The Java heap beside all the rest.
+fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
+    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+    let heap = of(Kind::GCHeap);
+    let mut rest: Vec<(u64, &str)> = OFF_HEAP.iter().map(|&(kind, name)| (of(kind), name)).collect();
+    let sum = rest.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
+    rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
+    let told: Vec<String> =
+        rest.iter().take(4).filter(|(b, _)| *b > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
+    let most = hotspot.vm().flag("MaxHeapSize").map(|most| format!(" (limit {})", round(most))).unwrap_or_default();
+    let text = format!(
+        "Written memory: Java heap {}{most}; everything else {} (without program files): {}.",
+        round(heap),
+        round(sum),
+        told.join(", ")
+    );
+    Finding::new("off-heap", Severity::Info, text, "kinds of regions").known(Confidence::Derived).more("summary")
+}
+
+/// Many class loaders that each have a class of one name.
+fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
+    let classes = hotspot.classes();
+    let all = classes.loaders();
+    // A hidden class has a loader of its own, and lambdas are by the thousands.
+    let real: Vec<_> = all.iter().filter(|l| !l.of_one_class && !l.object.is_null()).collect();
+    if real.len() < LOADERS {
+        return None;
+    }
+    let mut holders: HashMap<String, usize> = HashMap::new();
+    for loader in &real {
+        let named = |&at| classes.klass(at).filter(|klass| !klass.is_array()).map(|klass| klass.name.clone());
+        let names: HashSet<String> = loader.classes.iter().filter_map(named).collect();
+        names.into_iter().for_each(|name| *holders.entry(name).or_default() += 1);
+    }
+    let (name, most) = holders.iter().max_by_key(|(name, n)| (**n, std::cmp::Reverse(*name)))?;
+    if *most < LOADERS {
+        return None;
+    }
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let kind = real.iter().filter_map(|l| classes.class_of(l.object)).map(|klass| klass.name.clone());
+    kind.for_each(|name| *kinds.entry(name).or_default() += 1);
+    let kind = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, n)| format!(", {} of them {kind}", exact(*n as u64)));
+    let text = format!(
+        "{} class loaders each have their own class {name} ({} in total{}). Unused loaders may be retained, as after \
+         redeployments or repeated script compilation.",
+        exact(*most as u64),
+        count(all.len() as u64, "class loader"),
+        kind.unwrap_or_default()
+    );
+    let severity = if *most >= MANY_LOADERS { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("class-loaders", severity, text, "ClassLoaderDataGraph: classes by name and loader");
+    let more = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, _)| {
+        // Names of nested classes contain `$`.
+        format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(kind))))
+    });
+    Some(finding.known(Confidence::Exact).more(more.unwrap_or_else(|| "heapstat".to_owned())))
+}
+
+/// What classes take, and how near that is to its limit.
+fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Finding> {
+    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+    let (space, rest) = (of(Kind::ClassSpace), of(Kind::Metaspace));
+    let bytes = space.saturating_add(rest);
+    let vm = hotspot.vm();
+    // Without the flag the limit is as good as none.
+    let most = vm.flag("MaxMetaspaceSize").filter(|&most| most < 1 << 48);
+    let class_most = vm.flag("CompressedClassSpaceSize").filter(|&most| most != 0);
+    let near =
+        |bytes: u64, most: Option<u64>| most.filter(|&most| bytes.saturating_mul(100) >= most.saturating_mul(FULL));
+    let limit = near(bytes, most).map(|most| format!("MaxMetaspaceSize ({})", round(most)));
+    let limit =
+        limit.or_else(|| near(space, class_most).map(|most| format!("CompressedClassSpaceSize ({})", round(most))));
+    if bytes == 0 {
+        return None;
+    }
+    let classes = hotspot.classes();
+    let loaded: u64 = classes.loaders().iter().map(|loader| loader.classes.len() as u64).sum();
+    let text = format!(
+        "Class metadata: metaspace {}, class space {}, for {} of {}{}.",
+        round(rest),
+        round(space),
+        count(loaded, "class"),
+        count(classes.loaders().len() as u64, "class loader"),
+        limit.as_ref().map_or_else(String::new, |limit| format!("; the limit {limit} is nearly reached"))
+    );
+    let severity = if limit.is_some() { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("metaspace", severity, text, "mappings that contain class structures");
+    Some(finding.about(bytes).known(Confidence::Derived).more("regions --kind Metaspace").within("runtime"))
+}
+
+/// A part of the code cache that is nearly full: nothing more is compiled then.
+fn code_cache(hotspot: &HotSpot<'_>) -> Vec<Finding> {
+    let code = hotspot.all_code();
+    let mut out = Vec::new();
+    for heap in code.heaps() {
+        let (used, _) = code.sizes(heap);
+        if used.saturating_mul(100) < heap.reserved.len().saturating_mul(FULL) {
+            continue;
+        }
+        let text = format!(
+            "The code cache is nearly full: {} of {} for {}. Newly hot methods stay interpreted; raise the limit with \
+             -XX:ReservedCodeCacheSize.",
+            round(used),
+            round(heap.reserved.len()),
+            heap.name
+        );
+        let finding = Finding::new("code-cache", Severity::Warning, text, "used blocks of the code heap");
+        out.push(finding.about(used).known(Confidence::Exact).more("regions --kind CodeCache").within("runtime"));
+    }
+    out
+}

@@ -1,0 +1,262 @@
+//! The objects of Java's heap: each space walked from object to object.
+//!
+//! An object is its mark word, its class, its fields; its size is in its class, and of arrays in its length too
+//! (src/hotspot/share/oops: oop.inline.hpp, klass.hpp). What a thread has taken to allocate from
+//! and not used yet lies between objects (ThreadLocalAllocBuffer).
+
+mod names;
+mod reader;
+mod spaces;
+mod types;
+mod walk;
+
+pub use spaces::{Collector, Generation, Space, Spaces};
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::api::Space as Words;
+use crate::runtimes::api::linear::LinearWalker;
+use crate::runtimes::api::{
+    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+};
+use crate::runtimes::hotspot::classes::{Classes, KlassShape};
+use crate::runtimes::hotspot::threads::JavaThread;
+use reader::Layouts;
+use types::Types;
+
+/// Objects begin at multiples of this unless the VM says otherwise (`-XX:ObjectAlignmentInBytes`).
+const ALIGN: u64 = 8;
+
+/// The heap of one VM, ready to be walked.
+pub struct Heap<'p> {
+    classes: Arc<Classes<'p>>,
+    types: Types<'p>,
+    parts: Vec<Part>,
+    /// Starts of the parts with a single object, by address.
+    single: Vec<Addr>,
+    /// By address: what threads have taken and not used.
+    tlabs: Vec<AddrRange>,
+    align: u64,
+    in_gc: bool,
+    notes: Vec<String>,
+    words: OnceLock<Words<'p>>,
+    layouts: Layouts,
+    statics: names::Statics,
+    /// Bytes that were searched for the first object after a loss.
+    searched: AtomicU64,
+}
+
+impl<'p> Heap<'p> {
+    /// Prepare to walk `spaces`.
+    pub fn open(classes: Arc<Classes<'p>>, spaces: &Spaces, threads: &[JavaThread]) -> Heap<'p> {
+        let vm = &classes.vm;
+        let align = vm.int_flag("ObjectAlignmentInBytes").filter(|a| a.is_power_of_two() && (ALIGN..=256).contains(a));
+        let mut tlabs: Vec<AddrRange> = threads.iter().filter_map(|t| t.tlab).filter(|t| !t.is_empty()).collect();
+        tlabs.sort();
+        let mut notes = spaces.notes.clone();
+        let (parts, single) = parts(&classes, spaces, &mut notes);
+        let in_gc = is_in_gc(&classes);
+        Heap {
+            types: Types::new(classes.clone()),
+            parts,
+            single,
+            tlabs,
+            align: align.unwrap_or(ALIGN),
+            in_gc,
+            notes,
+            words: OnceLock::new(),
+            layouts: Layouts::new(&classes),
+            statics: names::Statics::default(),
+            searched: AtomicU64::new(0),
+            classes,
+        }
+    }
+
+    /// The VM's classes.
+    pub fn classes(&self) -> &Arc<Classes<'p>> {
+        &self.classes
+    }
+
+    /// What a String holds whose array lies in the heap too, where the heap's words are at hand: whoever asks for many has
+    /// them, and one string is no reason to look at them all. `form`: where it has its array, and what its bytes are.
+    fn string_in_heap(&self, string: u64, form: (u64, u64)) -> Option<StringContent<'_>> {
+        let (value_at, coder_at) = form;
+        let (space, encoding) = (self.words.get()?, &self.classes.encoding);
+        let place = string.wrapping_add(value_at);
+        let value = if encoding.narrow {
+            encoding.narrow_raw(space.u32(place)?)
+        } else {
+            encoding.wide_raw(u64::from_le_bytes(*space.bytes(place, 8)?.first_chunk()?))
+        };
+        let latin1 = space.bytes(string.wrapping_add(coder_at), 1)? == [0];
+        let words = space.run(value).filter(|_| value & 7 == 0)?.words(value);
+        let klass = encoding.klass_in(|at| words.get((at >> 3) as usize).map(|word| u64::from_le_bytes(*word)))?;
+        let header = self.types.header_of_bytes(klass)?;
+        let count = space.u32(value.wrapping_add(encoding.length_at))?;
+        let start = value.wrapping_add(header);
+        // Strings may share an array, which may be long.
+        self.classes.vm.process.reads().refuses(Addr::new(start), count.into()).is_none().then_some(())?;
+        Some(content(space.bytes(start, count as usize)?, count, latin1))
+    }
+
+    /// The same, wherever it lies.
+    fn string_anywhere(&self, string: Addr, (value_at, coder_at): (u64, u64)) -> Option<StringContent<'_>> {
+        let memory = self.classes.vm.memory;
+        let value = self.classes.reference(string.wrapping_add(value_at)).ok()?;
+        let mut coder = [0];
+        memory.read(string.wrapping_add(coder_at), &mut coder).ok()?;
+        let count = memory.u32(value.wrapping_add(self.classes.encoding.length_at)).ok()?;
+        let header = self.types.byte_array_header(value)?;
+        Some(content(memory.borrow(value.wrapping_add(header), count as usize)?, count, coder == [0]))
+    }
+}
+
+fn content(bytes: &[u8], count: u32, latin1: bool) -> StringContent<'_> {
+    let (units, length) = if latin1 { (StringUnits::Latin1, count) } else { (StringUnits::Utf16, count / 2) };
+    StringContent { length, bytes, units }
+}
+
+/// Whether threads are stopped for a collection that moves objects.
+fn is_in_gc(classes: &Classes<'_>) -> bool {
+    let vm = &classes.vm;
+    let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return false };
+    let heap = vm.at("CollectedHeap", heap);
+    let fields = ["_is_gc_active", "_is_stw_gc_active"];
+    fields.iter().any(|field| heap.number(field).is_ok_and(|value| value & 0xff != 0))
+}
+
+/// Runs of objects, and the starts of those with one object. An object that goes on in the next regions makes one
+/// run of them all.
+fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<Part>, Vec<Addr>) {
+    let (mut out, mut single): (Vec<Part>, Vec<Addr>) = Default::default();
+    let mut left = classes.vm.process.facts().size;
+    let mut left_out = 0_usize;
+    let mut end = Addr::NULL;
+    for space in spaces.all.iter().filter(|s| s.generation != Generation::Free) {
+        let range = space.used;
+        if space.continues
+            && let Some(last) = out.last_mut()
+            && single.last() == Some(&last.range.start)
+            && last.range.end == range.start
+        {
+            last.range.end = range.end;
+            end = range.end;
+            continue;
+        }
+        if range.is_empty() || space.continues {
+            continue;
+        }
+        // Regions that overlap would be counted twice, and a core may map the same bytes many times to keep us busy.
+        let dumped = classes.vm.process.space().dumped_in(range);
+        if range.start < end
+            || !range.start.is_aligned(ALIGN)
+            || range.len() > limits::MAX_RUNTIME_RANGE
+            || dumped > left
+        {
+            left_out += 1;
+            continue;
+        }
+        left -= dumped;
+        end = range.end;
+        if space.one_object {
+            single.push(range.start);
+        }
+        out.push(Part { heap: 0, generation: space.generation.managed(), range });
+    }
+    if left_out > 0 {
+        notes.push(format!("{left_out} regions with invalid or overlapping bounds ignored"));
+    }
+    (out, single)
+}
+
+impl api::Heap for Heap<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn generations(&self) -> &[api::Generation] {
+        &Generation::MANAGED
+    }
+
+    fn space(&self) -> &Words<'_> {
+        self.words.get_or_init(|| {
+            let ranges = self.parts.iter().map(|p| p.range);
+            Words::new(self.classes.vm.process.target(), ranges, self.classes.encoding.min_object)
+        })
+    }
+
+    fn alignment(&self) -> u64 {
+        self.align
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn in_gc(&self) -> bool {
+        self.in_gc
+    }
+
+    fn types(&self) -> usize {
+        self.types.len()
+    }
+
+    fn has_too_many_types(&self) -> bool {
+        self.types.is_full()
+    }
+
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        let Some(klass) = self.types.get(kind) else {
+            let free = kind == api::FREE;
+            return free.then_some(TypeInfo {
+                address: Addr::NULL,
+                free,
+                string: false,
+                of_types: false,
+                elements: None,
+            });
+        };
+        let elements = match klass.shape {
+            KlassShape::TypeArray { header, log2 } | KlassShape::ObjectArray { header, log2 } => {
+                Some(Elements { start: header, size: 1 << log2 })
+            }
+            _ => None,
+        };
+        let of_types = matches!(klass.shape, KlassShape::Mirror { .. });
+        Some(TypeInfo { address: klass.address, free: false, string: types::is_string(&klass), of_types, elements })
+    }
+
+    fn type_name(&self, kind: TypeIndex) -> String {
+        self.types.get(kind).map_or_else(|| FREE_NAME.to_owned(), |klass| klass.name.clone())
+    }
+
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_of_field(kind, offset)
+    }
+
+    fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(place)
+    }
+
+    fn string_type(&self) -> Option<TypeIndex> {
+        self.types.string()
+    }
+
+    /// A String's characters stand in an array of their own, which other Strings may share.
+    fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
+        let form = self.types.string_form()?;
+        self.string_in_heap(string.addr.get(), form).or_else(|| self.string_anywhere(string.addr, form))
+    }
+
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(LinearWalker::new(self))
+    }
+
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(reader::Reader::new(self))
+    }
+}

@@ -1,0 +1,320 @@
+//! Single objects, and what they hold.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::runtimes::api::linear::{Linear as _, slot};
+use crate::runtimes::api::{Batch, Heap as _, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
+use crate::runtimes::hotspot::heap::Heap;
+use crate::runtimes::hotspot::heap::types::Form;
+
+/// Entries of a reader's cache of classes: a power of two.
+const CACHE: usize = 1 << CACHE_BITS;
+const CACHE_BITS: u32 = 9;
+
+/// Places of what an object holds in no field of it: above those of all fields.
+const OF_CLASS: u32 = u32::MAX - 3;
+
+/// An instance keeps its class, where that can be unloaded.
+const CLASS: Link = Link::Beside("(class)");
+
+/// A class keeps what its constant pool was resolved to.
+const CONSTANTS: Link = Link::Beside("(constant pool)");
+
+/// What the objects of a class hold.
+pub(super) struct Layout {
+    kind: TypeIndex,
+    form: Form,
+    /// References of instances, in the order of their places.
+    runs: Vec<OopRun>,
+    holds: Holds,
+    /// The mirror of the class, where its loader may be collected.
+    mirror: Option<u64>,
+}
+
+/// What an object holds beside the fields of an instance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    /// Elements from this offset on.
+    Elements(u64),
+    /// The static fields of the class that it stands for.
+    Statics,
+    /// Frames of a virtual thread.
+    Frames,
+}
+
+/// What a mirror holds.
+struct Statics {
+    /// References of the instance and static ones of its class, in the order of their places: a visit that goes on from a
+    /// place must leave none out.
+    runs: Vec<OopRun>,
+    /// The resolved constants of its class.
+    constants: Option<u64>,
+}
+
+/// What is known of classes, for all readers.
+pub(super) struct Layouts {
+    known: RwLock<HashMap<u64, Option<Arc<Layout>>>>,
+    statics: RwLock<HashMap<u64, Arc<Statics>>>,
+    /// Where a `java.lang.Class` has its class.
+    klass_at: Option<u64>,
+}
+
+impl Layouts {
+    pub(super) fn new(classes: &Classes<'_>) -> Layouts {
+        let place = classes.vm.static_number("java_lang_Class", "_klass_offset");
+        Layouts {
+            known: RwLock::default(),
+            statics: RwLock::default(),
+            klass_at: place.ok().map(|at| at & 0xffff_ffff),
+        }
+    }
+}
+
+/// Runs by place, none of which has a place that another has: a visit that goes on from a place must find all the others
+/// behind it, whatever a class says of itself. `unit`: bytes of a reference.
+fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
+    runs.sort_by_key(|run| run.offset);
+    let mut end = 0;
+    let place = |run: &OopRun| u64::from(run.offset) / unit;
+    runs.iter_mut().for_each(|run| {
+        let (first, last) = (place(run).max(end), place(run) + u64::from(run.count));
+        run.offset = u32::try_from(first * unit).unwrap_or(u32::MAX);
+        run.count = u32::try_from(last.saturating_sub(first)).unwrap_or(0);
+        end = end.max(last);
+    });
+    runs.retain(|run| run.count != 0);
+    runs
+}
+
+/// An object, and what stands in it.
+struct Found<'r, 'p> {
+    layout: &'r Arc<Layout>,
+    size: u64,
+    /// From its start on, to the end of the dumped memory it lies in.
+    words: &'p [[u8; 8]],
+}
+
+/// Reads objects; each thread has its own.
+pub(super) struct Reader<'h, 'p> {
+    heap: &'h Heap<'p>,
+    cache: Vec<(u64, Option<Arc<Layout>>)>,
+}
+
+/// The word at an offset from the start of `words`.
+#[inline(always)]
+fn word(words: &[[u8; 8]], at: u64) -> Option<u64> {
+    words.get((at >> 3) as usize).map(|w| u64::from_le_bytes(*w))
+}
+
+impl Heap<'_> {
+    /// What objects of the class at `address` hold, if it is a class.
+    fn layout(&self, address: u64) -> Option<Arc<Layout>> {
+        {
+            let known = self.layouts.known.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.get(&address) {
+                return found.clone();
+            }
+        }
+        let made = self.make_layout(address).map(Arc::new);
+        // What is no class may be any number: there is no end to them.
+        if made.is_some() {
+            self.layouts.known.write().unwrap_or_else(PoisonError::into_inner).insert(address, made.clone());
+        }
+        made
+    }
+
+    fn make_layout(&self, address: u64) -> Option<Layout> {
+        let (kind, klass) = self.types.lookup(address)?;
+        let form = Form::of(klass.shape)?;
+        let mut runs = klass.references.clone();
+        // Up to here a Reference holds no referent: the collector treats it by its kind.
+        if klass.reference.is_some_and(|kind| kind.keeps())
+            && let Some(field) = self.classes.field(&klass, "referent")
+        {
+            runs.push(OopRun { offset: field.offset as u32, count: 1 });
+        }
+        let runs = in_order(runs, self.classes.encoding.unit());
+        let holds = match klass.shape {
+            KlassShape::ObjectArray { header, .. } => Holds::Elements(header),
+            KlassShape::Mirror { .. } => Holds::Statics,
+            KlassShape::StackChunk { .. } => Holds::Frames,
+            _ => Holds::Nothing,
+        };
+        let mirror = self.classes.collectible_mirror(&klass).map(Addr::get);
+        Some(Layout { kind, form, runs, holds, mirror })
+    }
+
+    /// What the mirror of a class holds, beside `own`, the references of every mirror.
+    fn statics_of(&self, klass: u64, own: &[OopRun]) -> Arc<Statics> {
+        if let Some(known) = self.layouts.statics.read().unwrap_or_else(PoisonError::into_inner).get(&klass) {
+            return known.clone();
+        }
+        let at = Addr::new(klass);
+        let is_class = self.classes.klass(at).is_some_and(|k| !k.is_array());
+        let (mut runs, mut constants) = (own.to_vec(), None);
+        if is_class {
+            let fields = self.classes.declared_fields(at);
+            let statics = fields.iter().filter(|f| f.is_static && f.is_reference());
+            runs.extend(statics.map(|f| OopRun { offset: f.offset as u32, count: 1 }));
+            runs = in_order(runs, self.classes.encoding.unit());
+            constants = self.classes.resolved_references(at).map(Addr::get);
+        }
+        let made = Arc::new(Statics { runs, constants });
+        self.layouts.statics.write().unwrap_or_else(PoisonError::into_inner).insert(klass, made.clone());
+        made
+    }
+}
+
+impl<'h, 'p> Reader<'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>) -> Reader<'h, 'p> {
+        Reader { heap, cache: vec![(0, None); CACHE] }
+    }
+
+    #[inline(always)]
+    fn find(&mut self, addr: u64) -> Option<Found<'_, 'h>> {
+        let words = self.heap.space().run(addr).filter(|_| addr & 7 == 0)?.words(addr);
+        let encoding = &self.heap.classes.encoding;
+        let klass = encoding.klass_in(|at| word(words, at))?;
+        let entry = self.cache.get_mut(slot(klass, CACHE_BITS))?;
+        if entry.0 != klass || entry.1.is_none() {
+            *entry = (klass, self.heap.layout(klass));
+        }
+        let layout = entry.1.as_ref()?;
+        let size = self.heap.stride(layout.form.size(encoding, |at| word(words, at))?);
+        Some(Found { layout, size, words })
+    }
+
+    #[inline(always)]
+    fn visit_from(&mut self, addr: u64, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
+        let heap = self.heap;
+        if let Some(found) = self.find(addr) {
+            found.visit(heap, from, visit);
+        }
+    }
+}
+
+impl Found<'_, '_> {
+    #[inline(always)]
+    fn node(&self) -> Node {
+        Node { kind: self.layout.kind, size: self.size, counted_size: self.size }
+    }
+
+    /// Visit what it holds from a place on. Its layout is borrowed: to count who has it would be a word that all threads write to.
+    #[inline(always)]
+    fn visit(&self, heap: &Heap<'_>, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
+        let encoding = &heap.classes.encoding;
+        let &Found { layout, words, size } = self;
+        if from <= OF_CLASS {
+            let fields = Places { encoding, words, size };
+            let goes_on = match layout.holds {
+                Holds::Nothing => fields.visit(&layout.runs, from, visit),
+                Holds::Elements(start) => {
+                    let count = (size.saturating_sub(start) / encoding.unit()) as u32;
+                    let length =
+                        word(words, encoding.length_at & !7).map_or(0, |w| w >> (8 * (encoding.length_at & 4)));
+                    let count = count.min(length as u32);
+                    fields.visit(&[OopRun { offset: start as u32, count }], from, visit)
+                }
+                Holds::Frames => fields.visit(&layout.runs, from, visit),
+                Holds::Statics => {
+                    let klass = heap.layouts.klass_at.and_then(|at| word(words, at)).filter(|&klass| klass != 0);
+                    let statics = klass.map(|klass| heap.statics_of(klass, &layout.runs));
+                    let runs = statics.as_ref().map_or(&layout.runs, |s| &s.runs);
+                    fields.visit(runs, from, visit)
+                        && statics.as_ref().and_then(|s| s.constants).is_none_or(|c| visit(OF_CLASS, CONSTANTS, c))
+                }
+            };
+            if !goes_on {
+                return;
+            }
+        }
+        if let Some(mirror) = layout.mirror
+            && from <= OF_CLASS + 1
+        {
+            visit(OF_CLASS + 1, CLASS, mirror);
+        }
+    }
+}
+
+/// References at places of one object: a place is an offset in units of a reference.
+struct Places<'a> {
+    encoding: &'a Encoding,
+    words: &'a [[u8; 8]],
+    size: u64,
+}
+
+impl Places<'_> {
+    /// Visit the references of `runs` from the place `from` on; whether to go on.
+    #[inline(always)]
+    fn visit(&self, runs: &[OopRun], from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) -> bool {
+        let unit = self.encoding.unit();
+        for run in runs {
+            let first = (u64::from(run.offset) / unit) as u32;
+            let last = first.saturating_add(run.count).min((self.size / unit) as u32);
+            for place in first.max(from)..last {
+                let offset = u64::from(place) * unit;
+                let Some(word) = word(self.words, offset & !7) else { return true };
+                let value = if self.encoding.narrow {
+                    self.encoding.narrow_raw((word >> (8 * (offset & 4))) as u32)
+                } else {
+                    self.encoding.wide_raw(word)
+                };
+                if value != 0 && !visit(place, Link::Field(offset), value) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl ObjectReader for Reader<'_, '_> {
+    #[inline]
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        self.find(addr).map(|found| found.node())
+    }
+
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        self.visit_from(addr, from, &mut |place, link, value| visit(place, link, value));
+    }
+
+    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+        let heap = self.heap;
+        out.clear();
+        for &addr in addrs {
+            let found = self.find(addr);
+            out.nodes.push(found.as_ref().map(Found::node));
+            if let Some(found) = found {
+                found.visit(heap, 0, &mut |place, link, value| out.hold(most, place, link, value));
+            }
+            out.ends.push(out.held.len());
+            if out.held.len() >= most {
+                break;
+            }
+        }
+    }
+
+    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = Batch::new(out, most);
+        self.visit_from(addr, from, &mut |place, _, value| batch.take(place, value));
+        batch.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_by_place_and_share_none() {
+        let run = |offset, count| OopRun { offset, count };
+        assert_eq!(in_order(vec![run(40, 2), run(16, 3)], 8), [run(16, 3), run(40, 2)]);
+        assert_eq!(in_order(vec![run(0, 100), run(8, 1), run(792, 2)], 8), [run(0, 100), run(800, 1)]);
+        assert_eq!(in_order(vec![run(12, 4), run(12, 2), run(20, 0)], 4), [run(12, 4)]);
+        assert!(in_order(vec![run(u32::MAX, u32::MAX)], 8).len() <= 1);
+    }
+}

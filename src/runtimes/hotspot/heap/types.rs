@@ -1,0 +1,157 @@
+//! Classes as the walk needs them: numbers of those met, and how large their objects are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::runtimes::api::TypeIndex;
+use crate::runtimes::hotspot::classes::{Classes, Encoding, Klass, KlassShape, WORD};
+
+const STRING: &str = "java.lang.String";
+
+/// Whether a class is `java.lang.String`.
+pub(super) fn is_string(klass: &Klass) -> bool {
+    klass.name == STRING
+}
+
+struct Known {
+    by_address: HashMap<u64, u32>,
+    /// From number 1 on: 0 is free space, which this heap has no objects for.
+    all: Vec<Arc<Klass>>,
+    string: Option<u32>,
+}
+
+/// Classes of the objects met so far.
+pub(super) struct Types<'p> {
+    classes: Arc<Classes<'p>>,
+    known: RwLock<Known>,
+    string_form: OnceLock<Option<(u64, u64)>>,
+    /// The class of arrays of bytes, and what they have before the first element.
+    bytes: OnceLock<(u64, u64)>,
+}
+
+impl<'p> Types<'p> {
+    pub(super) fn new(classes: Arc<Classes<'p>>) -> Types<'p> {
+        let known = Known { by_address: HashMap::new(), all: Vec::new(), string: None };
+        Types { classes, known: RwLock::new(known), string_form: OnceLock::new(), bytes: OnceLock::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len() + 1
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= limits::MAX_KLASSES
+    }
+
+    /// The class of that number; none of free space.
+    pub(super) fn get(&self, kind: TypeIndex) -> Option<Arc<Klass>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.all.get((kind.0 as usize).checked_sub(1)?).cloned()
+    }
+
+    pub(super) fn string(&self) -> Option<TypeIndex> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).string.map(TypeIndex)
+    }
+
+    /// The class at `address` with its number, if it is one that objects can have.
+    pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, Arc<Klass>)> {
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(&i) = known.by_address.get(&address) {
+                return Some((TypeIndex(i), known.all.get(i as usize - 1)?.clone()));
+            }
+        }
+        let klass = self.classes.klass(Addr::new(address)).filter(|k| k.shape != KlassShape::None)?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let next = u32::try_from(known.all.len() + 1).ok().filter(|&n| (n as usize) < limits::MAX_KLASSES)?;
+        let i = *known.by_address.entry(address).or_insert(next);
+        if i == next {
+            if is_string(&klass) {
+                known.string.get_or_insert(i);
+            }
+            known.all.push(klass.clone());
+        }
+        Some((TypeIndex(i), klass))
+    }
+
+    /// Where a String has its array, and what its bytes are.
+    pub(super) fn string_form(&self) -> Option<(u64, u64)> {
+        *self.string_form.get_or_init(|| {
+            let klass = self.get(self.string()?)?;
+            let at = |name| self.classes.field(&klass, name).map(|f| f.offset);
+            Some((at("value")?, at("coder")?))
+        })
+    }
+
+    /// Bytes before the first element of the array at `array`, if it is one of bytes.
+    pub(super) fn byte_array_header(&self, array: Addr) -> Option<u64> {
+        header_of_bytes(&*self.classes.class_of(array)?)
+    }
+
+    /// Bytes before the first element of arrays of the class at `klass`, if these are of bytes.
+    #[inline]
+    pub(super) fn header_of_bytes(&self, klass: u64) -> Option<u64> {
+        if let Some(&(known, header)) = self.bytes.get()
+            && known == klass
+        {
+            return Some(header);
+        }
+        let header = header_of_bytes(&*self.classes.klass(Addr::new(klass))?)?;
+        // There are arrays of boolean too, which no String has.
+        let _ = self.bytes.set((klass, header));
+        Some(header)
+    }
+}
+
+fn header_of_bytes(klass: &Klass) -> Option<u64> {
+    match klass.shape {
+        KlassShape::TypeArray { header, log2: 0 } => Some(header),
+        _ => None,
+    }
+}
+
+/// How large objects of a class are, as the walk computes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The same for all.
+    Fixed(u64),
+    /// Elements follow the header; the length is 32 bits wide.
+    Counted { header: u64, log2: u32 },
+    /// So many words, as a field says.
+    Words(u64),
+    /// A field says how many words follow the others, and behind them comes a bit for each place of a reference.
+    Chunk { size: u64, words_at: u64 },
+}
+
+impl Form {
+    pub(super) fn of(shape: KlassShape) -> Option<Form> {
+        Some(match shape {
+            KlassShape::Instance(size) => Form::Fixed(size),
+            KlassShape::Mirror { size_at } => Form::Words(size_at),
+            KlassShape::StackChunk { size, words_at } => Form::Chunk { size, words_at },
+            KlassShape::TypeArray { header, log2 } | KlassShape::ObjectArray { header, log2 } => {
+                Form::Counted { header, log2 }
+            }
+            KlassShape::None => return None,
+        })
+    }
+
+    /// Bytes of an object, by its words at offsets that are multiples of 8; `None` where they are not there.
+    #[inline(always)]
+    pub(super) fn size(self, encoding: &Encoding, word: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let half = |at: u64| Some((word(at & !7)? >> (8 * (at & 4))) as u32);
+        Some(match self {
+            Form::Fixed(size) => size,
+            // 32 bits, shifted by 3 at most.
+            Form::Counted { header, log2 } => header + (u64::from(half(encoding.length_at)?) << log2),
+            Form::Words(at) => u64::from(half(at)?) * WORD,
+            Form::Chunk { size, words_at } => {
+                let words = u64::from(half(words_at)?);
+                let bits = if encoding.narrow { 2 * words } else { words };
+                size + (words + bits.div_ceil(64)) * WORD
+            }
+        })
+    }
+}

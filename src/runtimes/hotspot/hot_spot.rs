@@ -1,0 +1,227 @@
+//! One HotSpot VM of a process, with what was read of it so far.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::diag::{Warning, WarningCode, was_read};
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::map::{Claims, Confidence, Kind};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::anatomy::Anatomy;
+use crate::runtimes::api::fields::Fields;
+use crate::runtimes::api::{
+    self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
+    RuntimeFindings, RuntimeId, StackFrame, Walk,
+};
+use crate::runtimes::hotspot::classes::Classes;
+use crate::runtimes::hotspot::code::Code;
+use crate::runtimes::hotspot::heap::{Heap, Spaces};
+use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
+use crate::runtimes::hotspot::vm::{Detection, Vm, VmError, detect};
+use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
+
+/// One HotSpot VM. Each part is read when it is first asked for, and kept.
+pub struct HotSpot<'p> {
+    vm: Arc<Vm<'p>>,
+    classes: Arc<Classes<'p>>,
+    spaces: OnceLock<Option<Spaces>>,
+    java_threads: OnceLock<Vec<JavaThread>>,
+    heap: OnceLock<Option<Heap<'p>>>,
+    code: OnceLock<Code<'p>>,
+    pub(super) threads: OnceLock<Threads>,
+    pub(super) locks: OnceLock<Locks>,
+    buffers: OnceLock<Vec<OwnedBuffer>>,
+    nmt: OnceLock<Option<Nmt<'p>>>,
+}
+
+impl<'p> HotSpot<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<HotSpot<'p>> {
+        let mut out = Vec::new();
+        for found in detect(process) {
+            match found {
+                Detection::Unusable(why) => process.diag.add(why),
+                Detection::Found(vm) => match HotSpot::new(Arc::new(*vm)) {
+                    Ok(found) => out.push(found),
+                    Err((vm, e)) => {
+                        let (code, message) = (WarningCode::HotspotUnusable, format!("{}: {e}", vm.name()));
+                        process.diag.add(Warning { code, message, is_partial: e.is_damage() });
+                    }
+                },
+            }
+        }
+        out
+    }
+
+    fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
+        let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
+        let (spaces, java_threads, heap, code, threads, locks) = Default::default();
+        let (buffers, nmt) = Default::default();
+        let classes = Arc::new(classes);
+        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt })
+    }
+
+    /// The VM and its tables.
+    pub fn vm(&self) -> &Arc<Vm<'p>> {
+        &self.vm
+    }
+
+    /// Its classes.
+    pub fn classes(&self) -> &Arc<Classes<'p>> {
+        &self.classes
+    }
+
+    /// Where its objects are; `None` where that can't be told.
+    pub fn spaces(&self) -> Option<&Spaces> {
+        let read = || {
+            was_read("heaps");
+            let _phase = self.vm.process.enter(Phase::GcHeap);
+            Spaces::read(&self.classes).map_err(|e| self.tell("heap", &e.to_string())).ok()
+        };
+        self.spaces.get_or_init(read).as_ref()
+    }
+
+    /// Its Java threads.
+    pub fn java_threads(&self) -> &[JavaThread] {
+        self.java_threads.get_or_init(|| {
+            let _phase = self.vm.process.enter(Phase::ManagedThreads);
+            let mut notes = Vec::new();
+            let found = java_threads(&self.vm, &mut notes);
+            notes.extend(found.as_ref().err().map(ToString::to_string));
+            notes.iter().for_each(|note| self.tell("threads", note));
+            found.unwrap_or_default()
+        })
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> Option<&Heap<'p>> {
+        let open = || {
+            let spaces = self.spaces().filter(|spaces| !spaces.all.is_empty())?;
+            was_read("objects");
+            let _phase = self.vm.process.enter(Phase::Objects);
+            Some(Heap::open(self.classes.clone(), spaces, self.java_threads()))
+        };
+        self.heap.get_or_init(open).as_ref()
+    }
+
+    /// Its code.
+    pub fn all_code(&self) -> &Code<'p> {
+        self.code.get_or_init(|| {
+            was_read("code");
+            Code::new(self.classes.clone())
+        })
+    }
+
+    /// Tell what makes answers less than whole.
+    pub(super) fn tell(&self, what: &str, note: &str) {
+        self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {note}", self.vm.name()));
+    }
+}
+
+impl ManagedRuntime for HotSpot<'_> {
+    fn row(&self) -> RuntimeRow {
+        let spaces = self.spaces.get().and_then(Option::as_ref);
+        RuntimeRow {
+            name: "HotSpot".into(),
+            version: Some(printable(&self.vm.version).into_owned()),
+            module: printable(&self.vm.path).into_owned(),
+            base: self.vm.range.start,
+            gc: spaces.map(|spaces| spaces.collector.name()),
+            layout_source: "the VM's own vmStructs".to_owned(),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.vm.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        claim::claim(self, claims);
+        threads::claim(self, claims);
+    }
+
+    fn heap(&self) -> Option<&dyn api::Heap> {
+        self.objects().map(|heap| heap as &dyn api::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        self.all_code()
+    }
+
+    fn buffers(&self) -> &[OwnedBuffer] {
+        self.buffers.get_or_init(|| {
+            let Some(heap) = self.objects() else { return Vec::new() };
+            let _phase = self.vm.process.enter(Phase::Objects);
+            let (found, more) = buffers::buffers(&self.classes, heap);
+            if more > 0 {
+                self.tell("buffers", &format!("{more} objects over the limit are ignored"));
+            }
+            found
+        })
+    }
+
+    fn anatomy(&self) -> Option<&dyn Anatomy> {
+        Some(self)
+    }
+
+    fn fields(&self) -> Option<&dyn Fields> {
+        Some(self)
+    }
+
+    fn block_labels(&self) -> Option<&dyn BlockLabels> {
+        self.nmt.get_or_init(|| Nmt::find(&self.vm)).as_ref().map(|nmt| nmt as &dyn BlockLabels)
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.all_threads().describe(&self.classes, thread, row);
+        row.holds = self.locks().held(&self.classes, thread.address);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        _row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread?, frames)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_virtual_thread(visit);
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn locks(&self) -> Option<&dyn api::Locks> {
+        Some(self)
+    }
+
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
+    }
+}
+
+impl RuntimeFindings for HotSpot<'_> {
+    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+}
+
+impl api::Locks for HotSpot<'_> {
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.locks().wait(thread.address)
+    }
+}

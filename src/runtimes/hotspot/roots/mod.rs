@@ -1,0 +1,111 @@
+//! What keeps Java's objects from outside the heap: classes with their static fields, threads, JNI, the VM's own
+//! handles, and words on stacks.
+//!
+//! The words are those of heap dumps (hprof: sticky class, JNI global, thread object). What a heap dump has and this
+//! has not: monitors (a thread that holds one has the object on its stack), and constants in compiled code,
+//! which keep nothing from being collected once nobody runs the code.
+
+mod stacks;
+mod storages;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::runtimes::api::{Heap as _, Root, RootKind, Roots};
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::{Classes, WORD};
+use crate::runtimes::hotspot::threads::JavaThread;
+use crate::runtimes::hotspot::vm::VmError;
+
+/// A class that is never unloaded: it holds its static fields.
+const CLASS: RootKind = RootKind::Of(0, "sticky class");
+
+/// Held by native code for good (`NewGlobalRef`).
+const JNI_GLOBAL: RootKind = RootKind::Of(1, "JNI global");
+
+/// Held by the VM itself.
+const VM_INTERNAL: RootKind = RootKind::Of(2, "VM internal");
+
+/// A thread that runs, and what hangs at it.
+const THREAD: RootKind = RootKind::Of(3, "thread object");
+
+/// Held by native code until it returns.
+const JNI_LOCAL: RootKind = RootKind::Of(4, "JNI local");
+
+/// All roots of a VM.
+pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
+    let mut roots = Roots::default();
+    let Some(heap) = vm.objects() else { return roots };
+    let classes = vm.classes();
+    let _phase = classes.vm.process.enter(Phase::References);
+    of_classes(classes, &mut roots);
+    storages::read(classes, &mut roots);
+    let walks = Walks::new(Phase::References, limits::MAX_JNI_BLOCKS);
+    for thread in vm.java_threads() {
+        if let Err(e) = of_thread(classes, thread, &walks, &mut roots) {
+            roots.notes.push(format!("the thread at {}: {e}", thread.address));
+        }
+    }
+    stacks::read(heap, vm.java_threads(), &mut roots);
+    // What is no object keeps nothing; slots of the VM hold such words where they are free.
+    let mut reader = heap.reader();
+    roots.all.retain(|root| reader.node(root.object.get()).is_some());
+    roots
+}
+
+/// Mirrors of classes whose loaders are never collected. Others live as long as their loader or an instance does, which
+/// fields of objects tell.
+fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {
+    for loader in classes.loaders().iter().filter(|loader| loader.permanent) {
+        for &class in &loader.classes {
+            let Ok(address) = classes.vm.at("Klass", class).addr_of("_java_mirror") else { return };
+            if let Some(mirror) = classes.mirror(class) {
+                roots.all.push(Root::new(CLASS, address, mirror));
+            }
+        }
+    }
+}
+
+/// Fields of a thread that hold an object by an OopHandle, or did by a plain pointer in older releases.
+const OF_THREAD: [&str; 4] = ["_threadObj", "_vthread", "_jvmti_vthread", "_scopedValueCache"];
+
+/// Fields of a thread that hold an object themselves.
+const HELD_BY_THREAD: [&str; 2] = ["_exception_oop", "_pending_exception"];
+
+fn of_thread(classes: &Classes<'_>, thread: &JavaThread, walks: &Walks, roots: &mut Roots) -> Result<(), VmError> {
+    let vm = &classes.vm;
+    let view = vm.at("JavaThread", thread.address);
+    let mut add = |kind, address, object: Addr| {
+        if !object.is_null() {
+            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, address, object) });
+        }
+    };
+    for field in OF_THREAD.iter().filter(|field| view.has(field)) {
+        let address = view.addr_of(field)?;
+        add(THREAD, address, classes.field_of_vm("JavaThread", field, address)?);
+    }
+    for field in HELD_BY_THREAD.iter().filter(|field| view.has(field)) {
+        let address = view.addr_of(field)?;
+        let word = vm.memory.u64(address).map_err(VmError::fault("JavaThread", field))?;
+        add(THREAD, address, classes.encoding.wide(word));
+    }
+    // Blocks of handles: those up to `_top` are in use, and free ones among them hold no object.
+    let mut block = view.ptr("_active_handles")?;
+    let mut walk = walks.begin();
+    while !block.is_null() {
+        walk.step(block).map_err(|_| VmError::Nonsense { what: "an endless list of handles", at: block })?;
+        let handles = vm.at("JNIHandleBlock", block);
+        let (first, next) = (handles.addr_of("_handles")?, handles.addr_of("_next")?);
+        // All that lies between is handles, and their number.
+        let room = vm.size_of("JNIHandleBlock")?.max(next.since(first)) / WORD;
+        for i in 0..handles.number("_top")?.min(room) {
+            let address = first.wrapping_add(i * WORD);
+            let word = vm.memory.u64(address).map_err(VmError::fault("JNIHandleBlock", "_handles"))?;
+            add(JNI_LOCAL, address, classes.encoding.wide(word));
+        }
+        block = handles.ptr("_next")?;
+    }
+    Ok(())
+}

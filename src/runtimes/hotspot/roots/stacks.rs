@@ -1,0 +1,89 @@
+//! Words on the stacks of Java threads that lead to objects, taken for references.
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::Memory;
+use crate::registers::{self, Regs};
+use crate::runtimes::api::{Heap as _, Root, RootKind, Roots, locate};
+use crate::runtimes::hotspot::heap::Heap;
+use crate::runtimes::hotspot::threads::JavaThread;
+
+/// Why stacks are taken word by word.
+const WHY: &str = "coremap does not read the VM's reference maps of Java frames";
+
+/// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
+const REGISTERS: u16 = 32;
+
+/// A root of which only the object is not known yet.
+struct Candidate {
+    value: Addr,
+    root: Root,
+}
+
+pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
+    let vm = &heap.classes().vm;
+    let mut candidates = Vec::new();
+    for thread in threads {
+        let (Some(tid), Some(stack)) = (thread.tid, thread.stack) else { continue };
+        let Some(system) = vm.process.threads().iter().find(|t| t.tid == tid) else { continue };
+        let regs = Regs::of_thread(vm.process.arch(), &system.registers);
+        let sp = regs.sp();
+        roots.stacks.threads += 1;
+        let known = (0..REGISTERS).filter_map(|n| Some((registers::name(regs.arch(), n)?, Addr::new(regs.get(n)?))));
+        for (name, value) in known {
+            let root =
+                Root { thread: Some(tid), register: Some(name), ..Root::new(RootKind::StackWord, sp, Addr::NULL) };
+            candidates.push(Candidate { value, root });
+        }
+        // A thread may be on another stack: that of a signal handler.
+        let from = if stack.contains(sp) { sp.align_down(8) } else { stack.start };
+        words(heap, tid, AddrRange::new(from, stack.end), &mut candidates);
+    }
+    if !candidates.is_empty() {
+        roots.stacks.conservative.push((WHY, roots.stacks.threads));
+    }
+    candidates.retain(|c| heap.space().run(c.value.get()).is_some());
+    candidates.sort_unstable_by_key(|c| (c.value, c.root.address));
+    let mut out = Vec::new();
+    locate(
+        heap,
+        &mut candidates,
+        |c| c.value,
+        |c, _, object| {
+            // Frames hold objects by their start; what leads into one is chance, or the code of a loop over an array that
+            // holds the array too.
+            if object.addr == c.value {
+                out.push(Root { object: object.addr, ..c.root });
+            }
+        },
+    );
+    out.sort_by_key(|r| (r.thread, r.address, r.register));
+    roots.all.extend(out);
+}
+
+/// The words of a stack that lead into the heap: whole ones, and halves where references are compressed.
+fn words(heap: &Heap<'_>, tid: u32, range: AddrRange, out: &mut Vec<Candidate>) {
+    let classes = heap.classes();
+    let (memory, space, encoding) = (classes.vm.memory, heap.space(), &classes.encoding);
+    if range.len() > limits::MAX_STACK_SCAN {
+        return;
+    }
+    let mut add = |address: Addr, value: u64| {
+        if space.run(value).is_some() {
+            let root = Root { thread: Some(tid), ..Root::new(RootKind::StackWord, address, Addr::NULL) };
+            out.push(Candidate { value: Addr::new(value), root });
+        }
+    };
+    for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
+        for (i, bytes) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let word = u64::from_le_bytes(*bytes);
+            let address = part.start.saturating_add(8 * i as u64);
+            add(address, encoding.wide_raw(word));
+            if encoding.narrow {
+                add(address, encoding.narrow_raw(word as u32));
+                add(address.saturating_add(4), encoding.narrow_raw((word >> 32) as u32));
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Handles of native code and of the VM: OopStorage, blocks of slots with a bit for each slot in use
+//! (src/hotspot/share/gc/shared/oopStorage.hpp and oopStorage.inline.hpp).
+//!
+//! The VM's tables tell where that of JNI's global handles is, and nothing of how it is made. Its shape proves itself: each block
+//! leads back to the storage that it is of. So others of the VM are found among libjvm's variables.
+
+use crate::addr::{Addr, AddrRange};
+use crate::image::ModuleKind;
+use crate::limits;
+use crate::memory::Memory;
+use crate::memory::window::Window;
+use crate::runtimes::api::{Root, Roots};
+use crate::runtimes::hotspot::classes::{Classes, WORD};
+use crate::runtimes::hotspot::roots::{JNI_GLOBAL, VM_INTERNAL};
+
+/// Slots of a block: as many as a word has bits.
+const SLOTS: u64 = 64;
+
+/// Behind a block's slots: bits of those in use, then the storage that it is of.
+const IN_USE: u64 = SLOTS * WORD;
+const OWNER: u64 = IN_USE + WORD;
+
+/// Where a storage has its name and its list of blocks.
+const NAME: u64 = 0;
+const BLOCKS: u64 = WORD;
+
+/// A list of blocks begins with its room; where it has their count, and how far behind its start the first may be.
+const COUNT: u64 = WORD;
+const FIRST_BLOCK: [u64; 3] = [2 * WORD, 3 * WORD, 4 * WORD];
+
+/// A storage that was recognised.
+struct Storage {
+    name: String,
+    blocks: Vec<Addr>,
+}
+
+pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
+    let vm = &classes.vm;
+    let global = vm.static_ptr("JNIHandles", "_global_handles").ok();
+    let mut found: Vec<(Addr, Storage)> = Vec::new();
+    for at in global.into_iter().chain(of_libjvm(classes)) {
+        if found.iter().all(|(known, _)| *known != at)
+            && let Some(storage) = vm.process.reads().attempt(|| storage(classes, at))
+        {
+            found.push((at, storage));
+        }
+    }
+    if found.iter().all(|(at, _)| Some(*at) != global) {
+        roots.notes.push(
+            "JNI's global handles were not found, so objects that only native code references count as \
+                   unreachable"
+                .into(),
+        );
+    }
+    for (at, storage) in &found {
+        // What weak ones hold may be collected.
+        if storage.name.contains("Weak") {
+            continue;
+        }
+        let kind = if Some(*at) == global { JNI_GLOBAL } else { VM_INTERNAL };
+        for &block in &storage.blocks {
+            let Ok(used) = vm.memory.u64(block.wrapping_add(IN_USE)) else { continue };
+            for i in (0..SLOTS).filter(|i| used >> i & 1 != 0) {
+                let address = block.wrapping_add(i * WORD);
+                let Ok(word) = vm.memory.u64(address) else { continue };
+                let object = classes.encoding.wide(word);
+                if !object.is_null() {
+                    roots.all.push(Root::new(kind, address, object));
+                }
+            }
+        }
+    }
+}
+
+/// The storage at `at`, if its blocks say that they are of it.
+fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
+    let vm = &classes.vm;
+    let name = vm.memory.ptr(at.wrapping_add(NAME)).ok().filter(|name| !name.is_null())?;
+    let array = vm.memory.ptr(at.wrapping_add(BLOCKS)).ok().filter(|a| !a.is_null() && a.is_aligned(WORD))?;
+    let room = vm.memory.u64(array).ok()?;
+    let count = vm.memory.u64(array.wrapping_add(COUNT)).ok()?;
+    if count == 0 || count > room || count > limits::MAX_OOP_STORAGE_BLOCKS {
+        return None;
+    }
+    let is_block = |slot: Addr| {
+        let block = vm.memory.ptr(slot).ok().filter(|b| !b.is_null() && b.is_aligned(WORD))?;
+        (vm.memory.ptr(block.wrapping_add(OWNER)).ok()? == at).then_some(block)
+    };
+    let first = FIRST_BLOCK.iter().map(|&offset| array.wrapping_add(offset)).find(|&slot| is_block(slot).is_some())?;
+    let blocks = (0..count).map_while(|i| is_block(first.wrapping_add(i * WORD))).collect();
+    Some(Storage { name: vm.memory.public_text(name, limits::MAX_VM_NAME).ok()?, blocks })
+}
+
+/// What libjvm's variables lead to outside of it: some of that are storages.
+fn of_libjvm(classes: &Classes<'_>) -> Vec<Addr> {
+    let vm = &classes.vm;
+    let Some(module) = vm.process.modules.get(vm.module) else { return Vec::new() };
+    let ModuleKind::Elf(image) = &module.kind else { return Vec::new() };
+    let mut out = Vec::new();
+    for part in image.writable_parts(vm.memory) {
+        let part = AddrRange::sized(part.start, part.len().min(limits::MAX_VM_DATA));
+        for window in Window::all(vm.process.target(), part) {
+            for at in (window.start..window.end).step_by(WORD as usize) {
+                let Some(word) = window.word(at).map(Addr::new) else { break };
+                if word.is_aligned(WORD) && !word.is_null() && !vm.range.contains(word) {
+                    out.push(word);
+                }
+            }
+        }
+    }
+    out.sort();
+    out.dedup();
+    out
+}

@@ -1,0 +1,114 @@
+//! All threads that the VM knows, with their names and the marks on their stacks.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::facts::{ThreadRow, ThrownRow, WaitRow};
+use crate::runtimes::api::{ManagedThread, ManagedThreads};
+use crate::runtimes::hotspot::classes::Classes;
+use crate::runtimes::hotspot::code::Code;
+use crate::runtimes::hotspot::threads::anchors::marks;
+use crate::runtimes::hotspot::threads::roles::WATCHER;
+use crate::runtimes::hotspot::threads::thread_object::state;
+use crate::runtimes::hotspot::threads::{JavaThread, ThreadObject, vm_threads};
+use crate::words::GcMode;
+
+/// A thread of the VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The system's number.
+    pub tid: Option<u32>,
+    /// Whether it is in no list: it runs no Java.
+    pub hidden: bool,
+    /// Its name.
+    pub name: Option<String>,
+    /// What Java keeps of it.
+    pub object: Option<ThreadObject>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Threads {
+    /// As all runtimes tell of theirs.
+    pub managed: ManagedThreads,
+    /// By the VM's Thread.
+    pub by_address: HashMap<Addr, Known>,
+    /// The same of Java's objects.
+    pub by_object: HashMap<Addr, Addr>,
+}
+
+impl Threads {
+    /// Read what is known of the threads of `java`, and find the others.
+    pub fn read(classes: &Classes<'_>, code: &Code<'_>, java: &[JavaThread]) -> Threads {
+        let vm = &classes.vm;
+        let mut out = Threads::default();
+        for thread in java {
+            let object = ThreadObject::of(classes, thread.address);
+            let name = object.as_ref().and_then(|object| object.name.clone());
+            let id = object.as_ref().and_then(|object| u32::try_from(object.id?).ok());
+            if let Some(object) = &object {
+                out.by_object.insert(object.address, thread.address);
+            }
+            out.by_address.insert(thread.address, Known { tid: thread.tid, hidden: false, name, object });
+            let Some(tid) = thread.tid else { continue };
+            let marks = marks(vm, code, thread);
+            let managed = ManagedThread { address: thread.address, id, marks };
+            out.managed.by_tid.entry(tid).or_default().push(managed);
+        }
+        let mut hidden = vm_threads(vm, java);
+        let mut unnamed: Vec<_> = hidden.iter_mut().filter(|thread| thread.name.is_none()).collect();
+        if let [watcher] = unnamed.as_mut_slice() {
+            watcher.name = Some(WATCHER.to_owned());
+        }
+        for thread in hidden {
+            let managed = ManagedThread { address: thread.address, id: None, marks: Vec::new() };
+            out.managed.by_tid.entry(thread.tid).or_default().push(managed);
+            let known = Known { tid: Some(thread.tid), hidden: true, name: thread.name, object: None };
+            out.by_address.insert(thread.address, known);
+        }
+        out
+    }
+
+    /// A wait for what the thread with this JavaThread holds.
+    pub(super) fn owned(&self, wait: WaitRow, owner: Addr) -> WaitRow {
+        let owner = self.by_address.get(&owner);
+        let id = owner.and_then(|known| u32::try_from(known.object.as_ref()?.id?).ok());
+        WaitRow { owner_tid: owner.and_then(|known| known.tid), owner_managed_id: id, ..wait }
+    }
+
+    /// The number of a thread that is none of the system's.
+    pub(super) fn number_of(&self, classes: &Classes<'_>, object: Addr) -> Option<u32> {
+        u32::try_from(ThreadObject::read(classes, object)?.id?).ok()
+    }
+
+    /// Fill in what is known of a thread.
+    pub fn describe(&self, classes: &Classes<'_>, thread: &ManagedThread, row: &mut ThreadRow) {
+        let Some(known) = self.by_address.get(&thread.address) else { return };
+        row.managed_id = thread.id;
+        row.managed_name = known.name.as_deref().map(|name| printable(name).into_owned());
+        if known.hidden {
+            return;
+        }
+        row.state = known.object.as_ref().and_then(|object| state(object.status?)).map(str::to_owned);
+        let java = classes.vm.at("JavaThread", thread.address);
+        row.gc_mode = java.number("_thread_state").ok().and_then(|state| gc_mode(classes, state as i64));
+        let thrown = java.ptr("_pending_exception").ok().filter(|at| !at.is_null());
+        row.exception = thrown.and_then(|address| {
+            let class = classes.class_of(address)?;
+            Some(ThrownRow { r#type: printable(&class.name).into_owned(), address, message: None })
+        });
+    }
+}
+
+/// What a JavaThreadState is to a collection: who is in Java or in the VM must be stopped for it.
+fn gc_mode(classes: &Classes<'_>, state: i64) -> Option<GcMode> {
+    let is = |names: &[&str]| names.iter().any(|name| classes.vm.constant(name) == Some(state));
+    if is(&["_thread_in_Java", "_thread_in_Java_trans", "_thread_in_vm", "_thread_in_vm_trans"]) {
+        Some(GcMode::Cooperative)
+    } else if is(&["_thread_in_native", "_thread_in_native_trans", "_thread_blocked", "_thread_blocked_trans"]) {
+        Some(GcMode::Preemptive)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,256 @@
+//! Monitors: who holds which object's lock.
+//!
+//! src/hotspot/share/runtime: objectMonitor.hpp, synchronizer.cpp, lockStack.hpp, basicLock.hpp; oops/markWord.hpp. An object's lock is
+//! one of three things: an ObjectMonitor; a BasicLock in a frame of who holds it, which the object's first
+//! word leads to; or, since JDK 21, an entry of its holder's LockStack.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::Confidence;
+use crate::memory::Memory;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
+use crate::runtimes::hotspot::classes::{Classes, WORD};
+use crate::runtimes::hotspot::heap::Spaces;
+use crate::runtimes::hotspot::threads::JavaThread;
+use crate::runtimes::hotspot::vm::VmError;
+
+/// `LockingMode`: entries of lock stacks instead of BasicLocks (LM_LIGHTWEIGHT).
+const LIGHTWEIGHT: u64 = 2;
+
+/// The lowest bits of an object's first word (markWord): what its lock is.
+mod mark {
+    pub(super) const LOCK_MASK: u64 = 3;
+    pub(super) const STACK_LOCKED: u64 = 0;
+    pub(super) const UNLOCKED: u64 = 1;
+    pub(super) const MONITOR: u64 = 2;
+}
+
+/// How it is known that a thread holds a lock.
+mod how {
+    pub(super) const MONITOR: &str = "its ObjectMonitor names the thread";
+    pub(super) const LOCK_STACK: &str = "it is on the thread's LockStack";
+    pub(super) const STACK: &str = "its first word points to a BasicLock on the thread's stack";
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The object.
+    pub object: Addr,
+    /// How that is known, in words.
+    pub how: &'static str,
+    /// How sure it is.
+    pub confidence: Confidence,
+}
+
+/// Who holds a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The thread with this JavaThread.
+    Thread(Addr),
+    /// The thread with this number (`Thread.threadId()`): a virtual one.
+    Number(u64),
+}
+
+/// The monitors of one VM.
+pub struct Monitors<'c, 'p> {
+    classes: &'c Classes<'p>,
+    threads: &'c [JavaThread],
+    addresses: HashSet<Addr>,
+    /// Stacks with their threads, by address.
+    stacks: Vec<(AddrRange, Addr)>,
+    /// By what ObjectMonitors name them, from JDK 23 on (`JavaThread::_monitor_owner_id`).
+    numbers: HashMap<u64, Addr>,
+    /// Whether the VM lists all ObjectMonitors: since JDK 17.
+    listed: bool,
+    held: HashMap<Addr, BTreeMap<Addr, Held>>,
+}
+
+impl<'c, 'p> Monitors<'c, 'p> {
+    /// Read who holds what. What can't be read is told in `notes`.
+    pub fn read(
+        classes: &'c Classes<'p>,
+        threads: &'c [JavaThread],
+        spaces: Option<&Spaces>,
+        notes: &mut Vec<String>,
+    ) -> Monitors<'c, 'p> {
+        let vm = &classes.vm;
+        let number = |thread: &JavaThread| {
+            let number = vm.at("JavaThread", thread.address).number("_monitor_owner_id").ok()?;
+            Some((number, thread.address))
+        };
+        let numbers = threads.iter().filter_map(number).collect();
+        let addresses = threads.iter().map(|thread| thread.address).collect();
+        let mut stacks: Vec<_> = threads.iter().filter_map(|thread| Some((thread.stack?, thread.address))).collect();
+        stacks.sort_by_key(|(stack, _)| stack.start);
+        let held = HashMap::new();
+        let mut out = Monitors { classes, threads, addresses, stacks, numbers, listed: false, held };
+        out.lock_stacks();
+        out.list(notes);
+        if vm.int_flag("LockingMode") != Some(LIGHTWEIGHT) || !out.listed {
+            out.stacks(spaces);
+        }
+        out
+    }
+
+    /// The locks that each thread holds, by JavaThread and object.
+    pub fn into_held(self) -> HashMap<Addr, BTreeMap<Addr, Held>> {
+        self.held
+    }
+
+    /// The object of an ObjectMonitor.
+    pub fn object(&self, monitor: Addr) -> Option<Addr> {
+        let at = self.classes.vm.at("ObjectMonitor", monitor).addr_of("_object").ok()?;
+        let is_object = |object: &Addr| !object.is_null() && self.classes.class_of(*object).is_some();
+        // A WeakHandle since JDK 16, the reference itself before.
+        let by_handle = self.classes.handle(at).ok().filter(is_object);
+        by_handle.or_else(|| {
+            let word = self.classes.vm.memory.u64(at).ok()?;
+            Some(self.classes.encoding.wide(word)).filter(is_object)
+        })
+    }
+
+    /// Who holds an ObjectMonitor.
+    pub fn holder(&self, monitor: Addr) -> Option<Holder> {
+        let vm = &self.classes.vm;
+        let at = vm.at("ObjectMonitor", monitor).addr_of("_owner").ok()?;
+        let owner = vm.memory.u64(at).ok().filter(|&owner| owner != 0)?;
+        if let Some(&thread) = self.numbers.get(&owner) {
+            return Some(Holder::Thread(thread));
+        }
+        // Made a monitor by another thread, which did not know who held the lock.
+        let anonymous = vm.constant("ObjectMonitor::ANONYMOUS_OWNER").unwrap_or(1) as u64;
+        if owner == anonymous {
+            let object = self.object(monitor)?;
+            let holds = |(_, held): &(&Addr, &BTreeMap<Addr, Held>)| held.contains_key(&object);
+            return self.held.iter().find(holds).map(|(&thread, _)| Holder::Thread(thread));
+        }
+        if !self.numbers.is_empty() {
+            let first = limits::FIRST_JAVA_THREAD_NUMBER;
+            return (owner >= first).then_some(Holder::Number(owner));
+        }
+        // Up to JDK 22 it is the JavaThread, or a BasicLock on its stack.
+        let owner = Addr::new(owner);
+        if self.addresses.contains(&owner) {
+            return Some(Holder::Thread(owner));
+        }
+        let after = self.stacks.partition_point(|(stack, _)| stack.start <= owner);
+        let (stack, thread) = self.stacks.get(after.checked_sub(1)?)?;
+        stack.contains(owner).then_some(Holder::Thread(*thread))
+    }
+
+    fn add(&mut self, thread: Addr, object: Addr, how: &'static str, confidence: Confidence) {
+        let held = self.held.entry(thread).or_default();
+        if held.len() < limits::MAX_HELD_LOCKS {
+            held.entry(object).or_insert(Held { object, how, confidence });
+        }
+    }
+
+    /// Since JDK 21: the locks of each thread that no other wanted.
+    fn lock_stacks(&mut self) {
+        let classes = self.classes;
+        for thread in self.threads {
+            let entries = lock_stack(classes, thread.address).unwrap_or_default();
+            for object in entries {
+                self.add(thread.address, object, how::LOCK_STACK, Confidence::Exact);
+            }
+        }
+    }
+
+    /// All ObjectMonitors in use.
+    fn list(&mut self, notes: &mut Vec<String>) {
+        let (classes, mut all) = (self.classes, Vec::new());
+        let vm = &classes.vm;
+        let first =
+            vm.static_addr("ObjectSynchronizer", "_in_use_list").and_then(|at| vm.at("MonitorList", at).ptr("_head"));
+        let Ok(first) = first else { return };
+        self.listed = true;
+        let walks = Walks::new(Phase::Locks, limits::MAX_JAVA_MONITORS);
+        let walked: Result<(), Broken<VmError>> = walks.begin().follow(first, |at| {
+            all.push(at);
+            vm.at("ObjectMonitor", at).ptr("_next_om")
+        });
+        if let Err(e) = walked {
+            notes.push(format!("the list of monitors {e}"));
+        }
+        for monitor in all {
+            if let (Some(Holder::Thread(thread)), Some(object)) = (self.holder(monitor), self.object(monitor)) {
+                self.add(thread, object, how::MONITOR, Confidence::Exact);
+            }
+        }
+    }
+
+    /// Objects that references on stacks lead to, and whose first words lead back there. Whoever holds a lock has its object in a
+    /// frame, as it must give it up again.
+    fn stacks(&mut self, spaces: Option<&Spaces>) {
+        let Some(spaces) = spaces else { return };
+        let mut heap: Vec<AddrRange> = spaces.all.iter().map(|space| space.used).filter(|r| !r.is_empty()).collect();
+        heap.sort_by_key(|range| range.start);
+        let is_in_heap = |object: Addr| {
+            let after = heap.partition_point(|range| range.start <= object);
+            after.checked_sub(1).and_then(|i| heap.get(i)).is_some_and(|range| range.contains(object))
+        };
+        let classes = self.classes;
+        let (vm, encoding) = (&classes.vm, &classes.encoding);
+        let mut left = limits::MAX_LOCK_STACK_BYTES;
+        let by_tid: HashMap<u32, Addr> = vm.process.threads().iter().map(|t| (t.tid, t.registers.sp())).collect();
+        for thread in self.threads {
+            let Some(stack) = thread.stack else { continue };
+            let sp = thread.tid.and_then(|tid| by_tid.get(&tid)).filter(|sp| stack.contains(**sp));
+            let Some(sp) = sp.map(|sp| sp.align_down(WORD)) else { continue };
+            let len = vm.memory.readable(sp, stack.end.since(sp).min(limits::MAX_STACK_FOR_LOCKS).min(left));
+            left -= len;
+            let bytes = vm.memory.look(sp, len as usize).unwrap_or_default();
+            for word in bytes.as_chunks::<8>().0 {
+                let word = u64::from_le_bytes(*word);
+                let halves = [word as u32, (word >> 32) as u32].map(|half| encoding.narrow(half));
+                let narrow = halves.into_iter().filter(|_| encoding.narrow);
+                for object in [Addr::new(word)].into_iter().chain(narrow) {
+                    if object.is_aligned(WORD) && is_in_heap(object) {
+                        let found = vm.process.reads().attempt(|| self.held_at(thread, stack, object));
+                        if let Some((how, confidence)) = found {
+                            self.add(thread.address, object, how, confidence);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// How the first word of an object says that a thread holds its lock.
+    fn held_at(&self, thread: &JavaThread, stack: AddrRange, object: Addr) -> Option<(&'static str, Confidence)> {
+        let memory = self.classes.vm.memory;
+        let word = memory.u64(object).ok()?;
+        let at = Addr::new(word & !mark::LOCK_MASK);
+        match word & mark::LOCK_MASK {
+            mark::STACK_LOCKED if stack.contains(at) => {
+                // It keeps what the first word was before.
+                let displaced = memory.u64(at).unwrap_or(0);
+                let is_held = displaced & mark::LOCK_MASK == mark::UNLOCKED && self.classes.class_of(object).is_some();
+                is_held.then_some((how::STACK, Confidence::Derived))
+            }
+            mark::MONITOR if !self.listed => {
+                let is_its = self.holder(at) == Some(Holder::Thread(thread.address));
+                let is_held = is_its && self.object(at) == Some(object);
+                is_held.then_some((how::MONITOR, Confidence::Exact))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The objects in a thread's LockStack: from its base on, up to its top, an offset from the thread's start.
+fn lock_stack(classes: &Classes<'_>, thread: Addr) -> Result<Vec<Addr>, VmError> {
+    let vm = &classes.vm;
+    let stack = vm.at("LockStack", vm.at("JavaThread", thread).addr_of("_lock_stack")?);
+    let (base, top) = (stack.addr_of("_base[0]")?, thread.saturating_add(stack.number("_top")?));
+    let count = top.checked_since(base).unwrap_or(0) / WORD;
+    let slot = |i: u64| {
+        let word = vm.memory.u64(base.saturating_add(i * WORD)).ok()?;
+        Some(classes.encoding.wide(word)).filter(|at| !at.is_null())
+    };
+    Ok((0..count.min(limits::MAX_LOCK_STACK)).filter_map(slot).collect())
+}

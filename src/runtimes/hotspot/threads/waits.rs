@@ -1,0 +1,103 @@
+//! What a thread waits for: a monitor, to be notified, or to be let go on by whatever parked it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::facts::{HeldRow, WaitRow};
+use crate::map::Confidence;
+use crate::runtimes::hotspot::classes::Classes;
+use crate::runtimes::hotspot::threads::known::Threads;
+use crate::runtimes::hotspot::threads::monitors::{Held, Holder, Monitors};
+use crate::runtimes::hotspot::threads::thread_object::{is_parked, reference};
+use crate::words::WaitKind;
+
+/// Where java.util.concurrent's locks keep who holds them (AbstractOwnableSynchronizer).
+const OWNER: &str = "exclusiveOwnerThread";
+
+mod how {
+    pub(super) const PENDING: &str = "JavaThread::_current_pending_monitor";
+    pub(super) const WAITING: &str = "JavaThread::_current_waiting_monitor";
+    pub(super) const OWNED: &str = "its parkBlocker is a lock that names its owner";
+    pub(super) const PARKED: &str = "its parkBlocker";
+}
+
+/// The locks of one VM, by JavaThread.
+#[derive(Debug, Default)]
+pub struct Locks {
+    held: HashMap<Addr, BTreeMap<Addr, Held>>,
+    waits: HashMap<Addr, WaitRow>,
+}
+
+impl Locks {
+    /// What each thread waits for, and the locks that it holds.
+    pub(super) fn new(classes: &Classes<'_>, threads: &Threads, monitors: Monitors<'_, '_>) -> Locks {
+        let wait = |thread: &Addr| Some((*thread, wait(classes, threads, &monitors, *thread)?));
+        let waits = threads.by_address.keys().filter_map(wait).collect();
+        Locks { waits, held: monitors.into_held() }
+    }
+
+    /// What the thread with this JavaThread waits for.
+    pub fn wait(&self, thread: Addr) -> Option<WaitRow> {
+        self.waits.get(&thread).cloned()
+    }
+
+    /// The locks that it holds.
+    pub fn held(&self, classes: &Classes<'_>, thread: Addr) -> Vec<HeldRow> {
+        let held = self.held.get(&thread).into_iter().flat_map(BTreeMap::values);
+        let row = |held: &Held| HeldRow {
+            object: held.object,
+            r#type: type_of(classes, held.object),
+            how: held.how,
+            confidence: held.confidence,
+        };
+        held.map(row).collect()
+    }
+}
+
+fn wait(classes: &Classes<'_>, threads: &Threads, monitors: &Monitors<'_, '_>, thread: Addr) -> Option<WaitRow> {
+    let known = threads.by_address.get(&thread)?;
+    if known.hidden {
+        return None;
+    }
+    let java = classes.vm.at("JavaThread", thread);
+    let monitor = |field| java.ptr(field).ok().filter(|at| !at.is_null());
+    if let Some(at) = monitor("_current_pending_monitor")
+        && let Some(object) = monitors.object(at)
+    {
+        let wait = row(classes, WaitKind::Lock, object, how::PENDING, Confidence::Exact);
+        return Some(match monitors.holder(at) {
+            Some(Holder::Thread(owner)) => threads.owned(wait, owner),
+            Some(Holder::Number(id)) => WaitRow { owner_managed_id: u32::try_from(id).ok(), ..wait },
+            None => wait,
+        });
+    }
+    if let Some(object) = monitor("_current_waiting_monitor").and_then(|at| monitors.object(at)) {
+        return Some(row(classes, WaitKind::Notify, object, how::WAITING, Confidence::Exact));
+    }
+    let object = known.object.as_ref().filter(|object| object.status.is_some_and(is_parked))?;
+    Some(parked(classes, threads, object.blocker?))
+}
+
+/// Of a thread that is parked for `blocker`.
+pub(super) fn parked(classes: &Classes<'_>, threads: &Threads, blocker: Addr) -> WaitRow {
+    let owner = classes.class_of(blocker).and_then(|class| reference(classes, &class, blocker, OWNER));
+    let Some(owner) = owner else {
+        return row(classes, WaitKind::Park, blocker, how::PARKED, Confidence::Exact);
+    };
+    let wait = row(classes, WaitKind::Lock, blocker, how::OWNED, Confidence::Exact);
+    match threads.by_object.get(&owner) {
+        Some(&thread) => threads.owned(wait, thread),
+        None => WaitRow { owner_managed_id: threads.number_of(classes, owner), ..wait },
+    }
+}
+
+fn row(classes: &Classes<'_>, kind: WaitKind, object: Addr, how: &'static str, confidence: Confidence) -> WaitRow {
+    WaitRow { kind, object, r#type: type_of(classes, object), how, confidence, ..WaitRow::default() }
+}
+
+fn type_of(classes: &Classes<'_>, object: Addr) -> Option<String> {
+    let class = classes.class_of(object)?;
+    classes.keep_class(object);
+    Some(printable(&class.name).into_owned())
+}

@@ -1,0 +1,85 @@
+//! The managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
+//!
+//! Everything that serves all runtimes asks [`ManagedRuntime`] and names none of them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`api`] | what every runtime answers, as traits and plain data; sums by type, equal strings |
+//! | [`graph`] | objects as a graph: shortest paths from roots, dominators, path shapes |
+//! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
+//! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
+
+pub mod api;
+#[doc(hidden)]
+pub mod clr_gc;
+#[doc(hidden)]
+pub mod coreclr;
+#[doc(hidden)]
+pub mod cpython;
+pub mod graph;
+#[doc(hidden)]
+pub mod hotspot;
+#[doc(hidden)]
+pub mod nativeaot;
+
+use crate::process::Process;
+use crate::runtimes::api::ManagedRuntime;
+use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::nativeaot::NativeAot;
+
+/// Finds the runtimes of one kind.
+pub struct Finder {
+    /// What the runtime is called.
+    pub name: &'static str,
+    /// All of the process that can be read. Why others can't becomes a diagnostic.
+    pub find: for<'p> fn(&'p Process) -> Vec<Found<'p>>,
+}
+
+/// Every runtime, in the order in which a session lists them.
+pub const RUNTIMES: &[Finder] = &[
+    Finder { name: "CoreCLR", find: |process| CoreClr::find(process).into_iter().map(Found::clr).collect() },
+    Finder { name: "HotSpot", find: |process| HotSpot::find(process).into_iter().map(Found::other).collect() },
+    Finder { name: "CPython", find: |process| CPython::find(process).into_iter().map(Found::other).collect() },
+    Finder { name: "NativeAOT", find: |process| NativeAot::find(process).into_iter().map(Found::other).collect() },
+];
+
+/// A runtime of a process.
+pub enum Found<'p> {
+    /// CoreCLR: commands that only .NET has ask it about its own structures.
+    CoreClr(Box<CoreClr<'p>>),
+    /// Any other.
+    Other(Box<dyn ManagedRuntime + Send + 'p>),
+}
+
+impl<'p> Found<'p> {
+    fn clr(runtime: CoreClr<'p>) -> Found<'p> {
+        Found::CoreClr(Box::new(runtime))
+    }
+
+    fn other(runtime: impl ManagedRuntime + Send + 'p) -> Found<'p> {
+        Found::Other(Box::new(runtime))
+    }
+
+    /// What all runtimes answer.
+    pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
+        match self {
+            Found::CoreClr(runtime) => &**runtime,
+            Found::Other(runtime) => &**runtime,
+        }
+    }
+
+    /// CoreCLR, if it is that.
+    pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
+        match self {
+            Found::CoreClr(runtime) => Some(runtime),
+            Found::Other(_) => None,
+        }
+    }
+}
+
+/// All runtimes of a process.
+pub fn find(process: &Process) -> Vec<Found<'_>> {
+    RUNTIMES.iter().flat_map(|finder| (finder.find)(process)).collect()
+}

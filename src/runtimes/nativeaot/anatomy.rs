@@ -1,0 +1,15 @@
+//! What the bytes of NativeAOT's objects mean: the same as CoreCLR's, but no field has a name.
+
+use crate::runtimes::api::anatomy::{Anatomy, Forms};
+use crate::runtimes::clr_gc;
+use crate::runtimes::nativeaot::NativeAot;
+
+impl Anatomy for NativeAot<'_> {
+    fn forms(&self) -> Option<Forms> {
+        Some(clr_gc::forms(self.objects()?, |_| Vec::new()))
+    }
+
+    fn names_stay(&self) -> Option<&'static str> {
+        Some("NativeAOT")
+    }
+}

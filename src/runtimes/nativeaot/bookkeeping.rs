@@ -1,0 +1,71 @@
+//! The GC's card table and what stands with it, and what it reserved: no structure that is told leads there, so both are
+//! found by their shape, in variables of the module's data.
+//!
+//! Two words in a row are the lowest and the highest address of the heap (g_lowest_address, g_highest_address), and one
+//! of those before them is the card table, less what the addresses below the heap would have of it. In front of the table
+//! stands a head, which has the same two addresses: that proves all of them (src/coreclr/gc/gc.cpp: card_table_info,
+//! translate_card_table).
+
+use crate::addr::{Addr, AddrRange};
+use crate::image::ModuleKind;
+use crate::limits;
+use crate::runtimes::api::Segment;
+use crate::runtimes::nativeaot::runtime::Runtime;
+
+/// Words before the two addresses among which that of the card table is.
+const NEAR: usize = 4;
+
+/// What was found.
+pub(super) struct Bookkeeping {
+    /// From the lowest to the highest address of the heap.
+    pub(super) bounds: AddrRange,
+    /// The card table, and what stands with it.
+    pub(super) range: AddrRange,
+}
+
+/// Find it; `segments`: those that must lie within.
+pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookkeeping> {
+    let module = runtime.process.modules.get(runtime.module)?;
+    let ModuleKind::Elf(image) = &module.kind else { return None };
+    let collected = || segments.iter().filter(|s| !s.generation.managed().frozen);
+    let lowest = collected().map(|s| s.start).min()?;
+    let highest = collected().map(|s| s.end).max()?;
+    let memory = runtime.memory;
+    let mut tries = limits::MAX_BOOKKEEPING_TRIES;
+    for part in image.writable_parts(memory) {
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        for (i, pair) in words.windows(2).enumerate() {
+            let [low, high] = [pair.first(), pair.get(1)].map(|word| Addr::new(word.copied().unwrap_or(0)));
+            if low > lowest || high < highest || high.since(low) > limits::MAX_RUNTIME_RANGE || !low.is_aligned(4096) {
+                continue;
+            }
+            if tries == 0 {
+                return None;
+            }
+            tries -= 1;
+            let tables = words.get(i.saturating_sub(NEAR)..i).unwrap_or_default();
+            let bounds = AddrRange::new(low, high);
+            let first = i - tables.len();
+            let proven = |(n, &table): (usize, &u64)| Some((first + n, prove(runtime, bounds, table)?));
+            if let Some((place, found)) = tables.iter().enumerate().rev().find_map(proven) {
+                for word in [place, i, i + 1] {
+                    memory.keep(part.start.saturating_add(8 * word as u64), 8);
+                }
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// Whether a card table of that heap is where `table` says.
+fn prove(runtime: &Runtime<'_>, bounds: AddrRange, table: u64) -> Option<Bookkeeping> {
+    let ratio = runtime.layout.constant("card_table", "heap_bytes_a_byte").ok().filter(|&ratio| ratio > 0)?;
+    let cards = Addr::new(table).checked_add(bounds.start.get().checked_div(ratio)?)?;
+    let head = cards.checked_sub(runtime.layout.size("card_table_info").ok()?)?;
+    let view = runtime.view("card_table_info", head);
+    let same = view.ptr("lowest_address").ok()? == bounds.start && view.ptr("highest_address").ok()? == bounds.end;
+    let size = view.u64("size").ok().filter(|&size| same && size <= limits::MAX_GC_BOOKKEEPING)?;
+    Some(Bookkeeping { bounds, range: AddrRange::sized(head, size) })
+}

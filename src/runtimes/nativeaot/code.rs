@@ -1,0 +1,24 @@
+//! NativeAOT's code is code of its module: it is followed and named as native code is.
+
+use crate::addr::{Addr, AddrRange};
+use crate::registers::Regs;
+use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode};
+
+/// None of its own.
+pub(super) struct NoCode;
+
+impl ManagedCode for NoCode {
+    fn ranges(&self) -> Vec<AddrRange> {
+        Vec::new()
+    }
+
+    fn code_at(&self, _ip: Addr) -> Option<CodeAt> {
+        None
+    }
+
+    fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
+        Err("NativeAOT code is unwound as native code".to_owned())
+    }
+
+    fn each(&self, _visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {}
+}

@@ -1,0 +1,89 @@
+//! MethodTables as the walk needs them: is it one, and how large are its objects.
+//!
+//! src/coreclr/nativeaot/Runtime/inc/MethodTable.h; Common/src/Internal/Runtime/MethodTable.cs
+
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::layout::ViewError;
+use crate::limits;
+use crate::runtimes::api::TypeIndex;
+use crate::runtimes::clr_gc::{ALIGN, MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
+use crate::runtimes::nativeaot::runtime::Runtime;
+
+/// All MethodTables of NativeAOT met so far.
+pub(super) struct Tables<'p> {
+    runtime: Arc<Runtime<'p>>,
+    pub(super) known: MethodTables,
+}
+
+impl<'p> Tables<'p> {
+    pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Tables<'p> {
+        let free = MethodTableInfo {
+            address: runtime.free,
+            flags: runtime.flag("HasComponentSize") | 1,
+            base_size: MIN_OBJECT as u32,
+            component_size: 1,
+            free: true,
+            string: false,
+        };
+        let known = MethodTables::new(free, Some(runtime.free));
+        Tables { runtime, known }
+    }
+
+    /// The MethodTable at `address`, if it is one.
+    pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.known.lookup(address, |at| read(&self.runtime, at).ok().flatten())
+    }
+}
+
+/// The MethodTable at `address`: it has nothing that leads back to it, so it must make sense in all that it has.
+pub(in crate::runtimes::nativeaot) fn read(
+    runtime: &Runtime<'_>,
+    address: Addr,
+) -> Result<Option<MethodTableInfo>, ViewError> {
+    if address.is_null() || !address.is_aligned(ALIGN) {
+        return Ok(None);
+    }
+    let Some(info) = sizes(runtime, address)? else { return Ok(None) };
+    let (array, parameterized) = (runtime.flag("ElementSzArray"), runtime.flag("Parameterized"));
+    let is_array = [array, runtime.flag("ElementArray")].contains(&element_type(runtime, info.flags));
+    let kind = info.flags & runtime.flag("KindMask");
+    let counted = info.component_size != 0 || is_array;
+    // What has a length is an array or a string; objects of a type that is made of another are arrays.
+    if (counted && !is_array && !info.string) || (kind == parameterized) != is_array || kind > parameterized {
+        return Ok(None);
+    }
+    // The base type; of an array, that of its elements. System.Object has none.
+    let related = runtime.view("MethodTable", address).ptr("m_pBaseType")?;
+    let sane = if related.is_null() {
+        !is_array
+    } else {
+        related.is_aligned(ALIGN) && runtime.memory.readable(related, MIN_OBJECT) == MIN_OBJECT
+    };
+    Ok(sane.then_some(info))
+}
+
+/// CorElementType as NativeAOT numbers it (EETypeElementType).
+pub(in crate::runtimes::nativeaot) fn element_type(runtime: &Runtime<'_>, flags: u32) -> u32 {
+    flags.checked_shr(runtime.flag("ElementTypeShift")).unwrap_or(0) & runtime.flag("ElementTypeMask")
+}
+
+fn sizes(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {
+    let view = runtime.view("MethodTable", address);
+    let (flags, base_size) = (view.u32("m_uFlags")?, view.u32("m_uBaseSize")?);
+    let component_size = if flags & runtime.flag("HasComponentSize") == 0 { 0 } else { flags as u16 };
+    let info = MethodTableInfo {
+        address,
+        flags,
+        base_size,
+        component_size,
+        free: false,
+        string: MethodTableInfo::is_string(base_size, component_size),
+    };
+    let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
+    // Only strings and arrays end at an odd place, or are that small.
+    let aligned =
+        component_size != 0 || (u64::from(base_size).is_multiple_of(ALIGN) && u64::from(base_size) >= MIN_OBJECT);
+    Ok((sized && aligned).then_some(info))
+}

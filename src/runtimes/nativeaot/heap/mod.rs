@@ -1,0 +1,214 @@
+//! The objects of the GC's heap: every segment and region walked from object to object.
+//!
+//! Objects lie as CoreCLR's do: a MethodTable, then fields; arrays and strings have a count of elements. Frozen objects,
+//! string literals above all, lie in the module's own data, which the GC knows as a segment that it never collects.
+
+mod method_tables;
+
+pub(super) use method_tables::{element_type, read as read_method_table};
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::runtimes::api::Space;
+use crate::runtimes::api::linear::LinearWalker;
+use crate::runtimes::api::{
+    self, FREE_NAME, Handle, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker,
+};
+use crate::runtimes::clr_gc::{
+    ALIGN, AllocContext, ClrHeap, Dependents, GcHeap, Layouts, MIN_OBJECT, MethodTableInfo, Reader, References, parts,
+};
+use crate::runtimes::nativeaot::naming::Names;
+use crate::runtimes::nativeaot::runtime::Runtime;
+use crate::runtimes::nativeaot::threads::AotThread;
+use crate::words::Generation;
+use method_tables::Tables;
+
+/// Marks that a collection puts into an object's first word.
+const MARKS: u64 = 7;
+
+/// The heap of one runtime, ready to be walked.
+pub struct Heap<'p> {
+    runtime: Arc<Runtime<'p>>,
+    names: Arc<Names<'p>>,
+    tables: Tables<'p>,
+    parts: Vec<Part>,
+    /// By address; what lies from `pointer` to past `limit` holds no object.
+    contexts: Vec<AllocContext>,
+    /// In a string: where its length and its first character are.
+    string_form: Option<(u64, u64)>,
+    in_gc: bool,
+    notes: Vec<String>,
+    words: OnceLock<Space<'p>>,
+    layouts: Layouts,
+    dependents: Dependents,
+    /// Bytes that were searched for the first object after a loss.
+    searched: AtomicU64,
+}
+
+impl<'p> Heap<'p> {
+    /// Prepare to walk the segments of `gc`.
+    pub(super) fn open(names: Arc<Names<'p>>, gc: &GcHeap, threads: &[AotThread], handles: &[Handle]) -> Heap<'p> {
+        let runtime = names.runtime().clone();
+        let mut contexts = gc.contexts.clone();
+        contexts.extend(threads.iter().filter_map(|thread| thread.context));
+        contexts.sort_unstable();
+        contexts.dedup();
+        let mut notes = Vec::new();
+        let at = |field| runtime.layout.positive("String", field).ok();
+        let string_form = at("m_StringLength").zip(at("m_FirstChar"));
+        Heap {
+            tables: Tables::new(runtime.clone()),
+            parts: parts(&gc.segments, &mut notes, affordable(&runtime)),
+            contexts,
+            string_form,
+            in_gc: gc.in_gc,
+            notes,
+            words: OnceLock::new(),
+            layouts: Layouts::default(),
+            dependents: Dependents::new(handles),
+            searched: AtomicU64::new(0),
+            names,
+            runtime,
+        }
+    }
+
+    /// The runtime.
+    pub(super) fn runtime(&self) -> &Arc<Runtime<'p>> {
+        &self.runtime
+    }
+
+    fn words(&self) -> &Space<'p> {
+        self.words.get_or_init(|| {
+            let ranges = self.parts.iter().map(|p| p.range);
+            Space::new(self.runtime.process.target(), ranges, MIN_OBJECT)
+        })
+    }
+}
+
+impl ClrHeap for Heap<'_> {
+    /// No tool of its own counts otherwise.
+    const ROUNDS: bool = true;
+
+    fn process(&self) -> &Process {
+        self.runtime.process
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.runtime.memory
+    }
+
+    fn mask(&self) -> u64 {
+        !MARKS
+    }
+
+    fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+
+    fn references(&self, info: &MethodTableInfo) -> References {
+        let has = !info.free && info.flags & self.runtime.flag("HasPointers") != 0;
+        let read = || References::read(self.runtime.memory, info.address);
+        has.then(read).flatten().unwrap_or_default()
+    }
+
+    fn contexts(&self) -> &[AllocContext] {
+        &self.contexts
+    }
+
+    fn searched(&self) -> &AtomicU64 {
+        &self.searched
+    }
+
+    fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn dependents(&self) -> &Dependents {
+        &self.dependents
+    }
+}
+
+impl api::Heap for Heap<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn generations(&self) -> &[api::Generation] {
+        &Generation::MANAGED
+    }
+
+    fn space(&self) -> &Space<'_> {
+        self.words()
+    }
+
+    fn alignment(&self) -> u64 {
+        ALIGN
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn in_gc(&self) -> bool {
+        self.in_gc
+    }
+
+    fn types(&self) -> usize {
+        self.tables.known.len()
+    }
+
+    fn has_too_many_types(&self) -> bool {
+        self.tables.known.is_full()
+    }
+
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        self.tables.known.get(kind).map(|info| info.info(self.string_form))
+    }
+
+    fn type_name(&self, kind: TypeIndex) -> String {
+        match self.tables.known.get(kind) {
+            Some(info) if info.string => self.names.string(info.address),
+            Some(info) if !info.free => self.names.of(info.address),
+            _ => FREE_NAME.into(),
+        }
+    }
+
+    /// All types are compiled into the program.
+    fn type_module(&self, _: TypeIndex) -> Option<String> {
+        (!self.runtime.path.is_empty()).then(|| self.runtime.path.clone())
+    }
+
+    /// Metadata of NativeAOT tells no offsets of fields.
+    fn field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
+        None
+    }
+
+    fn string_type(&self) -> Option<TypeIndex> {
+        self.tables.known.string()
+    }
+
+    fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
+        let (length_at, first_char) = self.string_form?;
+        let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
+        StringContent::utf16(self.words.get(), self.runtime.memory, length_at, first_char)
+    }
+
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(LinearWalker::new(self))
+    }
+
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(Reader::new(self))
+    }
+}
+
+/// Whether a part fits: together they have no more bytes than the core's file. Where they have, it maps the same bytes
+/// many times, to keep us busy.
+fn affordable(runtime: &Runtime<'_>) -> impl FnMut(&Part) -> bool {
+    let facts = runtime.process.facts();
+    let mut left = facts.size;
+    move |part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some()
+}

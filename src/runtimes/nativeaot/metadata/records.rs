@@ -1,0 +1,182 @@
+//! The records of types: name, namespace, the type around it.
+//!
+//! A handle is a number: the kind of a record, and where that is; in the map of types the kind has the highest bits, in
+//! records the lowest. It has 8 bits up to 9.0 and 7 in 10.0: what makes definitions of types of more of the map's
+//! entries is right. Where the place tells the kind, a handle is the rest alone.
+
+use std::collections::HashMap;
+
+use super::format::{entries, unsigned};
+use super::sections::{Sections, relative};
+use crate::addr::Addr;
+use crate::bytes::u32_at;
+use crate::layout::Layout;
+use crate::limits;
+use crate::runtimes::nativeaot::runtime::Runtime;
+
+/// Bits that the kind of a record may have.
+const KIND_BITS: [u32; 2] = [8, 7];
+
+/// Namespaces and types within each other, at most.
+const MAX_NESTING: usize = 16;
+
+/// Digits of a commit.
+const COMMIT: usize = 40;
+
+/// The metadata of a program.
+pub(in crate::runtimes::nativeaot) struct Metadata {
+    bytes: Vec<u8>,
+    /// Where the record of each MethodTable is.
+    types: HashMap<u64, u32>,
+    kinds: Kinds,
+    /// Bits of a kind.
+    bits: u32,
+}
+
+/// Kinds of records (HandleType of NativeFormatReaderCommonGen.cs).
+#[derive(Clone, Copy)]
+pub(in crate::runtimes::nativeaot) struct Kinds {
+    /// The definition of a type.
+    pub(in crate::runtimes::nativeaot) definition: u32,
+    /// A namespace.
+    pub(in crate::runtimes::nativeaot) namespace: u32,
+}
+
+impl Kinds {
+    /// As the layout has them.
+    pub(in crate::runtimes::nativeaot) fn of(layout: &Layout) -> Option<Kinds> {
+        let kind = |name| u32::try_from(layout.constant("Metadata", name).ok()?).ok();
+        Some(Kinds { definition: kind("TypeDefinition")?, namespace: kind("NamespaceDefinition")? })
+    }
+}
+
+impl Metadata {
+    /// Read it; `None` where it is not in the core.
+    pub(in crate::runtimes::nativeaot) fn read(runtime: &Runtime<'_>, sections: &Sections) -> Option<Metadata> {
+        let (_, bytes) = sections.bytes(runtime, "EmbeddedMetadata")?;
+        let signature = runtime.layout.constant("Metadata", "Signature").ok()?;
+        if u32_at(&bytes, 0).map(u64::from) != Some(signature) {
+            return None;
+        }
+        let (_, map) = sections.bytes(runtime, "TypeMap")?;
+        let (fixups_at, fixups) = sections.bytes(runtime, "CommonFixupsTable")?;
+        let external = |index: u32| relative(fixups_at, &fixups, (index as usize).checked_mul(4)?);
+        Some(Metadata::new(bytes, Kinds::of(&runtime.layout)?, &map, external))
+    }
+
+    /// From its bytes and the map of types; `external`: an address by its number.
+    pub(in crate::runtimes::nativeaot) fn new(
+        bytes: Vec<u8>,
+        kinds: Kinds,
+        map: &[u8],
+        external: impl Fn(u32) -> Option<Addr>,
+    ) -> Metadata {
+        let rows = entries(map).into_iter().filter_map(|entry| {
+            let (index, next) = unsigned(map, entry)?;
+            Some((external(index)?, unsigned(map, next)?.0))
+        });
+        let rows: Vec<(Addr, u32)> = rows.collect();
+        let of_types = |bits: u32| rows.iter().filter(move |(_, handle)| handle >> (32 - bits) == kinds.definition);
+        let bits = KIND_BITS.into_iter().rev().max_by_key(|&bits| of_types(bits).count()).unwrap_or(KIND_BITS[0]);
+        let types = of_types(bits).map(|(at, handle)| (at.get(), handle & ((1 << (32 - bits)) - 1))).collect();
+        Metadata { bytes, types, kinds, bits }
+    }
+
+    /// Names from the outermost type on, the first with its namespace, of the type whose MethodTable is at `at`.
+    pub(in crate::runtimes::nativeaot) fn chain(&self, at: Addr) -> Option<Vec<String>> {
+        let mut record = *self.types.get(&at.get())?;
+        let mut out = Vec::new();
+        for _ in 0..MAX_NESTING {
+            let (name, namespace, enclosing) = self.definition(record)?;
+            let name = self.string(name)?;
+            if enclosing == 0 {
+                let namespace = self.namespace(namespace)?;
+                out.push(if namespace.is_empty() { name } else { format!("{namespace}.{name}") });
+                out.reverse();
+                return Some(out);
+            }
+            out.push(name);
+            record = enclosing;
+        }
+        None
+    }
+
+    /// The version of .NET, as the attributes of its own library have it: AssemblyInformationalVersion has version and
+    /// commit, AssemblyFileVersion the same number and that of a build. A program has attributes of its own, so that of
+    /// `release` are taken only those that agree: `9.0.22+commit` and `9.0.2226.52218`.
+    pub(in crate::runtimes::nativeaot) fn version(&self, release: &str) -> Option<String> {
+        let pattern = format!("{release}.");
+        let finder = memchr::memmem::Finder::new(&pattern);
+        for at in finder.find_iter(&self.bytes) {
+            let rest = self.bytes.get(at..)?;
+            let len = rest.iter().take(limits::MAX_HEADER_NAME).position(|b| *b == b'+').unwrap_or(0);
+            let commit = rest.get(len + 1..len + 1 + COMMIT).unwrap_or_default();
+            let Some(version) = rest.get(..len).and_then(|text| std::str::from_utf8(text).ok()) else { continue };
+            let letter = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'-';
+            if len == 0
+                || commit.len() < COMMIT
+                || !commit.iter().all(u8::is_ascii_hexdigit)
+                || !version.bytes().all(letter)
+            {
+                continue;
+            }
+            if self.has_file_version(version) {
+                // How the build of a servicing release calls itself, as of 10.0: `10.0.13-servicing.26504.104`.
+                return Some(version.split("-servicing").next().unwrap_or(version).to_owned());
+            }
+        }
+        None
+    }
+
+    /// Whether there is a file's version of that one.
+    fn has_file_version(&self, version: &str) -> bool {
+        let number = version.split('-').next().unwrap_or_default();
+        let mut places = memchr::memmem::find_iter(&self.bytes, number);
+        places.any(|at| {
+            let rest = self.bytes.get(at + number.len()..).unwrap_or_default();
+            matches!(rest, [a, b, b'.', c, ..] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()))
+        })
+    }
+
+    fn number(&self, at: usize) -> Option<(u32, usize)> {
+        unsigned(&self.bytes, at)
+    }
+
+    /// A type: where its name, its namespace and the type around it are; 0 for none.
+    fn definition(&self, record: u32) -> Option<(u32, u32, u32)> {
+        // Flags, base type, namespace, name, size, packing, the type around it.
+        let mut at = record as usize;
+        let mut fields = [0_u32; 7];
+        for field in &mut fields {
+            (*field, at) = self.number(at)?;
+        }
+        let [_, _, namespace, name, _, _, enclosing] = fields;
+        Some((name, namespace, enclosing))
+    }
+
+    /// A namespace with those around it.
+    fn namespace(&self, at: u32) -> Option<String> {
+        let mut at = at;
+        let mut names: Vec<String> = Vec::new();
+        for _ in 0..MAX_NESTING {
+            let (parent, next) = self.number(at as usize)?;
+            let (name, _) = self.number(next)?;
+            if name != 0 {
+                names.push(self.string(name)?);
+            }
+            if parent & ((1 << self.bits) - 1) != self.kinds.namespace {
+                names.reverse();
+                return Some(names.join("."));
+            }
+            at = parent >> self.bits;
+        }
+        None
+    }
+
+    fn string(&self, at: u32) -> Option<String> {
+        let (len, start) = self.number(at as usize)?;
+        let len = (len as usize).min(limits::MAX_METADATA_NAME);
+        let text = std::str::from_utf8(self.bytes.get(start..start.checked_add(len)?)?).ok()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}

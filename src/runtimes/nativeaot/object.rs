@@ -1,0 +1,115 @@
+//! One object: the text of a string, the elements of an array, and of others the references in them by their place.
+//! Metadata of NativeAOT tells no offsets of fields, so fields have no names.
+
+use crate::addr::Addr;
+use crate::facts::{ElementRow, FieldRow, ObjectReport};
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::api::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
+use crate::runtimes::clr_gc::COUNT_AT;
+use crate::runtimes::nativeaot::NativeAot;
+
+/// Show the object at `addr`, or that `addr` leads into.
+pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
+    let heap = aot.objects()?;
+    let mut names = ObjectNames::new(heap);
+    let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
+    let (name, size) = names.object(target)?;
+    let node = names.node(target)?;
+    let info = heap.type_info(node.kind)?;
+    let part = heap.parts().iter().find(|p| p.range.contains(target));
+    let mut report = ObjectReport {
+        object: target,
+        name: Some(name),
+        method_table: Some(info.address),
+        size: Some(size),
+        generation: part.map(|p| p.generation.name),
+        heap: part.map(|p| p.heap),
+        ..ObjectReport::default()
+    };
+    if info.string {
+        let object = crate::runtimes::api::Object { addr: target, kind: node.kind, size };
+        report.value = heap.string_content(&object).map(|content| text(&content, limits::MAX_SHOWN_TEXT));
+        return Some(report);
+    }
+    let mut held = Vec::new();
+    names.reader.each(target.get(), |link, value| {
+        if let Link::Field(offset) = link {
+            held.push((offset, Addr::new(value)));
+        }
+        held.len() < limits::MAX_SHOWN_ROWS
+    });
+    match info.elements {
+        Some(_) => elements(aot, &mut names, &mut report, &info, &held),
+        None => report.fields = held.iter().map(|&(offset, value)| field(&mut names, target, offset, value)).collect(),
+    }
+    Some(report)
+}
+
+/// The object that a reference leads to: its type, and of a string its text.
+fn shown(names: &mut ObjectNames<'_>, object: Addr) -> (Option<crate::facts::Name>, Option<String>) {
+    let kind = names.object(object).map(|(name, _)| name);
+    let text = names.node(object).and_then(|node| {
+        let string = names.heap.type_info(node.kind).is_some_and(|info| info.string);
+        let object = crate::runtimes::api::Object { addr: object, kind: node.kind, size: node.size };
+        let content = names.heap.string_content(&object).filter(|_| string)?;
+        Some(text(&content, limits::MAX_SHOWN_STRING))
+    });
+    (kind, text)
+}
+
+fn field(names: &mut ObjectNames<'_>, object: Addr, offset: u64, value: Addr) -> FieldRow {
+    let (object_type, text) = shown(names, value);
+    FieldRow {
+        name: format!("+{offset:#x}"),
+        offset,
+        address: Some(object.saturating_add(offset)),
+        value: text,
+        object: Some(value),
+        object_type,
+        ..FieldRow::default()
+    }
+}
+
+/// The first elements: of references what they lead to, of small numbers these.
+fn elements(
+    aot: &NativeAot<'_>,
+    names: &mut ObjectNames<'_>,
+    report: &mut ObjectReport,
+    info: &TypeInfo,
+    held: &[(u64, Addr)],
+) {
+    let memory = aot.runtime().memory;
+    let Some(elements) = info.elements else { return };
+    let Ok(length) = memory.u32(report.object.saturating_add(COUNT_AT)).map(u64::from) else { return };
+    report.length = Some(length);
+    for index in 0..length.min(limits::MAX_SHOWN_ELEMENTS) {
+        let offset = elements.start.saturating_add(index.saturating_mul(elements.size));
+        let mut row = ElementRow { index, ..ElementRow::default() };
+        let mut inner = held.iter().filter(|(at, _)| (offset..offset.saturating_add(elements.size)).contains(at));
+        if elements.size == 8 && inner.clone().count() == 1 {
+            let object = inner.next().map(|(_, object)| *object);
+            row.object = object;
+            (row.object_type, row.value) = object.map(|object| shown(names, object)).unwrap_or_default();
+        } else {
+            row.fields = inner.map(|&(at, value)| field(names, report.object, at, value)).collect();
+            if row.fields.is_empty() {
+                row.value = number(memory, report.object.saturating_add(offset), elements.size);
+            }
+        }
+        report.elements.push(row);
+    }
+}
+
+/// What stands in an element that holds no reference, as a number without a sign.
+fn number(memory: &dyn Memory, at: Addr, size: u64) -> Option<String> {
+    let mut bytes = [0; 8];
+    let used = bytes.get_mut(..usize::try_from(size).ok()?).filter(|used| used.len().is_power_of_two())?;
+    memory.read(at, used).ok()?;
+    Some(u64::from_le_bytes(bytes).to_string())
+}
+
+fn text(content: &StringContent<'_>, most: usize) -> String {
+    let units: Vec<u16> = content.bytes.as_chunks::<2>().0.iter().take(most).map(|c| u16::from_le_bytes(*c)).collect();
+    String::from_utf16_lossy(&units)
+}

@@ -1,0 +1,130 @@
+//! What keeps objects alive from outside the heap: handles, what threads keep, objects that wait to be finalized, and
+//! threads' stacks. Statics stand in objects of their own, which an array has that a handle keeps.
+//!
+//! Of stacks each word that leads into an object is taken for a reference: the maps of references in NativeAOT's frames
+//! are not read.
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::phase::Phase;
+use crate::registers::{self, Regs};
+use crate::runtimes::api::{FREE, Handle, Heap as _, Root, RootKind, Roots, locate};
+use crate::runtimes::clr_gc::finalizers;
+use crate::runtimes::nativeaot::claim::Heaps;
+use crate::runtimes::nativeaot::heap::Heap;
+use crate::runtimes::nativeaot::threads::{AotThread, How};
+use crate::targets::Thread;
+
+const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
+const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
+const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
+const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
+
+/// Why stacks are taken word by word.
+const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";
+
+/// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
+const REGISTERS: u16 = 32;
+
+/// A root of which only the object is not known yet.
+struct Candidate {
+    value: Addr,
+    root: Root,
+}
+
+/// All roots of `heap`.
+pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads: &[AotThread]) -> Roots {
+    let runtime = heap.runtime();
+    let _phase = runtime.process.enter(Phase::References);
+    let mut roots = Roots::default();
+    let kept = handles.iter().filter(|h| h.kind.keeps());
+    roots.all.extend(kept.map(|h| Root::new(h.kind.root_kind(), h.address, h.object)));
+    for thread in threads {
+        for kept in &thread.kept {
+            let kind = match kept.how {
+                How::Statics => THREAD_STATICS,
+                How::Exception => EXCEPTION,
+                How::Frame => FRAME,
+            };
+            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, kept.place, kept.object) });
+        }
+    }
+    let (queues, broken) = finalizers::read(runtime.gc(), heaps.gc.server, &heaps.gc.segments);
+    roots.notes.extend(broken);
+    let ready = queues.iter().flat_map(|q| &q.ready);
+    roots.all.extend(ready.map(|&(address, object)| Root::new(FINALIZER_QUEUE, address, object)));
+    of_stacks(heap, threads, &mut roots);
+    roots
+}
+
+/// What stacks may hold.
+fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
+    let process = heap.runtime().process;
+    let mut candidates = Vec::new();
+    let by_tid: HashMap<u32, &Thread> = process.threads().iter().map(|thread| (thread.tid, thread)).collect();
+    for thread in threads {
+        let Some(tid) = thread.tid else { continue };
+        let Some(system) = by_tid.get(&tid) else { continue };
+        let regs = Regs::of_thread(process.arch(), &system.registers);
+        let sp = regs.sp();
+        roots.stacks.threads += 1;
+        let word =
+            |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
+        for (name, value) in
+            (0..REGISTERS).filter_map(|n| Some((registers::name(process.arch(), n)?, Addr::new(regs.get(n)?))))
+        {
+            candidates.push(Candidate { value, root: Root { register: Some(name), ..word(sp) } });
+        }
+        // A thread may be on another stack: that of a signal handler.
+        let range = match thread.stack {
+            Some(stack) if stack.contains(sp) => AddrRange::new(sp.align_down(8), stack.end),
+            Some(stack) => AddrRange::new(stack.start.align_up(8), stack.end),
+            None => match process.base().entries.at(sp) {
+                Some(entry) => AddrRange::new(sp.align_down(8), entry.range.end),
+                None => continue,
+            },
+        };
+        if range.len() > limits::MAX_STACK_SCAN {
+            roots.notes.push(format!("the stack of thread {tid} has an implausible range: {range}"));
+            continue;
+        }
+        words(heap, range, word, &mut candidates);
+    }
+    if roots.stacks.threads > 0 {
+        roots.stacks.conservative.push((WHY, roots.stacks.threads));
+    }
+    candidates.retain(|c| heap.space().run(c.value.get()).is_some());
+    candidates.sort_unstable_by_key(|c| (c.value, c.root.address));
+    let mut out = Vec::new();
+    locate(
+        heap,
+        &mut candidates,
+        |c| c.value,
+        |c, _, object| {
+            // What is no object any more keeps nothing.
+            if object.kind != FREE {
+                out.push(Root { object: object.addr, ..c.root });
+            }
+        },
+    );
+    out.sort_by_key(|r| (r.thread, r.address, r.register));
+    roots.all.extend(out);
+}
+
+/// The words of a stack that lead into the heap.
+fn words(heap: &Heap<'_>, range: AddrRange, root: impl Fn(Addr) -> Root, out: &mut Vec<Candidate>) {
+    let (memory, space) = (heap.runtime().memory, heap.space());
+    for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
+        let skip = part.start.align_up(8).since(part.start) as usize;
+        for (i, bytes) in bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0.iter().enumerate() {
+            let value = u64::from_le_bytes(*bytes);
+            if space.run(value).is_some() {
+                let address = part.start.saturating_add(skip as u64 + 8 * i as u64);
+                out.push(Candidate { value: Addr::new(value), root: root(address) });
+            }
+        }
+    }
+}

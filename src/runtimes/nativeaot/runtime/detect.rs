@@ -1,0 +1,163 @@
+//! Finding NativeAOT: by its export, or by its header in the data of a module: a library that says itself what it exports
+//! has it not among that, and the table of symbols may not be in the core.
+
+use super::Runtime;
+use super::entries;
+use super::header::{COOKIE, Header, HeaderError, Named};
+use crate::addr::Addr;
+use crate::diag::{Warning, WarningCode};
+use crate::image::elf::ElfImage;
+use crate::image::{Module, ModuleKind, symbols};
+use crate::layout::{DOTNET_X64, Layout, NATIVEAOT};
+use crate::limits;
+use crate::memory::Memory;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::clr_gc::vars;
+
+/// Its export.
+const SYMBOL: &str = "DotNetRuntimeDebugHeader";
+
+/// Whether a module has a NativeAOT runtime in it.
+pub(in crate::runtimes::nativeaot) enum Detection<'p> {
+    /// It has.
+    Found(Box<Runtime<'p>>),
+    /// It has, but it can't be used, for this reason.
+    Unusable(Warning),
+}
+
+/// Look at every module of the process.
+pub(in crate::runtimes::nativeaot) fn detect(process: &Process) -> Vec<Detection<'_>> {
+    let _phase = process.enter(Phase::Runtime);
+    let modules = process.modules.iter().enumerate();
+    modules.filter_map(|(i, module)| look_at(process, i, module)).take(limits::MAX_RUNTIMES).collect()
+}
+
+fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
+    let ModuleKind::Elf(image) = &module.kind else { return None };
+    let memory = &process.memory;
+    let exported = symbols::find(memory, image, SYMBOL).map(|symbol| symbol.addr);
+    let unusable = |why: &OpenError| {
+        let (code, message) = (WarningCode::NativeaotUnusable, format!("{}: NativeAOT: {why}", module.path));
+        Some(Detection::Unusable(Warning { code, message, is_partial: why.is_damage() }))
+    };
+    if let Some(at) = exported {
+        return match open(process, index, module, image, at, "exported") {
+            Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
+            Err(e) => unusable(&e),
+        };
+    }
+    let mut why = None;
+    for at in search(memory, image) {
+        match open(process, index, module, image, at, "by its shape") {
+            Ok(runtime) => return Some(Detection::Found(Box::new(runtime))),
+            Err(OpenError::Header(HeaderError::None)) => {}
+            // Four letters are no proof.
+            Err(OpenError::Header(HeaderError::Wrong(_) | HeaderError::Empty)) => {}
+            Err(e) => why = Some(e),
+        }
+    }
+    unusable(&why?)
+}
+
+/// Places in the module's data that begin as the header does.
+fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
+    let finder = memchr::memmem::Finder::new(COOKIE);
+    let mut out = Vec::new();
+    for part in image.writable_parts(memory) {
+        let len = part.len() as usize;
+        let copy;
+        let bytes = match memory.borrow_to_look(part.start, len) {
+            Some(bytes) => bytes,
+            None => {
+                copy = memory.look(part.start, len).unwrap_or_default();
+                &*copy
+            }
+        };
+        let places = finder.find_iter(bytes).map(|i| part.start.saturating_add(i as u64));
+        out.extend(places.filter(|at| at.is_aligned(8)).take(limits::MAX_RUNTIMES));
+    }
+    out
+}
+
+/// Why a header leads to no runtime.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    #[error("its header has no entry {0}")]
+    Missing(&'static str),
+    #[error("{0}")]
+    Wrong(&'static str),
+    #[error(transparent)]
+    Layout(#[from] crate::layout::LayoutError),
+}
+
+impl OpenError {
+    /// Whether its structures are damaged, rather than of a version that is not supported.
+    fn is_damage(&self) -> bool {
+        match self {
+            OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
+            OpenError::Header(_) | OpenError::Missing(_) | OpenError::Layout(_) => false,
+        }
+    }
+}
+
+fn open<'p>(
+    process: &'p Process,
+    index: usize,
+    module: &Module,
+    image: &ElfImage,
+    at: Addr,
+    found: &str,
+) -> Result<Runtime<'p>, OpenError> {
+    let memory = &process.memory;
+    let header = Header::read(memory, image.range, at)?;
+    let Named { layout: own, globals, how } = header.named(memory)?;
+    let global = |name: &'static str| globals.get(name).copied().ok_or(OpenError::Missing(name));
+    if global("moduleBaseAddress")? != image.range.start {
+        return Err(OpenError::Wrong("its header gives another base address for its module"));
+    }
+    let (gc_dac_vars, free) = (global("g_gcDacGlobals")?, global("g_pFreeObjectEEType")?);
+    if !image.range.contains(gc_dac_vars) || !vars::looks_like(memory, gc_dac_vars, true) {
+        return Err(OpenError::Wrong("its GC description (GcDacVars) is invalid"));
+    }
+    if !image.range.contains(free) {
+        return Err(OpenError::Wrong("its free-space type is outside of its module"));
+    }
+    let instance = global("g_pTheRuntimeInstance")?;
+    let (layout, table) = layout(memory, &own, gc_dac_vars)?;
+    let release = entries::of(header.major).map(|list| &*list.release);
+    let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
+    let (path, range, major) = (module.path.to_string(), module.range, header.major);
+    let process_memory: &dyn Memory = memory;
+    Ok(Runtime {
+        process,
+        memory: process_memory,
+        module: index,
+        path,
+        range,
+        header: at,
+        major,
+        release,
+        layout,
+        source,
+        gc_dac_vars,
+        instance,
+        free,
+    })
+}
+
+/// What the header says, over what it leaves out, over CoreCLR's table whose GC says the same of itself; the id of that.
+fn layout(memory: &dyn Memory, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
+    let mut tables = Vec::new();
+    for (_, table) in DOTNET_X64.iter().rev() {
+        tables.push(table.layout()?);
+    }
+    let fits = tables.iter().find(|table| vars::are_those_of(memory, vars, table));
+    let base = fits.or(tables.first()).ok_or(OpenError::Missing("table"))?;
+    let mut layout = (*base).clone();
+    layout.overlay(NATIVEAOT.layout()?);
+    layout.overlay(own);
+    Ok((layout, base.id.clone()))
+}

@@ -1,0 +1,192 @@
+//! The runtime's threads: all that ran managed code, and what each keeps objects in beside its stack.
+//!
+//! src/coreclr/nativeaot/Runtime: threadstore.h (ThreadStore), thread.h (RuntimeThreadLocals, ExInfo,
+//! InlinedThreadStaticRoot, GCFrameRegistration).
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::diag::WarningCode;
+use crate::layout::ViewError;
+use crate::limits;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
+use crate::runtimes::api::{self, ManagedThreads};
+use crate::runtimes::clr_gc::AllocContext;
+use crate::runtimes::nativeaot::runtime::Runtime;
+
+/// A reference that a thread keeps: where it stands, the object, and in what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) place: Addr,
+    pub(super) object: Addr,
+    pub(super) how: How,
+}
+
+/// What a thread keeps a reference in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Its thread statics.
+    Statics,
+    /// An exception that it handles.
+    Exception,
+    /// A frame of the runtime's own code.
+    Frame,
+}
+
+/// A thread that has run managed code. What can't be read is `None`.
+#[derive(Clone, Debug)]
+pub(super) struct AotThread {
+    /// Its RuntimeThreadLocals.
+    pub address: Addr,
+    /// Number that the system knows it by.
+    pub tid: Option<u32>,
+    /// What it allocates from; `None` where it has nothing.
+    pub context: Option<AllocContext>,
+    /// Whether it was in managed code, so that a collection had to wait for it.
+    pub cooperative: Option<bool>,
+    /// Its stack, as the runtime knows it.
+    pub stack: Option<AddrRange>,
+    /// What it keeps.
+    pub(super) kept: Vec<Kept>,
+    /// The exception that it handles.
+    pub exception: Option<Addr>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    pub(super) all: Vec<AotThread>,
+    /// As all runtimes tell of theirs.
+    pub(super) managed: ManagedThreads,
+    /// Place in `all` by address.
+    pub(super) by_address: HashMap<Addr, usize>,
+    /// What is wrong with their list, in words.
+    pub(super) notes: Vec<String>,
+}
+
+impl Threads {
+    /// Read them.
+    pub(super) fn read(runtime: &Runtime<'_>) -> Threads {
+        let _phase = runtime.process.enter(Phase::ManagedThreads);
+        let mut out = Threads::default();
+        match list(runtime, &mut out.all) {
+            Ok(Ok(())) => {}
+            Ok(Err(broken)) => out.notes.push(format!("the list of threads {broken}")),
+            Err(e) => out.notes.push(format!("threads: {e}")),
+        }
+        for (i, thread) in out.all.iter().enumerate() {
+            out.by_address.insert(thread.address, i);
+            let Some(tid) = thread.tid else { continue };
+            let known = api::ManagedThread { address: thread.address, id: None, marks: Vec::new() };
+            out.managed.by_tid.entry(tid).or_default().push(known);
+        }
+        let named = out.notes.iter().map(|note| (WarningCode::Nativeaot, format!("{}: {note}", runtime.name())));
+        out.managed.notes.extend(named);
+        out
+    }
+}
+
+/// The threads of the runtime's list; why it was not followed to its end.
+fn list(runtime: &Runtime<'_>, out: &mut Vec<AotThread>) -> Result<Result<(), Broken<ViewError>>, ViewError> {
+    let store = runtime.view("RuntimeInstance", runtime.instance).ptr("m_pThreadStore")?;
+    let first = runtime.view("ThreadStore", store).ptr("m_ThreadList")?;
+    let nodes = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREAD_NODES);
+    let walks = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREADS);
+    Ok(walks.begin().follow(first, |at| {
+        let next = runtime.view("RuntimeThreadLocals", at).ptr("m_pNext")?;
+        out.push(thread(runtime, &nodes, at));
+        Ok::<_, ViewError>(next)
+    }))
+}
+
+fn thread(runtime: &Runtime<'_>, nodes: &Walks, at: Addr) -> AotThread {
+    let view = runtime.view("RuntimeThreadLocals", at);
+    let tail = || Some(runtime.view("ThreadTail", view.addr_of("m_threadId").ok()?));
+    let head = || Some(runtime.view("ThreadNode", view.addr_of("m_pNext").ok()?));
+    let tid = view.u64("m_threadId").ok().and_then(|tid| u32::try_from(tid).ok()).filter(|&tid| tid != 0);
+    let stack = || {
+        let tail = tail()?;
+        let (low, high) = (tail.ptr("m_pStackLow").ok()?, tail.ptr("m_pStackHigh").ok()?);
+        (low < high && high.since(low) <= limits::MAX_STACK_SCAN).then(|| AddrRange::new(low, high))
+    };
+    let stack = stack();
+    let mut kept = Vec::new();
+    let exceptions = exceptions(runtime, nodes, at);
+    kept.extend(exceptions.iter().copied());
+    // Where the bounds of the stack are, the fields beside them are what they are believed to be.
+    if stack.is_some()
+        && let Some(tail) = tail()
+    {
+        let place = tail.addr_of("m_pThreadLocalStatics").ok();
+        kept.extend(place.and_then(|place| one(runtime, place, How::Statics)));
+        statics(runtime, nodes, tail.ptr("m_pInlinedThreadLocalStatics").ok(), &mut kept);
+        frames(runtime, nodes, tail.ptr("m_pGCFrameRegistrations").ok(), &mut kept);
+    }
+    AotThread {
+        address: at,
+        tid,
+        context: context(runtime, at),
+        cooperative: head().and_then(|head| head.ptr("m_pTransitionFrame").ok()).map(Addr::is_null),
+        stack,
+        kept,
+        exception: exceptions.first().map(|kept| kept.object),
+    }
+}
+
+/// What the thread allocates from: in 10.0 within what the runtime keeps beside it.
+fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
+    let view = runtime.view("RuntimeThreadLocals", thread);
+    let at = match view.addr_of("m_rgbAllocContextBuffer") {
+        Ok(at) => at,
+        Err(_) => {
+            let at = view.addr_of("m_eeAllocContext").ok()?;
+            runtime.view("ee_alloc_context", at).addr_of("m_rgbAllocContextBuffer").ok()?
+        }
+    };
+    let view = runtime.view("gc_alloc_context", at);
+    AllocContext::new(view.ptr("alloc_ptr").ok()?, view.ptr("alloc_limit").ok()?)
+}
+
+fn one(runtime: &Runtime<'_>, place: Addr, how: How) -> Option<Kept> {
+    let object = runtime.memory.ptr(place).ok().filter(|object| !object.is_null())?;
+    Some(Kept { place, object, how })
+}
+
+/// The exceptions that a thread handles, the latest first.
+fn exceptions(runtime: &Runtime<'_>, nodes: &Walks, thread: Addr) -> Vec<Kept> {
+    let mut out = Vec::new();
+    let Ok(first) = runtime.view("RuntimeThreadLocals", thread).ptr("m_pExInfoStackHead") else { return out };
+    // A list that breaks off has told what it has.
+    let _ = nodes.begin().follow(first, |at| {
+        let view = runtime.view("ExInfo", at);
+        out.extend(one(runtime, view.addr_of("m_exception")?, How::Exception));
+        view.ptr("m_pPrevExInfo")
+    });
+    out
+}
+
+/// Statics of a thread that the compiler gave a place of their own.
+fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
+    let Some(first) = first else { return };
+    let _ = nodes.begin().follow(first, |at| {
+        let view = runtime.view("InlinedThreadStaticRoot", at);
+        out.extend(one(runtime, view.addr_of("m_threadStaticsBase")?, How::Statics));
+        view.ptr("m_next")
+    });
+}
+
+/// References that the runtime's own code has in frames.
+fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
+    let Some(first) = first else { return };
+    let _ = nodes.begin().follow(first, |at| {
+        let view = runtime.view("GCFrameRegistration", at);
+        let (refs, count) = (view.ptr("m_pObjRefs")?, view.u32("m_numObjRefs")?);
+        let count = u64::from(count).min(limits::MAX_AOT_FRAME_REFS);
+        // Frames may say that each has the same many.
+        let count = if nodes.spend(refs, count).is_ok() { count } else { 0 };
+        let places = (0..count).map(|i| refs.saturating_add(8 * i));
+        out.extend(places.filter_map(|place| one(runtime, place, How::Frame)));
+        view.ptr("m_pNext")
+    });
+}

@@ -1,0 +1,59 @@
+//! Objects that lie anywhere, in arenas, blocks of malloc or program files: which of their bytes stay, and which never do.
+
+use std::collections::HashSet;
+
+use crate::addr::AddrRange;
+use crate::runtimes::api::anatomy::{Anatomy, Meaning, Scattered};
+use crate::scrub::heaps::Within;
+use crate::scrub::objects::Objects;
+use crate::targets::reads::{NameAt, Script};
+
+/// Values of so many bytes are noted as a range, and not byte by byte.
+const LARGE: u64 = 64 << 10;
+
+/// Add the objects of one runtime, if its objects lie anywhere; whether they do. `shown`: texts that answers print as
+/// names of threads.
+pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &mut Objects<'s>) -> bool {
+    let scattered = anatomy.scattered(shown, &mut |range, meaning| match meaning {
+        Meaning::Structure => out.own.add(range.start, range.len()),
+        Meaning::Name(width, is_public) => {
+            out.own.add(range.start, range.len());
+            let script = if is_public && width == 1 { Script::Public } else { Script::Units(width) };
+            out.named.push(NameAt { at: range.start, len: range.len(), script });
+        }
+        Meaning::Alike(other) => {
+            out.alike.insert(range.start.get(), other.get());
+        }
+        Meaning::Value => value(range, out),
+        // A value too, should it not be overwritten as a text.
+        Meaning::Text(width) => {
+            value(range, out);
+            out.texts.push((range, width));
+        }
+    });
+    let found = scattered.is_some();
+    out.scattered.extend(scattered);
+    found
+}
+
+fn value(range: AddrRange, out: &mut Objects<'_>) {
+    match range.len() {
+        0..LARGE => out.values.add(range.start, range.len()),
+        _ => out.large_values.push(range),
+    }
+}
+
+/// What is known of a run of memory, `range`.
+pub(super) fn within(objects: &dyn Scattered, range: AddrRange, out: &mut Within) {
+    objects.each_in(range, &mut |bytes, meaning| match meaning {
+        Meaning::Structure | Meaning::Name(..) => out.add_own(bytes),
+        Meaning::Value => out.add_value(bytes),
+        Meaning::Text(width) => {
+            out.add_value(bytes);
+            if bytes.intersect(&range).is_some() {
+                out.texts.push((bytes, width));
+            }
+        }
+        Meaning::Alike(_) => {}
+    });
+}
