@@ -49,12 +49,7 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
 /// Adds a warning for each runtime whose types have no names.
 fn note_missing_names(session: &Session<'_>) {
     let _phase = session.process.enter(Phase::Types);
-    for runtime in session.coreclr() {
-        let types = runtime.types();
-        for module in types.loaded_modules() {
-            types.module(module);
-        }
-    }
+    session.runtimes().iter().for_each(|runtime| runtime.read_names());
     Names::new(session).note_missing();
 }
 

@@ -145,6 +145,9 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
+    /// Reads what names all types and methods, so that whatever is missing is known. Otherwise names are read on demand.
+    fn read_names(&self) {}
+
     /// Adds to `row` what the runtime records about the thread.
     fn describe(&self, _thread: &ManagedThread, _row: &mut ThreadRow) {}
 

@@ -187,6 +187,13 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     /// `.NET 8.0.33`
+    fn read_names(&self) {
+        let types = self.types();
+        for module in types.loaded_modules() {
+            types.module(module);
+        }
+    }
+
     fn label(&self) -> String {
         self.runtime.name()
     }
