@@ -186,7 +186,6 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
-    /// `.NET 8.0.33`
     fn read_names(&self) {
         let types = self.types();
         for module in types.loaded_modules() {
@@ -194,6 +193,7 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
+    /// `.NET 8.0.33`
     fn label(&self) -> String {
         self.runtime.name()
     }
