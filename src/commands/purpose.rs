@@ -48,8 +48,8 @@ words! {
         Syncblocks = "syncblocks",
         /// Exception objects
         Exceptions = "exceptions",
-        /// All of the above. dump leaves out commands that read a heap of more than 256 MiB; to include one, name it
-        /// too: --for all,objects
+        /// All of the above. Only `coremap dump` makes an exception: it skips commands that read a heap larger than
+        /// 256 MiB. To include such a command, name it too: --for all,objects
         All = "all",
     }
 }

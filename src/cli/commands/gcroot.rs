@@ -15,11 +15,11 @@ use crate::cli::{Exit, Failure, address};
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
 )]
 pub(super) struct Gcroot {
-    /// ADDR is an address of an object, or inside one. CORE is a core file (plain or compressed), '-' for
-    /// standard input, or the PID of a running process
+    /// ADDR, which --type replaces, is an address of one object, or inside it. CORE is one core file (plain or
+    /// compressed), '-' for standard input, or the PID of a running process
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
-    /// Show paths from all roots that reach the object, however many
+    /// Show paths from up to 4,096 roots that reach the object. Without --all, up to 32 (shortest paths first)
     #[arg(long, conflicts_with = "type")]
     all: bool,
     /// Show paths to all objects of types whose name matches the regular expression RE, grouped by path

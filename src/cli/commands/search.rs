@@ -46,7 +46,7 @@ pub(super) struct Search {
     /// Search only regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// List at most N hits; all are counted [default: all, up to 1,048,576]
+    /// List at most N hits. The total always counts every hit [default and maximum: 1,048,576]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Show the text around each hit

@@ -18,7 +18,7 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
-/// Write a smaller core for the commands you choose, or overwrite private data (--scrub)
+/// Write a new core: smaller (--for), or with private data overwritten (--scrub)
 ///
 /// Without --scrub, the smaller core contains the memory of the process unchanged, including strings and
 /// passwords. Use --scrub before you share a core.
@@ -39,9 +39,9 @@ pub(super) struct Shrink {
     /// With --for ip2method or object: keep only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Keep all memory, but overwrite the process's data: strings, numbers, and everything except pointers and
-    /// the structures that coremap reads. Most commands still give the same output. The default
-    /// LEVEL is values. Cannot be combined with --for
+    /// Keep all regions, but overwrite the data in them: strings, numbers and everything else. Only pointers,
+    /// the structures that coremap reads, and the names of types, methods and files stay. Most commands still
+    /// give the same output. The default LEVEL is values. Cannot be combined with --for
     #[arg(
         long,
         value_enum,

@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure};
 /// Show what every thread is doing, native and managed frames in one stack
 #[derive(Args, Debug)]
 pub(super) struct Threads {
-    /// Show only managed frames and .NET's own frames (in square brackets), as SOS clrstack does
+    /// Show only managed frames and, in square brackets, the .NET runtime's own frames, as SOS clrstack does
     #[arg(long, conflicts_with = "native")]
     managed: bool,
     /// Show only native frames

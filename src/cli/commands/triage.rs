@@ -18,8 +18,8 @@ pub(super) struct Triage {
     /// Skip analyses that would exceed this total time, and list them; e.g. 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     budget: Duration,
-    /// Exit with 1 if there is a finding with this name, e.g. 'finding=deadlock' (repeatable: one is enough).
-    /// docs/causes.md lists the names
+    /// Exit with 1 if there is a finding with this name, e.g. 'finding=deadlock'. Repeatable: coremap exits with
+    /// 1 if any of these findings is present. docs/causes.md lists the names
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
     #[command(flatten)]

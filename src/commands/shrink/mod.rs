@@ -13,5 +13,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "shrink",
     &[answer::<ShrinkReport>],
-    "Write a smaller core for the commands you choose, or overwrite private data (--scrub)",
+    "Write a new core: smaller (--for), or with private data overwritten (--scrub)",
 );
