@@ -72,7 +72,7 @@ fn several_frames_streams_or_members_are_one_core() {
         assert!(trailing.stderr.contains("trailing"), "{}", trailing.stderr);
         // The second part is half there.
         let cut = summary(file(&parts.concat()[..parts[0].len() + parts[1].len() / 2]).path());
-        assert!(cut.exits(4).stderr.contains("damaged or cut off"), "{name}: {}", cut.stderr);
+        assert!(cut.exits(4).stderr.contains("cut off"), "{name}: {}", cut.stderr);
     }
 }
 
