@@ -122,7 +122,7 @@ fn a_dictionary_larger_than_memory_is_refused_with_what_to_do() {
         run = input.into_iter().fold(run, |run, bytes| run.input(bytes));
         let out = run.go();
         assert_eq!((out.exits(3).stdout.as_str(), out.stderr.lines().count()), ("", 1));
-        for word in ["dictionary takes 4.00 GiB", "may take 10 MiB", "--memory 4097MiB"] {
+        for word in ["dictionary needs 4.00 GiB", "10 MiB", "--memory 4097MiB"] {
             assert!(out.stderr.contains(word), "{}", out.stderr);
         }
     }
