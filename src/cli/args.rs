@@ -27,8 +27,8 @@ pub(crate) struct Common {
     /// file is used only if it comes from the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// For commands that show resident memory, such as summary, stacks and regions: read it from FILE, saved
-    /// just before the core with cat /proc/PID/status /proc/PID/smaps > FILE
+    /// For commands that show resident memory, such as summary, stacks and regions: read it from FILE. To make
+    /// FILE, run this just before you take the core: cat /proc/PID/status /proc/PID/smaps > FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) smaps: Option<PathBuf>,
     /// Limit coremap's own memory use to SIZE, e.g. 4GiB

@@ -48,8 +48,8 @@ words! {
         Syncblocks = "syncblocks",
         /// Exception objects
         Exceptions = "exceptions",
-        /// All of the above. Only `coremap dump` makes an exception: it skips commands that read a heap larger than
-        /// 256 MiB. To include such a command, name it too: --for all,objects
+        /// All of the above. (In `coremap dump`, all leaves out what needs a heap larger than 256 MiB, unless you name
+        /// that command too: --for all,objects.)
         All = "all",
     }
 }

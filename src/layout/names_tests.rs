@@ -81,7 +81,7 @@ impl Asked {
         let mut asked = Asked::default();
         let own = root.join("layout");
         // HotSpot's names are those of tables in the process itself.
-        let hotspot = root.join("hotspot");
+        let hotspot = root.join("runtimes/hotspot");
         let elsewhere = |p: &PathBuf| !p.starts_with(&own) && !p.starts_with(&hotspot) && !p.ends_with("tests.rs");
         for path in files(&root).filter(elsewhere) {
             let text = std::fs::read_to_string(path).unwrap();

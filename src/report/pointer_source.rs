@@ -59,7 +59,10 @@ impl PointerSource {
     /// Whether it is of no use to anybody any more.
     pub fn is_dead(self) -> bool {
         use PointerSource as P;
-        matches!(self, P::Region(Kind::GCHeapToBeFreed) | P::FreeObjectSpace | P::FreeBlock | P::StackLeftOver)
+        match self {
+            P::Region(kind) => kind == Kind::GCHeapToBeFreed,
+            other => matches!(other, P::FreeObjectSpace | P::FreeBlock | P::StackLeftOver),
+        }
     }
 }
 

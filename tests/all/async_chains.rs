@@ -85,6 +85,6 @@ fn without_metadata_it_says_so() {
     // No page of a module but the first is in a kernel's core.
     let path = real::plain("dotnet31-kernel");
     let out = run(["async", path.to_str().unwrap()]);
-    assert_eq!(out.code, Some(4), "{out:?}");
+    assert_eq!(out.code, Some(1), "{out:?}");
     assert!(out.stderr.contains("no metadata for"), "{}", out.stderr);
 }

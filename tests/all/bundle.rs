@@ -63,7 +63,7 @@ fn mappings_are_images_with_the_assemblys_name() {
 fn without_the_program_names_are_those_of_assemblies_and_what_is_missing_is_told() {
     for name in names("bundle") {
         let core = real::plain(name);
-        let out = run(["threads", core.to_str().unwrap()]);
+        let out = run(["threads", "-v", core.to_str().unwrap()]);
         let text = &out.stdout;
         assert!(text.contains("System.Private.CoreLib.dll!0x02"), "{name}: {text}");
         assert!(!text.contains("module_0x"), "{name}: {text}");

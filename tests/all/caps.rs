@@ -81,7 +81,7 @@ fn shrink_writes_no_more_notes_than_a_process_has() {
     let written = |core: &CoreBuilder| {
         let (core, folder) = (core.write(), tempfile::tempdir().unwrap());
         let out = folder.path().join("small");
-        let run = bounded(&["shrink", "-o", out.to_str().unwrap()], core.path()).go();
+        let run = bounded(&["shrink", "-v", "-o", out.to_str().unwrap()], core.path()).go();
         run.is_sound();
         (run, std::fs::metadata(&out).unwrap().len())
     };

@@ -87,14 +87,15 @@ fn the_map_in_the_words_of_sos_keeps_its_frame() {
 
 #[test]
 fn sentences_on_stderr_are_broken_between_words() {
-    let Some(text) = shows(80, &unpacked(&[KERNEL10]), &format!("$coremap stacks {KERNEL10} 2>&1 > /dev/null")) else {
+    let Some(text) = shows(80, &unpacked(&[KERNEL10]), &format!("$coremap stacks -v {KERNEL10} 2>&1 > /dev/null"))
+    else {
         return;
     };
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() > 3 && lines.iter().all(|l| l.width() <= 80), "{lines:#?}");
     assert!(lines.iter().all(|l| l.starts_with("coremap: ") || l.starts_with("  ")), "{lines:#?}");
     // In a pipe each is one line, for programs that read them.
-    let piped = program(["stacks", KERNEL10]).dir(&unpacked(&[KERNEL10])).go().stderr;
+    let piped = program(["stacks", "-v", KERNEL10]).dir(&unpacked(&[KERNEL10])).go().stderr;
     assert!(piped.lines().all(|l| l.starts_with("coremap: ")), "{piped}");
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), piped.split_whitespace().collect::<Vec<_>>());
 }

@@ -175,11 +175,11 @@ fn what_is_not_dumped_is_unknown() {
 fn without_an_allocator_that_is_said() {
     let core = small_core().write();
     let out = run(["malloc", core.path().to_str().unwrap()]);
-    out.exits(0);
+    out.exits(1);
     assert!(out.stderr.contains("no known allocator found"), "{}", out.stderr);
     let other = small_core_with("/usr/lib/libtcmalloc.so.4").write();
     let out = run(["malloc", other.path().to_str().unwrap()]);
-    out.exits(0);
+    out.exits(1);
     assert!(out.stderr.contains("the blocks of tcmalloc are not read"), "{}", out.stderr);
 }
 

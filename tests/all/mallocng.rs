@@ -177,7 +177,7 @@ fn damaged_metas_cost_their_group_and_no_more() {
     }
     // Without the secret there is no area, and nothing is claimed.
     let core = real::patched(SLOTS, &[(area, 1)]);
-    let v = malloc(core.path()).exits(4).json();
+    let v = malloc(core.path()).exits(1).json();
     assert!(v["mallocng"].is_null() && v["total"]["committed"] == 0, "{}", v["total"]);
 }
 

@@ -179,7 +179,7 @@ fn nothing_found_is_status_1_and_a_core_that_is_cut_off_status_4() {
     let zeros = core().load(Load::at(BASE).bytes(vec![0; 1 << 16]));
     let file = zeros.write();
     let out = run(["scan-secrets", file.path().to_str().unwrap()]);
-    assert!(out.exits(1).stdout.contains("0 places"), "{}", out.stdout);
+    assert!(out.exits(1).stdout.contains("0 matches"), "{}", out.stdout);
     let card = ["4111", "1111", "1111", "1111"].concat();
     let cut = core().load(Load::at(BASE).bytes(format!("{card}\0")).memsz(1 << 20).filesz(1 << 20)).write();
     let out = run(["scan-secrets", "--json", cut.path().to_str().unwrap()]);

@@ -398,7 +398,7 @@ fn a_process_that_runs_is_looked_at_again_and_again() {
     let pid = child.id().to_string();
     let mut pty = Pty::start(120, 30, &["top", "--every", "200ms", "--pid", &pid], &[]);
     let screen = pty.shows("3 samples in");
-    assert!(screen.contains(&format!("pid {pid}")) && screen.contains("stood still"), "{screen}");
+    assert!(screen.contains(&format!("pid {pid}")) && screen.contains("stopped"), "{screen}");
     assert!(screen.contains("Since first"), "{screen}");
     let kinds = rows(&["summary", "--pid", &pid], "kinds");
     for kind in ["Image", "Stack"] {

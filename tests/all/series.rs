@@ -197,8 +197,8 @@ fn what_is_no_recording_is_told() {
         (vec!["trend", text(&json)], 3, "not an ELF"),
         (vec!["trend", recording(), text(&other)], 2, "of one process"),
         (vec!["trend", recording(), recording()], 2, "out of order by file time"),
-        (vec!["diff", recording(), text(&json)], 2, "a baseline is the older side"),
-        (vec!["diff", text(&empty), recording()], 2, "it has none"),
+        (vec!["diff", recording(), text(&json)], 2, "a baseline must be the older side"),
+        (vec!["diff", text(&empty), recording()], 2, "the recording has none"),
     ] {
         let out = run(&args);
         out.exits(code);

@@ -106,7 +106,7 @@ impl Heap for Toy<'_> {
         TYPES[kind.0 as usize].0.to_owned()
     }
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
-        TYPES[kind.0 as usize].1.get(offset as usize / 8 - 1).map(|&name| name.to_owned())
+        TYPES[kind.0 as usize].1.get((offset as usize / 8).checked_sub(1)?).map(|&name| name.to_owned())
     }
     fn walker(&self) -> Box<dyn Walker + '_> {
         Box::new(Eyes(self))

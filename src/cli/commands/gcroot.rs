@@ -15,8 +15,8 @@ use crate::cli::{Exit, Failure, address};
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
 )]
 pub(super) struct Gcroot {
-    /// ADDR, which --type replaces, is an address of one object, or inside it. CORE is one core file (plain or
-    /// compressed), '-' for standard input, or the PID of a running process
+    /// ADDR is the address of an object, or an address inside it. With --type, leave out ADDR. CORE is one core
+    /// file (plain or compressed), '-' for standard input, or the PID of a running process
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
     /// Show paths from up to 4,096 roots that reach the object. Without --all, up to 32 (shortest paths first)

@@ -39,7 +39,7 @@ pub(super) struct Shrink {
     /// With --for ip2method or object: keep only the data for this address (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
-    /// Keep all regions, but overwrite the data in them: strings, numbers and everything else. Only pointers,
+    /// Keep all regions, but overwrite the data in them, such as strings and numbers. Only pointers,
     /// the structures that coremap reads, and the names of types, methods and files stay. Most commands still
     /// give the same output. The default LEVEL is values. Cannot be combined with --for
     #[arg(
@@ -67,10 +67,10 @@ pub(super) struct Shrink {
 /// Data that is overwritten.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum ScrubLevel {
-    /// Strings, numbers and other data
+    /// Overwrite strings, numbers and other data
     Values,
-    /// Also names of the program's own types, methods, fields, modules, threads and files. Names of the system
-    /// and of runtimes stay
+    /// Also replace the names of the program's own types, methods, fields, modules, threads and files. Names of
+    /// the system and of runtimes stay
     Names,
 }
 

@@ -68,4 +68,5 @@ The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of
 largest, a percentage is of the total size.
 
 finding=NAME is true if there is a finding with that name, e.g. finding=stack-overflow. docs/causes.md lists the \
-names. summary reports only findings that need no heap or thread analysis; triage reports all.";
+names. In summary, a finding that needs an analysis of heaps or threads (such as deadlock or retained) is never \
+true; use triage for it.";

@@ -175,7 +175,9 @@ impl Dump<'_> {
                 return place + 1;
             }
             let next = known + named.len() as u32 + 1;
-            *named.entry(frame.class_name.clone()).or_insert(next)
+            // A viewer looks up the name of every class, also that of a frame without one.
+            let name = if frame.class_name.is_empty() { "(no class)" } else { frame.class_name.as_str() };
+            *named.entry(name.to_owned()).or_insert(next)
         };
         let mut traces = Vec::new();
         put_traces(&mut traces, self.source.threads, &mut serial, &mut names)?;

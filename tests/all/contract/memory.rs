@@ -75,7 +75,7 @@ fn summary() {
             let kinds = v["kinds"].as_array().unwrap();
             // Biggest first by what is in the core, and what was only reserved below all that.
             let place = |k: &Value| {
-                let reserved = matches!(k["kind"].as_str(), Some("NoAccess" | "GCHeapReserve"));
+                let reserved = matches!(k["kind"].as_str(), Some("NoAccess" | "GCHeapReserve" | "StackGuard"));
                 (reserved, Reverse((k["in_core"].as_u64(), k["size"].as_u64())))
             };
             assert!(kinds.is_sorted_by_key(place), "{name}: {kinds:?}");

@@ -173,7 +173,7 @@ fn counts_of_heaps_that_no_machine_has() {
         let mut fake = Fake::dotnet_8();
         fake.variable("n_heaps", count);
         fake.variable("g_heaps", DATA);
-        of(&fake).tells(&format!("{count} heaps")).keeps(&fake, &OUTSIDE_GC[1..]);
+        of(&fake).tells(&format!("number of heaps: {count}")).keeps(&fake, &OUTSIDE_GC[1..]);
     }
 }
 
