@@ -113,7 +113,8 @@ fn what_only_dotnet_has_is_told() {
     let of = |id: &str| -> &Value {
         findings(&answer).iter().find(|f| f["id"] == id).unwrap_or_else(|| panic!("no {id}: {answer:#}"))
     };
-    let cache = findings(&answer).iter().find(|f| f["text"].as_str().unwrap().contains("retained by Lab.LeakyCache at "));
+    let cache =
+        findings(&answer).iter().find(|f| f["text"].as_str().unwrap().contains("retained by Lab.LeakyCache at "));
     let evidence = cache.unwrap()["evidence"].as_str().unwrap();
     assert!(evidence.ends_with("Root: static Lab.LeakyCache.Instance"), "{evidence}");
     let collectible = of("collectible-assemblies");
