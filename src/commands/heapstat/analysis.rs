@@ -38,7 +38,7 @@ pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Pro
             report.types.iter_mut().skip(first).for_each(|row| row.runtime = Some(name.clone()));
         }
     }
-    report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
+    report.types.sort_unstable_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
     let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
     report.total = total;
     report
@@ -53,19 +53,25 @@ fn one(
     report: &mut HeapStatReport,
 ) {
     let phase = process.enter(Phase::Objects);
-    let stat = stat(heap, &options.selection, progress);
+    let mut stat = stat(heap, &options.selection, progress);
     drop(phase);
     tell(process, runtime, heap, &stat);
     let phase = process.enter(Phase::Types);
     let mut room = limits::MAX_NAMES;
-    for t in &stat.types {
+    let string_count = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
+    // A program can have a million types: each count is freed as its row is made.
+    let types = std::mem::take(&mut stat.types);
+    if options.name.is_none() {
+        report.types.reserve_exact(types.len());
+    }
+    for t in types {
         if t.info.free {
             report.free = report.free.plus(t.total.count, t.total.size);
         }
         let name = if room > 0 { heap.type_name(t.kind) } else { format!("(type {})", t.info.address) };
         room = room.saturating_sub(name.len());
         if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
-            report.types.push(type_row(name, t, heap));
+            report.types.push(type_row(name, &t, heap));
         }
     }
     if room == 0 {
@@ -79,8 +85,7 @@ fn one(
     add_lost(&mut report.lost, &stat);
     if let Some(rows) = &mut report.strings {
         let _phase = process.enter(Phase::Objects);
-        let count = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
-        add_strings(rows, strings(heap, &options.selection, count, progress));
+        add_strings(rows, strings(heap, &options.selection, string_count, progress));
     }
 }
 

@@ -145,7 +145,7 @@ fn join(heap: &dyn Heap, shares: Vec<Share<'_>>) -> HeapStat {
         let Some(info) = heap.type_info(kind).filter(|_| total.count > 0) else { continue };
         out.types.push(TypeStat { kind, info, total, by_generation });
     }
-    out.types.sort_by_key(|t| (std::cmp::Reverse(t.total.size), t.info.address));
+    out.types.sort_unstable_by_key(|t| (std::cmp::Reverse(t.total.size), t.info.address));
     out.free_blocks.sort_by_key(|b| b.addr);
     out.more_free_blocks = out.free_blocks.len().saturating_sub(limits::MAX_FREE_BLOCKS) as u64;
     out.free_blocks.truncate(limits::MAX_FREE_BLOCKS);
