@@ -1,4 +1,4 @@
-//! What the bytes of NativeAOT's objects mean: the same as CoreCLR's, but no field has a name.
+//! Structure and values in the bytes of NativeAOT's objects, as in CoreCLR. Fields have no names.
 
 use crate::runtimes::api::anatomy::{Anatomy, Forms};
 use crate::runtimes::clr_gc;

@@ -32,6 +32,7 @@ pub enum RootsError {
     },
 }
 
+/// Addresses of the runtime's globals.
 #[derive(Clone, Debug)]
 pub struct Roots {
     slots: Vec<Addr>,

@@ -23,6 +23,7 @@ pub struct AsyncMethods<'t, 'p> {
 }
 
 impl<'t, 'p> AsyncMethods<'t, 'p> {
+    /// A finder for the types of one runtime. Attributes are read on first use, by module.
     pub fn new(types: &'t TypeSystem<'p>) -> AsyncMethods<'t, 'p> {
         AsyncMethods { types, known: HashMap::new() }
     }

@@ -44,6 +44,7 @@ pub struct TypeSystem<'p> {
 }
 
 impl<'p> TypeSystem<'p> {
+    /// The type system of `runtime`. Nothing is read yet.
     pub fn new(process: &'p Process, runtime: Arc<Runtime>) -> TypeSystem<'p> {
         TypeSystem {
             process,

@@ -13,7 +13,7 @@ pub(in crate::runtimes::coreclr) struct Header {
     pub(in crate::runtimes::coreclr) base_register: Option<u32>,
     /// Bytes from the stack pointer on that belong to called functions.
     pub(in crate::runtimes::coreclr) outgoing: u32,
-    /// Whether only the leaf frame reports untracked slots: not the parent if one of its funclets has reported them.
+    /// Whether the body's frame reports no slots if a funclet has reported them.
     pub(in crate::runtimes::coreclr) only_leaf: bool,
     /// Whether it takes a variable number of arguments, which GC info does not describe.
     pub(in crate::runtimes::coreclr) variable_arguments: bool,
