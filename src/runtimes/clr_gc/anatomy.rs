@@ -1,5 +1,5 @@
-//! Structure and values in the bytes of .NET objects, by type. Shared by CoreCLR and NativeAOT, which supply the
-//! fields.
+//! Which bytes of .NET objects are structure and which are values, by type. Shared by CoreCLR and NativeAOT, which
+//! supply the fields.
 
 use crate::addr::Addr;
 use crate::runtimes::api::anatomy::{Form, Forms, LENGTH};
@@ -11,7 +11,8 @@ const SYNC_BLOCK_VALUE: u64 = 4;
 /// Maximum size of the head of an object without a length: two words.
 const LONGEST_HEAD: u64 = 16;
 
-/// Returns which bytes of the objects of a heap stay. `fields` returns further bytes for a type, as offset and length.
+/// Returns which bytes of the heap's objects a scrubbed core keeps, by type. `fields` returns further bytes of a type,
+/// as offset and length.
 pub(crate) fn forms(heap: &dyn Heap, fields: impl Fn(Addr) -> Vec<(u64, u64)>) -> Forms {
     let head = head(heap);
     let form = |kind: TypeIndex| {

@@ -36,7 +36,7 @@ pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<Final
     (out, notes)
 }
 
-/// Number of each heap and address of its queue.
+/// Returns each heap's number and the address of its queue.
 fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
     let Gc { memory, layout, .. } = gc;
     let Some(vars) = gc.vars else { return Vec::new() };

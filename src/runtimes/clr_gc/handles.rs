@@ -89,7 +89,7 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
 
 /// Minimum and maximum number of tables in a bucket. A workstation GC has one. A server GC makes one per processor
 /// (objecthandle.cpp, getNumberOfSlots), because no heaps exist yet when the tables are made. It may have fewer heaps
-/// later: since .NET 9 it starts with as many as processors and drops some.
+/// later. Since .NET 9 it starts with one heap per processor and drops some again.
 fn tables(memory: &dyn Memory, vars: &StructView<'_>) -> (u64, u64) {
     let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr::NULL).and_then(|a| memory.u32(a).ok());
     count.map_or((1, 1), |n| (u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES), limits::MAX_HANDLE_TABLES))

@@ -97,7 +97,7 @@ impl MethodTables {
         self.0.get(kind)
     }
 
-    /// Returns the number of System.String, if it was found yet.
+    /// Returns the number of System.String, if it has been found.
     pub(crate) fn string(&self) -> Option<TypeIndex> {
         self.0.find(|info| info.string)
     }
@@ -107,7 +107,6 @@ impl MethodTables {
         self.0.is_full()
     }
 
-    /// Number of MethodTables found so far.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -132,7 +131,6 @@ pub(crate) trait ClrHeap: Heap {
 
     fn process(&self) -> &Process;
 
-    /// The process's memory.
     fn memory(&self) -> &dyn Memory;
 
     /// Mask for an object's first word that yields the MethodTable: a collection stores marks in it.
@@ -160,7 +158,7 @@ pub(crate) trait ClrHeap: Heap {
     /// Counter of the bytes searched for the first object after a loss.
     fn searched(&self) -> &AtomicU64;
 
-    /// What the readers found out about types.
+    /// Cache of type layouts for readers.
     fn layouts(&self) -> &Layouts;
 
     /// Objects kept alive by dependent handles.

@@ -31,9 +31,7 @@ use crate::memory::Memory;
 /// Access to the GC of one runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Gc<'a> {
-    /// The process's memory.
     pub(crate) memory: &'a dyn Memory,
-    /// Layout of the GC's structures.
     pub(crate) layout: &'a Layout,
     /// Address of GcDacVars, if it was found.
     pub(crate) vars: Option<Addr>,

@@ -50,7 +50,6 @@ impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
     }
 }
 
-/// The GC heap as read.
 #[derive(Default)]
 pub(crate) struct GcHeap {
     pub(crate) segments: Vec<Segment>,

@@ -30,10 +30,8 @@ const OTHERS: u32 = 0xf000_0000;
 /// A type's sizes and references.
 #[derive(Debug)]
 struct Layout {
-    /// Number of the type in the heap.
     kind: TypeIndex,
     info: MethodTableInfo,
-    /// Offsets of references in an object.
     references: References,
     /// The System.Reflection.LoaderAllocator that objects of a collectible type keep alive.
     allocator: Option<Addr>,
@@ -119,7 +117,6 @@ impl Dependents {
     }
 }
 
-/// An object as read.
 struct Found<'r, 'p> {
     layout: &'r Arc<Layout>,
     size: u64,

@@ -1,4 +1,4 @@
-//! Structure and values in the bytes of CoreCLR's objects, by type.
+//! Which bytes of CoreCLR's objects are structure and which are values, by type.
 
 use crate::addr::Addr;
 use crate::runtimes::api::anatomy::{Anatomy, Forms};

@@ -134,7 +134,7 @@ impl<'p> CoreClr<'p> {
         handles
     }
 
-    /// Threads with their marks, and other facts about them.
+    /// Threads with their explicit Frames, and other facts about them.
     fn known(&self) -> &Known {
         self.known.get_or_init(|| {
             was_read("marks of threads");

@@ -1,4 +1,4 @@
-//! Structure and values in the bytes of NativeAOT's objects, as in CoreCLR. Fields have no names.
+//! Which bytes of NativeAOT's objects are structure and which are values, as in CoreCLR. Fields have no names.
 
 use crate::runtimes::api::anatomy::{Anatomy, Forms};
 use crate::runtimes::clr_gc;

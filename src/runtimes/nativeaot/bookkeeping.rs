@@ -15,7 +15,6 @@ use crate::runtimes::nativeaot::runtime::Runtime;
 /// Number of words before the two addresses that may refer to the card table.
 const NEAR: usize = 4;
 
-/// Bookkeeping of the GC.
 pub(super) struct Bookkeeping {
     /// Lowest to highest address of the heap.
     pub(super) bounds: AddrRange,

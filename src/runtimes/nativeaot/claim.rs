@@ -19,7 +19,6 @@ pub(super) struct Heaps {
 }
 
 impl Heaps {
-    /// Reads the heaps.
     pub(super) fn read(runtime: &Runtime<'_>) -> Heaps {
         let mut notes = Vec::new();
         let (gc, bookkeeping) = {

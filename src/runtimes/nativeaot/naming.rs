@@ -145,7 +145,7 @@ impl<'p> Names<'p> {
         self.known(at).unwrap_or_else(|| format!("MethodTable_{at}"))
     }
 
-    /// Name of the type at `at`, if it can be found.
+    /// Name of the type at `at`. `None` if none can be found.
     pub(super) fn known(&self, at: Addr) -> Option<String> {
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

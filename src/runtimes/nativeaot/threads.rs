@@ -53,7 +53,6 @@ pub(super) struct AotThread {
     pub exception: Option<Addr>,
 }
 
-/// All threads of the runtime.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     pub(super) all: Vec<AotThread>,
@@ -66,7 +65,6 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Reads the threads.
     pub(super) fn read(runtime: &Runtime<'_>) -> Threads {
         let _phase = runtime.process.enter(Phase::ManagedThreads);
         let mut out = Threads::default();

@@ -24,22 +24,18 @@ const WORDS_PER_BLOCK: usize = 64;
 pub(in crate::runtimes::coreclr) enum CodeBlock {
     /// A method's code.
     Method {
-        /// Start of the code.
         start: Addr,
         /// Bytes up to the end of its last funclet.
         size: u64,
-        /// Address of the MethodDesc.
         method_desc: Addr,
         /// Address of the debug info; 0 if there is none.
         debug_info: Addr,
         /// Address of the first RUNTIME_FUNCTION, and their number.
         unwind: (Addr, u32),
-        /// Address of the GC info.
         gc_info: Addr,
         /// Address of the exception clauses; 0 if there are none.
         eh_info: Addr,
     },
-    /// A block of stubs.
     Stubs {
         /// StubCodeBlockKind (STUB_CODE_BLOCK_*).
         kind: u64,
@@ -95,12 +91,11 @@ impl CodeHeap {
         Ok(CodeHeap { begin: range.begin, end, starts })
     }
 
-    /// Start addresses of all blocks.
     pub(in crate::runtimes::coreclr) fn starts(&self) -> &[Addr] {
         &self.starts
     }
 
-    /// Start of the block before `ip`. The block may end before `ip`.
+    /// Start of the last block that begins at or before `ip`. The block itself may end before `ip`.
     pub(in crate::runtimes::coreclr) fn start_of(&self, ip: Addr) -> Option<Addr> {
         let after = self.starts.partition_point(|&s| s <= ip);
         (ip < self.end).then(|| self.starts.get(after.checked_sub(1)?).copied())?

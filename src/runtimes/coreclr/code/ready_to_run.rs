@@ -44,7 +44,6 @@ const VALUE_MASK: u64 = 0x7fff_ffff_ffff_ffff;
 /// A precompiled method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct ReadyToRunMethod {
-    /// Start of its code.
     pub(in crate::runtimes::coreclr) start: Addr,
     /// Bytes up to the end of its last funclet.
     pub(in crate::runtimes::coreclr) size: u64,

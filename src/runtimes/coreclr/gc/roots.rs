@@ -154,7 +154,7 @@ fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Roo
     );
 }
 
-/// Summarizes how the stacks were read.
+/// Sums up how the stacks were read.
 fn coverage(stacks: &[StackRefs]) -> StackCoverage {
     let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
     for stack in stacks {

@@ -46,7 +46,6 @@ impl<'p> Tables<'p> {
         Tables { types, free, known }
     }
 
-    /// Returns the MethodTable at `address`, if there is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.known.lookup(address, |at| self.read(at).ok().flatten())
     }

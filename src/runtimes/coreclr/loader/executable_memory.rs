@@ -220,7 +220,6 @@ impl ExecutableMemory {
     }
 }
 
-/// A label for a range.
 pub(in crate::runtimes::coreclr) struct Label {
     pub(in crate::runtimes::coreclr) range: AddrRange,
     pub(in crate::runtimes::coreclr) kind: Kind,
@@ -229,7 +228,6 @@ pub(in crate::runtimes::coreclr) struct Label {
     pub(in crate::runtimes::coreclr) evidence: String,
 }
 
-/// Decodes hexadecimal digits.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().as_chunks::<2>().0;
     digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

@@ -21,7 +21,6 @@ pub struct StubBlock {
     pub kind: u64,
 }
 
-/// A walk over all code.
 struct Walk<F> {
     /// Remaining part of [`limits::MAX_METHODS`].
     left: usize,

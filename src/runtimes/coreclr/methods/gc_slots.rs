@@ -23,7 +23,7 @@ use super::Methods;
 pub struct FrameSlot {
     /// Register or stack slot.
     pub place: FrameSlotPlace,
-    /// The value: an object or null. If `interior`, it may be an address within an object, or outside of the heap.
+    /// Address of an object, or 0. If `interior`, it may be an address within an object, or outside of the heap.
     pub value: u64,
     /// Whether `value` may be an interior pointer.
     pub interior: bool,

@@ -12,7 +12,6 @@ use super::text::Text;
 /// Separates a name from its number of type parameters.
 const ARITY: char = '`';
 
-/// Formats one name.
 struct Formatter<'t, 'p> {
     types: &'t TypeSystem<'p>,
     style: Style,
@@ -126,7 +125,6 @@ impl<'p> Formatter<'_, 'p> {
         self.form(&form, depth);
     }
 
-    /// Appends a type argument.
     fn argument(&mut self, argument: &TypeArg, depth: u32) {
         match argument {
             TypeArg::Loaded(handle) => self.append(Named::Loaded(*handle), depth),
@@ -182,7 +180,6 @@ impl<'p> Formatter<'_, 'p> {
         }
     }
 
-    /// Appends type arguments, if there are any.
     fn arguments(&mut self, arguments: &[Named<'_, 'p>], depth: u32) {
         let (open, between, close) = match self.style {
             Style::Runtime => ("[", ",", "]"),

@@ -19,7 +19,6 @@ use values::{Known, is_plain, number};
 /// Bytes of an object's ObjHeader, which its size counts.
 const HEADER: u64 = 8;
 
-/// Name of the core library.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// Shows the object at `addr`, or the object that contains `addr`.
@@ -48,7 +47,6 @@ pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> 
     Some(report)
 }
 
-/// Makes rows of values.
 struct Show<'g, 'p> {
     runtime: &'g CoreClr<'p>,
     heap: &'g Heap<'p>,
@@ -300,7 +298,6 @@ impl<'g, 'p> Show<'g, 'p> {
         (name, value)
     }
 
-    /// Text of a string, cut at `most` UTF-16 units.
     fn text(&self, string: Addr, most: usize) -> Option<String> {
         string_text(self.types(), string, most)
     }

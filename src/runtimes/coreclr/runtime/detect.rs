@@ -120,7 +120,7 @@ pub fn detect(process: &Process) -> Vec<Detection> {
 /// Name of the runtime's library, unless it is inside the program.
 const CORECLR: &str = "libcoreclr.so";
 
-/// Whether the runtime's library is mapped, whether or not it can be read.
+/// Whether the runtime's library is mapped, readable or not.
 pub fn has_coreclr(process: &Process) -> bool {
     process.modules.iter().any(|m| m.name() == CORECLR)
 }

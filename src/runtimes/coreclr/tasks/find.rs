@@ -32,7 +32,6 @@ pub(super) struct Item {
     pub(super) is_task: bool,
 }
 
-/// Results of the walk.
 #[derive(Default)]
 pub(super) struct Found {
     /// Pending items by address.

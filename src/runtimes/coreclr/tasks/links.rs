@@ -264,7 +264,7 @@ impl Linker<'_, '_> {
                 self.follow(next, depth + 1, out);
             }
         }
-        // A completed task has a plain System.Object as mark.
+        // A completed task has a plain System.Object in place of a continuation.
         if before == (out.nodes.len(), out.ends.len()) && &*name != "System.Object" {
             out.ends.push(End::Other(object));
         }

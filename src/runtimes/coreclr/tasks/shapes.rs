@@ -7,7 +7,6 @@ use crate::addr::Addr;
 use crate::image::metadata::sig::Type;
 use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, Shape, TypeSystem};
 
-/// Name of the base class of all tasks.
 const TASK: &str = "System.Threading.Tasks.Task";
 /// Prefix of the names of completion sources.
 const SOURCE: &str = "System.Threading.Tasks.TaskCompletionSource";
@@ -21,14 +20,11 @@ const AWAITERS: [&str; 2] = ["<>u__", "$A"];
 /// Bytes of an object's MethodTable, which precedes its first field.
 const METHOD_TABLE: u64 = 8;
 
-/// The base class that matters here.
+/// Kinds of classes that the walk distinguishes by their base types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// System.Threading.Tasks.Task.
     Task,
-    /// A TaskCompletionSource.
     Source,
-    /// Neither.
     Other,
 }
 
@@ -58,7 +54,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         Shapes { types, families: Mutex::default() }
     }
 
-    /// Base class of a type that matters here.
+    /// Returns the kind of a class, from its base types.
     pub(super) fn family(&self, method_table: Addr) -> Family {
         let known = |at: &Addr| self.families.lock().unwrap_or_else(PoisonError::into_inner).get(at).copied();
         if let Some(family) = known(&method_table) {

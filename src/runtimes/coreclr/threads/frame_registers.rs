@@ -22,7 +22,6 @@ pub(super) struct Names {
     pub(super) capture: (&'static str, &'static str),
 }
 
-/// Names for an architecture.
 pub(super) fn layout_names(arch: Arch) -> &'static Names {
     match arch {
         Arch::X86_64 => &X86_64,

@@ -31,7 +31,6 @@ pub(in crate::runtimes::coreclr) struct Known {
 }
 
 impl Known {
-    /// Reads the threads and their Frames.
     pub(in crate::runtimes::coreclr) fn read(process: &Process, runtime: &Runtime) -> Known {
         let _phase = process.enter(Phase::ManagedThreads);
         let mut out = Known::default();

@@ -48,7 +48,6 @@ pub(in crate::runtimes::coreclr) fn stack_refs(
     out
 }
 
-/// Reads the references of stacks.
 struct Reader<'a, 'p> {
     process: &'a Process,
     methods: &'a Methods<'p>,

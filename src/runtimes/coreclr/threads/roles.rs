@@ -58,7 +58,6 @@ const MODULES: [(&str, &str); 3] = [
     ("libSystem.Native.so", "signal handler"),
 ];
 
-/// Text for a thread's state.
 pub(in crate::runtimes::coreclr) fn state(runtime: &Runtime, bits: u32) -> String {
     let words: Vec<&str> = STATES.iter().filter(|(name, _)| has_state(runtime, bits, name)).map(|s| s.1).collect();
     if words.is_empty() { "running".into() } else { words.join(", ") }

@@ -31,7 +31,6 @@ const THREADING: &str = "System.Threading.";
 /// Maximum number of managed frames from the wait up to the methods of Lock.
 const WAIT_FRAMES: usize = 8;
 
-/// The locks of one runtime.
 #[derive(Debug)]
 pub(in crate::runtimes::coreclr) struct Locks {
     /// Sync blocks whose lock is held and wanted, by object.
@@ -88,7 +87,7 @@ impl Locks {
         Some(self.owned_by(types, block, how, Confidence::Derived))
     }
 
-    /// Finds the lock by Monitor's methods, which pass a pointer to their reference to the runtime.
+    /// Finds the lock by Monitor's methods. They pass the runtime a pointer to the location that contains the object.
     fn by_monitor(&self, methods: &Methods<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let types = &methods.types;
         let (first, method) = managed(frames).next()?;

@@ -18,7 +18,6 @@ use crate::limits;
 use crate::runtimes::coreclr::types::TypeSystem;
 use crate::targets::reads::Script;
 
-/// Simple name of the core library.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// A module of the runtime.

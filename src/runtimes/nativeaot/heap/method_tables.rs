@@ -31,7 +31,6 @@ impl<'p> Tables<'p> {
         Tables { runtime, known }
     }
 
-    /// Returns the MethodTable at `address`, if there is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.known.lookup(address, |at| read(&self.runtime, at).ok().flatten())
     }

@@ -23,7 +23,6 @@ const MAX_NESTING: usize = 16;
 /// Number of digits of a commit hash.
 const COMMIT: usize = 40;
 
-/// Metadata of a program.
 pub(in crate::runtimes::nativeaot) struct Metadata {
     bytes: Vec<u8>,
     /// Offset of the type's record, by address of the MethodTable.
@@ -36,9 +35,7 @@ pub(in crate::runtimes::nativeaot) struct Metadata {
 /// Numbers of record kinds (HandleType of NativeFormatReaderCommonGen.cs).
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::nativeaot) struct Kinds {
-    /// A type definition.
     pub(in crate::runtimes::nativeaot) definition: u32,
-    /// A namespace definition.
     pub(in crate::runtimes::nativeaot) namespace: u32,
 }
 

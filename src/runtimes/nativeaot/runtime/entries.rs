@@ -10,7 +10,6 @@ use crate::layout::NATIVEAOT_ENTRIES;
 /// Entries of one major version of the header.
 #[derive(Deserialize)]
 pub(super) struct Entries {
-    /// Major version of the header.
     pub(super) major: u16,
     /// Release of .NET with this version.
     pub(super) release: String,

@@ -64,7 +64,7 @@ impl GcInfo<'_> {
         let safe = tracked.is_some();
         let named = tracked.unwrap_or_default().into_iter().filter_map(|i| self.slots.all.get(i).copied());
         Ok(Live {
-            // Registers that a callee may overwrite are the callee's business.
+            // In a call, registers that the callee may overwrite belong to the callee.
             tracked: named.filter(|slot| at == At::Interrupted || saved(slot)).collect(),
             untracked: self.slots.all.get(self.slots.tracked..).unwrap_or_default().to_vec(),
             safe,
@@ -83,7 +83,8 @@ impl GcInfo<'_> {
         None
     }
 
-    /// Width of the pointers to live sets, if safe points share them, otherwise 0. These follow the table of slots.
+    /// Reads the width of the pointers to shared live sets, which follows the table of slots. 0 if the safe points
+    /// share none.
     fn pointers(&self) -> Result<(u32, Bits<'_>), GcInfoError> {
         let mut bits = self.rest;
         if self.safe_points.is_empty() || !bits.flag()? {

@@ -39,7 +39,6 @@ pub(in crate::runtimes::coreclr) enum GcInfoError {
 /// The GC info of one method.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::coreclr) struct GcInfo<'b> {
-    /// The header.
     pub(in crate::runtimes::coreclr) header: Header,
     encoding: Encoding,
     /// Offsets of safe points in normalized units, ascending.

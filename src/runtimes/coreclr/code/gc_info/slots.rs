@@ -33,7 +33,6 @@ pub(in crate::runtimes::coreclr) enum Place {
 /// A location that may contain a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Slot {
-    /// Register or stack offset.
     pub(in crate::runtimes::coreclr) place: Place,
     /// Whether it may be an interior pointer, or point to no object at all.
     pub(in crate::runtimes::coreclr) interior: bool,

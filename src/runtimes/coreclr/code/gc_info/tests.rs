@@ -13,7 +13,7 @@ fn nobody() -> &'static Cell<u64> {
     Box::leak(Box::default())
 }
 
-/// Writes what [`Bits`] reads.
+/// Writes what `Bits` reads.
 #[derive(Clone, Default)]
 struct Writer(Vec<bool>);
 

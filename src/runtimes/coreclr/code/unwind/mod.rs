@@ -29,16 +29,13 @@ pub(in crate::runtimes::coreclr) enum UnwindError {
 pub(in crate::runtimes::coreclr) struct UnwindEntry {
     /// Base address of RVAs.
     pub(super) base: Addr,
-    /// Start of the code.
     pub(super) begin: Addr,
-    /// End of the code.
     pub(super) end: Addr,
     /// RVA of the unwind data. On arm64 it may be the unwind data itself, if that fits.
     pub(super) data: u32,
 }
 
 impl UnwindEntry {
-    /// Start of the code.
     pub(in crate::runtimes::coreclr) fn begin(&self) -> Addr {
         self.begin
     }
@@ -84,7 +81,6 @@ impl FunctionForm {
         })
     }
 
-    /// Bytes of a RUNTIME_FUNCTION.
     pub(super) fn size(&self) -> u64 {
         self.size as u64
     }
