@@ -73,7 +73,7 @@ struct Reader<'a> {
     layout: &'a Layout,
     vars: StructView<'a>,
     regions: bool,
-    /// Shared by all lists: each segment is in only one.
+    /// Shared by all lists, since each segment is in only one.
     walks: Walks,
     out: GcHeap,
 }
@@ -210,7 +210,7 @@ impl Reader<'_> {
         self.memory.ptr(generation.checked_add(offset)?).ok()
     }
 
-    /// Adds the allocation context of a generation: during a collection, plugs move there.
+    /// Adds the allocation context of a generation. During a collection, plugs move there.
     fn context(&mut self, generation: Addr) {
         let offset = self
             .offset("generation_field_offsets", "generation_fields", "allocation_context")

@@ -89,7 +89,7 @@ impl Layouts {
 pub(crate) struct Dependents {
     /// Secondary objects by primary object.
     of: HashMap<u64, Vec<u64>>,
-    /// Bits set by the hash of each primary object, since most objects are not primary.
+    /// One bit per hash of a primary object. Most objects are not primary, so most lookups end here.
     filter: Vec<u64>,
 }
 

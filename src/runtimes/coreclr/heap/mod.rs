@@ -1,8 +1,8 @@
 //! The heap of objects.
 //!
 //! An object starts with its MethodTable, followed by its fields. Its size is BaseSize; arrays and strings add a count
-//! of elements. Objects are contiguous: free space is an object of the type `Free`. Exceptions are memory that an
-//! allocator still owns, and plugs that a collection was about to move (src/coreclr/gc: gc.cpp,
+//! of elements. Objects are contiguous: free space is an object of the type `Free`. Only memory that an allocator still
+//! owns, and plugs that a collection was about to move, interrupt the sequence (src/coreclr/gc: gc.cpp,
 //! gc_heap::walk_heap_per_heap, make_unused_array; docs/design/datacontracts/Object.md, GC.md).
 
 mod method_tables;

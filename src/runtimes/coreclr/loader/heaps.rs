@@ -32,7 +32,7 @@ pub struct HeapBlock {
 /// The heaps of one loader allocator (or of the JIT's code manager).
 #[derive(Clone, Debug)]
 pub struct AllocatorHeaps {
-    /// Name: `global loader allocator`, `loader allocator 0x…`, `JIT code manager`.
+    /// Name for display: `the global loader allocator`, `loader allocator 0x…` or `the JIT's code manager`.
     pub name: String,
     /// Address of the loader allocator or code manager.
     pub address: Addr,

@@ -182,7 +182,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             Err(Misfit::Layout(e)) => {
                 return Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, e.to_string()));
             }
-            // A layout that was found but misfits is the better explanation.
+            // A table that was found but does not fit explains more than one that was not found.
             Err(Misfit::Roots(_)) if misfit => continue,
             Err(Misfit::Roots(e)) => {
                 why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
@@ -225,7 +225,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 };
             }
             misfit = true;
-            // A version without its own layout is unsupported. If its own layout misfits, its structures are damaged.
+            // A version without a layout of its own is unsupported. If it has one that does not fit, its structures are
+            // damaged.
             damaged |= runtime.own_table;
             continue;
         }

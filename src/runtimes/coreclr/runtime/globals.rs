@@ -197,7 +197,7 @@ fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots
 }
 
 /// Finds GcDacVars for a layout without the slot's number. Any slot of a table may lead to it; version, generation size
-/// and number of generations must match. The start of the table remains unknown, and with it all other globals.
+/// and number of generations must be plausible. The start of the table remains unknown, and with it all other globals.
 fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool) -> Option<Roots> {
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
     image.writable_parts(memory).into_iter().find_map(|part| {
@@ -248,7 +248,8 @@ fn from_rva(image: &ElfImage, rva: u32) -> Addr {
     if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) }
 }
 
-/// Finds runs of words that could be a table of globals: each is null or leads into the image after its headers.
+/// Finds runs of words that could be a table of globals: each word is null or an address in the image after its
+/// headers.
 struct Tables<'a> {
     image: &'a ElfImage,
     words: &'a [Addr],

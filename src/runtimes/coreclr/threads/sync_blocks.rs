@@ -89,7 +89,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let at_address =
         |at: Addr| by_address.get(&at).copied().unwrap_or(LockThread { address: Some(at), ..LockThread::default() });
     let mut broken = 0_u32;
-    // Shared by all lists: each link is in only one.
+    // Shared by all lists, since each link is in only one.
     let walks = Walks::new(Phase::Locks, limits::MAX_WAITERS);
     let mut lists = (0_u32, None);
     for index in 1..next {

@@ -124,7 +124,7 @@ impl Locks {
         }
     }
 
-    /// Finds a System.Threading.Lock, whose methods are managed and wait like any others.
+    /// Finds a System.Threading.Lock in the frames of its methods. These are managed, and wait like any other code.
     fn by_lock(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let waits = || managed(frames).take(WAIT_FRAMES).take_while(|(_, m)| m.name.starts_with(THREADING));
         let (first, _) = waits().next()?;

@@ -293,7 +293,7 @@ impl<'p> TypeSystem<'p> {
         found
     }
 
-    /// Types in a module's table of instantiations, arrays and pointers.
+    /// Types in the module's table that contains instantiations, arrays and pointers.
     fn available_types(&self, module: Addr) -> Vec<TypeHandle> {
         let mut out = Vec::new();
         let walks = Walks::new(Phase::Types, limits::MAX_INSTANTIATIONS);

@@ -16,8 +16,7 @@ use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, TypeSystem};
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
 
-/// MTFlags up to .NET 8: storage of statics (enum_flag_StaticsMask). Types with a component size use these bits
-/// otherwise.
+/// MTFlags up to .NET 8: storage of statics (enum_flag_StaticsMask). Types with a component size don't have these bits.
 const STATICS_KIND: u32 = 6;
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
@@ -279,7 +278,7 @@ fn bits(text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned))
 }
 
-/// Names of the flags that combine to a value, in order of value. `None` if they leave a rest.
+/// Names of the flags that combine to a value, in order of value. `None` if bits are left over.
 fn flags_of<'n>(value: u64, constants: impl Iterator<Item = (u64, &'n str)>) -> Option<String> {
     let mut constants: Vec<(u64, &str)> = constants.filter(|c| c.0 != 0).collect();
     constants.sort_by_key(|c| c.0);

@@ -23,7 +23,7 @@ pub(in crate::runtimes::coreclr) struct Version {
     /// The safe point of a call is the return address minus one, which is within the call. Ranges are queried by that
     /// offset too.
     pub(super) within_call: bool,
-    /// A thread that was interrupted right after a call may be collected.
+    /// A collection may happen while a thread is interrupted right after a call.
     pub(super) stops_behind_calls: bool,
 }
 

@@ -71,7 +71,7 @@ impl GcInfo<'_> {
         })
     }
 
-    /// Position of `offset` in all ranges taken as one.
+    /// Position of `offset` in the concatenated ranges.
     fn linear(&self, offset: u32) -> Option<u32> {
         let mut before = 0;
         for &(start, end) in &self.ranges {

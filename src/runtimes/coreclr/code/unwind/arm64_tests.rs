@@ -1,5 +1,5 @@
-//! The expected values follow from the instructions of each prolog, given in the tests. Codes of documented examples
-//! are from "ARM64 exception handling".
+//! Expected values follow from each prolog's instructions, which the tests list. Codes of documented examples are from
+//! "ARM64 exception handling".
 
 use super::*;
 use crate::memory::FaultKind;
