@@ -1,22 +1,24 @@
-//! What the bytes of .NET's objects mean, by type: the same in CoreCLR and NativeAOT, but for fields by name.
+//! Which bytes of .NET objects are structure and which are values, by type. Shared by CoreCLR and NativeAOT, which
+//! supply the fields.
 
 use crate::addr::Addr;
 use crate::runtimes::api::anatomy::{Form, Forms, LENGTH};
 use crate::runtimes::api::{Heap, TypeIndex, kinds};
 
-/// Bytes of the word before an object of .NET that tells of its lock (`ObjHeader::m_SyncBlockValue`).
+/// Bytes of the word before a .NET object that describes its lock (`ObjHeader::m_SyncBlockValue`).
 const SYNC_BLOCK_VALUE: u64 = 4;
 
-/// Heads of objects are no longer than this where they have no length: two words.
+/// Maximum size of the head of an object without a length: two words.
 const LONGEST_HEAD: u64 = 16;
 
-/// What stays of the objects of a heap; `fields`: numbers of instances of a type that stay too.
+/// Returns which bytes of the heap's objects a scrubbed core keeps, by type. `fields` returns further bytes of a type,
+/// as offset and length.
 pub(crate) fn forms(heap: &dyn Heap, fields: impl Fn(Addr) -> Vec<(u64, u64)>) -> Forms {
     let head = head(heap);
     let form = |kind: TypeIndex| {
         let info = heap.type_info(kind)?;
         let form = Form {
-            // Before free space stands what a compaction left there: the end of a text, as seen in 3.1.
+            // A compaction leaves other data before free space: the end of a text, as seen in 3.1.
             prefix: if info.free { 0 } else { SYNC_BLOCK_VALUE },
             head: info.elements.map_or(head, |elements| elements.start),
             is_plain: !info.string && info.elements.is_none(),
@@ -29,7 +31,7 @@ pub(crate) fn forms(heap: &dyn Heap, fields: impl Fn(Addr) -> Vec<(u64, u64)>) -
     kinds(heap).filter_map(form).collect()
 }
 
-/// Bytes of a head without a length, told by the shortest that has one.
+/// Bytes of the head of an object without a length, derived from the smallest array head.
 fn head(heap: &dyn Heap) -> u64 {
     let types = kinds(heap).filter_map(|kind| heap.type_info(kind));
     let shortest = types.filter_map(|info| info.elements).map(|elements| elements.start).min();

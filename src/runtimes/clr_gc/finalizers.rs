@@ -1,9 +1,7 @@
-//! Objects with finalizers: those registered, by generation, and those whose
-//! finalizer is due.
+//! Finalizer queues: registered objects, by generation, and objects whose finalizer is due.
 //!
-//! src/coreclr/gc: gcpriv.h (CFinalize: an array of objects cut into segments,
-//! the oldest generation first, then critical and other objects that are due),
-//! gcinterface.dac.h (dac_finalize_queue).
+//! Source: src/coreclr/gc: gcpriv.h (CFinalize: an array of objects cut into segments, the oldest generation first,
+//! then critical and other objects that are due), gcinterface.dac.h (dac_finalize_queue).
 
 use crate::addr::Addr;
 use crate::layout::StructView;
@@ -12,18 +10,18 @@ use crate::runtimes::api::{FinalizeQueue, Segment};
 use crate::runtimes::clr_gc::Gc;
 use crate::words::Generation;
 
-/// Generations, where the runtime does not count them (3.1: no POH).
+/// Number of generations if the runtime does not store it (3.1, which has no POH).
 const GENERATIONS: u64 = 4;
 
-/// Which generation each number is.
+/// Generations by number.
 const BY_NUMBER: [Generation; 5] =
     [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
 
-/// Segments of the array behind those of generations (ExtraSegCount): critical
-/// objects and others.
+/// Number of segments after those of the generations (ExtraSegCount): critical and other objects that are due.
 const DUE: u64 = 2;
 
-/// All queues, and what could not be read; `server`: there is one for each heap that has one of `segments`.
+/// Reads all queues. Returns them with messages about what could not be read. A `server` GC has one queue per heap, and
+/// `segments` show how many heaps there are.
 pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<FinalizeQueue>, Vec<String>) {
     let (mut out, mut notes) = (Vec::new(), Vec::new());
     for (heap, at) in queues(gc, server, segments) {
@@ -38,7 +36,7 @@ pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<Final
     (out, notes)
 }
 
-/// Where the queue of each heap is.
+/// Returns each heap's number and the address of its queue.
 fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
     let Gc { memory, layout, .. } = gc;
     let Some(vars) = gc.vars else { return Vec::new() };
@@ -75,7 +73,7 @@ fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
         .min(BY_NUMBER.len() as u64);
     let segments = generations + DUE;
     let fill = |i: u64| memory.ptr(at.saturating_add(8 * i)).map_err(|e| e.to_string());
-    // The array's start stands behind the segments' ends.
+    // The start of the array is stored after the segments' ends.
     let mut start = fill(segments)?;
     let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
     for segment in 0..segments {

@@ -1,57 +1,55 @@
-//! Where references stand in objects of a type: the GCDesc, which lies in front
-//! of the MethodTable and grows downwards.
+//! GCDesc: the offsets of references in the objects of a type. It ends right before the MethodTable and grows
+//! downwards.
 //!
-//! src/coreclr/gc/gcdesc.h: CGCDesc (the number of series, right before the
-//! MethodTable), CGCDescSeries (seriessize, startoffset), val_serie_item
-//! (nptrs, skip), go_through_object.
+//! Source: src/coreclr/gc/gcdesc.h: CGCDesc (the number of series, right before the MethodTable), CGCDescSeries
+//! (seriessize, startoffset), val_serie_item (nptrs, skip), go_through_object.
 
 use crate::addr::{Addr, WORD};
 use crate::limits;
 use crate::memory::Memory;
 
-/// The word of an object's sync block, which its size counts: the room of an
-/// object from its MethodTable on is its size less this.
+/// Bytes of the ObjHeader, which precedes an object. The object's size counts it, so from the MethodTable on an object
+/// has this much less than its size.
 const HEADER: u64 = 8;
 
-/// References in a row.
+/// A run of adjacent references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// From the object's start.
+    /// Offset of the first reference from the object's start, in bytes.
     pub start: u64,
-    /// Bytes, less the object's size.
+    /// Length in bytes, minus the object's size.
     pub less_size: i64,
 }
 
-/// References in a row, and what lies between them and the next.
+/// A run of adjacent references and the gap after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// References.
+    /// Number of references.
     pub count: u32,
-    /// Bytes after them.
+    /// Bytes without references that follow them.
     pub skip: u32,
 }
 
-/// Where references stand in the objects of one type.
+/// Offsets of the references in the objects of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum References {
-    /// Nowhere.
+    /// The type has no references.
     #[default]
     None,
-    /// At the same place in all, but for arrays of references, whose one series
-    /// grows with them.
+    /// At fixed offsets. An array of references has one series, which grows with the array.
     Series(Box<[Series]>),
-    /// In each element of an array of value types.
+    /// At fixed offsets of each element, in an array of value types.
     Elements {
-        /// First element, from the object's start.
+        /// Offset of the first element from the object's start.
         start: u64,
-        /// What makes up an element.
+        /// Runs and gaps that make up one element.
         items: Box<[Repeat]>,
     },
 }
 
 impl References {
-    /// Read the GCDesc of the MethodTable at `at`, whose objects have references.
-    /// `None` where it is not in the core or can't be.
+    /// Reads the GCDesc of the MethodTable at `at`, whose type must have references. `None` if the GCDesc is not in the
+    /// core or implausible.
     pub fn read(memory: &dyn Memory, at: Addr) -> Option<References> {
         let word = |back: u64| memory.u64(at.checked_sub(back)?).ok();
         let count = word(WORD)? as i64;
@@ -75,22 +73,20 @@ impl References {
             })
             .collect();
         let mut items = items?;
-        // What has no length says nothing, and elements of nothing else would never end.
+        // An item of length 0 has no effect, and a stride of 0 would never end.
         items.retain(|r| r.count > 0 || r.skip > 0);
         let stride = items.iter().map(|r| u64::from(r.count) * WORD + u64::from(r.skip)).fold(0, u64::saturating_add);
         (stride > 0 && stride.is_multiple_of(WORD)).then(|| References::Elements { start, items: items.into() })
     }
 
-    /// Visit the references in an object of `size` bytes: `words` are those from
-    /// its MethodTable on, as many as there are. `visit` gets the offset and
-    /// what stands there, if that is not null, and tells whether to go on.
+    /// Visits the references that are not null in an object of `size` bytes. `words` are the object's words from its
+    /// MethodTable on, as far as they were read. `visit` gets offset and value, and returns whether to continue.
     #[inline(always)]
     pub fn visit(&self, words: &[[u8; 8]], size: u64, visit: &mut impl FnMut(u64, u64) -> bool) -> bool {
         self.visit_from(0, words, size, visit)
     }
 
-    /// The same, but only those at offset `least` and later, without a look at
-    /// the ones before.
+    /// Like [`References::visit`], but skips the references before offset `least` without reading them.
     #[inline(always)]
     pub fn visit_from(
         &self,
@@ -99,10 +95,10 @@ impl References {
         size: u64,
         visit: &mut impl FnMut(u64, u64) -> bool,
     ) -> bool {
-        // An object may claim more than there are words to look at.
+        // The claimed size may exceed the words that were read.
         let room = size.saturating_sub(HEADER).min((words.len() as u64).saturating_mul(WORD));
         let mut row = |start: u64, len: u64| {
-            // What reaches out of the object is cut: it belongs to the next one.
+            // Cut at the end of the object: what follows belongs to the next one.
             let end = start.saturating_add(len).min(room);
             let (from, to) = ((start.max(least) / WORD) as usize, (end / WORD) as usize);
             let have = words.get(from..to).unwrap_or_default();
@@ -145,7 +141,7 @@ mod tests {
     use super::*;
     use crate::memory::{Fault, FaultKind};
 
-    /// Words that end at 0x1000, where the MethodTable would be.
+    /// Words that end at 0x1000, the address of the MethodTable.
     struct Before(Vec<u64>);
 
     impl Memory for Before {
@@ -178,8 +174,8 @@ mod tests {
 
     #[test]
     fn series_of_an_object() {
-        // One reference at 8 and two at 0x18 of objects of 0x30 bytes: the
-        // higher series lies nearer to the MethodTable.
+        // Objects of 0x30 bytes with one reference at 8 and two at 0x18. The series with the higher offset is nearer to
+        // the MethodTable.
         let found = read(&[8 - 0x30, 8, 16 - 0x30, 0x18, 2]);
         let Some(references) = found else { panic!("no GCDesc") };
         assert_eq!(visited(&references, &[1, 2, 3, 4, 0, 6], 0x30), [(8, 2), (0x18, 4)]);
@@ -233,14 +229,14 @@ mod tests {
         assert_eq!(visited(&references, &[1, 2, 3, 4], 0x18), []);
     }
 
-    /// Of this thread, in whole seconds.
+    /// Processor time of this thread, in whole seconds.
     fn processor_time() -> i64 {
         rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
     }
 
     #[test]
     fn a_claimed_size_costs_no_more_than_the_words_that_are_there() {
-        // Elements of a reference and nothing, and a description with items of no length.
+        // Elements of one reference and no gap; then a GCDesc with items of length 0.
         let Some(references) = read(&[1, 0x10, -1]) else { panic!("no GCDesc") };
         let begun = processor_time();
         assert_eq!(visited(&references, &[9, 2, 21, 22], 1 << 36), [(0x10, 21), (0x18, 22)]);

@@ -1,9 +1,7 @@
-//! The handle table: segments of 64 KiB, in a list for each table, and the
-//! handles in them.
+//! The handle table: lists of 64 KiB segments, one list per table, and the handles in them.
 //!
-//! src/coreclr/gc: objecthandle.h (HandleTableMap, HandleTableBucket),
-//! handletablepriv.h (HandleTable, TableSegment: blocks of 64 handles of one
-//! type each), gcinterface.h (HandleType).
+//! Source: src/coreclr/gc: objecthandle.h (HandleTableMap, HandleTableBucket), handletablepriv.h (HandleTable,
+//! TableSegment: blocks of 64 handles of one type each), gcinterface.h (HandleType).
 
 use std::collections::BTreeMap;
 
@@ -19,8 +17,7 @@ use crate::runtimes::api::{Handle, RootKind, Structure};
 use crate::runtimes::clr_gc::{Gc, GcError};
 use crate::words::HandleKind;
 
-/// Ranges of all segments of all handle tables, and what broke the walk off, if
-/// anything did.
+/// Finds the segments of all handle tables.
 pub(crate) fn segments(process: &Process, gc: Gc<'_>) -> SegmentList {
     let _phase = process.enter(Phase::Handles);
     was_read("handle table");
@@ -29,10 +26,10 @@ pub(crate) fn segments(process: &Process, gc: Gc<'_>) -> SegmentList {
     (out, broken)
 }
 
-/// Ranges of segments, and what broke the walk off.
+/// Address ranges of segments, and the error that ended the walk early, if any.
 pub(crate) type SegmentList = (Vec<AddrRange>, Option<GcError>);
 
-/// Handles by address, and what could not be read of them.
+/// Handles sorted by address, and messages about what could not be read.
 pub(crate) type HandleList = (Vec<Handle>, Vec<String>);
 
 fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
@@ -41,7 +38,7 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     let (tables, most) = tables(memory, &vars);
     let size = layout.size("TableSegment")?;
     let walks = Walks::new(Phase::Handles, limits::MAX_HANDLE_STEPS);
-    // Disjoint: start and end.
+    // Start to end of the segments found so far. They must not overlap.
     let mut taken: BTreeMap<Addr, Addr> = BTreeMap::new();
     let first = vars.ptr("handle_table_map")?;
     let end = walks.begin().follow(first, |map| {
@@ -57,7 +54,8 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
                 walks.spend(array, 1)?;
                 let slot = array.saturating_add(8 * t);
                 let list = |table| StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList");
-                // How many there are beyond those of heaps nothing says: behind the last is none.
+                // The number of tables beyond the number of heaps is not recorded. The first slot without a table ends
+                // them.
                 let is_table = |table: &Addr| {
                     let first = table.is_aligned(8).then(|| list(*table).ok()).flatten();
                     first.is_some_and(|first| !first.is_null() && first.is_aligned(size))
@@ -72,7 +70,8 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
                 let segments = list(table)?;
                 let end = walks.begin().follow(segments, |segment| {
                     let range = AddrRange::sized(segment, size);
-                    // Each has thousands of handles: those of a byte more or less would be as many again.
+                    // A segment has thousands of handles. A list of segments that overlap by a few bytes would yield
+                    // them again and again.
                     if taken.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start) {
                         return Err(GcError::Overlap(segment));
                     }
@@ -88,8 +87,9 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     end.map_err(GcError::from)
 }
 
-/// Tables in a bucket, at least and at most: one, or of a server GC one for each processor (objecthandle.cpp, getNumberOfSlots), as
-/// it has no heaps yet when they are made. It may have fewer heaps later, and since .NET 9 begins with as many as processors and gives them up again.
+/// Minimum and maximum number of tables in a bucket. A workstation GC has one. A server GC makes one per processor
+/// (objecthandle.cpp, getNumberOfSlots), because no heaps exist yet when the tables are made. It may have fewer heaps
+/// later. Since .NET 9 it starts with one heap per processor and drops some again.
 fn tables(memory: &dyn Memory, vars: &StructView<'_>) -> (u64, u64) {
     let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr::NULL).and_then(|a| memory.u32(a).ok());
     count.map_or((1, 1), |n| (u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES), limits::MAX_HANDLE_TABLES))
@@ -115,7 +115,7 @@ impl HandleKind {
         }
     }
 
-    /// The kind of root that a handle is which keeps its object.
+    /// Kind of root for a handle that keeps its object alive.
     pub(crate) fn root_kind(self) -> RootKind {
         use HandleKind as K;
         match self {
@@ -130,8 +130,8 @@ impl HandleKind {
         }
     }
 
-    /// Whether it keeps its object. What a reference count or a user's choice
-    /// decides is taken as keeping.
+    /// Whether a handle of this kind keeps its object alive. Counted as yes if a reference count or the user's choice
+    /// decides it.
     pub fn keeps(self) -> bool {
         use HandleKind as K;
         matches!(
@@ -141,7 +141,7 @@ impl HandleKind {
     }
 }
 
-/// Where things are in a segment.
+/// Offsets and sizes within a TableSegment.
 struct SegmentLayout {
     block_type: u64,
     user_data: u64,
@@ -166,11 +166,10 @@ impl SegmentLayout {
     }
 }
 
-/// No type: a block that is not in use; as user data: none
-/// (handletablepriv.h, TYPE_INVALID and BLOCK_INVALID).
+/// Type of a block that is not in use. As user data: no data block (handletablepriv.h, TYPE_INVALID and BLOCK_INVALID).
 const FREE_BLOCK: u8 = 0xff;
 
-/// The handle that `addr` is in, among `handles` by address.
+/// Returns the handle that contains `addr`. `handles` are sorted by address.
 pub(crate) fn handle_at(handles: &[Handle], addr: Addr) -> Option<Structure> {
     let start = addr.align_down(8);
     let found = handles.get(handles.binary_search_by_key(&start, |h| h.address).ok()?)?;
@@ -178,7 +177,7 @@ pub(crate) fn handle_at(handles: &[Handle], addr: Addr) -> Option<Structure> {
     Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
 }
 
-/// All handles in these segments that lead to an object, by address, and what could not be read.
+/// Reads the handles in these segments that refer to an object, sorted by address.
 pub(crate) fn handles_in(process: &Process, gc: Gc<'_>, (segments, broken): &SegmentList) -> HandleList {
     was_read("handles");
     let _phase = process.enter(Phase::Handles);
@@ -196,7 +195,7 @@ pub(crate) fn handles_in(process: &Process, gc: Gc<'_>, (segments, broken): &Seg
     (out, notes)
 }
 
-/// The handles of a segment. Free ones are null: the runtime clears them.
+/// Reads the handles of one segment. Free handles are null: the runtime clears them.
 fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut Vec<Handle>, notes: &mut Vec<String>) {
     let head = |offset| memory.bytes(at.saturating_add(offset), layout.blocks as usize);
     let (types, user) = match (head(layout.block_type), head(layout.user_data)) {
@@ -266,7 +265,7 @@ mod tests {
 
     #[test]
     fn handles_of_blocks_in_use() {
-        // Blocks: dependent with data in block 2, strong, data, free.
+        // Four blocks: dependent handles (data in block 2), strong handles, data, free.
         let mut bytes = vec![6, 2, 11, 0xff, 2, 0xff, 0xff, 0xff];
         for value in [0x10_u64, 0, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70] {
             bytes.extend(value.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What CoreCLR and NativeAOT have in common of their heaps: where objects are, their types, and what follows from both.
+//! The parts of a .NET heap that CoreCLR and NativeAOT share: address ranges, types, and what follows from both.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,60 +11,59 @@ use crate::runtimes::api::{Elements, Heap, Part, Segment, TypeIndex, TypeInfo};
 use crate::runtimes::clr_gc::reader::{Dependents, Layouts};
 use crate::runtimes::clr_gc::{AllocContext, References};
 
-/// Objects begin at multiples of this, on 64 bits in all parts of the heap.
+/// Alignment of objects in all parts of a 64-bit heap.
 pub(crate) const ALIGN: u64 = 8;
 
-/// From an object to its count of elements, where no layout tells.
+/// Default offset of an array's element count from the object's start.
 pub(crate) const COUNT_AT: u64 = 8;
 
-/// Room of the smallest object (MIN_OBJECT_SIZE of gcinterface.h: sync block,
-/// MethodTable, one field).
+/// Smallest object: sync block, MethodTable, one field (MIN_OBJECT_SIZE of gcinterface.h).
 pub(crate) const MIN_OBJECT: u64 = 24;
 
-/// Size of an array without elements that its elements do not follow: the word
-/// of its sync block.
+/// Bytes of the ObjHeader. An array's base size counts it, but it precedes the object.
 const HEADER: u64 = 8;
 
-/// Least base size: a string's, which counts no character but its NUL.
+/// Smallest base size: a string's, which counts only the terminating NUL.
 pub(crate) const MIN_BASE_SIZE: u32 = 22;
 
-/// Bytes of a character; an array of them has a larger head.
+/// Bytes of a character. An array of characters has a larger base size than a string.
 const STRING_COMPONENT: u16 = 2;
 
-/// From one object to the next; `size` is at least that of the smallest object.
+/// Distance from one object to the next. `size` must be at least [`MIN_OBJECT`].
 pub(crate) fn stride(size: u64) -> u64 {
     size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
 }
 
-/// A type of objects.
+/// A type of objects, as its MethodTable describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodTableInfo {
-    /// Its MethodTable.
+    /// Address of the MethodTable.
     pub address: Addr,
-    /// Its flags.
+    /// Flags of the MethodTable.
     pub flags: u32,
-    /// Size of an object, without elements.
+    /// Size of an object without elements, in bytes.
     pub base_size: u32,
-    /// Size of an element; 0 for what has none.
+    /// Size of an element in bytes; 0 for types without elements.
     pub component_size: u16,
-    /// Whether it is the space between objects.
+    /// Whether it is the type of free space between objects.
     pub free: bool,
     /// Whether it is System.String.
     pub string: bool,
 }
 
 impl MethodTableInfo {
-    /// Whether its objects have a count of elements.
+    /// Whether its objects have an element count.
     pub fn counted(&self) -> bool {
         self.component_size != 0
     }
 
-    /// Whether sizes are a string's: characters, of which the first is counted with the head.
+    /// Whether these sizes are a string's. Its base size includes one character, the NUL.
     pub(crate) fn is_string(base_size: u32, component_size: u16) -> bool {
         base_size == MIN_BASE_SIZE && component_size == STRING_COMPONENT
     }
 
-    /// The same in the words that all runtimes share. `string_form`: where strings have length and first character.
+    /// Converts to the type info that all runtimes share. `string_form`: offsets of a string's length and of its first
+    /// character.
     pub(crate) fn info(&self, string_form: Option<(u64, u64)>) -> TypeInfo {
         let elements = || Elements { start: self.start_of_elements(string_form), size: u64::from(self.component_size) };
         TypeInfo {
@@ -76,43 +75,43 @@ impl MethodTableInfo {
         }
     }
 
-    /// From an object's start to its first element. A string's base size counts the NUL behind its characters.
+    /// Offset of the first element from the object's start. A string's base size includes the NUL after its characters,
+    /// so its offset comes from `string_form`.
     pub(crate) fn start_of_elements(&self, string_form: Option<(u64, u64)>) -> u64 {
         let after_base = u64::from(self.base_size).saturating_sub(HEADER);
         string_form.filter(|_| self.string).map_or(after_base, |(_, first_char)| first_char)
     }
 }
 
-/// All MethodTables met so far, each looked at once.
+/// The MethodTables found so far. Each is read once.
 pub(crate) struct MethodTables(TypeTable<MethodTableInfo>);
 
 impl MethodTables {
-    /// Only that of free space, whose address may be known.
+    /// A table with only the type of free space, whose address may be known.
     pub(crate) fn new(free: MethodTableInfo, address: Option<Addr>) -> MethodTables {
         MethodTables(TypeTable::new(free, address.map(Addr::get), limits::MAX_METHOD_TABLES))
     }
 
-    /// What the table of that number is.
+    /// Returns the type with that number.
     pub(crate) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
         self.0.get(kind)
     }
 
-    /// The number of System.String, if one was met.
+    /// Returns the number of System.String, if it has been found.
     pub(crate) fn string(&self) -> Option<TypeIndex> {
         self.0.find(|info| info.string)
     }
 
-    /// Whether no more tables are taken: their objects are then lost.
+    /// Whether the limit is reached. Objects of further types are lost.
     pub(crate) fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
-    /// Number of tables met so far.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The MethodTable at `address`, as `read` finds it if it was not met before.
+    /// Returns the MethodTable at `address`. Calls `read` if it was not seen before.
     pub(crate) fn lookup(
         &self,
         address: u64,
@@ -125,50 +124,49 @@ impl MethodTables {
     }
 }
 
-/// A heap of that GC: from it follow the walk ([`Linear`](crate::runtimes::api::linear::Linear)) and the reader.
+/// A heap of this GC. The walk ([`Linear`](crate::runtimes::api::linear::Linear)) and the reader are built on it.
 pub(crate) trait ClrHeap: Heap {
-    /// Whether an object's size is told with what fills it up to the next: so do runtimes whose own tools count no sizes.
+    /// Whether sizes are rounded up to the next object. True for runtimes whose own tools report no sizes.
     const ROUNDS: bool;
 
-    /// The process.
     fn process(&self) -> &Process;
 
-    /// Its memory.
     fn memory(&self) -> &dyn Memory;
 
-    /// What of an object's first word is its MethodTable: a collection puts marks into it.
+    /// Mask for an object's first word that yields the MethodTable: a collection stores marks in it.
     fn mask(&self) -> u64;
 
-    /// From an object to its count of elements.
+    /// Offset of an array's element count from the object's start.
     fn count_at(&self) -> u64 {
         COUNT_AT
     }
 
-    /// The MethodTable at an address, if it is one.
+    /// Returns the MethodTable at `address`, if there is one.
     fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)>;
 
-    /// Where objects of a type hold references.
+    /// Returns the offsets of references in objects of a type.
     fn references(&self, info: &MethodTableInfo) -> References;
 
-    /// The System.Reflection.LoaderAllocator that objects of a collectible type keep.
+    /// Returns the System.Reflection.LoaderAllocator that objects of a collectible type keep alive.
     fn allocator(&self, _info: &MethodTableInfo) -> Option<Addr> {
         None
     }
 
-    /// What allocators own, by address; no object is from `pointer` to past `limit`.
+    /// Allocation contexts by address. No object is from `pointer` to past `limit`.
     fn contexts(&self) -> &[AllocContext];
 
-    /// Bytes that were searched for the first object after a loss.
+    /// Counter of the bytes searched for the first object after a loss.
     fn searched(&self) -> &AtomicU64;
 
-    /// What readers know of types.
+    /// Cache of type layouts for readers.
     fn layouts(&self) -> &Layouts;
 
-    /// What dependent handles keep.
+    /// Objects kept alive by dependent handles.
     fn dependents(&self) -> &Dependents;
 }
 
-/// The runs of all segments that `fit` too. Segments that overlap would be counted twice: the later one is left out.
+/// Returns the runs of all segments that `fit` accepts, by address. Of two segments that overlap the later one is left
+/// out, so that nothing is counted twice.
 pub(crate) fn parts(segments: &[Segment], notes: &mut Vec<String>, mut fit: impl FnMut(&Part) -> bool) -> Vec<Part> {
     let mut all: Vec<Part> = segments
         .iter()

@@ -1,7 +1,7 @@
-//! The garbage collector of .NET, which CoreCLR and NativeAOT share: segments and regions of its heaps, the handle table,
-//! objects with finalizers, and the objects themselves, from one to the next and by their references.
+//! The garbage collector of .NET, shared by CoreCLR and NativeAOT.
 //!
-//! It is read by a layout that each runtime supplies. Terms are those of dotnet/runtime, src/coreclr/gc.
+//! Reads the segments and regions of GC heaps, the handle table, the finalizer queues, and the objects with their
+//! references. The layout of its structures comes from each runtime. Terms are from dotnet/runtime, src/coreclr/gc.
 
 mod anatomy;
 mod contexts;
@@ -28,13 +28,11 @@ use crate::addr::Addr;
 use crate::layout::Layout;
 use crate::memory::Memory;
 
-/// A GC as it is read: CoreCLR's or NativeAOT's.
+/// Access to the GC of one runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Gc<'a> {
-    /// The process's memory.
     pub(crate) memory: &'a dyn Memory,
-    /// Its structures.
     pub(crate) layout: &'a Layout,
-    /// GcDacVars, where they are known.
+    /// Address of GcDacVars, if it was found.
     pub(crate) vars: Option<Addr>,
 }

@@ -1,9 +1,8 @@
-//! The GC heap: segments or regions of each generation, free regions, reserve
-//! and bookkeeping, all from GcDacVars.
+//! Reads the GC heap from GcDacVars: segments or regions of each generation, free regions, reserve and bookkeeping.
 //!
-//! src/coreclr/gc: gcinterface.dacvars.def, gcinterface.dac.h (dac_heap_segment,
-//! dac_generation, dac_region_free_list), dac_gcheap_fields.h, gc.cpp
-//! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
+//! Source: src/coreclr/gc: gcinterface.dacvars.def, gcinterface.dac.h (dac_heap_segment, dac_generation,
+//! dac_region_free_list), dac_gcheap_fields.h, gc.cpp (card_table_info). The field order of GcDacVars is in
+//! layout/tables/dotnet-*.json.
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
@@ -17,10 +16,11 @@ use crate::runtimes::clr_gc::sink::Sink;
 use crate::runtimes::clr_gc::{AllocContext, Gc};
 use crate::words::Generation;
 
-/// `ObjHeader`, which stands before the first object of a segment that was registered as frozen (gcinterface.h, `ibFirstObject`).
+/// Bytes of the `ObjHeader` before the first object of a segment that was registered as frozen (gcinterface.h,
+/// `ibFirstObject`).
 const OBJECT_HEADER: u64 = 8;
 
-/// Why the GC can't be read.
+/// Reasons why the GC cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GcError {
     #[error("GcDacVars, the GC's own description, is not in the core")]
@@ -50,11 +50,10 @@ impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
     }
 }
 
-/// What was found.
 #[derive(Default)]
 pub(crate) struct GcHeap {
     pub(crate) segments: Vec<Segment>,
-    /// What the generations themselves allocate from, while there is any.
+    /// Allocation contexts of the generations themselves, used while the GC moves objects.
     pub(crate) contexts: Vec<AllocContext>,
     pub(crate) server: bool,
     pub(crate) in_gc: bool,
@@ -62,11 +61,10 @@ pub(crate) struct GcHeap {
     free: Vec<(AddrRange, AddrRange, String)>,
     bookkeeping: Vec<AddrRange>,
     reserve: Option<AddrRange>,
-    /// What could not be read, in words.
+    /// Messages about what could not be read.
     pub(crate) notes: Vec<String>,
 }
 
-/// Generations walked (gen0, gen1, gen2, LOH, POH).
 const GENERATIONS: [Generation; 5] =
     [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
 
@@ -75,12 +73,12 @@ struct Reader<'a> {
     layout: &'a Layout,
     vars: StructView<'a>,
     regions: bool,
-    /// A segment is in one list.
+    /// Shared by all lists, since each segment is in only one.
     walks: Walks,
     out: GcHeap,
 }
 
-/// Read it; `bounds`: lowest to highest address of its heap, where a global tells.
+/// Reads the GC heap. `bounds`: lowest to highest address of the heap, if the runtime has globals for them.
 pub(crate) fn read(gc: Gc<'_>, bounds: Option<AddrRange>) -> Result<GcHeap, GcError> {
     let Gc { memory, layout, .. } = gc;
     let vars = StructView::new(memory, layout, "GcDacVars", gc.vars.ok_or(GcError::NoVars)?);
@@ -94,11 +92,11 @@ pub(crate) fn read(gc: Gc<'_>, bounds: Option<AddrRange>) -> Result<GcHeap, GcEr
     };
     reader.regions = reader.by_regions();
     reader.out.regions = reader.regions;
-    // Without the generations there may still be bookkeeping and free regions.
+    // Bookkeeping and free regions may be readable without the generations.
     if let Err(e) = reader.heaps() {
         reader.out.notes.push(e.to_string());
     }
-    // gc_structures_invalid_cnt: above 0 while a collection moves things.
+    // gc_structures_invalid_cnt is above 0 while a collection moves objects.
     reader.out.in_gc = reader.variable_u32("gc_structures_invalid_cnt").is_some_and(|n| n != 0);
     if let Err(e) = reader.bookkeeping() {
         reader.out.notes.push(format!("bookkeeping: {e}"));
@@ -111,8 +109,7 @@ pub(crate) fn read(gc: Gc<'_>, bounds: Option<AddrRange>) -> Result<GcHeap, GcEr
 }
 
 impl Reader<'_> {
-    /// Address of a variable that GcDacVars points to; `None` where this
-    /// flavour of the GC leaves it out.
+    /// Address of a variable that GcDacVars points to. `None` if this flavour of the GC does not have it.
     fn variable(&self, field: &str) -> Option<Addr> {
         self.vars.ptr(field).ok().filter(|a| !a.is_null())
     }
@@ -125,14 +122,14 @@ impl Reader<'_> {
         self.memory.ptr(self.variable(field)?).ok()
     }
 
-    /// An entry of one of the arrays of field offsets; -1 says "has no such".
+    /// An entry of one of the arrays of field offsets. `None` if it is -1, which means that the field does not exist.
     fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
         let index = self.layout.constant(indices, field).ok()?;
         let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(self.memory.u32(at).ok()? as i32).ok()
     }
 
-    /// A generation of a regions GC has no allocation_start.
+    /// Whether the GC uses regions: then a generation has no allocation_start.
     fn by_regions(&self) -> bool {
         self.vars.has("generation_field_offsets")
             && self.offset("generation_field_offsets", "generation_fields", "start_segment").is_some()
@@ -140,7 +137,7 @@ impl Reader<'_> {
     }
 
     fn heaps(&mut self) -> Result<(), GcError> {
-        // Each flavour fills in only its own variables.
+        // Each flavour of the GC fills in only its own variables.
         let count = self.variable_u32("n_heaps").filter(|_| self.variable("g_heaps").is_some());
         let Some(count) = count else {
             let table = self.vars.ptr("generation_table")?;
@@ -192,7 +189,7 @@ impl Reader<'_> {
         let first_segment = self.out.segments.len();
         for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
             self.context(entry(i));
-            // By segments, generation 2's list holds the younger ones' too.
+            // With segments, generation 2's list contains the younger generations too.
             if !self.regions && matches!(generation, Generation::Gen0 | Generation::Gen1) {
                 continue;
             }
@@ -205,7 +202,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// First object of a generation, where the GC works by segments.
+    /// Address of a generation's first object. Only a GC with segments has it.
     fn allocation_start(&self, generation: Addr) -> Option<Addr> {
         let offset = self
             .offset("generation_field_offsets", "generation_fields", "allocation_start")
@@ -213,7 +210,7 @@ impl Reader<'_> {
         self.memory.ptr(generation.checked_add(offset)?).ok()
     }
 
-    /// What a generation allocates from: plugs move there during a collection.
+    /// Adds the allocation context of a generation. During a collection, plugs move there.
     fn context(&mut self, generation: Addr) {
         let offset = self
             .offset("generation_field_offsets", "generation_fields", "allocation_context")
@@ -235,7 +232,7 @@ impl Reader<'_> {
         self.out.notes.extend(end.err().map(|why| format!("the list of {} segments {why}", generation.name())));
     }
 
-    /// A segment, and the next of its list.
+    /// Reads one segment, and returns the next of its list.
     fn segment(
         &self,
         heap: u32,
@@ -249,7 +246,7 @@ impl Reader<'_> {
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,
-            // Where that is not known, it may be any of them.
+            // Without `ephemeral_heap_segment`, any of them may be the ephemeral one.
             Generation::Gen2 if !self.regions && ephemeral.is_none_or(|e| e == at) => Generation::Ephemeral,
             other => other,
         };
@@ -257,11 +254,11 @@ impl Reader<'_> {
             Some(end) if Some(at) == ephemeral && end >= start => end,
             _ => view.ptr("allocated")?,
         };
-        // The struct stands in front of its memory, or elsewhere.
+        // A heap_segment is right before its memory, or elsewhere.
         let page = start.align_down(PAGE);
         let low = match generation {
             _ if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER => at,
-            // Objects that a program file has begin anywhere in it, and what lies before them is none.
+            // Frozen objects of a program file begin anywhere on a page, and what precedes them is no part of the heap.
             Generation::Frozen if start.since(page) > OBJECT_HEADER => start.saturating_sub(OBJECT_HEADER),
             _ => page,
         };
@@ -274,7 +271,7 @@ impl Reader<'_> {
         Ok((segment, view.ptr("next")?))
     }
 
-    /// Free regions of one heap, and segments it will give back.
+    /// Reads the free regions of one heap, and the segments it will return.
     fn local_free(&mut self, heap: u32, field: impl Fn(&Self, &str) -> Option<Addr>) -> Result<(), GcError> {
         if self.regions
             && let Some(lists) = field(self, "free_regions")
@@ -303,7 +300,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One region_free_list for each kind of region (basic, large, huge).
+    /// Reads one region_free_list for each kind of region (basic, large, huge).
     fn free_lists(&mut self, lists: Addr, what: &str) -> Result<(), GcError> {
         let kinds = self.vars.u32("count_free_region_kinds")?.min(limits::MAX_FREE_REGION_KINDS);
         let size = self.layout.size("region_free_list")?;
@@ -328,7 +325,7 @@ impl Reader<'_> {
         self.out.notes.extend(end.err().map(|why| format!("the list of {what}s {why}")));
     }
 
-    /// The card table and what stands with it, with the size in its head.
+    /// Finds the card table and the other bookkeeping, whose total size is in the header.
     fn bookkeeping(&mut self) -> Result<(), GcError> {
         if !self.vars.has("bookkeeping_start") {
             return Ok(());
@@ -343,13 +340,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What the GC reserved as a whole: lowest to highest address of its heap.
+    /// Range that a GC with regions reserved as a whole: lowest to highest address of its heap.
     fn reserved_range(&self, range: AddrRange) -> Option<AddrRange> {
-        // Segments lie scattered: between them is other people's memory.
+        // Segments are scattered, with unrelated memory between them.
         if !self.regions {
             return None;
         }
-        // A slot that moved would point anywhere: the range must hold a segment.
+        // Guards against a global at another offset: the range must contain a segment.
         self.out
             .segments
             .iter()

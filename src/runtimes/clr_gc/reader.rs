@@ -1,8 +1,7 @@
-//! Single objects, and the references they hold.
+//! Reads single objects and their references.
 //!
-//! From an object to what it holds: the GCDesc of its type, for objects of
-//! collectible types their LoaderAllocator too, and what dependent handles keep
-//! with it (docs/dotnet.md, Roots).
+//! An object keeps alive what the GCDesc of its type lists, its LoaderAllocator if the type is collectible, and the
+//! secondary objects of its dependent handles (docs/dotnet.md, Roots).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,36 +13,32 @@ use crate::runtimes::api::{Batch, Handle, Link, Looked, Node, ObjectReader, Type
 use crate::runtimes::clr_gc::{ClrHeap, MIN_OBJECT, MethodTableInfo, References, stride};
 use crate::words::HandleKind;
 
-/// How an object is held that is in no field of another.
+/// Links to objects that are in no field of the object that keeps them alive.
 const ALLOCATOR: Link = Link::Beside("(loader allocator)");
 const DEPENDENT: Link = Link::Beside("(dependent handle)");
 
-/// Entries of a reader's cache of types: a power of two.
 const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 10;
 
-/// Bits of the filter in front of dependent handles.
+/// log2 of the bits in the filter that precedes the lookup of dependent handles.
 const FILTER_BITS: u32 = 16;
 
-/// Where an object is left off: the number of a word of it, or from here on that
-/// of what it keeps otherwise. No array has 30 GiB.
+/// Resume positions below this are the numbers of words in the object. From here on they number the LoaderAllocator and
+/// the dependent handles. No array has 30 GiB.
 const OTHERS: u32 = 0xf000_0000;
 
-/// What is known of the objects of a MethodTable.
+/// A type's sizes and references.
 #[derive(Debug)]
 struct Layout {
-    /// Number of the type.
     kind: TypeIndex,
-    /// Its sizes.
     info: MethodTableInfo,
-    /// Where references stand in it.
     references: References,
-    /// The System.Reflection.LoaderAllocator that objects of a collectible type keep.
+    /// The System.Reflection.LoaderAllocator that objects of a collectible type keep alive.
     allocator: Option<Addr>,
 }
 
 impl Layout {
-    /// Bytes of the object that begins with these words.
+    /// Size in bytes of the object that begins with `words`. `None` if its element count is not in the core.
     #[inline(always)]
     fn size(&self, words: &[[u8; 8]], count_at: u64) -> Option<u64> {
         let mut size = u64::from(self.info.base_size);
@@ -55,7 +50,6 @@ impl Layout {
         Some(size)
     }
 
-    /// An object of so many bytes.
     #[inline(always)]
     fn node<H: ClrHeap>(&self, size: u64) -> Node {
         if H::ROUNDS {
@@ -67,12 +61,12 @@ impl Layout {
     }
 }
 
-/// What readers of one heap know of its MethodTables.
+/// Layouts of the MethodTables that readers of one heap met.
 #[derive(Default)]
 pub(crate) struct Layouts(RwLock<HashMap<u64, Arc<Layout>>>);
 
 impl Layouts {
-    /// What the MethodTable at `address` says of its objects, if it is one.
+    /// Returns the layout of the MethodTable at `address`, if there is one.
     fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<Layout>> {
         {
             let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +74,7 @@ impl Layouts {
                 return Some(found.clone());
             }
         }
-        // What is no MethodTable may be any number, and is not kept: there is no end to them.
+        // Only hits are stored: any number may be passed here, so misses would be unbounded.
         let (kind, info) = heap.table_at(address)?;
         let (references, allocator) = (heap.references(&info), heap.allocator(&info));
         let made = Arc::new(Layout { kind, info, references, allocator });
@@ -90,17 +84,17 @@ impl Layouts {
     }
 }
 
-/// What dependent handles keep.
+/// Objects kept alive by dependent handles.
 #[derive(Debug)]
 pub(crate) struct Dependents {
-    /// From primary to secondary objects.
+    /// Secondary objects by primary object.
     of: HashMap<u64, Vec<u64>>,
-    /// Bits of hashes of primary objects: most objects are none.
+    /// One bit per hash of a primary object. Most objects are not primary, so most lookups end here.
     filter: Vec<u64>,
 }
 
 impl Dependents {
-    /// Those among `handles`.
+    /// Collects the dependent handles among `handles`.
     pub(crate) fn new(handles: &[Handle]) -> Dependents {
         let mut of: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
@@ -123,25 +117,23 @@ impl Dependents {
     }
 }
 
-/// An object, and what stands in it.
 struct Found<'r, 'p> {
     layout: &'r Arc<Layout>,
     size: u64,
-    /// From its MethodTable on, to the end of the dumped memory it lies in.
+    /// Its words from the MethodTable on, to the end of the dumped memory that contains it.
     words: &'p [[u8; 8]],
 }
 
-/// Reads objects; each thread has its own.
+/// Reads objects. Each thread needs its own reader.
 pub(crate) struct Reader<'g, H> {
     heap: &'g H,
     space: &'g Space<'g>,
-    /// Asked for by the first who follows references.
+    /// Loaded when references are first followed.
     dependents: Option<&'g Dependents>,
     cache: Vec<(u64, Option<Arc<Layout>>)>,
 }
 
 impl<'g, H: ClrHeap> Reader<'g, H> {
-    /// A reader of a heap.
     pub(crate) fn new(heap: &'g H) -> Reader<'g, H> {
         Reader { heap, space: heap.space(), dependents: None, cache: vec![(0, None); CACHE] }
     }
@@ -222,7 +214,7 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
         out.clear();
         let dependents = self.dependents();
         let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
-        // Objects side by side are mostly of one type.
+        // Neighbouring objects usually share a type.
         let (mut near, mut last) = (None, None);
         for &addr in addrs {
             let words =

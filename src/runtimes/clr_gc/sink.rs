@@ -1,10 +1,10 @@
-//! Where a runtime's claims go.
+//! Collects the claims of a runtime.
 
 use crate::addr::AddrRange;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 
-/// Where a runtime's claims go.
+/// Collects the claims of a runtime.
 pub(crate) struct Sink<'a> {
     module: usize,
     proven: bool,
@@ -13,12 +13,12 @@ pub(crate) struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    /// None yet; `module`: which the runtime is in; `proven`: whether cores of its version have proven the layout.
+    /// An empty sink. `module`: index of the runtime's module. `proven`: whether cores of this version have confirmed
+    /// the layout.
     pub(crate) fn new(process: &'a Process, module: usize, proven: bool) -> Sink<'a> {
         Sink { module, proven, base: process.base(), claims: Claims::default() }
     }
 
-    /// What was claimed.
     pub(crate) fn into_claims(self) -> Claims {
         self.claims
     }
@@ -28,12 +28,11 @@ impl<'a> Sink<'a> {
     }
 
     pub(crate) fn add(&mut self, range: AddrRange, kind: Kind, confidence: Confidence, detail: &str, evidence: &str) {
-        // A structure that lies may name half the address space: only what the
-        // core maps is worth a claim.
+        // A corrupt structure may name half the address space. Only ranges that the core maps are claimed.
         if self.base.entries.overlapping(range).next().is_none() {
             return;
         }
-        // The numbers of a layout that no core of this version has proven may be wrong in what no check sees.
+        // An unconfirmed layout may be wrong in ways that no check finds, so none of its claims is exact.
         let proven = self.proven || confidence != Confidence::Exact;
         self.claims.add(Claim {
             range,

@@ -1,19 +1,17 @@
-//! GcDacVars: the GC's own description of itself, versioned and only ever
-//! added to (src/coreclr/gc/gcinterface.dacvars.def).
+//! GcDacVars: the GC's own description, versioned and only ever extended (src/coreclr/gc/gcinterface.dacvars.def).
 
 use crate::addr::Addr;
 use crate::layout::{Layout, StructView};
 use crate::memory::Memory;
 
-/// Bounds on the head's numbers: major 1 and 2 are known; a generation has been
-/// 0xf0 to 0x108 bytes; there are 4 (3.1) or 5 generations.
+/// Bounds of the first fields. Major versions 1 and 2 are known. Generations have had 0xf0 to 0x108 bytes. There are 4
+/// (3.1) or 5 generations.
 const MAX_MAJOR: u8 = 9;
 const GENERATION_SIZE: std::ops::Range<u64> = 0x20..0x2000;
 const GENERATIONS: std::ops::RangeInclusive<u64> = 4..=8;
 
-/// Whether what is at `addr` begins like GcDacVars: u8 major, u8 minor, six
-/// zero bytes, u64 generation size, and where they are `counted` (from .NET 5 on) u64
-/// number of generations.
+/// Whether the bytes at `addr` look like GcDacVars: u8 major, u8 minor, six zero bytes, u64 generation size and, if
+/// `counted` (from .NET 5 on), u64 number of generations.
 pub(crate) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool {
     let [version, size, generations] = [0, 8, 16].map(|offset| addr.checked_add(offset));
     let test = || {
@@ -25,15 +23,14 @@ pub(crate) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool
     };
     let found = test() == Some(true);
     if found {
-        // A guess until now: what any word leads to is no structure.
+        // Record the reads only now: a mere guess is no structure that a shrunk core must keep.
         [version, size, generations].into_iter().flatten().for_each(|at| memory.keep(at, 8));
     }
     found
 }
 
-/// Whether GcDacVars says of itself what the layout's runtime does: its version, and
-/// the size of a generation, differ between the versions that have a layout. What a layout
-/// was only derived for it may not know.
+/// Whether the GcDacVars at `addr` match the layout's runtime: major, minor and generation size differ between the
+/// versions that have a layout. A derived layout may lack minor and size; these then match anything.
 pub(crate) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
     let vars = StructView::new(memory, layout, "GcDacVars", addr);
     let is = |field: &str, have: Option<u64>| {

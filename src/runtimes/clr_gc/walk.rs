@@ -1,4 +1,4 @@
-//! How objects of the GC's heap follow one another.
+//! The walk over objects in address order.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +11,7 @@ use crate::runtimes::clr_gc::contexts::{contexts_in, end_of_context};
 use crate::runtimes::clr_gc::{ALIGN, AllocContext, ClrHeap, MIN_OBJECT, stride};
 use crate::targets::Target;
 
-/// What an object's size follows from.
+/// Base and element size of a type, from which an object's size follows.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     base: u32,
@@ -19,12 +19,13 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of a type: bytes of an object, and of an element more.
+    /// `base`: bytes of an object without elements; `component`: bytes of an element.
     pub(super) fn new(base: u32, component: u16) -> Sizes {
         Sizes { base, component: component.into() }
     }
 
-    /// Bytes of the object at `at`; its count of elements stands `count_at` bytes on. None where that is not in the core.
+    /// Size in bytes of the object at `at`, whose element count is at offset `count_at`. `None` if the count is not in
+    /// the core.
     #[inline(always)]
     pub(super) fn of(self, memory: &dyn Memory, window: &Window<'_>, at: u64, count_at: u64) -> Option<u64> {
         if self.component == 0 {
@@ -34,13 +35,12 @@ impl Sizes {
             Some(word) => word as u32,
             None => memory.u32(Addr::new(at).saturating_add(count_at)).ok()?,
         };
-        // 32 bits, plus the product of 32 and 16 bits. An empty string is
-        // smaller than the smallest object.
+        // 32 bits, plus the product of 32 and 16 bits. An empty string is smaller than the smallest object.
         Some((u64::from(self.base) + u64::from(count) * u64::from(self.component)).max(MIN_OBJECT))
     }
 }
 
-/// Why no object begins at `at`.
+/// Explains why no object begins at `at`.
 fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
     match window.word(at).unwrap_or(key) {
         0 => "no object: 0 instead of a MethodTable".into(),
@@ -48,7 +48,7 @@ fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
     }
 }
 
-/// By MethodTables, without the marks that a collection puts into them.
+/// Looks up types by MethodTable, after removing the marks of a collection.
 impl<H: ClrHeap> Linear for H {
     type Form = Sizes;
     type Gap = AllocContext;

@@ -1,11 +1,11 @@
-//! What the bytes of .NET's objects mean, by type.
+//! Which bytes of CoreCLR's objects are structure and which are values, by type.
 
 use crate::addr::Addr;
 use crate::runtimes::api::anatomy::{Anatomy, Forms};
 use crate::runtimes::clr_gc;
 use crate::runtimes::coreclr::CoreClr;
 
-/// Numbers that answers print: in which class the field is, its name, and its bytes.
+/// Fields whose values appear in answers: declaring class, name, size in bytes.
 const FIELDS: [(&str, &str, u64); 1] = [("System.Exception", "_HResult", 4)];
 
 impl Anatomy for CoreClr<'_> {
@@ -14,7 +14,7 @@ impl Anatomy for CoreClr<'_> {
     }
 }
 
-/// Numbers of [`FIELDS`] that instances of a type have: from where, and how many bytes.
+/// Returns the [`FIELDS`] that instances of a type have, as offset and size in bytes.
 fn fields(runtime: &CoreClr<'_>, method_table: Addr) -> Vec<(u64, u64)> {
     let types = runtime.types();
     let bases = types.bases(method_table);
@@ -24,7 +24,7 @@ fn fields(runtime: &CoreClr<'_>, method_table: Addr) -> Vec<(u64, u64)> {
         let Some(class) = of(class) else { continue };
         let all = types.object_fields(class);
         let field = all.iter().find(|field| field.method_table == class && types.field_name(field) == name);
-        // Where the names of fields can't be read, the runtime's own layout may tell.
+        // If field names can't be read, the runtime's own layout may have the offset.
         let described = || runtime.types().runtime.layout.positive("Exception", name).ok();
         out.extend(field.map(|field| field.offset).or_else(described).map(|offset| (offset, len)));
     }

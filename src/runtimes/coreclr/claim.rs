@@ -1,4 +1,4 @@
-//! What the runtime's structures say of memory, as claims on it.
+//! Claims of memory from the runtime's structures.
 
 use crate::diag::WarningCode;
 use crate::map::{Claims, Kind};
@@ -9,26 +9,26 @@ use crate::runtimes::clr_gc::{self, AllocContext};
 use crate::runtimes::coreclr::loader::executable_memory;
 use crate::runtimes::coreclr::{AllocatorHeaps, Runtime, Segment, code, gc, loader};
 
-/// What one runtime's structures say.
+/// Memory that one runtime's structures describe.
 #[derive(Clone, Debug, Default)]
 pub struct Heaps {
     /// GC segments and regions.
     pub segments: Vec<Segment>,
-    /// What the GC's generations themselves allocate from.
+    /// Allocation contexts of the GC's generations themselves.
     pub contexts: Vec<AllocContext>,
-    /// Loader heaps of each loader allocator, and code heaps.
+    /// Loader heaps of each loader allocator, then code heaps.
     pub loader: Vec<AllocatorHeaps>,
-    /// Whether the GC is of the server kind.
+    /// Whether it is a server GC.
     pub server: bool,
-    /// Whether the GC works by regions and not by segments.
+    /// Whether the GC uses regions, not segments.
     pub regions: bool,
-    /// Whether the heap was in the middle of a collection.
+    /// Whether the core was taken during a collection.
     pub in_gc: bool,
 }
 
-/// Read all heaps of `runtime` with what they claim, and tell what failed.
+/// Reads all heaps of `runtime` and makes their claims. Failures become warnings.
 ///
-/// Each part is a phase of its own: one that fails is a diagnostic.
+/// Each part is a phase of its own, so one failure does not affect the others.
 pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims) {
     let mut heaps = Heaps::default();
     let mut out = Sink::new(process, runtime.module, runtime.proven);
@@ -53,11 +53,11 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
     drop(phase);
     let (segments, broken) = gc::read_handle_table(process, runtime);
     let claimed = runtime.layout.constant("HandleTable", "claimed").is_ok();
-    // 3.1's table is read for its handles only: no official answer tells its ranges.
+    // In 3.1 the table is read only for its handles: no official tool reports its ranges to compare with.
     for &range in segments.iter().filter(|_| claimed) {
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
-    // 3.1's data-access variables do not describe the handle table's insides.
+    // The data-access variables of 3.1 do not describe the inside of the handle table.
     if let Some(e) = broken.as_ref().filter(|_| claimed) {
         tell("handle table", e);
     }

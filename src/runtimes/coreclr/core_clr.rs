@@ -1,4 +1,4 @@
-//! One CoreCLR of a process, with what was read of it so far.
+//! One CoreCLR of a process, read on demand.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +24,7 @@ use crate::runtimes::coreclr::threads::{self, Known, Locks, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::words::GcMode;
 
-/// One CoreCLR of a process. Each part is read when it is first asked for, and kept: its
-/// heaps, types, threads, handles, code.
+/// One CoreCLR of a process. Heaps, types, threads, handles and code are each read on first use and stored.
 pub struct CoreClr<'p> {
     process: &'p Process,
     runtime: Arc<Runtime>,
@@ -39,7 +38,7 @@ pub struct CoreClr<'p> {
 }
 
 impl<'p> CoreClr<'p> {
-    /// All that can be read; of others is told why not.
+    /// Finds all runtimes that can be read. A warning says why another cannot.
     pub fn find(process: &'p Process) -> Vec<CoreClr<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::NotMine => None,
@@ -70,22 +69,22 @@ impl<'p> CoreClr<'p> {
         self.process
     }
 
-    /// What it is, and where its globals are.
+    /// The runtime's identity, layout and globals.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
-    /// Its GC, ready to be read.
+    /// Access to the runtime's GC.
     pub(crate) fn gc(&self) -> Gc<'_> {
         self.runtime.gc(self.process)
     }
 
-    /// What its GC, its loader and its code manager say of their memory.
+    /// Memory of the GC, the loader and the code manager.
     pub fn heaps(&self) -> &Heaps {
         &self.read().0
     }
 
-    /// The same, if it was read already.
+    /// Like [`CoreClr::heaps`], but `None` if they were not read yet.
     pub fn heaps_if_read(&self) -> Option<&Heaps> {
         self.heaps.get().map(|(heaps, _)| heaps)
     }
@@ -97,7 +96,7 @@ impl<'p> CoreClr<'p> {
         })
     }
 
-    /// Its modules, types and method descriptors.
+    /// Modules, types and method descriptors.
     pub fn types(&self) -> &Arc<TypeSystem<'p>> {
         self.types.get_or_init(|| {
             was_read("types");
@@ -105,7 +104,7 @@ impl<'p> CoreClr<'p> {
         })
     }
 
-    /// Its code.
+    /// Methods and their code.
     pub fn methods(&self) -> &Arc<Methods<'p>> {
         self.methods.get_or_init(|| {
             was_read("code");
@@ -113,13 +112,13 @@ impl<'p> CoreClr<'p> {
         })
     }
 
-    /// Its objects; `None` where no segment of its GC is known.
+    /// The heap of objects. `None` if no GC segment is known.
     pub fn heap_of_objects(&self) -> Option<&Heap<'p>> {
         let heaps = self.heaps();
         (!heaps.segments.is_empty()).then(|| self.objects())
     }
 
-    /// Its objects, also where there is no segment that could hold any.
+    /// The heap of objects, even if there is no segment that could contain any.
     pub fn objects(&self) -> &Heap<'p> {
         self.heap.get_or_init(|| {
             was_read("objects");
@@ -128,14 +127,14 @@ impl<'p> CoreClr<'p> {
         })
     }
 
-    /// Its handles, by address. What is wrong with their table is told once.
+    /// Handles by address. Problems with the handle table are reported once.
     pub fn handles(&self) -> &[Handle] {
         let (handles, notes) = handles(self.process, &self.runtime);
         self.told.get_or_init(|| self.tell("handle table", notes));
         handles
     }
 
-    /// Its threads with their marks, and what else it knows of them.
+    /// Threads with their explicit Frames, and other facts about them.
     fn known(&self) -> &Known {
         self.known.get_or_init(|| {
             was_read("marks of threads");
@@ -143,13 +142,12 @@ impl<'p> CoreClr<'p> {
         })
     }
 
-    /// What its threads hold on their stacks, as `walk` follows these; in their frames this
-    /// runtime is `own`.
+    /// Reads the references on thread stacks. `walk` returns a thread's frames. `own` identifies this runtime in them.
     pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
         stack_refs(self.process, self.methods(), self.known(), own, walk)
     }
 
-    /// What keeps its objects; `stacks`: what its threads hold.
+    /// Roots of the objects. `stacks`: references on thread stacks.
     pub fn roots_with(&self, stacks: &[StackRefs]) -> Roots {
         self.handles();
         let roots = gc::roots(self.objects(), self.heaps(), stacks);
@@ -161,7 +159,7 @@ impl<'p> CoreClr<'p> {
         self.locks.get_or_init(|| Locks::read(self.process, self.types()))
     }
 
-    /// Tell what makes answers less than whole.
+    /// Warns that answers are incomplete, once per note.
     pub fn tell<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
             self.process.diag.partial(WarningCode::Heap, format!("{}: {what}: {note}", self.runtime.name()));
@@ -193,7 +191,6 @@ impl ManagedRuntime for CoreClr<'_> {
         }
     }
 
-    /// `.NET 8.0.33`
     fn label(&self) -> String {
         self.runtime.name()
     }
@@ -223,7 +220,7 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
-        // If the core has only a part of a segment, the map does not name it.
+        // The map does not name a segment that is only partly in the core.
         let may_be_handle = kind == Kind::HandleTable || kind == Kind::AnonRW;
         let has_descriptors = kind != Kind::HandleTable
             && match kind.facts().contents {

@@ -1,7 +1,8 @@
-//! The types of CoreCLR as classes of a heap dump, so that tools made for Java show them.
+//! Types of CoreCLR as classes of a heap dump, for tools made for Java.
 //!
-//! A class is a MethodTable, under the name that `heapstat` has for it. Structs within objects are their fields: `outer.inner`. Tools
-//! need some classes of Java, and know arrays of numbers and texts by Java's names alone: these have them.
+//! A class is a MethodTable with the name that `heapstat` prints. Fields of structs become fields of the object:
+//! `outer.inner`. Tools require some Java classes, and recognise strings and arrays of numbers only by Java's names, so
+//! those names are used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,19 +19,20 @@ use crate::runtimes::coreclr::{
     CoreClr, FieldDesc, FieldStorage, Handle, Scope, Shape, TypeHandle, TypeSystem, threads,
 };
 
-/// Bytes of a reference, and from an array's start to its length.
+/// Bytes of a reference. Also the offset of an array's length.
 const WORD: u64 = 8;
 
-/// Bytes of `java.lang.Object`: with them VisualVM takes references for as large as they are here, 8 bytes.
+/// Bytes of `java.lang.Object`. With this size VisualVM assumes references of 8 bytes, as they are here.
 const OBJECT_SIZE: u32 = 16;
 
-/// An object's MethodTable, before its first field.
+/// Bytes of an object's MethodTable, which precedes its first field.
 const METHOD_TABLE: u64 = 8;
 
-/// What stands behind an array's count, in bytes from its start.
+/// Offset of an array's data after its length, in bytes.
 const ARRAY_DATA: u64 = 16;
 
-/// Classes that tools look for, with the number of the one above: VisualVM finds no roots and no sizes without those of references.
+/// Classes that tools look for, with the index of the superclass. Without the reference classes VisualVM finds no roots
+/// and no sizes.
 const OF_JAVA: [(&str, usize); 8] = [
     ("java/lang/Object", 0),
     ("java/lang/Class", 0),
@@ -42,7 +44,7 @@ const OF_JAVA: [(&str, usize); 8] = [
     ("java/lang/ref/PhantomReference", 3),
 ];
 
-/// Arrays that have no class of their own in the format: their elements, and the name of their class.
+/// Arrays that have no class of their own in the format: element type and class name.
 const OF_NUMBERS: [(Type, &str); 8] = [
     (Type::Boolean, "[Z"),
     (Type::Char, "[C"),
@@ -54,7 +56,7 @@ const OF_NUMBERS: [(Type, &str); 8] = [
     (Type::Long, "[J"),
 ];
 
-/// What a field of that CorElementType holds (ECMA-335 II.23.1.16): a number, by its width, or a reference.
+/// Heap dump type for a CorElementType (ECMA-335 II.23.1.16): a number of some width, or a reference.
 fn held(element: u8) -> Type {
     match element {
         0x02 => Type::Boolean,
@@ -64,7 +66,7 @@ fn held(element: u8) -> Type {
         0x08 | 0x09 => Type::Int,
         0x0c => Type::Float,
         0x0d => Type::Double,
-        // Numbers of 64 bits and of a word, pointers.
+        // 64-bit and native-size numbers, pointers.
         0x0a | 0x0b | 0x0f | 0x10 | 0x18 | 0x19 | 0x1b => Type::Long,
         _ => Type::Object,
     }
@@ -94,7 +96,7 @@ impl Fields for CoreClr<'_> {
         rows.iter().map(thread).collect()
     }
 
-    /// What dependent handles keep beside objects: the format has no way to say by which.
+    /// Secondary objects of dependent handles. The format cannot express which object keeps them alive.
     fn more_roots(&self) -> Vec<Root> {
         let dependent = self.handles().iter().filter(|handle| !handle.object.is_null());
         let root = |handle: &Handle| {
@@ -104,7 +106,7 @@ impl Fields for CoreClr<'_> {
     }
 }
 
-/// The types at `present`, those above them, and those with static fields.
+/// Classes for the types at `present`, their base types, and types with static fields.
 fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
     let types = &**heap.type_system();
     let mut make = Make { heap, types, fields: HashMap::new() };
@@ -129,7 +131,7 @@ fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
     out
 }
 
-/// The classes that are none of the runtime's.
+/// Classes that do not exist in the runtime.
 fn made_up() -> Vec<Class> {
     let object = |place: usize| MADE_UP + place as u64;
     let referent = Field { name: "referent".to_owned(), kind: Type::Object, offset: 0 };
@@ -164,7 +166,7 @@ fn bare(id: u64, name: &str) -> Class {
 struct Make<'h, 'p> {
     heap: &'h Heap<'p>,
     types: &'h TypeSystem<'p>,
-    /// Fields that types declare themselves.
+    /// Fields that each type declares itself.
     fields: HashMap<Addr, Vec<Field>>,
 }
 
@@ -178,10 +180,10 @@ impl Make<'_, '_> {
         Class {
             id: at.get(),
             address: at,
-            // Tools show what a text says by this name alone.
+            // Tools show a string's text only for a class of this name.
             name: if is_text { "java/lang/String".to_owned() } else { self.types.display_name(at) },
             above: above.map_or(MADE_UP, Addr::get),
-            // What keeps a type that can be unloaded is kept by its objects.
+            // The object that keeps a collectible type alive is referenced by its instances.
             loader: self.types.loader_allocator_object(at).map_or(0, Addr::get),
             size: info.filter(|info| !info.counted() || is_text).map_or(0, |info| info.base_size),
             statics: own.iter().filter_map(|field| self.value_of(field)).collect(),
@@ -191,7 +193,7 @@ impl Make<'_, '_> {
         }
     }
 
-    /// How objects of a type look.
+    /// Layout of a type's objects.
     fn form(&mut self, at: Addr) -> Form {
         let Some((kind, info)) = self.heap.lookup(at.get()) else { return Form::Instance(Vec::new()) };
         if let Some((length_at, first)) = self.heap.form_of_strings().filter(|_| info.string) {
@@ -208,15 +210,15 @@ impl Make<'_, '_> {
         if is_row && !is_value && self.types.contains_references(at) {
             return Form::Objects(start);
         }
-        // What is neither is told by its size and its references: structs, pointers, arrays of several dimensions, whose bounds come first.
-        // Enumerations are among them: their type is worth more than their values.
+        // All other arrays are described by size and references: structs, pointers, and arrays of several dimensions,
+        // whose bounds come first. Arrays of enumerations are among them: their type is worth more than their values.
         let element = element.filter(|_| is_row && is_value);
         let numbers = element.and_then(|element| self.types.number_of(element)).map(held);
         let numbers = numbers.filter(|kind| kind.size() == elements.size);
         numbers.map_or(Form::Structs(ARRAY_DATA), |kind| Form::Values(start, kind))
     }
 
-    /// The base type; none that has the type among its own bases, or too many of these.
+    /// The base type. `None` if the type is among its own bases, or has too many.
     fn above(&self, at: Addr) -> Option<Addr> {
         let above = self.types.parent(at).ok().filter(|above| !above.is_null())?;
         let bases = self.types.bases(above);
@@ -228,7 +230,7 @@ impl Make<'_, '_> {
         std::iter::successors(Some(at), |at| self.above(*at)).collect()
     }
 
-    /// The fields that a type declares itself; those of structs are told one by one.
+    /// Fields that a type declares itself, with structs flattened.
     fn fields_of(&mut self, at: Addr) -> Vec<Field> {
         if let Some(known) = self.fields.get(&at) {
             return known.clone();
@@ -246,7 +248,7 @@ impl Make<'_, '_> {
         out
     }
 
-    /// Add references that no field tells, as those in structs of which the core has no metadata.
+    /// Adds references that no field accounts for, such as in structs without metadata in the core.
     fn add_unnamed(&mut self, at: Addr, out: &mut Vec<Field>) {
         let Some((_, info)) = self.heap.lookup(at.get()) else { return };
         let mut unnamed: BTreeSet<u64> = self.heap.references_in(&info).into_iter().collect();
@@ -273,7 +275,7 @@ impl Make<'_, '_> {
             out.push(Field { name, kind: held(of.element), offset });
             return;
         }
-        // A struct whose type is not loaded has never had a value.
+        // A struct type that was never loaded never had a value.
         let Some(inner) = self.types.field_struct(of, scope).filter(|_| depth < limits::MAX_TYPE_DEPTH) else { return };
         let mut own = self.types.own_fields(inner.method_table).unwrap_or_default();
         own.retain(|field| field.storage == FieldStorage::Instance);
@@ -283,7 +285,7 @@ impl Make<'_, '_> {
         }
     }
 
-    /// Static fields, but for those of threads, by type.
+    /// Static fields by type, without thread statics.
     fn statics(&self) -> BTreeMap<Addr, Vec<FieldDesc>> {
         let mut left = limits::MAX_FIELDS_OF_STATICS;
         let mut out: BTreeMap<Addr, Vec<FieldDesc>> = BTreeMap::new();
@@ -297,7 +299,7 @@ impl Make<'_, '_> {
         out
     }
 
-    /// A static field with its value: a struct is in a box.
+    /// A static field with its value. A struct is boxed.
     fn value_of(&self, field: &FieldDesc) -> Option<Static> {
         let at = self.types.static_address(field)?;
         let kind = held(field.element);

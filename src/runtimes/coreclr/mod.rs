@@ -1,8 +1,9 @@
-//! .NET, read without its data-access library: find CoreCLR in the process,
-//! choose a layout that fits it, and claim what its structures say.
+//! CoreCLR, read without .NET's data-access library.
 //!
-//! Terms are those of the runtime (dotnet/runtime, docs/design/datacontracts
-//! and src/coreclr). docs/dotnet.md tells how each structure is found.
+//! Finds CoreCLR in the process, chooses a layout that fits it, and claims the memory that its structures describe.
+//!
+//! Terms are from the runtime (dotnet/runtime, docs/design/datacontracts and src/coreclr). docs/dotnet.md describes how
+//! each structure is found.
 
 mod anatomy;
 mod claim;

@@ -1,4 +1,4 @@
-//! What the bytes of NativeAOT's objects mean: the same as CoreCLR's, but no field has a name.
+//! Which bytes of NativeAOT's objects are structure and which are values, as in CoreCLR. Fields have no names.
 
 use crate::runtimes::api::anatomy::{Anatomy, Forms};
 use crate::runtimes::clr_gc;

@@ -1,10 +1,10 @@
-//! The GC's card table and what stands with it, and what it reserved: no structure that is told leads there, so both are
-//! found by their shape, in variables of the module's data.
+//! The GC's card table and other bookkeeping, and its reserved range. No known structure refers to them, so they are
+//! found by their shape in the module's variables.
 //!
-//! Two words in a row are the lowest and the highest address of the heap (g_lowest_address, g_highest_address), and one
-//! of those before them is the card table, less what the addresses below the heap would have of it. In front of the table
-//! stands a head, which has the same two addresses: that proves all of them (src/coreclr/gc/gc.cpp: card_table_info,
-//! translate_card_table).
+//! Two adjacent words are the lowest and highest address of the heap (g_lowest_address, g_highest_address). One of the
+//! words before them is the address of the card table, minus the table's share for addresses below the heap. A header
+//! that precedes the table has the same two addresses, which confirms all of them (src/coreclr/gc/gc.cpp:
+//! card_table_info, translate_card_table).
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::ModuleKind;
@@ -12,18 +12,17 @@ use crate::limits;
 use crate::runtimes::api::Segment;
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// Words before the two addresses among which that of the card table is.
+/// Number of words before the two addresses that may refer to the card table.
 const NEAR: usize = 4;
 
-/// What was found.
 pub(super) struct Bookkeeping {
-    /// From the lowest to the highest address of the heap.
+    /// Lowest to highest address of the heap.
     pub(super) bounds: AddrRange,
-    /// The card table, and what stands with it.
+    /// The card table and other bookkeeping.
     pub(super) range: AddrRange,
 }
 
-/// Find it; `segments`: those that must lie within.
+/// Finds the bookkeeping. The heap's bounds must include all `segments` that are not frozen.
 pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookkeeping> {
     let module = runtime.process.modules.get(runtime.module)?;
     let ModuleKind::Elf(image) = &module.kind else { return None };
@@ -59,7 +58,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
     None
 }
 
-/// Whether a card table of that heap is where `table` says.
+/// Checks that `table` refers to the card table of a heap with these bounds.
 fn prove(runtime: &Runtime<'_>, bounds: AddrRange, table: u64) -> Option<Bookkeeping> {
     let ratio = runtime.layout.constant("card_table", "heap_bytes_a_byte").ok().filter(|&ratio| ratio > 0)?;
     let cards = Addr::new(table).checked_add(bounds.start.get().checked_div(ratio)?)?;

@@ -1,4 +1,4 @@
-//! What the runtime's structures say of memory, as claims on it.
+//! Claims of memory from the runtime's structures.
 
 use crate::addr::AddrRange;
 use crate::map::{Claims, Confidence, Kind};
@@ -8,18 +8,17 @@ use crate::runtimes::clr_gc::{self, GcHeap, SegmentList};
 use crate::runtimes::nativeaot::bookkeeping::{self, Bookkeeping};
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// What its GC says of its memory.
+/// Memory that the runtime's structures describe.
 pub(super) struct Heaps {
     pub(super) gc: GcHeap,
     /// Segments of the handle table.
     pub(super) handles: SegmentList,
     bookkeeping: Option<Bookkeeping>,
-    /// What could not be read, in words.
+    /// Messages about what could not be read.
     pub(super) notes: Vec<String>,
 }
 
 impl Heaps {
-    /// Read it.
     pub(super) fn read(runtime: &Runtime<'_>) -> Heaps {
         let mut notes = Vec::new();
         let (gc, bookkeeping) = {
@@ -37,7 +36,7 @@ impl Heaps {
         Heaps { gc, handles, bookkeeping, notes }
     }
 
-    /// Claim what is its own.
+    /// Claims the GC's memory and the handle table.
     pub(super) fn claim(&self, runtime: &Runtime<'_>, claims: &mut Claims) {
         let mut out = Sink::new(runtime.process, runtime.module, runtime.release.is_some());
         self.gc.claim(&mut out);
@@ -47,7 +46,7 @@ impl Heaps {
         if let Some(Bookkeeping { bounds, range }) = &self.bookkeeping {
             let evidence = format!("size in the card_table_info at {}", range.start);
             out.exact(*range, Kind::GCBookkeeping, "card table and other bookkeeping", &evidence);
-            // Segments lie scattered: between them is other people's memory.
+            // Segments are scattered, with unrelated memory between them.
             if self.gc.regions {
                 self.reserve(runtime, *bounds, &mut out);
             }

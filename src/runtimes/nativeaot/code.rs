@@ -1,10 +1,10 @@
-//! NativeAOT's code is code of its module: it is followed and named as native code is.
+//! NativeAOT's code is native code of its module. It is unwound and named as such.
 
 use crate::addr::{Addr, AddrRange};
 use crate::registers::Regs;
 use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode};
 
-/// None of its own.
+/// A runtime without managed code ranges.
 pub(super) struct NoCode;
 
 impl ManagedCode for NoCode {

@@ -1,10 +1,12 @@
-//! .NET programs that were compiled ahead of time (NativeAOT): the runtime is inside the program or library, without a
-//! JIT and without a data-access library. It tells of itself by `DotNetRuntimeDebugHeader`, which has the offsets of its
-//! structures by name. docs/nativeaot.md tells what is read, from where, and how sure it is.
+//! NativeAOT: .NET programs compiled ahead of time.
 //!
-//! Its GC is CoreCLR's, and is read by the same code (`dotnet/gc`, GCDesc of `dotnet/heap`) with a layout from the header.
+//! The runtime is linked into the program or library, without a JIT and without a data-access library. Its
+//! `DotNetRuntimeDebugHeader` has the offsets of its structures by name. docs/nativeaot.md describes what is read, from
+//! where, and with which confidence.
 //!
-//! Terms are those of the runtime (dotnet/runtime, src/coreclr/nativeaot).
+//! The GC is CoreCLR's. It is read by the same code (`runtimes/clr_gc`), with a layout from the header.
+//!
+//! Terms are from the runtime (dotnet/runtime, src/coreclr/nativeaot).
 
 mod anatomy;
 mod bookkeeping;

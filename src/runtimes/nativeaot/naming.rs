@@ -1,6 +1,6 @@
-//! What types are called: by the program's metadata, by symbols, or by where their MethodTables are.
+//! Names of types: from the program's metadata, from symbols, or else from the address of the MethodTable.
 //!
-//! Names are written as .NET's listings have them, but for nested types, which stand behind a dot as in C#:
+//! Names have the form of .NET's heap listings, except that nested types follow a dot, as in C#:
 //! `System.Collections.Generic.Dictionary<System.String, P.CacheEntry>`.
 
 use std::collections::HashMap;
@@ -17,32 +17,32 @@ use crate::runtimes::nativeaot::heap::{element_type, read_method_table};
 use crate::runtimes::nativeaot::metadata::{Kinds, Metadata, Sections};
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// Symbols of MethodTables: how they begin, before the length of the name.
+/// Prefix of MethodTable symbols. The length of the name follows.
 const VTABLE: &str = "_ZTV";
 
-/// How symbols of types of objects that hold static fields begin.
+/// Prefix of symbols for the types of objects with static fields.
 const STATIC_BASE: &str = "__GCStaticEEType";
 
-/// What such types are called.
+/// Name for such types.
 const STATICS: &str = "(static fields)";
 
-/// Arrays and pointers in symbols.
+/// Prefix of arrays in symbols.
 const ARRAY: &str = "__Array<";
 
-/// What begins the parameters' number in the name of a generic type.
+/// Separates a generic type's name from its number of parameters.
 const ARITY: char = '`';
 
-/// Type arguments within each other that are written out.
+/// Maximum nesting of type arguments that are printed.
 const MAX_DEPTH: u32 = 8;
 
-/// Type arguments of a type.
+/// Maximum number of type arguments of a type.
 const MAX_ARGUMENTS: u32 = 64;
 
 /// Bytes of a relative pointer, and of an absolute one.
 const RELATIVE: u64 = 4;
 const ABSOLUTE: u64 = 8;
 
-/// The names of a runtime's types.
+/// Names of a runtime's types, read on demand.
 pub(super) struct Names<'p> {
     runtime: Arc<Runtime<'p>>,
     sections: OnceLock<Option<Sections>>,
@@ -53,13 +53,11 @@ pub(super) struct Names<'p> {
 }
 
 impl<'p> Names<'p> {
-    /// Nothing is read yet.
     pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Names<'p> {
         let (sections, metadata, symbols, version) = Default::default();
         Names { runtime, sections, metadata, symbols, version, known: Mutex::default() }
     }
 
-    /// The runtime.
     pub(super) fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
@@ -86,7 +84,7 @@ impl<'p> Names<'p> {
         self.metadata.get_or_init(read).as_ref()
     }
 
-    /// The version of .NET, and what it is known from.
+    /// Version of .NET, and where it was read.
     pub(super) fn version(&self) -> Option<(&str, &'static str)> {
         let read = || {
             let release = self.runtime.release?;
@@ -98,14 +96,15 @@ impl<'p> Names<'p> {
         found.map(|(version, from)| (version.as_str(), *from))
     }
 
-    /// As attributes in the metadata have it.
+    /// Version from attributes in the metadata.
     fn said_version(&self, release: &str) -> Option<String> {
-        // Without it nothing is missing that anybody asked for.
+        // Read without `metadata()`, whose warning about missing names does not apply here.
         let (_, bytes) = self.sections()?.bytes(&self.runtime, "EmbeddedMetadata")?;
         Metadata::new(bytes, Kinds::of(&self.runtime.layout)?, &[], |_| None).version(release)
     }
 
-    /// The runtime has its own version as a text among its constants, `9.0.22`; a program may have trimmed the attributes away.
+    /// Version from a string constant of the runtime, such as `9.0.22`. Trimming may have removed the program's
+    /// attributes.
     fn version_text(&self, release: &str) -> Option<String> {
         let module = self.runtime.process.modules.get(self.runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
@@ -125,7 +124,7 @@ impl<'p> Names<'p> {
                     let len = begins.len() + digits + 1;
                     self.runtime.memory.keep(part.start.saturating_add(at as u64), len as u64);
                     let version = format!("{release}.{}", String::from_utf8_lossy(rest.get(..digits)?));
-                    // Two of them say nothing.
+                    // Two different strings are ambiguous.
                     if found.as_ref().is_some_and(|other| *other != version) {
                         return None;
                     }
@@ -136,17 +135,17 @@ impl<'p> Names<'p> {
         found
     }
 
-    /// What the type of strings at `at` is called: it is told by its form.
+    /// Name of the type of strings at `at`, which is recognised by its form.
     pub(super) fn string(&self, at: Addr) -> String {
         self.known(at).unwrap_or_else(|| "System.String".to_owned())
     }
 
-    /// What the type at `at` is called; where nobody knows, where it is.
+    /// Name of the type at `at`. An unknown type is named by its address.
     pub(super) fn of(&self, at: Addr) -> String {
         self.known(at).unwrap_or_else(|| format!("MethodTable_{at}"))
     }
 
-    /// What the type at `at` is called, where that is known.
+    /// Name of the type at `at`. `None` if none can be found.
     pub(super) fn known(&self, at: Addr) -> Option<String> {
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +161,7 @@ impl<'p> Names<'p> {
         name
     }
 
-    /// `left`: how many types more the name may be made of.
+    /// Finds the name of a type. `left`: remaining number of types that the name may consist of.
     fn find(&self, at: Addr, depth: u32, left: &mut u32) -> Option<String> {
         if depth > MAX_DEPTH || *left == 0 {
             return None;
@@ -174,7 +173,7 @@ impl<'p> Names<'p> {
         self.made_of_others(at, depth, left).or_else(|| self.by_symbol(at)).or_else(|| self.by_form(at))
     }
 
-    /// An array, or a generic type with its arguments.
+    /// Name of an array, or of a generic type with its arguments.
     fn made_of_others(&self, at: Addr, depth: u32, left: &mut u32) -> Option<String> {
         let runtime = &*self.runtime;
         let info = read_method_table(runtime, at).ok().flatten()?;
@@ -182,7 +181,7 @@ impl<'p> Names<'p> {
         if [runtime.flag("ElementSzArray"), runtime.flag("ElementArray")].contains(&element) {
             let of = runtime.view("MethodTable", at).ptr("m_pRelatedParameterType").ok()?;
             let name = self.find(of, depth + 1, left)?;
-            // Each dimension has two numbers of four bytes in front of the elements.
+            // Each dimension has two 4-byte numbers before the elements.
             let rank = info.base_size.saturating_sub(24).checked_div(8).unwrap_or(0).clamp(1, 32) as usize;
             return Some(format!("{name}[{}]", ",".repeat(rank - 1)));
         }
@@ -202,9 +201,9 @@ impl<'p> Names<'p> {
         Some(instantiated(&chain, &names))
     }
 
-    /// Where the relative pointer to the definition of a generic type is: behind the slots of virtual methods, the
-    /// interfaces and some pointers, of which flags tell that they are there. The first of these is the same in all types
-    /// of a module, which tells whether interfaces are relative pointers (they are not in 9.0) and proves the place.
+    /// Address of the relative pointer to a generic type's definition. It follows the virtual method slots, the
+    /// interfaces, and pointers that depend on flags. The first of these pointers has the same target in all types of a
+    /// module. That confirms the address, and shows whether interfaces are relative pointers (not in 9.0).
     fn generic_definition_field(&self, at: Addr, flags: u32) -> Option<Addr> {
         let runtime = &*self.runtime;
         let view = runtime.view("MethodTable", at);
@@ -219,15 +218,15 @@ impl<'p> Names<'p> {
         let first = proven(ABSOLUTE).or_else(|| proven(RELATIVE))?;
         let optional = ["HasDispatchMap", "HasFinalizer", "HasSealedVTableEntries"];
         let more = optional.iter().filter(|name| flags & runtime.flag(name) != 0).count() as u64;
-        // The pointer to writable data is in all.
+        // All types have the pointer to writable data.
         first.checked_add((2 + more).checked_mul(RELATIVE)?)
     }
 
-    /// The type arguments: one stands in the field, more in a list that it leads to.
+    /// Type arguments. A single one is in the field itself, several are in a list that it refers to.
     fn arguments(&self, definition: Addr, field: Addr) -> Option<Vec<Addr>> {
         let runtime = &*self.runtime;
         let view = runtime.view("MethodTable", definition);
-        // A definition has no objects: their size is the number of its parameters.
+        // A generic definition has no objects. Its base size is the number of parameters.
         let (flags, count) = (view.u32("m_uFlags").ok()?, view.u32("m_uBaseSize").ok()?);
         if flags & runtime.flag("KindMask") != runtime.flag("GenericDefinition")
             || !(1..=MAX_ARGUMENTS).contains(&count)
@@ -238,18 +237,18 @@ impl<'p> Names<'p> {
         (0..u64::from(count)).map(|i| self.reference(list.checked_add(i * RELATIVE)?)).collect()
     }
 
-    /// Where the relative pointer at `at` leads.
+    /// Target of the relative pointer at `at`.
     fn relative(&self, at: Addr) -> Option<Addr> {
         at.checked_offset(i64::from(self.runtime.memory.u32(at).ok()? as i32))
     }
 
-    /// The type that the relative pointer at `at` leads to: directly, or with its lowest bit set by way of a cell.
+    /// Type that the relative pointer at `at` refers to: directly, or through a cell if its lowest bit is set.
     fn reference(&self, at: Addr) -> Option<Addr> {
         let target = self.relative(at)?;
         if target.is_aligned(2) { Some(target) } else { self.runtime.memory.ptr(target.checked_sub(1)?).ok() }
     }
 
-    /// By the symbol of its MethodTable, as the compiler writes it.
+    /// Name from the symbol of the MethodTable, as the compiler writes it.
     fn by_symbol(&self, at: Addr) -> Option<String> {
         let symbols = self.symbols.get_or_init(|| NativeSymbols::new(self.runtime.process));
         let found = symbols.resolve_data(at).filter(|symbol| symbol.offset == 0)?;
@@ -260,15 +259,15 @@ impl<'p> Names<'p> {
         (!name.is_empty()).then(|| of_symbol(name))
     }
 
-    /// Objects that hold static fields have a type of their own without a class: it has nothing but its size, whether
-    /// there are references, and System.Object before it.
+    /// Name for the types of objects with static fields, which have no class. Such a type has only a size, the flag for
+    /// references, and System.Object as base.
     fn by_form(&self, at: Addr) -> Option<String> {
         let info = read_method_table(&self.runtime, at).ok().flatten()?;
         (info.flags & !self.runtime.flag("HasPointers") == 0).then(|| STATICS.to_owned())
     }
 }
 
-/// ``Dictionary`2`` with two arguments; the last name has what is left.
+/// Inserts type arguments into names like ``Dictionary`2``. The last name gets all remaining arguments.
 fn instantiated(chain: &[String], arguments: &[String]) -> String {
     let mut rest = arguments;
     let mut out = String::new();
@@ -291,7 +290,7 @@ fn instantiated(chain: &[String], arguments: &[String]) -> String {
     out
 }
 
-/// A type's name in a symbol: `__Array<X>` is an array; what an underscore stands for there is not known.
+/// Name of a type from a symbol: `__Array<X>` is an array. Which characters the underscores replace is unknown.
 fn of_symbol(name: &str) -> String {
     let mut inner = name;
     let mut arrays = 0;

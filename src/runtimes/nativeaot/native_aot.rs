@@ -1,4 +1,4 @@
-//! One NativeAOT runtime of a process, with what was read of it so far.
+//! One NativeAOT runtime of a process, read on demand.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,7 @@ use crate::runtimes::nativeaot::threads::Threads;
 use crate::runtimes::nativeaot::{object, roots};
 use crate::words::GcMode;
 
-/// One NativeAOT runtime. Each part is read when it is first asked for, and kept.
+/// One NativeAOT runtime. Each part is read on first use and stored.
 pub struct NativeAot<'p> {
     runtime: Arc<Runtime<'p>>,
     names: Arc<Names<'p>>,
@@ -35,7 +35,7 @@ pub struct NativeAot<'p> {
 }
 
 impl<'p> NativeAot<'p> {
-    /// All that can be read; of others is told why not.
+    /// Finds all runtimes that can be read. A warning says why another cannot.
     pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
         let found = detect(process).into_iter().filter_map(|detection| match detection {
             Detection::Unusable(why) => {
@@ -57,7 +57,7 @@ impl<'p> NativeAot<'p> {
         found.collect()
     }
 
-    /// The runtime, and where its structures are.
+    /// The runtime's module, layout and globals.
     pub fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
@@ -71,24 +71,24 @@ impl<'p> NativeAot<'p> {
         })
     }
 
-    /// Its GC: segments and regions.
+    /// Segments and regions of the GC.
     fn gc(&self) -> &GcHeap {
         &self.heaps().gc
     }
 
-    /// Its handles, by address.
+    /// Handles by address.
     pub fn handles(&self) -> &[Handle] {
         self.handles.get_or_init(|| {
             let segments = &self.heaps().handles;
             let (handles, notes) = clr_gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
-            // Why the table's segments can't be followed is told with them.
+            // A broken list of segments was reported when the segments were read.
             let told = segments.1.as_ref().map(ToString::to_string);
             notes.iter().filter(|note| Some(*note) != told.as_ref()).for_each(|note| self.tell(note));
             handles
         })
     }
 
-    /// Its objects; `None` where no segment of its GC is known.
+    /// The heap of objects. `None` if no GC segment is known.
     pub fn objects(&self) -> Option<&Heap<'p>> {
         let heaps = self.heaps();
         if heaps.gc.segments.is_empty() {
@@ -109,7 +109,7 @@ impl<'p> NativeAot<'p> {
         })
     }
 
-    /// Tell what makes answers less than whole.
+    /// Warns that answers are incomplete.
     fn tell(&self, note: &str) {
         self.runtime.process.diag.partial(WarningCode::Nativeaot, format!("{}: {note}", self.runtime.name()));
     }
@@ -141,7 +141,7 @@ impl ManagedRuntime for NativeAot<'_> {
         self.heaps().claim(&self.runtime, claims);
     }
 
-    /// Tasks are objects as others; which method waits in one is in no metadata that a core holds.
+    /// Tasks are ordinary objects. The method that waits in one is in no metadata of a core.
     fn async_functions(&self) -> AsyncFunctions<'_> {
         AsyncFunctions::Unread
     }

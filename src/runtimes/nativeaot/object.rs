@@ -1,5 +1,6 @@
-//! One object: the text of a string, the elements of an array, and of others the references in them by their place.
-//! Metadata of NativeAOT tells no offsets of fields, so fields have no names.
+//! Shows one object: a string's text, an array's elements, or the references in other objects by offset.
+//!
+//! NativeAOT's metadata has no field offsets, so fields have no names.
 
 use crate::addr::Addr;
 use crate::facts::{ElementRow, FieldRow, ObjectReport};
@@ -9,7 +10,7 @@ use crate::runtimes::api::{Heap as _, Link, ObjectNames, StringContent, TypeInfo
 use crate::runtimes::clr_gc::COUNT_AT;
 use crate::runtimes::nativeaot::NativeAot;
 
-/// Show the object at `addr`, or that `addr` leads into.
+/// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = aot.objects()?;
     let mut names = ObjectNames::new(heap);
@@ -46,7 +47,7 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
     Some(report)
 }
 
-/// The object that a reference leads to: its type, and of a string its text.
+/// Type of a reference's object, and the text if it is a string.
 fn shown(names: &mut ObjectNames<'_>, object: Addr) -> (Option<crate::facts::Name>, Option<String>) {
     let kind = names.object(object).map(|(name, _)| name);
     let text = names.node(object).and_then(|node| {
@@ -71,7 +72,7 @@ fn field(names: &mut ObjectNames<'_>, object: Addr, offset: u64, value: Addr) ->
     }
 }
 
-/// The first elements: of references what they lead to, of small numbers these.
+/// Adds the first elements: targets of references, or values of small numbers.
 fn elements(
     aot: &NativeAot<'_>,
     names: &mut ObjectNames<'_>,
@@ -101,7 +102,7 @@ fn elements(
     }
 }
 
-/// What stands in an element that holds no reference, as a number without a sign.
+/// Value of an element without references, as an unsigned number.
 fn number(memory: &dyn Memory, at: Addr, size: u64) -> Option<String> {
     let mut bytes = [0; 8];
     let used = bytes.get_mut(..usize::try_from(size).ok()?).filter(|used| used.len().is_power_of_two())?;

@@ -1,8 +1,7 @@
-//! What keeps objects alive from outside the heap: handles, what threads keep, objects that wait to be finalized, and
-//! threads' stacks. Statics stand in objects of their own, which an array has that a handle keeps.
+//! Roots: handles, references of threads, objects whose finalizer is due, and references on stacks.
 //!
-//! Of stacks each word that leads into an object is taken for a reference: the maps of references in NativeAOT's frames
-//! are not read.
+//! Statics are in objects of their own, in an array that a handle keeps alive. Each word of a stack that points into an
+//! object is taken as a reference, since the GC maps of NativeAOT's frames are not read.
 
 use std::collections::HashMap;
 
@@ -22,19 +21,19 @@ const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
 const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
-/// Why stacks are taken word by word.
+/// Reason for scanning stacks word by word.
 const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";
 
-/// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
+/// Number of general registers by DWARF number: 17 on x86_64, 32 on aarch64.
 const REGISTERS: u16 = 32;
 
-/// A root of which only the object is not known yet.
+/// A root whose object is not located yet.
 struct Candidate {
     value: Addr,
     root: Root,
 }
 
-/// All roots of `heap`.
+/// Returns all roots of `heap`.
 pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads: &[AotThread]) -> Roots {
     let runtime = heap.runtime();
     let _phase = runtime.process.enter(Phase::References);
@@ -59,7 +58,7 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads:
     roots
 }
 
-/// What stacks may hold.
+/// Adds the possible roots in registers and on stacks.
 fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
     let process = heap.runtime().process;
     let mut candidates = Vec::new();
@@ -77,7 +76,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         {
             candidates.push(Candidate { value, root: Root { register: Some(name), ..word(sp) } });
         }
-        // A thread may be on another stack: that of a signal handler.
+        // A thread may run on another stack, such as a signal handler's.
         let range = match thread.stack {
             Some(stack) if stack.contains(sp) => AddrRange::new(sp.align_down(8), stack.end),
             Some(stack) => AddrRange::new(stack.start.align_up(8), stack.end),
@@ -103,7 +102,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         &mut candidates,
         |c| c.value,
         |c, _, object| {
-            // What is no object any more keeps nothing.
+            // Free space is no object.
             if object.kind != FREE {
                 out.push(Root { object: object.addr, ..c.root });
             }
@@ -113,7 +112,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
     roots.all.extend(out);
 }
 
-/// The words of a stack that lead into the heap.
+/// Adds the words of a stack that point into the heap.
 fn words(heap: &Heap<'_>, range: AddrRange, root: impl Fn(Addr) -> Root, out: &mut Vec<Candidate>) {
     let (memory, space) = (heap.runtime().memory, heap.space());
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {

@@ -1,6 +1,6 @@
-//! The runtime's threads: all that ran managed code, and what each keeps objects in beside its stack.
+//! The runtime's threads: all that ran managed code, and their references outside of the stack.
 //!
-//! src/coreclr/nativeaot/Runtime: threadstore.h (ThreadStore), thread.h (RuntimeThreadLocals, ExInfo,
+//! Sources: src/coreclr/nativeaot/Runtime: threadstore.h (ThreadStore), thread.h (RuntimeThreadLocals, ExInfo,
 //! InlinedThreadStaticRoot, GCFrameRegistration).
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::runtimes::api::{self, ManagedThreads};
 use crate::runtimes::clr_gc::AllocContext;
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// A reference that a thread keeps: where it stands, the object, and in what.
+/// A reference of a thread: its address, the object, and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) place: Addr,
@@ -23,50 +23,48 @@ pub(super) struct Kept {
     pub(super) how: How,
 }
 
-/// What a thread keeps a reference in.
+/// Origin of a thread's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Its thread statics.
+    /// Thread statics.
     Statics,
-    /// An exception that it handles.
+    /// An exception being handled.
     Exception,
-    /// A frame of the runtime's own code.
+    /// A GC frame of the runtime's own code.
     Frame,
 }
 
-/// A thread that has run managed code. What can't be read is `None`.
+/// A thread that has run managed code. Unreadable fields are `None`.
 #[derive(Clone, Debug)]
 pub(super) struct AotThread {
-    /// Its RuntimeThreadLocals.
+    /// Address of its RuntimeThreadLocals.
     pub address: Addr,
-    /// Number that the system knows it by.
+    /// System thread id.
     pub tid: Option<u32>,
-    /// What it allocates from; `None` where it has nothing.
+    /// Allocation context. `None` if it has none.
     pub context: Option<AllocContext>,
-    /// Whether it was in managed code, so that a collection had to wait for it.
+    /// Whether it was in cooperative mode, so that a collection had to wait for it.
     pub cooperative: Option<bool>,
-    /// Its stack, as the runtime knows it.
+    /// Stack bounds from the runtime.
     pub stack: Option<AddrRange>,
-    /// What it keeps.
+    /// References outside of the stack.
     pub(super) kept: Vec<Kept>,
-    /// The exception that it handles.
+    /// The exception being handled.
     pub exception: Option<Addr>,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     pub(super) all: Vec<AotThread>,
-    /// As all runtimes tell of theirs.
+    /// Threads in the form that all runtimes share.
     pub(super) managed: ManagedThreads,
-    /// Place in `all` by address.
+    /// Index into `all` by address.
     pub(super) by_address: HashMap<Addr, usize>,
-    /// What is wrong with their list, in words.
+    /// Messages about what could not be read.
     pub(super) notes: Vec<String>,
 }
 
 impl Threads {
-    /// Read them.
     pub(super) fn read(runtime: &Runtime<'_>) -> Threads {
         let _phase = runtime.process.enter(Phase::ManagedThreads);
         let mut out = Threads::default();
@@ -87,7 +85,7 @@ impl Threads {
     }
 }
 
-/// The threads of the runtime's list; why it was not followed to its end.
+/// Reads the runtime's list of threads. The inner error says why the list ended early.
 fn list(runtime: &Runtime<'_>, out: &mut Vec<AotThread>) -> Result<Result<(), Broken<ViewError>>, ViewError> {
     let store = runtime.view("RuntimeInstance", runtime.instance).ptr("m_pThreadStore")?;
     let first = runtime.view("ThreadStore", store).ptr("m_ThreadList")?;
@@ -114,7 +112,7 @@ fn thread(runtime: &Runtime<'_>, nodes: &Walks, at: Addr) -> AotThread {
     let mut kept = Vec::new();
     let exceptions = exceptions(runtime, nodes, at);
     kept.extend(exceptions.iter().copied());
-    // Where the bounds of the stack are, the fields beside them are what they are believed to be.
+    // Trust the neighbouring fields only if the stack bounds are valid.
     if stack.is_some()
         && let Some(tail) = tail()
     {
@@ -134,7 +132,7 @@ fn thread(runtime: &Runtime<'_>, nodes: &Walks, at: Addr) -> AotThread {
     }
 }
 
-/// What the thread allocates from: in 10.0 within what the runtime keeps beside it.
+/// Allocation context of a thread. In 10.0 it is part of a larger structure of the runtime.
 fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
     let view = runtime.view("RuntimeThreadLocals", thread);
     let at = match view.addr_of("m_rgbAllocContextBuffer") {
@@ -153,11 +151,11 @@ fn one(runtime: &Runtime<'_>, place: Addr, how: How) -> Option<Kept> {
     Some(Kept { place, object, how })
 }
 
-/// The exceptions that a thread handles, the latest first.
+/// Exceptions that a thread handles, latest first.
 fn exceptions(runtime: &Runtime<'_>, nodes: &Walks, thread: Addr) -> Vec<Kept> {
     let mut out = Vec::new();
     let Ok(first) = runtime.view("RuntimeThreadLocals", thread).ptr("m_pExInfoStackHead") else { return out };
-    // A list that breaks off has told what it has.
+    // If the list breaks off, its first part is used.
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("ExInfo", at);
         out.extend(one(runtime, view.addr_of("m_exception")?, How::Exception));
@@ -166,7 +164,7 @@ fn exceptions(runtime: &Runtime<'_>, nodes: &Walks, thread: Addr) -> Vec<Kept> {
     out
 }
 
-/// Statics of a thread that the compiler gave a place of their own.
+/// Adds thread statics that the compiler stored separately.
 fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
@@ -176,14 +174,14 @@ fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut 
     });
 }
 
-/// References that the runtime's own code has in frames.
+/// Adds references in GC frames of the runtime's own code.
 fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("GCFrameRegistration", at);
         let (refs, count) = (view.ptr("m_pObjRefs")?, view.u32("m_numObjRefs")?);
         let count = u64::from(count).min(limits::MAX_AOT_FRAME_REFS);
-        // Frames may say that each has the same many.
+        // Guards against frames that all claim the same references.
         let count = if nodes.spend(refs, count).is_ok() { count } else { 0 };
         let places = (0..count).map(|i| refs.saturating_add(8 * i));
         out.extend(places.filter_map(|place| one(runtime, place, How::Frame)));

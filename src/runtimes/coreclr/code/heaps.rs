@@ -1,8 +1,7 @@
-//! Code heaps of the JIT: loader code heaps (methods), host code heaps (dynamic
-//! methods).
+//! Code heaps of the JIT: loader code heaps (methods) and host code heaps (dynamic methods).
 //!
-//! src/coreclr/vm: codeman.h (EEJitManager::m_pAllCodeHeaps, HeapList,
-//! LoaderCodeHeap), dynamicmethod.h (HostCodeHeap).
+//! Sources: src/coreclr/vm: codeman.h (EEJitManager::m_pAllCodeHeaps, HeapList, LoaderCodeHeap), dynamicmethod.h
+//! (HostCodeHeap).
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::{StructView, ViewError};
@@ -15,7 +14,7 @@ use crate::process::Process;
 use crate::runtimes::coreclr::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError};
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// All code heaps that can be read, and what could not, in words.
+/// Reads all code heaps. Returns them with messages about what could not be read.
 pub(in crate::runtimes::coreclr) fn read(
     process: &Process,
     runtime: &Runtime,
@@ -48,7 +47,7 @@ fn code_heap(
     walk: &mut BlockWalk,
 ) -> Result<Vec<HeapBlock>, ViewError> {
     let layout = &runtime.layout;
-    // Only a HostCodeHeap keeps a pointer to the JIT manager.
+    // Only a HostCodeHeap has a pointer to the JIT manager.
     let host = StructView::new(memory, layout, "HostCodeHeap", heap);
     if host.ptr("m_pJitManager").ok() == Some(manager) {
         let range = AddrRange::new(host.ptr("m_pBaseAddr")?, host.ptr("m_pLastAvailableCommittedAddr")?);

@@ -1,9 +1,8 @@
-//! The table of a ReadyToRun image that tells where instantiations of generic
-//! methods begin: a native hashtable of method signatures with entry points.
+//! The table of a ReadyToRun image with the instantiations of generic methods: a native hashtable of method signatures
+//! with entry points.
 //!
-//! src/coreclr/vm/nativeformatreader.h (NativeHashtable), readytoruninfo.cpp
-//! (SigMatchesMethodDesc); docs/design/coreclr/botr/readytorun-format.md,
-//! "Method signatures" and "Type encoding".
+//! Sources: src/coreclr/vm/nativeformatreader.h (NativeHashtable), readytoruninfo.cpp (SigMatchesMethodDesc);
+//! docs/design/coreclr/botr/readytorun-format.md, "Method signatures" and "Type encoding".
 
 use crate::bytes::{u16_at, u32_at};
 use crate::image::metadata::sig::Reader;
@@ -17,8 +16,7 @@ mod flags {
     pub(super) const UPDATE_CONTEXT: u32 = 0x80;
 }
 
-/// Element types that are followed by something (ECMA-335 II.23.1.16, and the
-/// image's own ones above 0x3a, inc/corhdr.h).
+/// Element types with operands (ECMA-335 II.23.1.16, and those of images above 0x3a, inc/corhdr.h).
 mod element {
     pub(super) const PTR: u8 = 0x0f;
     pub(super) const BYREF: u8 = 0x10;
@@ -35,7 +33,7 @@ mod element {
     pub(super) const MODULE: u8 = 0x3f;
 }
 
-/// First runtime functions of all instantiations; `table` begins with the hashtable.
+/// Returns the first runtime function of each instantiation. `table` starts with the hashtable.
 pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
     let mut out = Vec::new();
     let mut left = table.len().saturating_mul(8);
@@ -61,7 +59,7 @@ pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
             let (function, used) = target.map_or((None, 0), |t| entry(table, t));
             out.extend(function);
             at = next;
-            // Entries may overlap, and each be as long as the table.
+            // Bounds the bytes read: entries may overlap, and each may be as long as the table.
             let Some(rest) = left.checked_sub(used + 1) else { return out };
             left = rest;
         }
@@ -69,7 +67,7 @@ pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
     out
 }
 
-/// A signed number, encoded as unsigned ones are but for its highest byte.
+/// Reads a signed number. It is encoded like unsigned ones, but the highest bit is the sign.
 fn signed(data: &[u8], at: usize) -> Option<(i32, usize)> {
     let (value, next) = unsigned(data, at)?;
     let bits = match next - at {
@@ -83,7 +81,7 @@ fn signed(data: &[u8], at: usize) -> Option<(i32, usize)> {
     Some((((value << shift) as i32) >> shift, next))
 }
 
-/// The runtime function that stands behind the signature at `at`, and the bytes read.
+/// Runtime function after the signature at `at`, and the number of bytes read.
 fn entry(table: &[u8], at: usize) -> (Option<u32>, usize) {
     let Some(blob) = table.get(at..) else { return (None, 0) };
     let mut reader = Reader::new(blob);
@@ -164,9 +162,8 @@ mod tests {
 
     #[test]
     fn one_entry() {
-        // One bucket (mask 0, one-byte offsets) from 2 to 4: hash 0x77, distance 2
-        // to the entry: flags OwnerType | MethodInstantiation, class 1:5, rid 7,
-        // one argument int32; id of function 9 without fixups.
+        // One bucket (mask 0, one-byte offsets) from 2 to 4: hash 0x77, distance 2 to the entry. The entry: flags
+        // OwnerType | MethodInstantiation, class 1:5, rid 7, one argument int32; id of function 9 without fixups.
         let table = [0, 2, 4, 0x77, 2 << 1, 0xff, 0x44, 0x12, 0x05, 0x07, 0x01, 0x08, 9 << 2];
         assert_eq!(entry_points(&table), [9]);
     }

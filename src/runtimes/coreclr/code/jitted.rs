@@ -1,7 +1,7 @@
 //! Jitted code: the blocks of a code heap and their headers.
 //!
-//! src/coreclr/vm/codeman.h: HeapList (CodeHeapListNode), CodeHeader (one
-//! pointer right before the code) and RealCodeHeader.
+//! Source: src/coreclr/vm/codeman.h: HeapList (CodeHeapListNode), CodeHeader (one pointer right before the code) and
+//! RealCodeHeader.
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::{StructView, ViewError};
@@ -12,41 +12,37 @@ use crate::runtimes::coreclr::code::ranges::CodeRange;
 use crate::runtimes::coreclr::code::unwind::{FunctionForm, RuntimeFunction, UnwindEntry};
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// Header words up to this are no pointers but kinds of stubs
-/// (STUB_CODE_BLOCK_LAST; StubCodeBlockLast of the descriptor).
+/// Header words up to this are kinds of stubs, not pointers (STUB_CODE_BLOCK_LAST; StubCodeBlockLast of the
+/// descriptor).
 const STUB_CODE_BLOCK_LAST: u64 = 0xf;
 
-/// Bytes of a map that count as much as a block (16 words).
+/// Bytes of a nibble map that use up as much of the limit as a block (16 words).
 const WORDS_PER_BLOCK: usize = 64;
 
-/// A block of jitted code, or of stubs among it.
+/// A block of jitted code, or of stubs between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) enum CodeBlock {
     /// A method's code.
     Method {
-        /// Where it begins.
         start: Addr,
         /// Bytes up to the end of its last funclet.
         size: u64,
-        /// Its MethodDesc.
         method_desc: Addr,
-        /// Its debug info (0 where there is none).
+        /// Address of the debug info; 0 if there is none.
         debug_info: Addr,
-        /// Its unwind information: address of the first RuntimeFunction, and how many.
+        /// Address of the first RUNTIME_FUNCTION, and their number.
         unwind: (Addr, u32),
-        /// Its GC info.
         gc_info: Addr,
-        /// Its exception clauses (0 where there are none).
+        /// Address of the exception clauses; 0 if there are none.
         eh_info: Addr,
     },
-    /// Stubs: StubCodeBlockKind.
     Stubs {
-        /// STUB_CODE_BLOCK_*
+        /// StubCodeBlockKind (STUB_CODE_BLOCK_*).
         kind: u64,
     },
 }
 
-/// The RUNTIME_FUNCTIONs of a block: the first one's address, and how many.
+/// Reads the RUNTIME_FUNCTIONs of a block, given the first one's address and their number.
 fn functions(
     memory: &dyn Memory,
     form: &FunctionForm,
@@ -56,23 +52,22 @@ fn functions(
     Ok(form.all(&memory.bytes(first, (count * form.size()) as usize)?).collect())
 }
 
-/// One code heap, its blocks' starts read once.
+/// A code heap with the starts of its blocks.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::coreclr) struct CodeHeap {
-    /// Section begin, which unwind RVAs count from.
+    /// Start of the section. Unwind RVAs are relative to it.
     begin: Addr,
-    /// End of what is used.
+    /// End of the used part.
     end: Addr,
     starts: Vec<Addr>,
 }
 
 impl CodeHeap {
-    /// Read the nibble map of the heap that `node` describes.
-    ///
-    /// `room` is what all heaps together may still have of [`limits::MAX_CODE_BLOCKS`].
+    /// Reads the nibble map of the heap that `node` describes. `room` is what remains of [`limits::MAX_CODE_BLOCKS`]
+    /// for all heaps.
     ///
     /// # Errors
-    /// Where the node or its map is not in the core.
+    /// If the node or its map is not in the core.
     pub(in crate::runtimes::coreclr) fn read(
         memory: &dyn Memory,
         runtime: &Runtime,
@@ -85,7 +80,7 @@ impl CodeHeap {
         let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
         let span = AddrRange::new(base, end.max(base)).len().min(limits::MAX_CODE_HEAP);
         let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::MAP_WORD;
-        // What there is no room for can't be looked through either.
+        // Words that exceed the remaining room are not read.
         let bytes = bytes.min((*room * WORDS_PER_BLOCK) as u64);
         let words = memory.bytes(map, bytes as usize).map_err(ViewError::fault("CodeHeapListNode", "HeaderMap"))?;
         let pointers = layout.contract("ExecutionManager").is_some_and(|v| v.trim_start_matches('c') != "1");
@@ -96,18 +91,18 @@ impl CodeHeap {
         Ok(CodeHeap { begin: range.begin, end, starts })
     }
 
-    /// Starts of all blocks.
     pub(in crate::runtimes::coreclr) fn starts(&self) -> &[Addr] {
         &self.starts
     }
 
-    /// Start of the block that covers `ip`, if it ends before the next begins.
+    /// Start of the last block that begins at or before `ip`. The block itself may end before `ip`.
     pub(in crate::runtimes::coreclr) fn start_of(&self, ip: Addr) -> Option<Addr> {
         let after = self.starts.partition_point(|&s| s <= ip);
         (ip < self.end).then(|| self.starts.get(after.checked_sub(1)?).copied())?
     }
 
-    /// The function or funclet that holds `ip`, of those that `unwind` of a block counts.
+    /// Returns the function or funclet that contains `ip`. `unwind`: address and number of the block's
+    /// RUNTIME_FUNCTIONs.
     pub(in crate::runtimes::coreclr) fn unwind_entry(
         &self,
         memory: &dyn Memory,
@@ -124,10 +119,10 @@ impl CodeHeap {
         })
     }
 
-    /// The block that begins at `start`.
+    /// Reads the block that starts at `start`.
     ///
     /// # Errors
-    /// Where its header is not in the core.
+    /// If its header is not in the core.
     pub(in crate::runtimes::coreclr) fn block(
         &self,
         memory: &dyn Memory,

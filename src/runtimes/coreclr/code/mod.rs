@@ -1,8 +1,7 @@
-//! Where code is: the execution manager's ranges, JIT code heaps with their
-//! nibble maps and code headers, ReadyToRun images, stubs.
+//! Code: the execution manager's ranges, JIT code heaps with nibble maps and code headers, ReadyToRun images, stubs.
 //!
-//! docs/design/datacontracts/ExecutionManager.md; src/coreclr/vm: codeman.h,
-//! rangesection in codeman.h, nibblemapmacros.h, readytoruninfo.h.
+//! Resolves an address to a MethodDesc, without names. Sources: docs/design/datacontracts/ExecutionManager.md;
+//! src/coreclr/vm: codeman.h, rangesection in codeman.h, nibblemapmacros.h, readytoruninfo.h.
 
 pub(super) mod gc_info;
 pub(super) mod heaps;

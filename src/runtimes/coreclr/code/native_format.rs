@@ -1,16 +1,15 @@
-//! The native format's sparse array, as ReadyToRun images keep tables by
-//! method in it.
+//! The native format's sparse array, which ReadyToRun images use for tables by method.
 //!
-//! src/coreclr/vm/nativeformatreader.h (NativeReader, NativeArray); the
-//! encoding of numbers: one to five bytes, the low bits of the first tell how
-//! many. Elements stand in blocks of 16, each a small tree of choices by bit.
+//! A number takes one to five bytes; the low bits of the first give the length. Elements are in blocks of 16. Each
+//! block is a small tree that branches on a bit of the index. Source: src/coreclr/vm/nativeformatreader.h
+//! (NativeReader, NativeArray).
 
 use crate::bytes::{get, u16_at, u32_at};
 
-/// Elements of one block.
+/// Number of elements in a block.
 const BLOCK: u32 = 16;
 
-/// A number at `offset`, and where the next thing begins.
+/// Decodes the number at `offset`. Returns it and the offset after it.
 pub(super) fn unsigned(data: &[u8], offset: usize) -> Option<(u32, usize)> {
     let byte = |i: usize| data.get(offset.checked_add(i)?).map(|b| u32::from(*b));
     let first = byte(0)?;
@@ -25,29 +24,29 @@ pub(super) fn unsigned(data: &[u8], offset: usize) -> Option<(u32, usize)> {
     })
 }
 
-/// A NativeArray: indices that may have nothing.
+/// A NativeArray. It is sparse: an index may have no element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NativeArray<'a> {
     data: &'a [u8],
     base: usize,
     count: u32,
-    /// 0: block offsets of one byte, 1: two, else four.
+    /// Size of block offsets: 0 for one byte, 1 for two, otherwise four.
     width: u32,
 }
 
 impl<'a> NativeArray<'a> {
-    /// The array at `offset` of `data`; offsets in it count from the start of `data`.
+    /// Opens the array at `offset` in `data`. Its offsets are relative to the start of `data`.
     pub(super) fn new(data: &'a [u8], offset: usize) -> Option<NativeArray<'a>> {
         let (header, base) = unsigned(data, offset)?;
         Some(NativeArray { data, base, count: header >> 2, width: header & 3 })
     }
 
-    /// Elements, present or not.
+    /// Number of indices, with or without an element.
     pub(super) fn len(&self) -> u32 {
         self.count
     }
 
-    /// Offset of the element's data.
+    /// Offset of an element's data. `None` if there is no such element.
     pub(super) fn get(&self, index: u32) -> Option<usize> {
         if index >= self.count {
             return None;
@@ -67,7 +66,7 @@ impl<'a> NativeArray<'a> {
             } else if index & bit == 0 && value & 1 != 0 {
                 offset = next;
             } else if value & 3 == 0 {
-                // A leaf above the last level: the only element of its subtree.
+                // A leaf above the last level is the only element of its subtree.
                 return (value >> 2 == index & (BLOCK - 1)).then_some(next);
             } else {
                 return None;
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_array_of_one_leaf() {
-        // 20 elements, one-byte block offsets: blocks 0 and 1, index 3 and none.
+        // 20 elements, one-byte block offsets: block 0 has index 3, block 1 nothing.
         let data = [20 << 3, 2, 3, 3 << 3, 0];
         let array = NativeArray::new(&data, 0).map(|a| (a.len(), a.get(3), a.get(4), a.get(17), a.get(20)));
         assert_eq!(array, Some((20, Some(4), None, None, None)));

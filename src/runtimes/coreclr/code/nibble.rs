@@ -1,30 +1,30 @@
-//! Nibble maps: where in a code heap the blocks of code begin.
+//! Nibble maps: the start addresses of the code blocks in a code heap.
 //!
-//! docs/design/datacontracts/ExecutionManager.md, "NibbleMap";
-//! src/coreclr/inc/nibblemapmacros.h. One nibble for 32 bytes, eight to a
-//! 32-bit word, the first in the highest bits; n > 0: a block begins at
-//! (n - 1) * 4 bytes into these 32. From version 2 on (.NET 10) a word whose
-//! lowest nibble is above 8 is a pointer back to the block that covers all of
-//! the word's 256 bytes, and holds no starts.
+//! The map has one nibble per 32 bytes of code, eight to a 32-bit word, the first in the highest bits. A nibble n > 0
+//! means that a block begins at (n - 1) * 4 bytes into these 32. From version 2 on (.NET 10), a word whose lowest
+//! nibble is above 8 is a pointer back to the block that covers all 256 bytes of the word. Such a word has no starts.
+//!
+//! Sources: docs/design/datacontracts/ExecutionManager.md, "NibbleMap"; src/coreclr/inc/nibblemapmacros.h.
 
 use crate::addr::Addr;
 
-/// Bytes that one nibble speaks for.
+/// Bytes of code per nibble.
 const BYTES_PER_NIBBLE: u64 = 32;
 
-/// Nibbles in a word.
+/// Nibbles per word.
 const NIBBLES: u64 = 8;
 
-/// Bytes that one word of the map speaks for.
+/// Bytes of code per word of the map.
 pub(super) const BYTES_PER_WORD: u64 = BYTES_PER_NIBBLE * NIBBLES;
 
-/// Bytes of one word of the map.
+/// Bytes of a word of the map.
 pub(super) const MAP_WORD: u64 = 4;
 
-/// Block starts are multiples of this.
+/// Alignment of blocks.
 const CODE_ALIGN: u64 = 4;
 
-/// Starts of all blocks, in order, at most `most`; `map` are the words for `base` on.
+/// Start addresses of up to `most` blocks, in order. `map` has the words for code from `base` on. `pointers`: whether
+/// words may be pointers (version 2).
 pub(super) fn starts(map: &[u8], base: Addr, pointers: bool, most: usize) -> Vec<Addr> {
     let mut out = Vec::new();
     for (i, word) in map.as_chunks::<4>().0.iter().map(|w| u32::from_le_bytes(*w)).enumerate() {

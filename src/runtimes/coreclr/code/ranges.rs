@@ -1,8 +1,7 @@
-//! The execution manager's range sections: a linked list up to .NET 7, a radix
-//! map with fragments from .NET 8 on.
+//! The execution manager's range sections: a linked list up to .NET 7, a radix map with fragments from .NET 8 on.
 //!
-//! docs/design/datacontracts/ExecutionManager.md, "RangeSectionMap";
-//! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
+//! Sources: docs/design/datacontracts/ExecutionManager.md, "RangeSectionMap"; src/coreclr/vm/codeman.h, RangeSection
+//! and RangeSectionMap.
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::{LayoutError, StructView, ViewError};
@@ -13,27 +12,27 @@ use crate::phase::Phase;
 use crate::range_map::{RangeMap, Ranged};
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// What lies in a range of code.
+/// Contents of a code range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeRangeKind {
-    /// A JIT code heap; its CodeHeapListNode (HeapList).
+    /// A JIT code heap, with its CodeHeapListNode (HeapList).
     Heap(Addr),
-    /// A ReadyToRun image; its Module.
+    /// A ReadyToRun image, with its Module.
     ReadyToRun(Addr),
-    /// Stubs of one kind; its CodeRangeMapRangeList.
+    /// Stubs of one kind, with their CodeRangeMapRangeList.
     Stubs(Addr),
     /// None of these.
     Other,
 }
 
-/// A part of the address space that the execution manager knows.
+/// An address range registered with the execution manager.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeRange {
     /// Addresses of this fragment.
     pub range: AddrRange,
-    /// Where the whole section begins: what RVAs of its unwind data count from.
+    /// Start of the whole section. RVAs of its unwind data are relative to it.
     pub begin: Addr,
-    /// What it holds.
+    /// Contents of the range.
     pub kind: CodeRangeKind,
     /// Address of the RangeSection.
     pub section: Addr,
@@ -45,7 +44,7 @@ impl Ranged for CodeRange {
     }
 }
 
-/// All ranges of code, and what could not be read, in words.
+/// Reads all code ranges. Returns them with messages about what could not be read.
 pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeMap<CodeRange>, Vec<String>) {
     let mut notes = Vec::new();
     let layout = &runtime.layout;
@@ -75,7 +74,7 @@ pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime)
             Err(e) => notes.push(e.to_string()),
         }
     }
-    // One section may have a fragment in each chunk that it touches.
+    // A section may have a fragment in each chunk that it touches.
     found.sort_by_key(|f: &CodeRange| (f.range.start, f.range.end));
     found.dedup_by_key(|f| f.range);
     let before = found.len();
@@ -93,7 +92,7 @@ pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime)
     (RangeMap::from_sorted(found).unwrap_or_default(), notes)
 }
 
-/// One RangeSection's own fields.
+/// Reads the fields of a RangeSection.
 fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange, ViewError> {
     let layout = &runtime.layout;
     let view = StructView::new(memory, layout, "RangeSection", at);
@@ -113,7 +112,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
     Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
 }
 
-/// Up to .NET 7: RangeSection::pnext.
+/// Up to .NET 7: reads the list linked by RangeSection::pnext.
 fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRange>, notes: &mut Vec<String>) {
     let end = Walks::new(Phase::Code, limits::MAX_CODE_RANGES).begin().follow(head, |at| {
         out.push(section(memory, runtime, at)?);
@@ -122,7 +121,7 @@ fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRa
     notes.extend(end.err().map(|why| format!("the list of code ranges {why}")));
 }
 
-/// .NET 8 and later: a map of several levels, its leaves lists of fragments.
+/// .NET 8 and later: walks a map of several levels whose leaves are lists of fragments.
 struct Radix<'a> {
     memory: &'a dyn Memory,
     runtime: &'a Runtime,
@@ -147,7 +146,7 @@ impl Radix<'_> {
         if self.is_full() {
             return;
         }
-        // It is a tree: each of its tables is reached once.
+        // The map is a tree, so each table is reached once.
         if self.walks.begin().step(at).is_err() {
             self.cycle(at);
             return;
@@ -169,7 +168,7 @@ impl Radix<'_> {
         }
     }
 
-    /// Whether so much was read, or wrong, that the rest is left alone; told once.
+    /// Whether the limit of reads or of errors is reached, so that the rest is skipped. Adds a message the first time.
     fn is_full(&mut self) -> bool {
         let full = self.walks.is_spent() || self.cycles >= limits::MAX_CODE_RANGE_NOTES;
         if full && !self.full {
@@ -179,7 +178,7 @@ impl Radix<'_> {
         full
     }
 
-    /// Small dumps lack many fragments: each of them is wrong, and not all are told.
+    /// Adds a message, up to a limit: small dumps lack many fragments, and each fails to read.
     fn note(&mut self, text: String) {
         if self.notes.len() < limits::MAX_CODE_RANGE_NOTES {
             self.notes.push(text);
@@ -203,7 +202,7 @@ impl Radix<'_> {
             view.ptr("Next").map(|next| next.masked(!1))
         });
         match end {
-            // A fragment that spans several chunks stands in each chunk's list.
+            // A fragment that spans several chunks is in the list of each.
             Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
             Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
             Err(Broken::Stop(Stop::Cycle(at))) => self.cycle(at),

@@ -1,9 +1,7 @@
-//! Precompiled code: a ReadyToRun image's runtime functions, and which of them
-//! begin methods.
+//! Precompiled code: the runtime functions of a ReadyToRun image, and which of them start methods.
 //!
-//! docs/design/coreclr/botr/readytorun-format.md; src/coreclr/vm:
-//! readytoruninfo.h (ReadyToRunInfo), codeman.cpp (ReadyToRunJitManager),
-//! hash.h (HashMap, its buckets).
+//! Sources: docs/design/coreclr/botr/readytorun-format.md; src/coreclr/vm: readytoruninfo.h (ReadyToRunInfo),
+//! codeman.cpp (ReadyToRunJitManager), hash.h (HashMap, its buckets).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,8 +20,7 @@ use crate::runtimes::coreclr::runtime::Runtime;
 /// "RTR\0" (READYTORUN_SIGNATURE).
 const SIGNATURE: u32 = 0x0052_5452;
 
-/// READYTORUN_HEADER: signature, versions, flags, count of sections; then the
-/// sections: type, RVA, size.
+/// READYTORUN_HEADER: signature, versions, flags, number of sections; then the sections: type, RVA, size.
 mod header {
     pub(super) const SECTIONS: u64 = 12;
     pub(super) const FIRST: u64 = 16;
@@ -37,55 +34,54 @@ mod section {
     pub(super) const INSTANCE_ENTRY_POINTS: u32 = 109;
 }
 
-/// Keys of the runtime's HashMap that stand for no entry.
+/// Keys of the runtime's HashMap that mark unused entries.
 const EMPTY: u64 = 0;
 const DELETED: u64 = 1;
 
-/// The highest bit of the first value of a bucket says that others went past it.
+/// Mask of a value. The highest bit of a bucket's first value is set if other entries collided with the bucket.
 const VALUE_MASK: u64 = 0x7fff_ffff_ffff_ffff;
 
-/// A method of an image.
+/// A precompiled method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct ReadyToRunMethod {
-    /// Where its code begins.
     pub(in crate::runtimes::coreclr) start: Addr,
     /// Bytes up to the end of its last funclet.
     pub(in crate::runtimes::coreclr) size: u64,
     /// Its MethodDesc, if the runtime has prepared the method.
     pub(in crate::runtimes::coreclr) method_desc: Option<Addr>,
-    /// Its MethodDef, if it is no instantiation of a generic.
+    /// Its MethodDef, unless it is an instantiation of a generic method.
     pub(in crate::runtimes::coreclr) token: Option<Token>,
     /// Index of its first runtime function.
     pub(in crate::runtimes::coreclr) index: u32,
-    /// Cold part: start and bytes.
+    /// Start and size in bytes of its cold part.
     pub(in crate::runtimes::coreclr) cold: Option<(Addr, u64)>,
 }
 
-/// One image.
+/// A ReadyToRun image.
 pub(in crate::runtimes::coreclr) struct ReadyToRun {
     base: Addr,
     functions: Vec<(u32, u32)>,
-    /// RVA of each one's unwind data.
+    /// RVA of each runtime function's unwind data.
     unwind_data: Vec<u32>,
-    /// Entry point to MethodDesc, of methods that have been prepared.
+    /// MethodDescs of prepared methods, by entry point.
     prepared: HashMap<Addr, Addr>,
-    /// Runtime function to MethodDef rid.
+    /// MethodDef rids by runtime function.
     defs: HashMap<u32, u32>,
-    /// Runtime functions where instantiations begin.
+    /// First runtime functions of instantiations.
     instances: HashSet<u32>,
-    /// Pairs: first runtime function of a cold part, and of its hot part.
+    /// Pairs of first runtime functions: of a cold part, and of its hot part.
     hot_cold: Vec<(u32, u32)>,
-    /// Hot part to its place in `hot_cold`.
+    /// Index into `hot_cold` by hot part.
     cold_at: HashMap<u32, usize>,
-    /// The DebugInfo section's RVA and size.
+    /// RVA and size of the DebugInfo section.
     debug_info: Option<(u32, u32)>,
 }
 
 impl ReadyToRun {
-    /// Read what the runtime knows of the image of `module`, which begins at `base`.
+    /// Reads the image of `module`, loaded at `base`.
     ///
     /// # Errors
-    /// Where its structures are not in the core.
+    /// If its structures are not in the core.
     pub(in crate::runtimes::coreclr) fn read(
         memory: &dyn Memory,
         runtime: &Runtime,
@@ -95,7 +91,7 @@ impl ReadyToRun {
         let layout = &runtime.layout;
         let mut info = StructView::new(memory, layout, "Module", module).ptr("ReadyToRunInfo")?;
         let own = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("ReadyToRunHeader")?;
-        // In a composite image the code is that of all its assemblies together.
+        // A composite image has the code of all its assemblies together.
         if let Ok(composite) = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("CompositeInfo")
             && !composite.is_null()
         {
@@ -138,7 +134,7 @@ impl ReadyToRun {
         Ok(image)
     }
 
-    /// Tables of the file itself; without them only prepared methods are known.
+    /// Reads the tables of the image. Without them only prepared methods are found.
     fn read_header(&mut self, memory: &dyn Memory, header: Addr) {
         if memory.u32(header).ok() != Some(SIGNATURE) {
             return;
@@ -150,7 +146,7 @@ impl ReadyToRun {
             let at = header::FIRST + i * header::SECTION_SIZE;
             let (Some(kind), Some(rva), Some(size)) = (word(at), word(at + 4), word(at + 8)) else { return };
             match kind {
-                // Each kind stands there once.
+                // Each section type occurs once.
                 kind if !seen.insert(kind) => {}
                 section::METHOD_DEF_ENTRY_POINTS => self.read_entry_points(memory, rva, size),
                 section::INSTANCE_ENTRY_POINTS => self.read_instances(memory, rva, size),
@@ -160,20 +156,20 @@ impl ReadyToRun {
         }
     }
 
-    /// MethodDefEntryPoints: for each MethodDef the index of its first runtime function.
+    /// Reads MethodDefEntryPoints: the first runtime function of each MethodDef.
     fn read_entry_points(&mut self, memory: &dyn Memory, rva: u32, size: u32) {
         let len = (size as usize).min(limits::MAX_R2R_TABLE);
         let Ok(bytes) = memory.bytes(self.base.saturating_add(u64::from(rva)), len) else { return };
         let Some(array) = NativeArray::new(&bytes, 0) else { return };
         for index in 0..array.len().min(limits::MAX_RUNTIME_FUNCTIONS) {
             let Some((id, _)) = array.get(index).and_then(|offset| unsigned(&bytes, offset)) else { continue };
-            // Bit 0: fixups follow, and bit 1 belongs to them.
+            // If bit 0 is set, fixups follow, and bit 1 belongs to them.
             let function = if id & 1 != 0 { id >> 2 } else { id >> 1 };
             self.defs.insert(function, index + 1);
         }
     }
 
-    /// InstanceEntryPoints: where instantiations of generic methods begin.
+    /// Reads InstanceEntryPoints: the instantiations of generic methods.
     fn read_instances(&mut self, memory: &dyn Memory, rva: u32, size: u32) {
         let len = (size as usize).min(limits::MAX_R2R_TABLE);
         if let Ok(bytes) = memory.bytes(self.base.saturating_add(u64::from(rva)), len) {
@@ -181,7 +177,7 @@ impl ReadyToRun {
         }
     }
 
-    /// The debug info of the method that begins at runtime function `index`.
+    /// Address of the debug info of the method whose first runtime function is `index`.
     pub(in crate::runtimes::coreclr) fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
         let (rva, size) = self.debug_info?;
         let section = self.base.saturating_add(u64::from(rva));
@@ -192,22 +188,22 @@ impl ReadyToRun {
         };
         let offset = NativeArray::new(&bytes, 0)?.get(index)?;
         let (back, _) = unsigned(&bytes, offset)?;
-        // A blob that equals an earlier one is a distance back to it.
+        // If an earlier blob is equal, there is only the distance back to it.
         let at = if back == 0 { unsigned(&bytes, offset)?.1 } else { offset.checked_sub(back as usize)? };
         Some(section.saturating_add(at as u64))
     }
 
-    /// What it takes of [`limits::MAX_IMAGE_FUNCTIONS`].
+    /// Number of entries that count towards [`limits::MAX_IMAGE_FUNCTIONS`].
     pub(in crate::runtimes::coreclr) fn weight(&self) -> usize {
         self.functions.len() + self.prepared.len() + self.defs.len() + self.hot_cold.len()
     }
 
-    /// Every method that is known, by address.
+    /// All known methods, by address.
     pub(in crate::runtimes::coreclr) fn methods(&self) -> impl Iterator<Item = ReadyToRunMethod> + '_ {
         (0..self.functions.len()).filter(|&i| self.begins_method(i)).map(|i| self.method_at(i))
     }
 
-    /// The method whose code covers `ip`.
+    /// Returns the method whose code contains `ip`.
     pub(in crate::runtimes::coreclr) fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
         let rva = u32::try_from(ip.checked_since(self.base)?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
@@ -220,7 +216,7 @@ impl ReadyToRun {
         Some(self.method_at(first))
     }
 
-    /// The function or funclet that holds `ip`, with its unwind data.
+    /// Returns the function or funclet that contains `ip`, with its unwind data.
     pub(in crate::runtimes::coreclr) fn unwind_entry(&self, ip: Addr) -> Option<UnwindEntry> {
         let rva = u32::try_from(ip.checked_since(self.base)?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
@@ -234,7 +230,7 @@ impl ReadyToRun {
         self.functions.get(index).map(|f| self.base.saturating_add(u64::from(f.0)))
     }
 
-    /// Whether a runtime function is a method's first and no funclet.
+    /// Whether a runtime function starts a method. Funclets do not.
     fn begins_method(&self, index: usize) -> bool {
         let number = index as u32;
         self.defs.contains_key(&number)
@@ -242,7 +238,7 @@ impl ReadyToRun {
             || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
     }
 
-    /// For a runtime function of a cold part, the first one of its hot part.
+    /// First runtime function of the hot part, for a runtime function in a cold part.
     fn hot_of(&self, index: u32) -> Option<u32> {
         let at = self.hot_cold.partition_point(|p| p.0 <= index).checked_sub(1)?;
         self.hot_cold.get(at).map(|p| p.1)
@@ -273,8 +269,8 @@ impl ReadyToRun {
     }
 }
 
-/// Begins and ends. One whose unwind data tells its end and is not in the core ends where the next begins; the last of
-/// these is as good as empty.
+/// Start and end of each function. If the end is in unwind data that is not in the core, the function ends where the
+/// next one begins. The last one then is empty.
 fn extents(memory: &dyn Memory, form: &FunctionForm, base: Addr, functions: &[RuntimeFunction]) -> Vec<(u32, u32)> {
     let next = functions.iter().skip(1).map(|f| Some(f.begin)).chain([None]);
     let extent = |(function, next): (&RuntimeFunction, Option<u32>)| {
@@ -284,8 +280,8 @@ fn extents(memory: &dyn Memory, form: &FunctionForm, base: Addr, functions: &[Ru
     functions.iter().zip(next).map(extent).collect()
 }
 
-/// The runtime's HashMap: the first bucket's first word counts the others; four
-/// keys, then four values in each; values are pointers shifted right by one.
+/// Reads the runtime's HashMap. The first word of the first bucket counts the other buckets. A bucket has four keys,
+/// then four values. A value is a pointer shifted right by one.
 fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result<HashMap<Addr, Addr>, ViewError> {
     let layout = &runtime.layout;
     let mut out = HashMap::new();
@@ -299,7 +295,7 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     let count = u64::from(count).min(limits::MAX_PREPARED_BUCKETS).min(limits::MAX_HASH_BYTES / size);
     let slots = values.saturating_sub(keys) / 8;
     let first = buckets.saturating_add(size);
-    // Of a small dump often only some pages are there.
+    // A small dump often contains only some of the pages.
     for part in memory.readable_parts(AddrRange::sized(first, count * size), u64::MAX) {
         let skip = part.start.since(first).next_multiple_of(size) - part.start.since(first);
         let bytes = memory.look(part.start, part.len() as usize).map_err(fault)?;
@@ -345,7 +341,7 @@ mod tests {
         let (_, table) = DOTNET_ARM64.iter().next_back().ok_or("no table")?;
         let form = FunctionForm::of(Arch::Aarch64, table.layout()?)?;
         let own = |begin, data| RuntimeFunction { begin, end: None, data };
-        // The second is packed: it has 3 instructions, and padding behind them.
+        // The second has packed data with 3 instructions, and padding after them.
         let functions = [own(0x100, 0x4000), own(0x140, 3 << 2 | 1), own(0x180, 0x4010)];
         assert_eq!(extents(&Nothing, &form, Addr::NULL, &functions), [(0x100, 0x140), (0x140, 0x14c), (0x180, 0x180)]);
         Ok(())

@@ -1,4 +1,4 @@
-//! Whether the GC's structures are where a layout says, for a layout that no core of this version has proven.
+//! Checks that the GC's structures fit a layout that no core of this version has confirmed.
 
 use crate::addr::Addr;
 use crate::layout::StructView;
@@ -10,8 +10,8 @@ use crate::runtimes::clr_gc;
 use crate::runtimes::coreclr::runtime::Runtime;
 use crate::words::Generation;
 
-/// What speaks against `runtime`'s layout, in words: lists that break off, segments whose bounds are
-/// in no order, objects of no type.
+/// Returns the first reason why `runtime`'s layout does not fit: a list that breaks off, a segment with unordered
+/// bounds, or objects without a type.
 pub(in crate::runtimes::coreclr) fn misfit(process: &Process, runtime: &Runtime) -> Option<String> {
     let heap = match clr_gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(heap) => heap,
@@ -21,7 +21,7 @@ pub(in crate::runtimes::coreclr) fn misfit(process: &Process, runtime: &Runtime)
         return Some(note.clone());
     }
     let of = |generation: Generation| heap.segments.iter().any(|s| s.generation == generation);
-    // Each generation has a segment from the start on; by segments the youngest share one.
+    // Each generation has a segment from the start. Without regions the youngest generations share one.
     let wanted: &[Generation] = if heap.regions {
         &[Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh]
     } else {
@@ -39,7 +39,7 @@ pub(in crate::runtimes::coreclr) fn misfit(process: &Process, runtime: &Runtime)
     (!told.is_empty() && !told.contains(&true)).then(|| "no GC segment begins with an object".into())
 }
 
-/// Whether a segment's bounds follow one another, in memory that is mapped.
+/// Whether a segment's bounds are in order and its start is mapped.
 fn is_ordered(process: &Process, s: &Segment) -> bool {
     s.committed.start <= s.start
         && s.start <= s.end
@@ -49,8 +49,8 @@ fn is_ordered(process: &Process, s: &Segment) -> bool {
         && process.base().at(s.start).is_some()
 }
 
-/// Whether the first word of an object leads to what a MethodTable looks like; its lowest bits
-/// are marks of the GC. `None` where that is not in the core.
+/// Whether the first word of an object leads to a plausible MethodTable. The lowest bits of the word are marks of the
+/// GC. `None` if the MethodTable is not in the core.
 fn is_type(process: &Process, runtime: &Runtime, word: Addr) -> Option<bool> {
     let is_mapped = |at: Addr| process.base().at(at).is_some();
     let view = StructView::new(&process.memory, &runtime.layout, "MethodTable", Addr::new(word.get() & !7));

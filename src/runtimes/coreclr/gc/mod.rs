@@ -1,5 +1,5 @@
-//! What CoreCLR adds to the GC that it shares with NativeAOT ([`clr_gc`](crate::runtimes::clr_gc)): whether it is where a layout says,
-//! its handles read once, and its roots.
+//! CoreCLR's additions to the GC that it shares with NativeAOT ([`clr_gc`](crate::runtimes::clr_gc)): checks that a
+//! layout fits, caches the handles, and finds the roots.
 
 mod fit;
 mod handles;

@@ -1,13 +1,11 @@
-//! What keeps objects alive from outside the heap: handles, threads' statics,
-//! objects that wait to be finalized, and threads' stacks.
+//! Roots: handles, thread statics, objects whose finalizer is due, and references on stacks.
 //!
-//! Statics of other kinds stand in arrays that a handle keeps, as SOS shows
-//! them. Of stacks, managed frames are known by their GC info; in parts of which
-//! no more is known, each word that leads into an object is taken for a
-//! reference, so that some of these roots are none.
+//! Other statics are in arrays that a handle keeps alive; SOS reports them like that too. Managed frames are read with
+//! GC info. In parts of a stack without such information, each word that points into an object is taken as a reference,
+//! so some of these roots are false.
 //!
-//! src/coreclr/vm: threadstatics.h (ThreadLocalData); src/coreclr/gc: gcpriv.h
-//! (CFinalize), gcinterface.dac.h (dac_finalize_queue).
+//! Sources: src/coreclr/vm: threadstatics.h (ThreadLocalData); src/coreclr/gc: gcpriv.h (CFinalize), gcinterface.dac.h
+//! (dac_finalize_queue).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -21,19 +19,19 @@ use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::threads::{ManagedThread, StackRefs, threads};
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// A thread's array of statics; handles come before it, in the order of their kinds.
+/// A thread's array of statics. Kinds of handles have lower numbers.
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
 
 /// An object whose finalizer is due.
 const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
-/// All roots of `heap`; `stacks`: what the threads hold.
+/// Returns all roots of `heap`. `stacks`: references on thread stacks.
 pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {
     let mut roots = Roots { stacks: coverage(stacks), ..Roots::default() };
     let types = heap.type_system();
     let (process, runtime) = (types.process, &*types.runtime);
     let kept = handles(process, runtime).0.iter().filter(|h| h.kind.keeps());
-    // Statics that are no thread's stand in arrays that handles keep.
+    // Statics are in arrays that handles keep alive, except thread statics.
     roots.all.extend(kept.map(|h| Root { static_arrays: 1, ..Root::new(h.kind.root_kind(), h.address, h.object) }));
     match threads(process, runtime) {
         Ok((threads, broken)) => {
@@ -50,7 +48,7 @@ pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks
     roots
 }
 
-/// From .NET 9 on, a thread's statics are objects in an array of its own.
+/// Array of a thread's statics, which exists from .NET 9 on.
 fn thread_statics(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Root> {
     let view = types.view("Thread", thread.address);
     let data = types.view("ThreadLocalData", view.ptr("ThreadLocalDataPtr").ok().filter(|a| !a.is_null())?);
@@ -59,13 +57,13 @@ fn thread_statics(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Root
     Some(Root { thread: thread.os_id, static_arrays: 2, ..Root::new(THREAD_STATICS, address, object) })
 }
 
-/// A root of which only the object is not known yet.
+/// A root whose object is not located yet.
 struct Candidate {
     value: u64,
     root: Root,
 }
 
-/// What stacks hold.
+/// Adds the roots on stacks.
 fn of_stacks(heap: &Heap<'_>, stacks: &[StackRefs], roots: &mut Roots) {
     let mut candidates = Vec::new();
     let mut out = Vec::new();
@@ -88,7 +86,7 @@ fn of_stacks(heap: &Heap<'_>, stacks: &[StackRefs], roots: &mut Roots) {
             };
             match known.value {
                 0 => {}
-                // The address of something on the stack, of a static, …
+                // An address on the stack, of a static, and so on.
                 value if known.interior && space.run(value).is_none() => {}
                 value if known.interior => candidates.push(Candidate { value, root }),
                 value if reader.node(value).is_some() => out.push(root),
@@ -110,7 +108,7 @@ fn word(stack: &StackRefs, address: Addr) -> Root {
     Root { thread: Some(stack.thread), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) }
 }
 
-/// The words of parts of a stack of which no more is known.
+/// Adds the words of stack parts without better information.
 fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &mut Vec<String>) {
     let known: HashSet<Addr> = stack
         .known
@@ -140,7 +138,7 @@ fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &m
     }
 }
 
-/// The objects that candidates lead into.
+/// Finds the objects that contain the candidates' values.
 fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Root>) {
     candidates.sort_unstable_by_key(|c| c.value);
     locate(
@@ -148,7 +146,7 @@ fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Roo
         &mut candidates,
         |c| Addr::new(c.value),
         |c, _, object| {
-            // What is no object any more keeps nothing.
+            // Free space is no object.
             if object.kind != FREE {
                 out.push(Root { object: object.addr, ..c.root });
             }
@@ -156,7 +154,7 @@ fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Roo
     );
 }
 
-/// How the stacks were read.
+/// Sums up how the stacks were read.
 fn coverage(stacks: &[StackRefs]) -> StackCoverage {
     let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
     for stack in stacks {

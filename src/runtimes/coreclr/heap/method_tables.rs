@@ -1,7 +1,6 @@
-//! MethodTables as the walk needs them: is it one, and how large are its objects.
+//! Validates MethodTables and reads the size of their objects.
 //!
-//! src/coreclr/vm: methodtable.h (GetBaseSize, RawGetComponentSize),
-//! methodtable.cpp (MethodTable::Validate).
+//! Sources: src/coreclr/vm: methodtable.h (GetBaseSize, RawGetComponentSize), methodtable.cpp (MethodTable::Validate).
 
 use std::sync::Arc;
 
@@ -15,12 +14,11 @@ use crate::runtimes::coreclr::types::TypeSystem;
 /// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
-/// MTFlags and BaseSize of the MethodTable of free space, the same in all
-/// versions: an array of bytes.
+/// MTFlags and BaseSize of the MethodTable of free space, an array of bytes. They are the same in all versions.
 const FREE_FLAGS: u32 = 0x8000_0001;
 const FREE_BASE_SIZE: u32 = 24;
 
-/// All MethodTables of CoreCLR met so far.
+/// MethodTables of CoreCLR found so far.
 pub(super) struct Tables<'p> {
     types: Arc<TypeSystem<'p>>,
     free: Option<Addr>,
@@ -30,8 +28,8 @@ pub(super) struct Tables<'p> {
 impl<'p> Tables<'p> {
     pub(super) fn new(types: Arc<TypeSystem<'p>>) -> Tables<'p> {
         let global = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
-        // Slots of globals move between servicing releases: what it leads to
-        // must look right, or free space is told by its shape alone.
+        // Slots of globals move between servicing releases. If the slot does not lead to a valid table, free space is
+        // recognised by its shape.
         let free = global.ok().filter(|&address| {
             let view = types.view("MethodTable", address);
             view.u32("MTFlags").ok().zip(view.u32("BaseSize").ok()) == Some((FREE_FLAGS, FREE_BASE_SIZE))
@@ -48,7 +46,6 @@ impl<'p> Tables<'p> {
         Tables { types, free, known }
     }
 
-    /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.known.lookup(address, |at| self.read(at).ok().flatten())
     }
@@ -75,7 +72,7 @@ impl<'p> Tables<'p> {
             return Ok(Some(MethodTableInfo { free: true, ..info }));
         }
         let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
-        // Only strings and arrays end at an odd place, or are that small.
+        // Only strings and arrays may have an unaligned or smaller base size.
         let aligned = info.counted() || (base_size.is_multiple_of(8) && u64::from(base_size) >= MIN_OBJECT);
         Ok((sized && aligned && self.types.is_method_table(address)?).then_some(info))
     }

@@ -1,11 +1,9 @@
-//! The objects of the GC's heap: every segment walked from object to object.
+//! The heap of objects.
 //!
-//! An object is its MethodTable, then its fields; its size is BaseSize, and
-//! for arrays and strings a count of elements more. What lies between objects
-//! is none of its own: dead space is an object of the type `Free`. Only what an
-//! allocator still owns, and what a collection was about to move, is not
-//! (src/coreclr/gc: gc.cpp, gc_heap::walk_heap_per_heap, make_unused_array;
-//! docs/design/datacontracts/Object.md, GC.md).
+//! An object starts with its MethodTable, followed by its fields. Its size is BaseSize; arrays and strings add a count
+//! of elements. Objects are contiguous: free space is an object of the type `Free`. Only memory that an allocator still
+//! owns, and plugs that a collection was about to move, interrupt the sequence (src/coreclr/gc: gc.cpp,
+//! gc_heap::walk_heap_per_heap, make_unused_array; docs/design/datacontracts/Object.md, GC.md).
 
 mod method_tables;
 mod names;
@@ -32,17 +30,17 @@ use crate::runtimes::coreclr::{Generation, Heaps};
 use method_tables::Tables;
 use names::Statics;
 
-/// The heap of one runtime, ready to be walked.
+/// The heap of one runtime.
 pub struct Heap<'p> {
     types: Arc<TypeSystem<'p>>,
     tables: Tables<'p>,
     parts: Vec<Part>,
-    /// By address; what lies from `pointer` to past `limit` holds no object.
+    /// Allocation contexts by address. No object is from `pointer` to past `limit`.
     contexts: Vec<AllocContext>,
     mask: u64,
-    /// From an object to its count of elements.
+    /// Offset of the element count from an object's start.
     count_at: u64,
-    /// In a string: where its length and its first character are.
+    /// Offsets of a string's length and of its first character.
     string_form: Option<(u64, u64)>,
     in_gc: bool,
     notes: Vec<String>,
@@ -50,12 +48,12 @@ pub struct Heap<'p> {
     layouts: Layouts,
     dependents: OnceLock<Dependents>,
     statics: Statics,
-    /// Bytes that were searched for the first object after a loss.
+    /// Bytes searched for the first object after a loss.
     searched: AtomicU64,
 }
 
 impl<'p> Heap<'p> {
-    /// Prepare to walk the segments in `heaps`.
+    /// Opens the heap with the segments in `heaps`.
     pub fn open(types: Arc<TypeSystem<'p>>, heaps: &Heaps) -> Heap<'p> {
         let mut notes = Vec::new();
         let mut contexts = heaps.contexts.clone();
@@ -88,17 +86,17 @@ impl<'p> Heap<'p> {
         }
     }
 
-    /// The runtime's types.
+    /// The runtime's type system.
     pub fn type_system(&self) -> &Arc<TypeSystem<'p>> {
         &self.types
     }
 
-    /// What is known of a type.
+    /// MethodTable of a type.
     pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
         self.tables.known.get(kind)
     }
 
-    /// Where references stand in objects of a type without elements, as the collector is told: in bytes from their start.
+    /// Offsets of references, in bytes, in objects of a type without elements. From the GCDesc.
     pub(crate) fn references_in(&self, info: &MethodTableInfo) -> Vec<u64> {
         if info.counted() || !self.types.contains_references(info.address) {
             return Vec::new();
@@ -114,12 +112,12 @@ impl<'p> Heap<'p> {
         places.filter(|place| *place < size).collect()
     }
 
-    /// In a string: where its length and its first character are.
+    /// Offsets of a string's length and of its first character.
     pub(crate) fn form_of_strings(&self) -> Option<(u64, u64)> {
         self.string_form
     }
 
-    /// The MethodTable at `address`, if it is one.
+    /// Returns the MethodTable at `address`, if there is one.
     pub(crate) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.tables.lookup(address)
     }
@@ -216,13 +214,13 @@ impl api::Heap for Heap<'_> {
     }
 
     fn tell_missing(&self) {
-        // Counts and sizes are whole without names.
+        // Counts and sizes are complete without names.
         if let Some(missing) = self.types.missing() {
             self.types.process.diag.note(WarningCode::Metadata, missing);
         }
     }
 
-    /// `Free`, or as [`TypeSystem::display_name`] tells.
+    /// `Free`, or the name from [`TypeSystem::display_name`].
     fn type_name(&self, kind: TypeIndex) -> String {
         match self.tables.known.get(kind) {
             Some(info) if !info.free => self.types.display_name(info.address),
@@ -271,14 +269,14 @@ impl api::Heap for Heap<'_> {
     }
 }
 
-/// Where a string's length and its first character are.
+/// Offsets of a string's length and of its first character.
 fn string_form(types: &TypeSystem<'_>) -> Option<(u64, u64)> {
     let at = |field| types.runtime.layout.positive("String", field).ok();
     Some((at("m_StringLength")?, at("m_FirstChar")?))
 }
 
-/// The parts as far as together they have no more bytes than the core's file:
-/// where they have, it maps the same bytes many times, to keep us busy.
+/// Drops segments that together have more bytes than the core file. Such a core maps the same bytes many times, to make
+/// reading slow.
 fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
     let facts = types.process.facts();
     let mut left = facts.size;

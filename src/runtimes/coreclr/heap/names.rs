@@ -1,4 +1,4 @@
-//! Names of the fields, elements and static variables by which objects hold others.
+//! Names of the fields, elements and static variables through which objects are referenced.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,41 +14,40 @@ use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, Scope, TypeSystem
 /// CorElementType of a field that is a value type (ECMA-335 II.23.1.16).
 pub(crate) const VALUE_TYPE: u8 = 0x11;
 
-/// Static variables by where they are, of one module.
+/// Static variables of one module by address.
 type OfModule = Arc<HashMap<Addr, Arc<str>>>;
 
-/// Static variables that were looked for so far.
+/// Static variables found so far.
 #[derive(Default)]
 pub(super) struct Statics(Mutex<Looked>);
 
 #[derive(Default)]
 struct Looked {
     of: HashMap<Addr, OfModule>,
-    /// Fields that were looked at.
+    /// Number of fields read.
     fields: usize,
     modules: Option<Arc<[Addr]>>,
 }
 
 impl Heap<'_> {
-    /// The field at `offset` of objects that are no arrays.
+    /// Name of the field at `offset` in objects that are not arrays.
     pub(super) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         let info = self.method_table(kind)?;
         name_at(&self.types, &self.types.object_fields(info.address), offset, None, 0)
     }
 
-    /// The field at `rest` of each element of an array, where these are structs.
+    /// Name of the field at `rest` within each element of an array of structs.
     pub(super) fn name_in_element(&self, kind: TypeIndex, rest: u64) -> Option<String> {
         let info = self.method_table(kind)?;
         let element = self.types.element_type(info.address)?;
         let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
-        // A number's one field says nothing that its type does not.
+        // The only field of a number is not worth naming.
         let mut instance = own.iter().filter(|f| f.storage == FieldStorage::Instance);
         let number = instance.next().is_some_and(|f| is_number(f.element)) && instance.next().is_none();
         if number { None } else { name_at(&self.types, &own, rest, None, 0) }
     }
 
-    /// The static variable at `place`: looked for in the modules of the types in `near`
-    /// first, then in all others.
+    /// Name of the static variable at `place`. Searches the modules of the types in `near` first, then all others.
     pub(super) fn name_of_static(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
         for &kind in near {
             let Some(info) = self.method_table(kind) else { continue };
@@ -61,7 +60,7 @@ impl Heap<'_> {
         self.all_modules().iter().find_map(|&module| self.statics_of(module).get(&place).cloned())
     }
 
-    /// All static variables that hold objects.
+    /// All static variables that reference objects.
     pub(super) fn names_of_statics(&self) -> HashMap<Addr, Arc<str>> {
         let mut out = HashMap::new();
         for &module in self.all_modules().iter() {
@@ -75,7 +74,7 @@ impl Heap<'_> {
         looked.modules.get_or_insert_with(|| self.types.loaded_modules().into()).clone()
     }
 
-    /// Where the static references of a module's types are, with their names.
+    /// Static references of a module's types, by address.
     fn statics_of(&self, module: Addr) -> OfModule {
         let mut looked = self.statics.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = looked.of.get(&module) {
@@ -119,15 +118,13 @@ impl Heap<'_> {
     }
 }
 
-/// Whether fields of this CorElementType hold numbers and nothing else
-/// (ECMA-335 II.23.1.16: BOOLEAN to R8, I, U).
+/// Whether fields of this CorElementType are plain numbers (ECMA-335 II.23.1.16: BOOLEAN to R8, I, U).
 fn is_number(element: u8) -> bool {
     matches!(element, 0x02..=0x0d | 0x18 | 0x19)
 }
 
-/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it;
-/// `scope`: what their owner's type parameters stand for, where that is not what
-/// each field's own MethodTable says.
+/// Name of the field at `offset` as `field` or `field.inner`. `scope`: type arguments of the fields' owner, if they
+/// differ from those of each field's own MethodTable.
 fn name_at(
     types: &TypeSystem<'_>,
     fields: &[FieldDesc],

@@ -1,11 +1,10 @@
-//! What the runtime's ExecutableAllocator has handed out: blocks of one memfd, in which
-//! code and loader heaps lie (W^X, from 7 on), and the writable views of them.
+//! Memory of the runtime's ExecutableAllocator (W^X, from 7 on): blocks of one memfd, which contain code and loader
+//! heaps, and the writable views of them.
 //!
-//! src/coreclr/inc/executableallocator.h. Nothing exports its one instance, so it is looked
-//! for: a pointer in the runtime's writable data leads to it, its lists of blocks in use and
-//! of free ones to the blocks. Offsets in the memfd are given out one behind the other and
-//! never taken back, and so the blocks of both lists together are all offsets below the
-//! first free one, each once. Nothing else looks like that.
+//! Source: src/coreclr/inc/executableallocator.h. No symbol leads to its only instance, so it is searched: a pointer in
+//! the runtime's writable data refers to it. It has lists of used and of free blocks. Offsets in the memfd are assigned
+//! consecutively and never reused. The blocks of both lists therefore cover all offsets below the first unassigned one
+//! exactly once. Nothing else looks like that.
 
 use std::collections::HashSet;
 
@@ -22,29 +21,29 @@ use crate::process::Process;
 use crate::range_map::Ranged;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// What the allocator has handed out.
+/// Memory handed out by the allocator.
 #[derive(Clone, Debug, Default)]
 pub struct ExecutableMemory {
-    /// Where the allocator is.
+    /// Address of the allocator.
     pub at: Addr,
     /// Blocks in use, by address.
     pub blocks: Vec<CodeBlock>,
-    /// Writable views of parts of them.
+    /// Writable views of parts of the blocks.
     pub views: Vec<CodeView>,
-    /// Bytes of the memfd that were given out.
+    /// Bytes of the memfd that were assigned.
     pub given: u64,
-    /// Those of them that are in no block.
+    /// Assigned bytes that are in no block.
     pub missing: u64,
 }
 
-/// A block in use: a mapping of the memfd, parts of which may have no access yet.
+/// A block in use: a mapping of the memfd. Parts of it may still be inaccessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeBlock {
-    /// Its BlockRX.
+    /// Address of its BlockRX.
     pub at: Addr,
-    /// Addresses.
+    /// Mapped addresses.
     pub range: AddrRange,
-    /// Where in the memfd it begins, in bytes.
+    /// Offset in the memfd, in bytes.
     pub offset: u64,
 }
 
@@ -54,19 +53,19 @@ impl Ranged for CodeBlock {
     }
 }
 
-/// A second mapping of a part of a block, to write to it.
+/// A second, writable mapping of part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeView {
-    /// Its BlockRW.
+    /// Address of its BlockRW.
     pub at: Addr,
-    /// Addresses.
+    /// Mapped addresses.
     pub range: AddrRange,
-    /// Where the same bytes are in the block.
+    /// Address of the same bytes in the block.
     pub first: Addr,
 }
 
-/// Find the allocator's blocks; `None` where the runtime has none (before 7, and where W^X
-/// is turned off), or they are not in the core.
+/// Finds the allocator's blocks. `None` if there are none (before 7, or with W^X turned off), or if they are not in the
+/// core.
 pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<ExecutableMemory> {
     let ModuleKind::Elf(image) = &process.modules.get(runtime.module)?.kind else { return None };
     let _phase = process.enter(Phase::CodeHeaps);
@@ -79,7 +78,7 @@ pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<Executa
         let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         for word in bytes.as_chunks::<8>().0 {
             let at = Addr::new(u64::from_le_bytes(*word));
-            // A block of malloc, whose alignment is 16.
+            // The allocator is a malloc block, and those are aligned to 16.
             if at.is_null() || !at.is_aligned(16) || image.range.contains(at) || !seen.insert(at) {
                 continue;
             }
@@ -99,7 +98,7 @@ struct Search<'a> {
     memory: &'a dyn Memory,
     runtime: &'a Runtime,
     page: u64,
-    /// For all that may be the allocator.
+    /// Bounds the lists of all candidates for the allocator.
     walks: Walks,
 }
 
@@ -112,7 +111,7 @@ impl<'a> Search<'a> {
         bytes > 0 && bytes.is_multiple_of(self.page)
     }
 
-    /// The allocator at `at`, if one is there.
+    /// Reads the allocator at `at`, if there is one.
     fn allocator(&self, at: Addr) -> Option<ExecutableMemory> {
         let view = self.view("ExecutableAllocator", at);
         let given = view.u64("FreeOffset").ok().filter(|&g| self.is_size(g))?;
@@ -132,7 +131,7 @@ impl<'a> Search<'a> {
         }
         let all: u64 = offsets.iter().map(|o| o.1).sum();
         let missing = given.checked_sub(all)?;
-        // One that is being changed just now lacks a block, no more.
+        // An allocator that is being modified may lack a block, but not more than half of the bytes.
         if used.is_empty() || missing > all {
             return None;
         }
@@ -146,8 +145,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The nodes of a list, each given to `take`; `None` where one makes no sense. Two
-    /// places that may be the allocator may lead to one list, so each remembers its own nodes.
+    /// Reads the nodes of a list with `take`. `None` if a node is invalid. Two candidates may share a list, so each
+    /// walk remembers its own nodes.
     fn walk<T>(&self, kind: &'a str, first: Addr, take: impl Fn(&StructView<'a>) -> Option<T>) -> Option<Vec<T>> {
         let mut out = Vec::new();
         let end = self.walks.alone().follow(first, |at| {
@@ -159,7 +158,7 @@ impl<'a> Search<'a> {
         end.ok().map(|()| out)
     }
 
-    /// A list of blocks. Those that are free have no address, or had one.
+    /// Reads a list of blocks. A free block has no valid address.
     fn blocks(&self, first: Addr, given: u64, used: bool) -> Option<Vec<CodeBlock>> {
         let page = self.page;
         self.walk("ExecutableBlockRX", first, |node| {
@@ -171,7 +170,7 @@ impl<'a> Search<'a> {
             if used && (base.is_null() || !base.is_aligned(page)) {
                 return None;
             }
-            // That of a free one is nobody's concern.
+            // The address of a free block is not used.
             let base = if used { base } else { Addr::NULL };
             base.checked_add(size)?;
             Some(CodeBlock { at: node.addr, range: AddrRange::sized(base, size), offset })
@@ -193,7 +192,7 @@ impl<'a> Search<'a> {
 }
 
 impl ExecutableMemory {
-    /// What is known of the blocks beside what lies in them.
+    /// Labels for the blocks and views.
     pub(in crate::runtimes::coreclr) fn labels(&self, process: &Process, runtime: &Runtime) -> Vec<Label> {
         let sure = if self.missing == 0 { Confidence::Exact } else { Confidence::Derived };
         let file = runtime.code_file().unwrap_or_default();
@@ -221,7 +220,6 @@ impl ExecutableMemory {
     }
 }
 
-/// What a range is.
 pub(in crate::runtimes::coreclr) struct Label {
     pub(in crate::runtimes::coreclr) range: AddrRange,
     pub(in crate::runtimes::coreclr) kind: Kind,
@@ -230,7 +228,6 @@ pub(in crate::runtimes::coreclr) struct Label {
     pub(in crate::runtimes::coreclr) evidence: String,
 }
 
-/// Bytes of pairs of digits.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().as_chunks::<2>().0;
     digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

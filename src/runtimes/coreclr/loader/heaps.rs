@@ -1,9 +1,7 @@
-//! Loader heaps of every loader allocator: the global one and those of
-//! collectible assemblies.
+//! Loader heaps of all loader allocators: the global one and those of collectible assemblies.
 //!
-//! src/coreclr: vm/loaderallocator.hpp, inc/loaderheap.h (UnlockedLoaderHeap,
-//! LoaderHeapBlock), vm/virtualcallstub.h, vm/appdomain.hpp,
-//! inc/arraylist.h; contract Loader.
+//! Sources: src/coreclr: vm/loaderallocator.hpp, inc/loaderheap.h (UnlockedLoaderHeap, LoaderHeapBlock),
+//! vm/virtualcallstub.h, vm/appdomain.hpp, inc/arraylist.h; contract Loader.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,38 +21,38 @@ use crate::runtimes::coreclr::runtime::Runtime;
 pub struct HeapBlock {
     /// Reserved range.
     pub range: AddrRange,
-    /// Which heap it belongs to.
+    /// Kind of the heap that it belongs to.
     pub kind: Kind,
-    /// Whether the heap allocates from it now.
+    /// Whether the heap currently allocates from it.
     pub current: bool,
-    /// How it is known.
+    /// Evidence, for display.
     pub evidence: String,
 }
 
 /// The heaps of one loader allocator (or of the JIT's code manager).
 #[derive(Clone, Debug)]
 pub struct AllocatorHeaps {
-    /// Which one: `global loader allocator`, `loader allocator 0x…`, `JIT code manager`.
+    /// Name for display: `the global loader allocator`, `loader allocator 0x…` or `the JIT's code manager`.
     pub name: String,
-    /// Its address.
+    /// Address of the loader allocator or code manager.
     pub address: Addr,
     /// Blocks of its heaps.
     pub blocks: Vec<HeapBlock>,
-    /// Where it is that of collectible assemblies: what of these is known.
+    /// Facts about collectible assemblies, if it belongs to these.
     pub collectible: Option<Collectible>,
 }
 
-/// Assemblies that share one loader allocator, and go when nothing keeps it.
+/// Assemblies with a common loader allocator. They are unloaded when nothing keeps it alive.
 #[derive(Clone, Debug, Default)]
 pub struct Collectible {
-    /// Their Modules.
+    /// Addresses of their Modules.
     pub modules: Vec<Addr>,
-    /// The System.Reflection.LoaderAllocator that stands for it among the objects: what keeps that keeps the
-    /// assemblies. `None` where its handle could not be read.
+    /// The System.Reflection.LoaderAllocator object. It keeps the assemblies alive. `None` if its handle could not be
+    /// read.
     pub object: Option<Addr>,
 }
 
-/// Why loader heaps can't be read.
+/// Reasons why loader heaps can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::runtimes::coreclr) enum LoaderError {
     #[error(transparent)]
@@ -63,7 +61,7 @@ pub(in crate::runtimes::coreclr) enum LoaderError {
     View(#[from] ViewError),
 }
 
-/// Field of the loader allocator and the kind of the heap it points to.
+/// Fields of a LoaderAllocator that point to a heap, and the heap's kind.
 const HEAPS: &[(&str, Kind)] = &[
     ("HighFrequencyHeap", Kind::HighFrequencyHeap),
     ("LowFrequencyHeap", Kind::LowFrequencyHeap),
@@ -74,7 +72,7 @@ const HEAPS: &[(&str, Kind)] = &[
     ("NewStubPrecodeHeap", Kind::NewStubPrecodeHeap),
 ];
 
-/// Field of the VirtualCallStubManager and the kind of the heap.
+/// Fields of a VirtualCallStubManager that point to a heap, and the heap's kind.
 const STUB_HEAPS: &[(&str, Kind)] = &[
     ("IndcellHeap", Kind::IndirectionCellHeap),
     ("CacheEntryHeap", Kind::CacheEntryHeap),
@@ -84,7 +82,7 @@ const STUB_HEAPS: &[(&str, Kind)] = &[
     ("VtableHeap", Kind::VtableHeap),
 ];
 
-/// All loader heaps, and what could not be read, in words.
+/// Reads all loader heaps. Returns them with messages about what could not be read.
 pub(in crate::runtimes::coreclr) fn read(
     process: &Process,
     runtime: &Runtime,
@@ -129,8 +127,8 @@ fn allocator(
     let mut add = |view: &StructView<'_>, fields: &[(&str, Kind)], what: &str| {
         for &(field, kind) in fields.iter().filter(|(f, _)| view.has(f)) {
             match view.ptr(field) {
-                // A collectible allocator's low-frequency pointer leads to its
-                // high-frequency heap: one heap, named once.
+                // The low-frequency pointer of a collectible allocator leads to its high-frequency heap, which is
+                // counted once.
                 Ok(heap) if !heap.is_null() && seen.insert(heap) => {
                     match heap_blocks(memory, runtime, heap, kind, walk) {
                         Ok(found) => blocks.extend(found),
@@ -164,7 +162,7 @@ fn heap_blocks(
     let view = StructView::new(memory, &runtime.layout, "LoaderHeap", heap);
     let first = view.ptr("FirstBlock")?;
     let mut blocks = walk.list(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"));
-    // The list's order differs by version; the allocation pointer tells.
+    // The order of the list differs between versions, so find the current block by the allocation pointer.
     match view.ptr("AllocPtr") {
         Ok(at) => {
             for block in &mut blocks {
@@ -176,22 +174,20 @@ fn heap_blocks(
     Ok(blocks)
 }
 
-/// Walks lists of LoaderHeapBlocks, each block once: heaps that share a list
-/// would otherwise multiply it.
+/// Walks lists of LoaderHeapBlocks. Visits each block once, since heaps that share a list would otherwise multiply it.
 pub(in crate::runtimes::coreclr) struct BlockWalk {
     walks: Walks,
-    /// What broke a walk off, in words.
+    /// Errors that ended a walk early.
     pub(in crate::runtimes::coreclr) notes: Vec<String>,
 }
 
 impl BlockWalk {
-    /// No block was met yet.
     pub(in crate::runtimes::coreclr) fn new(phase: Phase) -> BlockWalk {
         BlockWalk { walks: Walks::new(phase, limits::MAX_LOADER_BLOCKS), notes: Vec::new() }
     }
 
-    /// The blocks from `first` on; all count as current until their heap's
-    /// allocation pointer says otherwise.
+    /// Returns the blocks from `first` on, all marked as current. The caller corrects that by the heap's allocation
+    /// pointer.
     pub(in crate::runtimes::coreclr) fn list(
         &mut self,
         memory: &dyn Memory,
@@ -214,14 +210,14 @@ impl BlockWalk {
     }
 }
 
-/// Range of a LoaderHeapBlock, and the next of its list.
+/// Reads the range of a LoaderHeapBlock, and the next block of its list.
 fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange, Addr), ViewError> {
     let view = StructView::new(memory, &runtime.layout, "LoaderHeapBlock", at);
     let range = AddrRange::sized(view.ptr("pVirtualAddress")?, view.u64("dwVirtualSize")?);
     Ok((range, view.ptr("pNext")?))
 }
 
-/// Loader allocators of assemblies, other than the global one, in the order of their first assemblies.
+/// Loader allocators of assemblies, except the global one, ordered by their first assembly.
 fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<(Addr, Collectible)>, LoaderError> {
     let mut out: Vec<(Addr, Collectible)> = Vec::new();
     let mut known: HashMap<Addr, usize> = HashMap::new();
@@ -244,13 +240,13 @@ fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<V
     Ok(out)
 }
 
-/// The object that a collectible loader allocator's handle leads to.
+/// Object of a collectible loader allocator's handle.
 fn object_of(memory: &dyn Memory, runtime: &Runtime, allocator: Addr) -> Option<Addr> {
     let handle = StructView::new(memory, &runtime.layout, "LoaderAllocator", allocator).ptr("ObjectHandle").ok()?;
     memory.ptr(handle).ok().filter(|object| !object.is_null())
 }
 
-/// The manifest module of a DomainAssembly.
+/// Manifest module of a DomainAssembly.
 pub(in crate::runtimes::coreclr) fn manifest_module(
     memory: &dyn Memory,
     runtime: &Runtime,
@@ -261,7 +257,7 @@ pub(in crate::runtimes::coreclr) fn manifest_module(
     (!module.is_null()).then_some(module)
 }
 
-/// The DomainAssemblies of the process's AppDomain.
+/// DomainAssemblies of the process's AppDomain.
 pub(in crate::runtimes::coreclr) fn domain_assemblies(
     memory: &dyn Memory,
     runtime: &Runtime,
@@ -275,7 +271,7 @@ pub(in crate::runtimes::coreclr) fn domain_assemblies(
     Ok(array_list(memory, runtime, list)?)
 }
 
-/// The loader allocator of a DomainAssembly: its own field, else that of its module.
+/// Loader allocator of a DomainAssembly: from its own field, or else from its module.
 fn loader_allocator(memory: &dyn Memory, runtime: &Runtime, assembly: Addr) -> Result<Option<Addr>, ViewError> {
     let layout = &runtime.layout;
     let view = StructView::new(memory, layout, "DomainAssembly", assembly);
@@ -296,7 +292,7 @@ fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<
     let mut left = view.u32("Count")?.min(limits::MAX_MODULES as u32);
     let first = view.addr_of("FirstBlock")?;
     let mut out = Vec::new();
-    // Blocks without elements never lessen the count.
+    // Bounds the blocks too: a block without elements does not reduce `left`.
     let walks = Walks::new(Phase::LoaderHeaps, limits::MAX_MODULES);
     let end = walks.begin().follow(first, |block| {
         if left == 0 {

@@ -1,5 +1,4 @@
-//! What the loader allocates from: loader heaps of every loader allocator, and
-//! the memory for code that they and the JIT share.
+//! Memory of the loader: loader heaps of each loader allocator, and the executable memory that loader and JIT share.
 
 mod executable_memory;
 mod heaps;

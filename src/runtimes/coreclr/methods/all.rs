@@ -1,4 +1,4 @@
-//! Every method with code.
+//! Lists every method with code.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{CodeAt, Method, Methods};
 /// A block of stubs among jitted code.
 #[derive(Clone, Copy, Debug)]
 pub struct StubBlock {
-    /// Where it begins.
+    /// Start address.
     pub start: Addr,
     /// Bytes up to the next block.
     pub size: u64,
@@ -21,13 +21,12 @@ pub struct StubBlock {
     pub kind: u64,
 }
 
-/// A walk over all code.
 struct Walk<F> {
-    /// What is left of [`limits::MAX_METHODS`].
+    /// Remaining part of [`limits::MAX_METHODS`].
     left: usize,
-    /// The receiver has had enough.
+    /// Whether the receiver asked to stop.
     stopped: bool,
-    /// What could not be read: how often, and why at first.
+    /// Number of read failures, and the first reason.
     lost: usize,
     why: Option<String>,
     each: F,
@@ -45,7 +44,7 @@ impl<'p, F: FnMut(Result<Arc<Method<'p>>, StubBlock>) -> bool> Walk<F> {
         self.why.get_or_insert_with(|| why.to_owned());
     }
 
-    /// Whether to go on, for something that weighs so much.
+    /// Whether to continue with an item of this weight.
     fn take(&mut self, weight: usize) -> bool {
         if self.stopped {
             return false;
@@ -61,10 +60,10 @@ impl<'p, F: FnMut(Result<Arc<Method<'p>>, StubBlock>) -> bool> Walk<F> {
 }
 
 impl<'p> Methods<'p> {
-    /// Every method with code, and every block of stubs among jitted code, as
-    /// long as `each` says to go on; at most [`limits::MAX_METHODS`].
+    /// Visits every method with code, and every block of stubs among jitted code, while `each` returns true. Visits at
+    /// most [`limits::MAX_METHODS`].
     ///
-    /// What can't be read is counted and told as one diagnostic.
+    /// Failures to read are counted and reported as one warning.
     pub fn all(&self, each: impl FnMut(Result<Arc<Method<'p>>, StubBlock>) -> bool) {
         let mut walk = Walk { left: limits::MAX_METHODS, stopped: false, lost: 0, why: None, each };
         let mut visited = HashSet::new();

@@ -1,4 +1,4 @@
-//! The runtime's code, as all runtimes tell of theirs.
+//! Implements [`ManagedCode`] for CoreCLR.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
@@ -76,7 +76,7 @@ impl ManagedCode for Methods<'_> {
 
     fn name_of(&self, id: Addr) -> Option<String> {
         let desc = self.types.method_desc(id).ok()?;
-        // Any word can be read as a MethodDesc.
+        // Any word could be read as a MethodDesc.
         let module = self.types.module(self.types.module_of(desc.method_table).ok()?);
         (module.metadata.is_some() || !module.path.is_empty()).then(|| self.types.method_name(&desc))
     }
@@ -94,7 +94,7 @@ impl ManagedCode for Methods<'_> {
         });
     }
 
-    /// The memfd for code, which createdump does not list in every version.
+    /// The memfd with code, which not every version of createdump lists.
     fn files(&self) -> Vec<CodeFile> {
         let (process, runtime) = (self.types.process, &self.types.runtime);
         let (Some(found), Some(path)) = (executable_memory(process, runtime), runtime.code_file()) else {

@@ -1,8 +1,7 @@
-//! Where the frames of managed methods hold references: GC info applied to a
-//! frame's registers and stack.
+//! References in the frames of managed methods: applies GC info to a frame's registers and stack.
 //!
-//! src/coreclr/vm: eetwain.cpp (EECodeManager::EnumGcRefs), codeman.cpp
-//! (GetGCInfoToken), gcinfodecoder.cpp (GetStackSlot, IsScratchStackSlot).
+//! Sources: src/coreclr/vm: eetwain.cpp (EECodeManager::EnumGcRefs), codeman.cpp (GetGCInfoToken), gcinfodecoder.cpp
+//! (GetStackSlot, IsScratchStackSlot).
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -19,87 +18,86 @@ use crate::targets::Arch;
 
 use super::Methods;
 
-/// A reference that a frame holds.
+/// A reference in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSlot {
-    /// Where.
+    /// Register or stack slot.
     pub place: FrameSlotPlace,
-    /// What is there: an object or null; if `interior`, maybe an address within
-    /// an object, or outside of the heap.
+    /// Address of an object, or 0. If `interior`, it may be an address within an object, or outside of the heap.
     pub value: u64,
-    /// See `value`.
+    /// Whether `value` may be an interior pointer.
     pub interior: bool,
-    /// The object must not be moved.
+    /// Whether the object must not be moved.
     pub pinned: bool,
 }
 
-/// How a frame is at its place.
+/// How execution stopped in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameState {
     /// In a call.
     Call,
-    /// Interrupted there, and goes on there.
+    /// Interrupted, and continues at the same position.
     Interrupted,
-    /// In an exception's throw: only its handlers will see it again.
+    /// While an exception is thrown. Only its handlers run in the frame again.
     Aborted,
 }
 
-/// What GC info says of a frame.
+/// References of a frame, from GC info.
 #[derive(Clone, Debug)]
 pub struct FrameSlots {
-    /// Its references.
+    /// References in the frame.
     pub slots: Vec<FrameSlot>,
-    /// Whether a collection may meet the frame at this place; if not, nothing is
-    /// known of what is in its registers and in slots that change their meaning.
+    /// Whether a collection may happen at this position. If not, the contents of registers and of tracked slots are
+    /// unknown.
     pub safe: bool,
-    /// Slots that hold a reference, but can't be read.
+    /// Number of live slots that can't be read.
     pub unread: u32,
-    /// Begin of the method's code, funclets included.
+    /// Start of the method's code, including funclets.
     pub start: Addr,
-    /// Whether it is one of the method's funclets, and not its body.
+    /// Whether the frame runs a funclet, not the method's body.
     pub funclet: bool,
-    /// Whether it is a funclet that is known to be no filter: the frames from it up
-    /// to its method's own are done.
+    /// Whether the frame runs a funclet that is certainly not a filter. The frames between it and its method's body
+    /// then no longer run.
     pub handler: bool,
-    /// Whether the method's body tells nothing of its own where a funclet did.
+    /// Whether the body's frame reports no slots if a funclet has reported them.
     pub only_leaf: bool,
-    /// End of what belongs to the functions that it calls, from its stack pointer on.
+    /// End of the stack area of called functions, which starts at the stack pointer.
     pub outgoing: Addr,
-    /// Its method has arguments that GC info does not describe (`__arglist`).
+    /// Whether the method has arguments that GC info does not describe (`__arglist`).
     pub variable_arguments: bool,
 }
 
-/// What the GC info of a method says of all of it; for checks.
+/// Totals of a method's GC info, for checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GcInfoFacts {
-    /// Bytes of code, funclets and cold part included.
+    /// Bytes of code, including funclets and the cold part.
     pub code_length: u32,
-    /// Sets of live slots that were read.
+    /// Number of live-slot sets read.
     pub states: u64,
 }
 
-/// Bytes of code that belongs to one GC info, found by one of its addresses.
+/// GC info found for an address, and the address's position in the method.
 struct Found {
     gc_info: Addr,
     start: Addr,
-    /// From the method's begin, cold parts counted behind the hot one.
+    /// Offset from the start of the method. A cold part counts as following the hot part.
     offset: u64,
-    /// Of a funclet, where it begins, from the method's begin.
+    /// Start of the funclet, as an offset from the start of the method. `None` in the body.
     funclet: Option<u64>,
-    /// Where filters begin, if that is known.
+    /// Starts of filters, as offsets from the start of the method, if known.
     filters: Option<Vec<u64>>,
     pristine: bool,
 }
 
 impl Found {
-    /// Whether it is known to be a filter.
+    /// Whether the funclet is certainly a filter.
     fn is_filter(&self) -> bool {
         self.funclet.zip(self.filters.as_ref()).is_some_and(|(begin, all)| all.contains(&begin))
     }
 }
 
 impl Methods<'_> {
-    /// Which GC info a runtime's code has; newer runtimes tell themselves.
+    /// Encoding of a runtime's GC info. Newer runtimes have its version in their descriptor.
     fn gc_encoding(&self) -> Result<Encoding, String> {
         let runtime = &self.types.runtime;
         let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.own_table);
@@ -146,7 +144,7 @@ impl Methods<'_> {
                 let begins = entry.begin() == method.start || cold.is_some_and(|c| entry.begin() == c.0);
                 let pristine = self.types.process.memory.pristine();
                 let gc_info = behind(&pristine, self.types.runtime.arch, &own).map_err(|e| e.to_string())?;
-                // Its exception clauses are not read: no funclet is known to be no filter.
+                // The exception clauses are not read, so any funclet may be a filter.
                 let funclet = (!begins).then(|| entry.begin().since(method.start.min(entry.begin())));
                 Ok(Found { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
             }
@@ -154,8 +152,8 @@ impl Methods<'_> {
         }
     }
 
-    /// Run `with` on the GC info of the code at `at`. How long it is stands
-    /// nowhere: what is cut off is tried once more with all that is there.
+    /// Runs `with` on the GC info that was found. Its length is not stored anywhere. If the first bytes are too few,
+    /// `with` is run once more on the maximum.
     fn with_gc_info<T>(
         &self,
         found: &Found,
@@ -180,13 +178,13 @@ impl Methods<'_> {
             };
             let read_to = Cell::new(0);
             let read = GcInfo::read(bytes, encoding, &read_to);
-            // What is refused may have been read to its end.
+            // Rejected data may have been read to its end.
             let work = read.as_ref().map_or(len as u64, GcInfo::weight);
             self.gc_work.fetch_add(work, Ordering::Relaxed);
             match read.and_then(&with) {
                 Ok(done) => {
-                    // Bits that read as letters are no text, and what follows is nobody's structure: that of dynamic methods lies in
-                    // blocks of malloc (dynamicmethod.cpp, ChunkAllocator).
+                    // Record only the bytes that were read. They are bits that may look like letters. What follows may
+                    // be unrelated: GC info of dynamic methods is in malloc blocks (dynamicmethod.cpp, ChunkAllocator).
                     memory.keep(found.gc_info, read_to.get().div_ceil(8));
                     return Ok(done);
                 }
@@ -199,10 +197,10 @@ impl Methods<'_> {
         Err(last)
     }
 
-    /// The references that a frame in managed code holds.
+    /// Returns the references in a managed frame.
     ///
     /// # Errors
-    /// Where its GC info can't be read or is of an unknown version, in words.
+    /// If its GC info can't be read or has an unknown version.
     pub fn frame_slots(&self, regs: &Regs, state: FrameState) -> Result<FrameSlots, String> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction.
@@ -230,11 +228,11 @@ impl Methods<'_> {
                 outgoing,
                 variable_arguments: info.header.variable_arguments,
             };
-            // A filter runs while its method's frame tells of its slots too.
+            // While a filter runs, its method's frame reports the untracked slots too.
             let untracked = if found.is_filter() { &[][..] } else { live.untracked.as_slice() };
             for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
                 match frame.resolve(slot) {
-                    // Arguments to what it calls are that one's.
+                    // Outgoing arguments belong to the callee.
                     Some(FrameSlot { place: FrameSlotPlace::Stack(at, ..), .. })
                         if tracked && state != FrameState::Interrupted && at >= sp && at < outgoing => {}
                     Some(resolved) => out.slots.push(resolved),
@@ -245,10 +243,10 @@ impl Methods<'_> {
         })
     }
 
-    /// Read all of the GC info of the method at `start`.
+    /// Reads all GC info of the method at `start`.
     ///
     /// # Errors
-    /// Where anything of it makes no sense, in words.
+    /// If any of it is invalid.
     pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, String> {
         let found = self.gc_info_at(start)?;
         self.with_gc_info(&found, |info| {
@@ -257,9 +255,9 @@ impl Methods<'_> {
     }
 }
 
-/// Where the filters of a jitted method begin, from the method's begin: its
-/// exception clauses, counted by the word before them (codeman.h,
-/// EEJitManager::InitializeEHEnumeration; inc/corhdr.h, EE_ILEXCEPTION_CLAUSE).
+/// Starts of a jitted method's filters, as offsets from the start of the method. Reads its exception clauses, which
+/// follow a word with their number (codeman.h, EEJitManager::InitializeEHEnumeration; inc/corhdr.h,
+/// EE_ILEXCEPTION_CLAUSE).
 fn filters(memory: &dyn Memory, layout: &Layout, eh_info: Addr) -> Result<Vec<u64>, ViewError> {
     let word = memory.u64(eh_info.saturating_sub(8)).map_err(ViewError::fault("EEILException", "count"))?;
     let filter = layout.constant("EEILExceptionClause", "FilterFlag")?;
@@ -275,7 +273,7 @@ fn filters(memory: &dyn Memory, layout: &Layout, eh_info: Addr) -> Result<Vec<u6
     Ok(out)
 }
 
-/// A frame whose slots are looked up.
+/// Resolves the slots of a frame.
 struct Frame<'a, 'p> {
     methods: &'a Methods<'p>,
     regs: &'a Regs,
@@ -319,7 +317,7 @@ impl Frame<'_, '_> {
     }
 }
 
-/// What slots are called whose distance is from the caller's stack pointer.
+/// Name of the base of slots relative to the caller's stack pointer.
 fn caller_sp_name(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "caller's rsp",

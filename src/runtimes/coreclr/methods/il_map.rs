@@ -1,10 +1,8 @@
-//! From an offset in a method's native code to one in its IL: the JIT's debug
-//! info.
+//! The JIT's debug info: maps native offsets of a method to IL offsets.
 //!
-//! src/coreclr/vm/debuginfostore.cpp (CompressDebugInfo), inc/nibblestream.h:
-//! numbers in nibbles of three bits, highest first, bit 3 says that more follow;
-//! a byte's low nibble comes first. Jitted code has a byte of flags before it
-//! from .NET 6 on, and what these announce.
+//! Numbers are stored in nibbles of three bits, highest first; bit 3 says that more follow. The low nibble of a byte
+//! comes first. From .NET 6 on, a byte of flags precedes the data of jitted code, followed by what the flags announce.
+//! Sources: src/coreclr/vm/debuginfostore.cpp (CompressDebugInfo), inc/nibblestream.h.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -15,40 +13,40 @@ use crate::runtimes::coreclr::runtime::Runtime;
 const PATCHPOINT: u8 = 1;
 const RICH: u8 = 2;
 
-/// ICorDebugInfo::MAX_MAPPING_VALUE, which IL offsets are stored above.
+/// ICorDebugInfo::MAX_MAPPING_VALUE. It is subtracted from IL offsets before they are stored.
 const LOWEST: i64 = -3;
 
-/// Bytes of the two lengths at most (NibbleReader of RestoreBoundsAndVars).
+/// Maximum bytes of the two lengths (NibbleReader of RestoreBoundsAndVars).
 const LENGTHS: usize = 12;
 
-/// Sizes of the header that has all (docs/design/datacontracts/DebugInfo.md),
-/// the bytes they take at most, and the bits of source flags in a step.
+/// Number of sizes in a complete header (docs/design/datacontracts/DebugInfo.md), the maximum bytes they take, and the
+/// bits of source flags in a step.
 const FAT_SIZES: u32 = 6;
 const FAT_LENGTHS: usize = 48;
 const SOURCE_BITS: u32 = 3;
 
-/// One step: from this native offset on, code belongs to that IL offset.
+/// A step of the map: code from this native offset on belongs to this IL offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IlStep {
     /// Offset from the method's start, in bytes.
     pub native: u32,
-    /// Offset in its IL; -1 no mapping, -2 prolog, -3 epilog (ICorDebugInfo::MappingTypes).
+    /// IL offset in bytes; -1 no mapping, -2 prolog, -3 epilog (ICorDebugInfo::MappingTypes).
     pub il: i64,
 }
 
-/// The map at `debug_info`; `jitted`: of jitted code, else of an image.
+/// Reads the map at `debug_info`. `jitted`: it belongs to jitted code, not to an image.
 pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jitted: bool) -> Option<Vec<IlStep>> {
     if debug_info.is_null() {
         return None;
     }
     let layout = &runtime.layout;
-    // Later than .NET 10, where the contract has a number, all sizes come first.
+    // After .NET 10, where the contract has a number, all sizes come first.
     if layout.contract("DebugInfo").is_some() {
         let (bounds, start) = fat_header(memory, debug_info)?;
         return packed::decode(&bounds_at(memory, start, bounds)?, SOURCE_BITS);
     }
     let mut at = debug_info;
-    // The byte of flags came with on-stack replacement, and so did the table's entry.
+    // The byte of flags was introduced with on-stack replacement, and so was the layout's entry.
     if let (true, Ok(size)) = (jitted, layout.size("PatchpointInfo")) {
         let flags = *memory.bytes(at, 1).ok()?.first()?;
         at = at.saturating_add(1);
@@ -73,8 +71,8 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
     }
 }
 
-/// Where numbers end that begin at `at`. What else was looked at of them is somebody else's: debug info of dynamic methods lies in blocks of
-/// malloc (dynamicmethod.cpp, ChunkAllocator).
+/// Address after the numbers that begin at `at`. Records only these as structure: the debug info of dynamic methods is
+/// in malloc blocks (dynamicmethod.cpp, ChunkAllocator), so what follows may belong to others.
 fn behind(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
     let len = numbers.at.div_ceil(2) as u64;
     memory.keep(at, len);
@@ -83,13 +81,13 @@ fn behind(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
 
 fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
     let len = len.min(limits::MAX_IL_MAP);
-    // Packed numbers may read as a text, and are none.
+    // Recorded because packed numbers may look like text.
     memory.keep(start, u64::from(len));
     memory.bytes(start, len as usize).ok()
 }
 
-/// Length and start of the bounds: a first number 0 says that
-/// all the sizes follow, else it is that of the bounds itself.
+/// Length and start of the bounds. If the first number is 0, all sizes follow; otherwise it is the length of the
+/// bounds.
 fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
     let head = memory.look(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
     let mut numbers = Nibbles { bytes: &head, at: 0 };
@@ -101,8 +99,8 @@ fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
     Some((bounds, behind(memory, at, &numbers)))
 }
 
-/// The form from .NET 10 on: after the count and two widths, entries of equal width,
-/// lowest bits first: source flags, native offset from the last, IL offset.
+/// The format from .NET 10 on: the count, two widths, then entries of equal width, lowest bits first: source flags,
+/// native offset from the previous entry, IL offset.
 ///
 /// docs/design/datacontracts/DebugInfo.md, "Bounds Entry Encoding".
 mod packed {
@@ -147,12 +145,12 @@ mod packed {
     }
 }
 
-/// 0xffffffff and the like stand for the special values, which are negative.
+/// Values like 0xffffffff represent the special values, which are negative.
 fn special(il: i64) -> i64 {
     if il > i64::from(u32::MAX) + LOWEST { il - (1 << 32) } else { il }
 }
 
-/// Count, then for each step: native offset from the last, IL offset, source flags.
+/// Decodes the count, then for each step: native offset from the previous step, IL offset, source flags.
 fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
     let mut nibbles = Nibbles { bytes, at: 0 };
     let count = nibbles.number()?;
@@ -168,7 +166,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
     Some(steps)
 }
 
-/// The step that covers a native offset: the last one that begins at or before it.
+/// Returns the last step that begins at or before a native offset.
 pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
     let after = steps.partition_point(|s| u64::from(s.native) <= native);
     steps.get(after.checked_sub(1)?).copied()
@@ -189,7 +187,7 @@ impl Nibbles<'_> {
 
     fn number(&mut self) -> Option<u32> {
         let mut value = 0u32;
-        // A 32-bit number takes at most eleven.
+        // A 32-bit number takes at most eleven nibbles.
         for _ in 0..11 {
             let nibble = self.nibble()?;
             value = value.wrapping_shl(3).wrapping_add(u32::from(nibble & 7));
@@ -207,7 +205,7 @@ mod tests {
     use crate::memory::{Fault, FaultKind};
     use std::sync::Mutex;
 
-    /// Memory from address 0 on, with what is recorded of it as a structure.
+    /// Memory from address 0 on, and the ranges that were recorded as structure.
     struct Recorded(Vec<u8>, Mutex<Vec<(u64, u64)>>);
 
     impl Recorded {
@@ -247,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_follows_its_sizes_is_no_structure() {
-        // All sizes follow: bounds of 3 bytes, and five others of 1; then somebody's numbers.
+        // All sizes follow: bounds of 3 bytes, and five sizes of 1; then unrelated numbers.
         let memory = Recorded([&[0x30, 0x11, 0x11, 0x01][..], &[0x5a; 64]].concat(), Mutex::default());
         assert_eq!(fat_header(&memory, Addr::new(0)), Some((3, Addr::new(4))));
         assert_eq!(memory.end(), 4);
@@ -255,7 +253,7 @@ mod tests {
 
     #[test]
     fn numbers_in_nibbles() {
-        // 0x8 | 1, 2: 1 * 8 + 2; the low nibble comes first.
+        // 0x8 | 1, then 2: 1 * 8 + 2. The low nibble comes first.
         let mut nibbles = Nibbles { bytes: &[0x29, 0x07], at: 0 };
         assert_eq!((nibbles.number(), nibbles.number()), (Some(10), Some(7)));
         assert_eq!(Nibbles { bytes: &[0xff; 20], at: 0 }.number(), None);

@@ -1,4 +1,4 @@
-//! From an address to a method: code ranges, code blocks, descriptors, names.
+//! Resolves addresses to methods, by code ranges, code blocks, descriptors and names.
 
 mod all;
 mod as_code;
@@ -31,45 +31,45 @@ use crate::runtimes::coreclr::types::{MethodDesc, ModuleInfo, TypeSystem};
 
 use versions::{READY_TO_RUN, Versions};
 
-/// Code of one method, in one of its versions.
+/// Code of a method, in one of its versions.
 #[derive(Debug)]
 pub struct Method<'p> {
-    /// Its name as SOS prints it.
+    /// Name as SOS prints it.
     pub name: String,
-    /// Its descriptor; none where the runtime has not prepared it.
+    /// Method descriptor. `None` if the runtime has not prepared the method.
     pub desc: Option<MethodDesc>,
-    /// Its MethodDef; row 0 where it has none.
+    /// MethodDef token. Row 0 if it has none.
     pub token: Token,
-    /// Its module.
+    /// Module of the method.
     pub module: Arc<ModuleInfo<'p>>,
-    /// Where this code begins.
+    /// Start of this code.
     pub start: Addr,
-    /// Bytes of this code, funclets included.
+    /// Bytes of this code, including funclets.
     pub size: u64,
-    /// A cold part elsewhere: start and bytes.
+    /// Start and size in bytes of a separate cold part.
     pub cold: Option<(Addr, u64)>,
-    /// Whether the JIT made it (and not crossgen).
+    /// Whether the code is from the JIT, not from crossgen.
     pub jitted: bool,
     debug: Debug,
     facts: OnceLock<Arc<api::Method>>,
 }
 
-/// Where a method's debug info is.
+/// Location of a method's debug info.
 #[derive(Clone, Copy, Debug)]
 enum Debug {
-    /// At an address; 0 where there is none.
+    /// An address; 0 if there is none.
     At(Addr),
-    /// In a table of the image of this module, by index of runtime function.
+    /// In the image of this module, by index of runtime function.
     Image(Addr, u32),
 }
 
 impl Method<'_> {
-    /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
+    /// Offset of `ip` in bytes from the start of the hot or cold part that contains it. `None` if neither does.
     pub fn offset_of(&self, ip: Addr) -> Option<u64> {
         self.facts().offset_of(ip)
     }
 
-    /// The same in words that all runtimes share.
+    /// Facts about the method that all runtimes share.
     pub fn facts(&self) -> &Arc<api::Method> {
         self.facts.get_or_init(|| {
             let module = self.module.name();
@@ -87,20 +87,20 @@ impl Method<'_> {
     }
 }
 
-/// Modules of managed code that are the framework's begin with these.
+/// Prefixes of the names of framework modules.
 const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
 
-/// Methods that the runtime makes for calls of native functions.
+/// Prefix of the methods that the runtime generates for calls of native functions.
 const IL_STUB: &str = "ILStubClass.";
 
-/// Methods that every thread begins with.
+/// Prefixes of the methods with which managed threads start.
 const BEGINNINGS: [&str; 3] =
     ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
 
-/// The class whose methods find handlers of an exception (.NET 9 on).
+/// Prefix of the methods that find handlers of an exception (.NET 9 on).
 const DISPATCHER: &str = "System.Runtime.EH.";
 
-/// What a method is for, by its name and that of its module.
+/// Role of a method, from its name and its module's name.
 fn role(name: &str, module: &str) -> MethodRole {
     match name {
         _ if name.starts_with(IL_STUB) => MethodRole::NativeCall,
@@ -111,34 +111,34 @@ fn role(name: &str, module: &str) -> MethodRole {
     }
 }
 
-/// What an address of a range of code is.
+/// Meaning of an address in a code range.
 pub enum CodeAt<'p> {
     /// A method's code.
     Method(Arc<Method<'p>>),
-    /// A stub, and the method that it is of.
+    /// A stub, and the name of its method.
     Stub(Stub, Option<String>),
-    /// Among jitted code, a block of stubs (StubCodeBlockKind).
+    /// A block of stubs among jitted code (StubCodeBlockKind).
     StubBlock(u64),
-    /// In a range of code, but in no method: padding, data, or not in the core.
+    /// In no method: padding, data, or not in the core. The text says which.
     Nothing(String),
 }
 
-/// Lookups in the code of one runtime.
+/// Looks up methods by address in the code of one runtime.
 pub struct Methods<'p> {
-    /// Its types.
+    /// Type system of the runtime.
     pub types: Arc<TypeSystem<'p>>,
     ranges: RangeMap<CodeRange>,
     heaps: Cache<Addr, Result<CodeHeap, String>>,
     images: Cache<Addr, Result<ReadyToRun, String>>,
     methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
     versions: OnceLock<Versions>,
-    /// What is left of the room for blocks of all heaps, functions of all images.
+    /// Remaining number of blocks over all heaps, and of functions over all images.
     room: Mutex<(usize, usize)>,
-    /// What was read of GC info so far.
+    /// Amount of GC info read so far.
     gc_work: AtomicU64,
 }
 
-/// Values made once and kept.
+/// Values that are computed once and stored.
 struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
 
 impl<K: Eq + Hash, V> Cache<K, V> {
@@ -158,7 +158,7 @@ impl<K, V> Default for Cache<K, V> {
 }
 
 impl<'p> Methods<'p> {
-    /// Read the ranges of the runtime's code; what fails is a diagnostic.
+    /// Reads the code ranges of the runtime. Failures become warnings.
     pub fn new(types: Arc<TypeSystem<'p>>) -> Methods<'p> {
         let (process, runtime) = (types.process, &*types.runtime);
         let _phase = process.enter(Phase::Code);
@@ -182,12 +182,12 @@ impl<'p> Methods<'p> {
         self.types.memory
     }
 
-    /// The ranges of code.
+    /// The runtime's code ranges.
     pub fn ranges(&self) -> &RangeMap<CodeRange> {
         &self.ranges
     }
 
-    /// What lies at `ip`; `None` where the runtime has no code there.
+    /// Resolves `ip`. `None` if it is in no code range of the runtime.
     pub fn at(&self, ip: Addr) -> Option<CodeAt<'p>> {
         let range = self.ranges.at(ip)?;
         Some(match range.kind {
@@ -211,14 +211,14 @@ impl<'p> Methods<'p> {
         })
     }
 
-    /// The registers of the caller of a frame in managed code; `exact`: its
-    /// address is where it was interrupted, and no return address.
+    /// Returns the registers of the caller of a managed frame. `exact`: the instruction pointer is where the thread was
+    /// interrupted, not a return address.
     ///
     /// # Errors
-    /// Where unwind data or stack can't be read, in words.
+    /// If unwind data or stack can't be read.
     pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String> {
         let ip = regs.ip();
-        // A call that never returns may be the last instruction.
+        // A call that never returns may be the last instruction of a function.
         let at = if exact { ip } else { ip.saturating_sub(1) };
         let missing = || format!("no unwind data for managed code at {ip}");
         let range = self.ranges.at(at).ok_or_else(missing)?;
@@ -318,8 +318,8 @@ impl<'p> Methods<'p> {
         })
     }
 
-    /// A method of an image; none for an instantiation of a generic that the
-    /// runtime has not prepared since the process began: it can't have run.
+    /// A method of an image. `None` for an instantiation of a generic method that this process has never prepared: it
+    /// cannot have run.
     fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Option<Method<'p>>, String> {
         let mut method = match found.method_desc {
             Some(desc) => {
@@ -350,21 +350,19 @@ impl<'p> Methods<'p> {
         Ok(Some(method))
     }
 
-    /// The stub that the bytes at `ip` are, and its method; for addresses outside
-    /// of the ranges of code (up to .NET 7 these do not list stubs).
+    /// Decodes the bytes at `ip` as a stub. For addresses outside of the code ranges, which do not include stubs up to
+    /// .NET 7.
     pub fn stub_at(&self, ip: Addr) -> Option<(Stub, Option<String>)> {
         let stub = code::decode_stub(self.memory(), self.types.runtime.arch, ip)?;
         Some((stub, self.stub_method(&stub)))
     }
 
-    /// The method that a stub leads to, by its parameter if that is a MethodDesc,
-    /// else by its target.
+    /// Name of a stub's method: by its parameter if that is a MethodDesc, otherwise by its target.
     fn stub_method(&self, stub: &Stub) -> Option<String> {
         let of_desc = || {
             let desc = self.types.method_desc(stub.parameter?).ok()?;
             let module = self.types.module_of(desc.method_table).ok()?;
-            // Any word can be read as a MethodDesc; one whose type's module is a
-            // module with a file or metadata is one.
+            // Any word could be read as a MethodDesc. Accept only a type whose module has a file or metadata.
             let module = self.types.module(module);
             (module.metadata.is_some() || !module.path.is_empty()).then(|| self.types.method_name(&desc))
         };
@@ -377,7 +375,7 @@ impl<'p> Methods<'p> {
         })
     }
 
-    /// All native code versions of a method; the code found counts as one.
+    /// All native code versions of a method. They include the code of `method`.
     pub fn versions(&self, method: &Method<'p>) -> Vec<CodeVersion> {
         let Some(desc) = &method.desc else {
             return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr::NULL, il_version: 0 }];

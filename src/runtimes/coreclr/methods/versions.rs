@@ -1,9 +1,8 @@
 //! The code versions of a method, and their tiers.
 //!
-//! docs/design/datacontracts/CodeVersions.md; src/coreclr/vm/codeversion.h:
-//! the default version stands in the MethodDesc's native code slot, each other
-//! in a NativeCodeVersionNode. Up to .NET 8 a hash table of the AppDomain leads
-//! to a method's nodes, from .NET 9 on the MethodDesc does itself.
+//! The default version is in the MethodDesc's native code slot, each other version in a NativeCodeVersionNode. Up to
+//! .NET 8 a hash table of the AppDomain has a method's nodes, from .NET 9 on the MethodDesc itself. Sources:
+//! docs/design/datacontracts/CodeVersions.md; src/coreclr/vm/codeversion.h.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +15,7 @@ use crate::phase::Phase;
 use crate::runtimes::api::CodeVersion;
 use crate::runtimes::coreclr::types::{MethodDesc, TypeSystem};
 
-/// Names of OptimizationTier (codeversion.h) and what SOS calls them.
+/// Names of OptimizationTier (codeversion.h), and SOS's names for them.
 const TIERS: &[(&str, &str)] = &[
     ("Tier0", "QuickJitted"),
     ("Tier1", "OptimizedTier1"),
@@ -32,25 +31,25 @@ const AGGRESSIVE_OPTIMIZATION: u16 = 0x0200;
 /// MethodImplAttributes.NoOptimization (corhdr.h, miNoOptimization).
 const NO_OPTIMIZATION: u16 = 0x0040;
 
-/// What precompiled code is called.
+/// Name of the tier of precompiled code.
 pub(super) const READY_TO_RUN: &str = "ReadyToRun";
 
-/// MethodDesc to the first node, where a table of the AppDomain keeps them.
+/// First node by MethodDesc, from a table of the AppDomain.
 type VersionTable = HashMap<Addr, Addr>;
 
-/// What a default version is compiled as, beside what its MethodDesc says.
+/// Facts about versions that are not in the MethodDesc.
 #[derive(Debug)]
 pub(super) struct Versions {
-    /// MethodDesc to first node (up to .NET 8).
+    /// First node by MethodDesc (up to .NET 8).
     nodes: VersionTable,
-    /// Methods whose calls are not counted, as they were optimized at once (loops).
+    /// Methods whose calls are not counted because they were optimized at once (loops).
     optimized: HashSet<Addr>,
-    /// Of all methods' lists of versions.
+    /// Bounds the walks over all methods' lists of versions.
     walks: Walks,
 }
 
 impl Versions {
-    /// Read the tables of versioned methods; what fails comes back in words.
+    /// Reads the tables of versioned methods. Returns them with messages about failures.
     pub(super) fn read(types: &TypeSystem<'_>) -> (Versions, Vec<String>) {
         let mut notes = Vec::new();
         let nodes = table(types).unwrap_or_else(|e| {
@@ -65,12 +64,11 @@ impl Versions {
     }
 }
 
-/// Stage of a CallCountingInfo's code version: the default one of a method
-/// (NativeCodeVersion::StorageKind, Synthetic).
+/// StorageKind of a method's default version in a CallCountingInfo (NativeCodeVersion::StorageKind, Synthetic).
 const DEFAULT_VERSION: u32 = 2;
 
-/// Methods that start out optimized: call counting is disabled for their
-/// default version (callcounting.h from .NET 5 on, callcounter.h before).
+/// Methods that are optimized from the start: call counting is disabled for their default version (callcounting.h from
+/// .NET 5 on, callcounter.h before).
 fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     let layout = &types.runtime.layout;
     let mut out = HashSet::new();
@@ -88,14 +86,14 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     }
     let Ok(disabled) = layout.constant("CallCountingStage", "Disabled") else { return Ok(out) };
     let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
-    // There is none where methods are not tiered.
+    // There is none without tiered compilation.
     if manager.is_null() {
         return Ok(out);
     }
     let map = types.view("CallCountingManager", manager).addr_of("CallCountingInfoByCodeVersionHash")?;
     for slot in elements(types, map, 8)? {
         let Ok(info) = types.memory.ptr(slot) else { continue };
-        // 1 is the mark of a deleted entry.
+        // 1 marks a deleted entry.
         if info.get() <= 1 {
             continue;
         }
@@ -107,7 +105,7 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     Ok(out)
 }
 
-/// Addresses of the used elements of an SHash: those whose first word is not 0.
+/// Addresses of the used elements of an SHash. Used elements have a first word that is not 0.
 fn elements(types: &TypeSystem<'_>, map: Addr, size: u64) -> Result<Vec<Addr>, ViewError> {
     let view = types.view("SHash", map);
     let (table, count) = (view.ptr("m_table")?, view.u32("m_tableSize")?);
@@ -119,10 +117,10 @@ fn elements(types: &TypeSystem<'_>, map: Addr, size: u64) -> Result<Vec<Addr>, V
     Ok(used.map(|(i, _)| table.saturating_add(i as u64 * size)).collect())
 }
 
-/// Read the AppDomain's table of versioned methods, up to .NET 8.
+/// Reads the AppDomain's table of versioned methods, up to .NET 8.
 ///
 /// # Errors
-/// Where it is not in the core.
+/// If it is not in the core.
 fn table(types: &TypeSystem<'_>) -> Result<VersionTable, ViewError> {
     let layout = &types.runtime.layout;
     let mut out = VersionTable::new();
@@ -144,7 +142,7 @@ fn table(types: &TypeSystem<'_>) -> Result<VersionTable, ViewError> {
 impl TypeSystem<'_> {
     /// All native code versions of a method, the default one first.
     ///
-    /// `precompiled`: whether code at an address is of a ReadyToRun image.
+    /// `precompiled` returns whether an address is in a ReadyToRun image.
     pub(super) fn code_versions(
         &self,
         desc: &MethodDesc,
@@ -176,13 +174,13 @@ impl TypeSystem<'_> {
         out
     }
 
-    /// How the JIT compiled a method's default version.
+    /// Tier of a method's default version.
     pub(super) fn default_tier(&self, desc: &MethodDesc, known: &Versions) -> &'static str {
         let module = self.module_of(desc.method_table).map(|m| self.module(m));
         let info = module.as_ref().ok();
         let flags = info.and_then(|m| Some(m.metadata.as_ref()?.method_def(desc.token.rid())?.impl_flags));
         let asks = |flag: u16| flags.is_some_and(|f| f & flag != 0);
-        // A debug build of a module, and methods that ask for it, are not optimized.
+        // Debug builds of modules, and methods that ask for it, are not optimized.
         if info.is_some_and(|m| self.is_unoptimized(m.addr)) || asks(NO_OPTIMIZATION) {
             return "MinOptJitted";
         }

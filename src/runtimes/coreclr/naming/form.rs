@@ -1,5 +1,4 @@
-//! What a type is made of, wherever it is known from: what the runtime loaded, or
-//! what a signature writes.
+//! Structure of a type for naming, both for loaded types and for types in signatures.
 
 use crate::addr::Addr;
 use crate::image::metadata::sig::{ElementType, MethodSig, Type};
@@ -9,14 +8,14 @@ use crate::runtimes::coreclr::types::{ModuleInfo, PRIMITIVE_BY_NAME, Shape, Type
 
 use super::style::{FUNCTION, Style, Suffix};
 
-/// What SOS writes for a type that it can't name.
+/// SOS's text for a type that it can't name.
 const UNKNOWN: &str = "**UNKNOWN TYPE**";
 
 /// IMAGE_CEE_CS_CALLCONV_VARARG and its mask (corhdr.h).
 const VARARG: u8 = 5;
 const CONVENTION_MASK: u8 = 0xf;
 
-/// What a signature's tokens and type parameters refer to.
+/// Scope in which a signature's tokens and type parameters are resolved.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a, 'p> {
     pub(super) module: Option<&'a ModuleInfo<'p>>,
@@ -27,39 +26,39 @@ pub(super) struct Context<'a, 'p> {
 /// A type to be named.
 #[derive(Clone, Copy)]
 pub(super) enum Named<'a, 'p> {
-    /// One that the runtime loaded.
+    /// A loaded type.
     Loaded(TypeHandle),
-    /// One as a signature writes it.
+    /// A type in a signature.
     Written(&'a Type, Context<'a, 'p>),
 }
 
 /// A name in a chain of nested types.
 pub(super) enum Link {
     Name(String),
-    /// What stands for a name that is lost; not escaped, and it counts no arguments.
+    /// Replacement for an unreadable name. It is not escaped and has no arity.
     Lost(String),
 }
 
-/// What a type is made of.
+/// Structure of a type.
 pub(super) enum Form<'a, 'p> {
     Suffixed(Named<'a, 'p>, Suffix),
     Primitive(ElementType),
-    /// Names from the outermost type on, and the generic arguments of all of them; no
-    /// list of arguments where the type has none.
+    /// Names from the outermost type inwards, and the type arguments of all of them. No list if the type has no
+    /// arguments.
     Class(Vec<Link>, Option<Vec<Named<'a, 'p>>>),
-    /// A function pointer: what it returns, what it takes, and whether more may follow.
+    /// A function pointer: return type, parameter types, and whether it is vararg.
     Function(Named<'a, 'p>, Vec<Named<'a, 'p>>, bool),
-    /// A type parameter, or what stands for a type that can't be read.
+    /// A type parameter, or the replacement for an unreadable type.
     Text(String),
 }
 
-/// Whether more arguments may follow those that a signature names.
+/// Whether a signature allows additional arguments.
 pub(super) fn is_vararg(signature: &MethodSig) -> bool {
     signature.convention & CONVENTION_MASK == VARARG
 }
 
 impl<'p> TypeSystem<'p> {
-    /// What a loaded type is made of.
+    /// Structure of a loaded type.
     pub(super) fn loaded_form<'a>(&self, handle: TypeHandle, style: Style) -> Form<'a, 'p> {
         let Ok(shape) = self.shape(handle) else {
             let signature = style == Style::Signature;
@@ -79,7 +78,7 @@ impl<'p> TypeSystem<'p> {
                 None => Form::Text(if style == Style::Signature { UNKNOWN } else { FUNCTION }.into()),
             },
             Shape::Named { module, token, primitive, arguments, .. } => {
-                // A listing leaves out the number of parameters, of a definition without arguments too.
+                // A listing omits the arity, even for a definition without arguments.
                 let listed = style == Style::Listing || !arguments.is_empty();
                 let arguments = listed.then(|| arguments.into_iter().map(Named::Loaded).collect());
                 let module = self.module(module);
@@ -99,7 +98,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// What a type of a signature is made of; its type parameters are followed before.
+    /// Structure of a type in a signature. Its type parameters must be resolved already.
     pub(super) fn written_form<'a>(&self, ty: &'a Type, context: Context<'a, 'p>, style: Style) -> Form<'a, 'p> {
         let suffixed = |of: &'a Type, suffix| Form::Suffixed(Named::Written(of, context), suffix);
         match ty {
@@ -134,7 +133,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// The name of a type that a signature has by its handle, as signatures show it.
+    /// Name, in signature style, of a type that a signature contains as a handle.
     fn internal_name(&self, handle: u64) -> String {
         match self.shape(TypeHandle(Addr::new(handle))) {
             Ok(Shape::Named { module, token, .. }) => definition_name(self.module(module).metadata.as_ref(), token),
@@ -149,14 +148,14 @@ impl<'p> TypeSystem<'p> {
     }
 }
 
-/// Namespace, enclosing types and name of a TypeDef, from the outermost type on.
+/// Namespace, enclosing types and name of a TypeDef, outermost type first.
 pub(super) fn chain(module: &ModuleInfo<'_>, token: Token) -> Vec<Link> {
     let Some(metadata) = &module.metadata else {
         return vec![Link::Lost(format!("{}!{token}", module.name()))];
     };
     let chain = enclosing_chain(metadata, token);
     let link = |(place, &rid): (usize, &u32)| {
-        // Each type has a name (II.22.37); none is found where memory was lost.
+        // Each type has a name (II.22.37). An empty one means that the metadata is incomplete.
         let Some(row) = metadata.type_def(rid).filter(|row| !row.name.is_empty()) else {
             let token = Token::new(Table::TypeDef, rid);
             return Link::Lost(if place == 0 { format!("{}!{token}", module.name()) } else { token.to_string() });
@@ -166,7 +165,7 @@ pub(super) fn chain(module: &ModuleInfo<'_>, token: Token) -> Vec<Link> {
     chain.iter().rev().enumerate().map(link).collect()
 }
 
-/// A TypeDef, and those around it, outwards.
+/// Rids of a TypeDef and its enclosing types, innermost first.
 pub(in crate::runtimes::coreclr) fn enclosing_chain(metadata: &Metadata<'_>, token: Token) -> Vec<u32> {
     let mut chain = vec![token.rid()];
     while let Some(outer) = chain.last().and_then(|&rid| metadata.enclosing(rid)) {
@@ -178,7 +177,7 @@ pub(in crate::runtimes::coreclr) fn enclosing_chain(metadata: &Metadata<'_>, tok
     chain
 }
 
-/// The names of a type of a signature: in signatures, its own alone.
+/// Names for a token in a signature. In signature style this is its own name only.
 fn written_chain(context: Context<'_, '_>, token: Token, style: Style) -> Vec<Link> {
     let metadata = context.module.and_then(|m| m.metadata.as_ref());
     if style == Style::Signature {
@@ -188,7 +187,7 @@ fn written_chain(context: Context<'_, '_>, token: Token, style: Style) -> Vec<Li
     full.split('+').map(|name| Link::Name(name.to_owned())).collect()
 }
 
-/// Namespace and name of a TypeDef or TypeRef, without the types around it; a TypeSpec has none.
+/// Namespace and name of a TypeDef or TypeRef, without enclosing types. Empty for a TypeSpec.
 fn own_name(metadata: Option<&Metadata<'_>>, token: Token) -> String {
     match token.table() {
         Some(Table::TypeRef) => {
@@ -200,7 +199,7 @@ fn own_name(metadata: Option<&Metadata<'_>>, token: Token) -> String {
     }
 }
 
-/// Namespace and name of a TypeDef, without the types around it.
+/// Namespace and name of a TypeDef, without enclosing types.
 fn definition_name(metadata: Option<&Metadata<'_>>, token: Token) -> String {
     let row = metadata.and_then(|m| m.type_def(token.rid()));
     row.map_or_else(|| token.to_string(), |row| qualified(&row.namespace, &row.name))

@@ -1,4 +1,4 @@
-//! Names of methods as SOS prints them: type, name, instantiation, parameters.
+//! Names of methods as SOS prints them: type, name, type arguments, parameters.
 
 use crate::image::metadata::sig::MethodSig;
 use crate::image::metadata::{Table, Token};
@@ -10,7 +10,7 @@ use crate::runtimes::coreclr::types::{
 use super::form::{Context, chain};
 use super::text::Text;
 
-/// Name of the class of dynamic methods, and of IL stubs.
+/// Names that replace the type of dynamic methods and of IL stubs.
 const DYNAMIC_CLASS: &str = "DynamicClass";
 const STUB_CLASS: &str = "ILStubClass";
 
@@ -18,10 +18,10 @@ const STUB_CLASS: &str = "ILStubClass";
 const ARRAY_METHODS: [&str; 3] = ["Get", "Set", "Address"];
 
 impl<'p> TypeSystem<'p> {
-    /// A method's name with its type, its instantiation and its parameters, as
-    /// SOS prints it: ``Lab.Box`1[[System.Int32, System.Private.CoreLib]].Get()``.
+    /// Name of a method with its type, type arguments and parameters, as SOS prints it: ``Lab.Box`1[[System.Int32,
+    /// System.Private.CoreLib]].Get()``.
     ///
-    /// What can't be read is left out of it: a name without metadata is its token.
+    /// Unreadable parts are left out. Without metadata the token replaces the name.
     pub fn method_name(&self, desc: &MethodDesc) -> String {
         let module = self.module_of(desc.method_table).map(|m| self.module(m)).ok();
         let mut out = Text::default();
@@ -39,7 +39,7 @@ impl<'p> TypeSystem<'p> {
         out.into_string()
     }
 
-    /// The name of a method that has no descriptor, from metadata alone.
+    /// Name of a method without a descriptor, from metadata alone.
     pub fn definition_name(&self, module: &ModuleInfo<'p>, token: Token) -> Option<String> {
         let metadata = module.metadata.as_ref()?;
         let row = metadata.method_def(token.rid())?;
@@ -57,7 +57,7 @@ impl<'p> TypeSystem<'p> {
         Some(out.into_string())
     }
 
-    /// A method's name alone.
+    /// Name of a method without type and parameters.
     pub fn own_name(&self, desc: &MethodDesc, module: Option<&ModuleInfo<'p>>) -> String {
         match desc.classification {
             Classification::Dynamic => {
@@ -80,7 +80,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// `(Int32, System.String)`
+    /// Parameters of a method, such as `(Int32, System.String)`.
     fn parameters(
         &self,
         desc: &MethodDesc,

@@ -1,7 +1,7 @@
-//! Names of types and methods, as .NET's tools show them.
+//! Names of types and methods, as .NET's tools print them.
 //!
-//! `form` tells what a type is made of, `types` writes it in one of the styles of
-//! `style`, and `methods` puts the names of methods together; `descriptors` names what an address is.
+//! `form` analyses a type, `types` writes its name in a style of `style`, and `methods` composes names of methods.
+//! `descriptors` names the MethodTable or MethodDesc at an address.
 
 mod descriptors;
 mod form;

@@ -1,24 +1,22 @@
-//! The styles that names of types are written in.
+//! Styles of type names.
 
 use crate::image::metadata::sig::ElementType;
 use crate::limits;
 
-/// A function pointer, where no parameters are shown.
+/// Text of a function pointer if its parameters are not shown.
 pub(super) const FUNCTION: &str = "(fnptr)";
 
-/// Whose names they are.
+/// Style of a type name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// The runtime's own (src/coreclr/vm/typestring.cpp: TypeString, TypeNameBuilder), with
-    /// namespaces and full instantiations:
-    /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
+    /// The runtime's style (src/coreclr/vm/typestring.cpp: TypeString, TypeNameBuilder), with namespaces and full type
+    /// arguments: ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
     Runtime,
-    /// As SOS `dumpheap` and ClrMD show them: `System.Collections.Generic.List<Lab.CacheEntry>`.
-    /// Arguments stand behind the name whose arity counts them, also in the middle of a
-    /// chain of nested types, and without their assemblies.
+    /// As SOS `dumpheap` and ClrMD print types: `System.Collections.Generic.List<Lab.CacheEntry>`. Type arguments
+    /// follow the name whose arity counts them, even within a chain of nested types, and without their assemblies.
     Listing,
-    /// In signatures (src/coreclr/vm/sigformat.cpp): primitives without namespace, nested
-    /// types without the types around them, `ByRef`, arguments in `<>`.
+    /// As in signatures (src/coreclr/vm/sigformat.cpp): primitives without namespace, nested types without their
+    /// enclosing types, `ByRef`, type arguments in `<>`.
     Signature,
 }
 
@@ -30,8 +28,8 @@ impl Style {
             Suffix::ByRef if self == Style::Signature => " ByRef".into(),
             Suffix::ByRef => "&".into(),
             Suffix::Nothing => String::new(),
-            // One dimension that is not counted from 0: `dumpheap` and ClrMD read `[*]` as
-            // a list of arguments.
+            // An array of one dimension with another lower bound than 0: `dumpheap` and ClrMD read `[*]` as type
+            // arguments.
             Suffix::Array(0 | 1) if self == Style::Listing => "<*>".into(),
             Suffix::Array(0 | 1) if self == Style::Runtime => "[*]".into(),
             Suffix::Array(rank) | Suffix::WrittenArray(rank) => {
@@ -48,17 +46,17 @@ impl Style {
     }
 }
 
-/// What stands behind the type that another one is made of.
+/// Suffix after an element type.
 #[derive(Clone, Copy)]
 pub(super) enum Suffix {
     SzArray,
-    /// By number of dimensions, as the runtime has it loaded.
+    /// Number of dimensions of a loaded array type.
     Array(u32),
-    /// By number of dimensions, as a signature writes it: no name of it tells an array
-    /// of one dimension from one that counts from 0.
+    /// Number of dimensions of an array type in a signature. Its name does not distinguish an array of one dimension
+    /// from one with lower bound 0.
     WrittenArray(u32),
     Ptr,
     ByRef,
-    /// A modifier, which no name shows.
+    /// A modifier, which is not printed.
     Nothing,
 }

@@ -1,11 +1,11 @@
-//! Text of a name, that grows up to a limit.
+//! Text of limited length.
 
 use crate::limits;
 
-/// Characters that a type's name can't hold unescaped (IsTypeNameReservedChar).
+/// Characters that are escaped in type names (IsTypeNameReservedChar).
 const RESERVED: &[char] = &[',', '[', ']', '&', '*', '+', '\\'];
 
-/// Text that grows up to a limit.
+/// Text that stops growing at a limit.
 #[derive(Default)]
 pub(super) struct Text(String);
 

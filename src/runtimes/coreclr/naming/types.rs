@@ -1,4 +1,4 @@
-//! The one formatter of type names.
+//! Formats type names in all styles.
 
 use crate::addr::Addr;
 use crate::image::metadata::sig::{MethodSig, Type};
@@ -9,10 +9,9 @@ use super::form::{Context, Form, Link, Named, is_vararg};
 use super::style::{FUNCTION, Style};
 use super::text::Text;
 
-/// Before the number of a type's own parameters in its name.
+/// Separates a name from its number of type parameters.
 const ARITY: char = '`';
 
-/// Writes one name.
 struct Formatter<'t, 'p> {
     types: &'t TypeSystem<'p>,
     style: Style,
@@ -20,19 +19,19 @@ struct Formatter<'t, 'p> {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// A type's name with its namespace and full instantiation, as SOS prints it:
+    /// Name of a type with namespace and type arguments, as SOS prints it:
     /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
     pub fn full_type_name(&self, handle: TypeHandle) -> String {
         self.name_of(Style::Runtime, Named::Loaded(handle))
     }
 
-    /// A type's name, as heap listings show it; what can't be read is left out.
+    /// Name of a type as heap listings print it. Unreadable parts are left out.
     pub fn display_name(&self, method_table: Addr) -> String {
         self.name_of(Style::Listing, Named::Loaded(TypeHandle(method_table)))
     }
 
-    /// A field's type as its signature has it, as heap listings show types, where its owner's
-    /// type parameters stand for `scope`; `None` where there is no metadata.
+    /// Type of a field from its signature, as heap listings print types. `scope` has the type arguments of the field's
+    /// owner. `None` if there is no metadata.
     pub fn field_type(&self, field: &FieldDesc, scope: &Scope) -> Option<String> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         let signature = self.field_signature(&module, field)?;
@@ -46,21 +45,21 @@ impl<'p> TypeSystem<'p> {
         formatter.out.into_string()
     }
 
-    /// Names of a TypeDef and those around it, as the runtime writes them, without arguments.
+    /// Appends the names of a TypeDef and its enclosing types in the runtime's style, without type arguments.
     pub(super) fn append_definition(&self, out: Text, chain: &[Link]) -> Text {
         let mut formatter = Formatter { types: self, style: Style::Runtime, out };
         formatter.class(chain, None, 0);
         formatter.out
     }
 
-    /// Append a type as the runtime writes it.
+    /// Appends a type in the runtime's style.
     pub(super) fn append_type(&self, out: Text, handle: TypeHandle) -> Text {
         let mut formatter = Formatter { types: self, style: Style::Runtime, out };
         formatter.append(Named::Loaded(handle), 0);
         formatter.out
     }
 
-    /// Append generic arguments as the runtime writes them.
+    /// Appends type arguments in the runtime's style.
     pub(super) fn append_arguments(&self, out: Text, arguments: &[TypeHandle]) -> Text {
         let arguments: Vec<_> = arguments.iter().map(|&a| Named::Loaded(a)).collect();
         let mut formatter = Formatter { types: self, style: Style::Runtime, out };
@@ -68,11 +67,10 @@ impl<'p> TypeSystem<'p> {
         formatter.out
     }
 
-    /// A method's parameters in parentheses, as signatures show them.
+    /// Parameters of a method in parentheses, as in signatures.
     ///
-    /// SOS takes the text from the first `(` of the whole signature on, return type
-    /// included; where that is a function pointer, its parameters and the name once
-    /// more come first. So do ours.
+    /// SOS prints the text from the first `(` of the whole signature on, including the return type. If the return type
+    /// is a function pointer, its parameters and the method's name come first. This does the same.
     pub(super) fn parameters_text(&self, context: Context<'_, 'p>, name: &str, signature: &MethodSig) -> String {
         let fixed = signature.sentinel.unwrap_or(signature.params.len());
         let params: Vec<_> = signature.params.iter().take(fixed).map(|p| Named::Written(p, context)).collect();
@@ -86,7 +84,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// Simple name of a type's assembly; none for a generic parameter.
+    /// Simple name of a type's assembly. `None` for a generic parameter.
     fn assembly_of(&self, handle: TypeHandle, depth: u32) -> Option<String> {
         if depth > limits::MAX_TYPE_DEPTH {
             return None;
@@ -127,7 +125,6 @@ impl<'p> Formatter<'_, 'p> {
         self.form(&form, depth);
     }
 
-    /// What a type parameter stands for.
     fn argument(&mut self, argument: &TypeArg, depth: u32) {
         match argument {
             TypeArg::Loaded(handle) => self.append(Named::Loaded(*handle), depth),
@@ -169,8 +166,8 @@ impl<'p> Formatter<'_, 'p> {
                 Link::Name(name) => {
                     let (bare, arity) = split_arity(name);
                     self.out.escaped(bare);
-                    // The last name has what is left, whatever it counts: F# and obfuscators
-                    // make names that count no parameters.
+                    // The last name gets all remaining arguments, whatever its arity: names from F# and obfuscators may
+                    // have none.
                     let arity = if i + 1 == chain.len() { rest.len() } else { arity };
                     let (own, others) = rest.split_at_checked(arity).unwrap_or((rest, &[]));
                     self.arguments(own, depth);
@@ -183,7 +180,6 @@ impl<'p> Formatter<'_, 'p> {
         }
     }
 
-    /// Generic arguments, where there are any.
     fn arguments(&mut self, arguments: &[Named<'_, 'p>], depth: u32) {
         let (open, between, close) = match self.style {
             Style::Runtime => ("[", ",", "]"),
@@ -206,7 +202,7 @@ impl<'p> Formatter<'_, 'p> {
         self.out.push(close);
     }
 
-    /// `[A, Assembly]`; the brackets are a level of their own.
+    /// Appends `[A, Assembly]`. The brackets count as a nesting level.
     fn with_assembly(&mut self, handle: TypeHandle, depth: u32) {
         let assembly = self.types.assembly_of(handle, 0);
         if assembly.is_some() {
@@ -220,7 +216,7 @@ impl<'p> Formatter<'_, 'p> {
         }
     }
 
-    /// `(Int32, System.String ByRef)`
+    /// Appends parameters, such as `(Int32, System.String ByRef)`.
     fn parameters(&mut self, params: &[Named<'_, 'p>], vararg: bool, depth: u32) {
         self.out.push("(");
         for (i, &param) in params.iter().enumerate() {
@@ -239,7 +235,7 @@ impl<'p> Formatter<'_, 'p> {
     }
 }
 
-/// ``Dictionary`2`` is `Dictionary` with two parameters of its own.
+/// Splits ``Dictionary`2`` into `Dictionary` and its number of type parameters.
 fn split_arity(name: &str) -> (&str, usize) {
     let split = name.rsplit_once(ARITY).and_then(|(head, count)| Some((head, count.parse::<u16>().ok()?)));
     split.map_or((name, 0), |(head, count)| (head, usize::from(count)))

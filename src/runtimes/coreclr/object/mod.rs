@@ -1,5 +1,4 @@
-//! One object with its fields, statics and elements, and what it stands
-//! for in words.
+//! Shows one object with its fields, statics and elements.
 
 mod special;
 mod values;
@@ -17,13 +16,12 @@ use crate::runtimes::coreclr::{
 };
 use values::{Known, is_plain, number};
 
-/// Room of an object's sync block, which its size counts.
+/// Bytes of an object's ObjHeader, which its size counts.
 const HEADER: u64 = 8;
 
-/// The core library's name.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
-/// Show the object at `addr`, or that `addr` leads into.
+/// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = runtime.heap_of_objects()?;
     let types = runtime.types();
@@ -49,14 +47,13 @@ pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> 
     Some(report)
 }
 
-/// Makes rows of values.
 struct Show<'g, 'p> {
     runtime: &'g CoreClr<'p>,
     heap: &'g Heap<'p>,
     names: ObjectNames<'g>,
-    /// Structs of fields, by layout and scope: elements of an array ask for the same.
+    /// Struct types of fields, by layout and scope. Elements of an array share them.
     structs: HashMap<(Addr, Addr, usize), (Scope, Option<Struct>)>,
-    /// Rows that may still be made.
+    /// Remaining number of rows.
     left: usize,
     known: HashMap<Addr, Option<Known>>,
 }
@@ -66,7 +63,6 @@ impl<'g, 'p> Show<'g, 'p> {
         self.runtime.types()
     }
 
-    /// The MethodTable of the object at `addr`.
     fn method_table(&mut self, addr: Addr) -> Option<MethodTableInfo> {
         self.heap.method_table(self.names.node(addr)?.kind)
     }
@@ -104,8 +100,8 @@ impl<'g, 'p> Show<'g, 'p> {
         self.special(report, at, &fields);
     }
 
-    /// Lengths and lower bounds of an array that has more than a length: they stand
-    /// between its count and its elements (object.h, ArrayBase).
+    /// Lengths and lower bounds of a multidimensional array. They are between its element count and its elements
+    /// (object.h, ArrayBase).
     fn dimensions(&self, at: Addr, info: &MethodTableInfo) -> Vec<DimensionRow> {
         let types = self.types();
         let Ok(Shape::Array(_, rank)) = types.shape(TypeHandle(info.address)) else { return Vec::new() };
@@ -151,7 +147,7 @@ impl<'g, 'p> Show<'g, 'p> {
                     (row.value, row.fields) = self.inner(&inner, place, depth);
                 }
             }
-            // A field of an enumeration has the element type of its numbers.
+            // A field of an enumeration type has the element type of its underlying number.
             e if is_plain(e) => {
                 row.value = number(types.memory, e, place).map(|v| {
                     let kind = self.struct_of(field, scope);
@@ -163,7 +159,6 @@ impl<'g, 'p> Show<'g, 'p> {
         row
     }
 
-    /// A field's row without a value.
     fn bare_row(&self, field: &FieldDesc, scope: &Scope) -> FieldRow {
         FieldRow {
             name: self.types().field_name(field),
@@ -184,7 +179,7 @@ impl<'g, 'p> Show<'g, 'p> {
         self.structs.entry(key).or_insert_with(make).1.clone()
     }
 
-    /// What a struct at `place` stands for, and its fields.
+    /// Value and fields of the struct at `place`.
     fn inner(&mut self, of: &Struct, place: Addr, depth: u32) -> (Option<String>, Vec<FieldRow>) {
         let value = self.value(of.method_table, place);
         if depth >= limits::MAX_SHOWN_NESTING || self.left == 0 || self.types().primitive_of(of.method_table).is_some()
@@ -213,8 +208,7 @@ impl<'g, 'p> Show<'g, 'p> {
         (value, fields)
     }
 
-    /// A value type's value, where it stands for one: numbers, enumerations and
-    /// well-known structs.
+    /// Text of a value type that represents one value: numbers, enumerations and well-known structs.
     fn value(&mut self, method_table: Addr, place: Addr) -> Option<String> {
         let types = self.types();
         if let Some(element) = types.primitive_of(method_table) {
@@ -246,7 +240,7 @@ impl<'g, 'p> Show<'g, 'p> {
 
     fn static_value(&mut self, field: &FieldDesc, scope: &Scope, place: Addr) -> FieldRow {
         if field.element == VALUE_TYPE && field.storage != FieldStorage::Image {
-            // Static value types live in boxes.
+            // Static value types are boxed.
             let boxed = self.types().memory.ptr(place).ok().filter(|b| !b.is_null());
             return match boxed {
                 Some(boxed) => self.row(field, scope, boxed.saturating_add(HEADER), 0),
@@ -256,7 +250,7 @@ impl<'g, 'p> Show<'g, 'p> {
         self.row(field, scope, place, 0)
     }
 
-    /// A thread static: a value for each thread that has one.
+    /// A thread static, with a value for each thread that has one.
     fn thread_static_row(&mut self, field: &FieldDesc, scope: &Scope) -> FieldRow {
         let types = self.types();
         let threads = threads(types.process, &types.runtime).map(|(threads, _)| threads).unwrap_or_default();
@@ -281,8 +275,7 @@ impl<'g, 'p> Show<'g, 'p> {
         FieldRow { threads, ..self.bare_row(field, scope) }
     }
 
-    /// A reference: the object, its type, and its text if it is a string, or what it
-    /// stands for if it is a box.
+    /// Object, type and text of a reference. The text is a string's characters or a box's value.
     fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
         let Ok(object) = self.types().memory.ptr(place) else { return (None, None, None) };
         if object.is_null() {
@@ -305,13 +298,12 @@ impl<'g, 'p> Show<'g, 'p> {
         (name, value)
     }
 
-    /// The text of a string, or its beginning.
     fn text(&self, string: Addr, most: usize) -> Option<String> {
         string_text(self.types(), string, most)
     }
 }
 
-/// `null`, or the value that a Nullable has, where that is told in one word.
+/// Text of a Nullable: `null`, or its value if that has a text.
 fn nullable(fields: &[FieldRow]) -> Option<String> {
     let of = |name: &str| fields.iter().find(|f| f.name == name);
     match of("hasValue")?.value.as_deref()? {
@@ -320,7 +312,7 @@ fn nullable(fields: &[FieldRow]) -> Option<String> {
     }
 }
 
-/// An element's index in each dimension; empty for arrays with no more than a length.
+/// Index of an element in each dimension. Empty for one-dimensional arrays.
 fn indices(index: u64, dimensions: &[DimensionRow]) -> Vec<i64> {
     let mut rest = index;
     let mut out: Vec<i64> = dimensions
@@ -337,7 +329,7 @@ fn indices(index: u64, dimensions: &[DimensionRow]) -> Vec<i64> {
     out
 }
 
-/// The text of a string, at most `most` units of it.
+/// Text of a string, cut at `most` UTF-16 units.
 pub(crate) fn string_text(types: &TypeSystem<'_>, string: Addr, most: usize) -> Option<String> {
     let view = types.view("String", string);
     let length = view.u32("m_StringLength").ok()? as usize;

@@ -1,8 +1,7 @@
-//! What delegates, exceptions, tasks and collections are about.
+//! Details of delegates, exceptions, tasks and collections.
 //!
-//! System.Private.CoreLib: MulticastDelegate.CoreCLR.cs, Task.cs, List.cs,
-//! Dictionary.cs, HashSet.cs; src/coreclr/vm: object.h (StackTraceArray), clrex.h
-//! (StackTraceElement). Fields are found by their names.
+//! Sources: System.Private.CoreLib: MulticastDelegate.CoreCLR.cs, Task.cs, List.cs, Dictionary.cs, HashSet.cs;
+//! src/coreclr/vm: object.h (StackTraceArray), clrex.h (StackTraceElement). Fields are found by name.
 
 use crate::addr::Addr;
 use crate::facts::{
@@ -14,8 +13,7 @@ use crate::runtimes::coreclr::object::{HEADER, Show};
 use crate::runtimes::coreclr::{CodeAt, FieldDesc, Methods};
 use crate::words::TaskStatus;
 
-/// Task.cs: the bits of `m_stateFlags` that tell a task's status, as
-/// Task.Status asks for them.
+/// Bits of `m_stateFlags` for each status, in the order in which Task.Status tests them (Task.cs).
 const TASK_STATES: [(u32, TaskStatus); 7] = [
     (0x20_0000, TaskStatus::Faulted),
     (0x40_0000, TaskStatus::Canceled),
@@ -26,10 +24,10 @@ const TASK_STATES: [(u32, TaskStatus); 7] = [
     (0x200_0000, TaskStatus::WaitingForActivation),
 ];
 
-/// Dictionary.cs: an entry whose `next` is below this is free.
+/// An entry of a Dictionary is free if its `next` is below this (Dictionary.cs).
 const FIRST_USED: i64 = -1;
 
-/// Fields of an object, found by name.
+/// Fields of an object, by name.
 struct Fields<'f> {
     object: Addr,
     fields: &'f [(String, &'f FieldDesc)],
@@ -43,7 +41,7 @@ impl Fields<'_> {
 }
 
 impl Show<'_, '_> {
-    /// Fill in what the object's type is known for.
+    /// Fills in the details for the object's type.
     pub(super) fn special(&mut self, report: &mut ObjectReport, at: Addr, fields: &[FieldDesc]) {
         let types = self.types();
         let named: Vec<_> = fields.iter().map(|f| (types.field_name(f), f)).collect();
@@ -88,7 +86,7 @@ impl Show<'_, '_> {
 
     fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {
         let methods = self.runtime.methods();
-        // More than one: an array of delegates, of which the first so many count.
+        // A multicast delegate has an array of delegates, of which the first `_invocationCount` are used.
         let list = self.held(fields, "_invocationList");
         let array = list.filter(|&l| self.info(l).is_some_and(|i| i.counted() && i.component_size == 8));
         let Some(array) = array else {
@@ -109,7 +107,7 @@ impl Show<'_, '_> {
     fn call(&mut self, methods: &Methods<'_>, fields: &Fields<'_>) -> CallRow {
         let memory = self.types().memory;
         let pointer = |name| fields.at(name).and_then(|a| memory.ptr(a).ok()).filter(|a| !a.is_null());
-        // A static method, or an open one: `_methodPtr` only moves the arguments.
+        // For static methods and open delegates, `_methodPtr` is only a stub that shuffles the arguments.
         let open = pointer("_methodPtrAux");
         let code = open.or_else(|| pointer("_methodPtr"));
         let target = self.held(fields, "_target").filter(|_| open.is_none());
@@ -129,7 +127,7 @@ impl Show<'_, '_> {
         u64::from(self.types().view("Array", array).u32("m_NumComponents").unwrap_or(0))
     }
 
-    /// Where an array's elements begin.
+    /// Address of an array's first element.
     fn data_of(&mut self, array: Addr) -> Addr {
         let base = self.info(array).map_or(0, |i| u64::from(i.base_size));
         array.saturating_add(base.saturating_sub(HEADER))
@@ -151,8 +149,8 @@ impl Show<'_, '_> {
         detail
     }
 
-    /// A stack trace: bytes, or from .NET 9 on an array whose first element is that,
-    /// and whose others keep dynamic methods.
+    /// Reads a stack trace: an array of bytes. From .NET 9 on it may be the first element of an array whose other
+    /// elements keep dynamic methods alive.
     fn frames(&mut self, detail: &mut ExceptionDetail, trace: Addr) -> Option<()> {
         let types = self.types();
         let bytes = match self.info(trace)? {
@@ -191,8 +189,7 @@ impl Show<'_, '_> {
         Some(CollectionDetail { count, entries })
     }
 
-    /// A Dictionary, or a HashSet: an array of slots, in use up to `_count`, of which
-    /// `_freeCount` are free again.
+    /// A Dictionary or HashSet: an array of slots, used up to `_count`, of which `_freeCount` are free again.
     fn table(&mut self, fields: &Fields<'_>) -> Option<CollectionDetail> {
         let used = u64::from(self.int(fields, "_count")?);
         let mut detail = CollectionDetail {

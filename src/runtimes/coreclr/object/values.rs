@@ -1,9 +1,7 @@
-//! Values as text: numbers, and the structs of the core library that stand for one
-//! value.
+//! Text of values: numbers, and structs of the core library that represent one value.
 //!
-//! System.Private.CoreLib: Decimal.cs, DateTime.cs, TimeSpan.cs, Guid.cs; their
-//! bytes are the same from .NET Core 3.1 to 10. Text as their ToString gives it in
-//! the invariant culture (times as ISO 8601).
+//! Sources: System.Private.CoreLib: Decimal.cs, DateTime.cs, TimeSpan.cs, Guid.cs. Their bytes are the same from .NET
+//! Core 3.1 to 10. Text is as ToString returns it in the invariant culture (times in ISO 8601).
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -34,16 +32,16 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const TICKS_PER_MINUTE: u64 = 60 * TICKS_PER_SECOND;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// Ticks of a DateTime's 64 bits; above them is its kind.
+/// Mask of a DateTime's ticks. The two bits above are its kind.
 const TICKS: u64 = (1 << 62) - 1;
 
 /// 9999-12-31T23:59:59.9999999
 const MAX_TICKS: u64 = 3_155_378_975_999_999_999;
 
-/// Most digits behind a decimal's point.
+/// Maximum number of digits after a decimal's point.
 const MAX_SCALE: u32 = 28;
 
-/// A struct of the core library that stands for one value.
+/// A struct of the core library that represents one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Decimal,
@@ -59,7 +57,7 @@ pub(super) enum Known {
 }
 
 impl Known {
-    /// By full name, of a type of the core library.
+    /// Returns the struct with this full name, for a type of the core library.
     pub(super) fn of(name: &str) -> Option<Known> {
         Some(match name {
             "System.Decimal" => Known::Decimal,
@@ -76,8 +74,8 @@ impl Known {
         })
     }
 
-    /// The value at `place`; `None` for those that are told by their fields, and
-    /// for bytes that are no such value.
+    /// Text of the value at `place`. `None` if the struct is described by its fields, or if the bytes are no valid
+    /// value.
     pub(super) fn text(self, memory: &dyn Memory, place: Addr) -> Option<String> {
         match self {
             Known::Decimal => decimal(le(memory, place)?),
@@ -104,8 +102,7 @@ fn le<const N: usize>(memory: &dyn Memory, place: Addr) -> Option<[u8; N]> {
     memory.read(place, &mut bytes).ok().map(|()| bytes)
 }
 
-/// Flags (scale in bits 16 to 23, sign in bit 31), then the high, low and middle
-/// 32 bits of the number.
+/// Bytes: flags (scale in bits 16 to 23, sign in bit 31), then the high, low and middle 32 bits of the number.
 fn decimal(bytes: [u8; 16]) -> Option<String> {
     let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
     let (flags, high, low, middle) = (word(0), word(4), word(8), word(12));
@@ -130,13 +127,13 @@ fn date_time(data: u64) -> Option<String> {
     Some(format!("{}{kind}", moment(ticks)?))
 }
 
-/// Ticks since 0001-01-01 as date and time; `None` where there are too many.
+/// Date and time for ticks since 0001-01-01. `None` if out of range.
 fn moment(ticks: u64) -> Option<String> {
     let day = SECONDS_PER_DAY * TICKS_PER_SECOND;
     (ticks <= MAX_TICKS).then(|| format!("{}T{}", date(ticks / day), time(ticks % day)))
 }
 
-/// A DateTimeOffset: the moment in UTC, and minutes that its clock was ahead.
+/// Text of a DateTimeOffset. `data`: the moment in UTC; `minutes`: offset of its clock from UTC.
 pub(super) fn date_time_offset(data: u64, minutes: i64) -> Option<String> {
     let ticks = (data & TICKS).checked_add_signed(minutes.checked_mul(TICKS_PER_MINUTE.cast_signed())?)?;
     let sign = if minutes < 0 { '-' } else { '+' };
@@ -145,10 +142,10 @@ pub(super) fn date_time_offset(data: u64, minutes: i64) -> Option<String> {
     Some(format!("{}{sign}{:02}:{:02}", moment(ticks)?, ahead / 60, ahead % 60))
 }
 
-/// A day, counted from 0001-01-01, of the proleptic Gregorian calendar.
+/// Date for a number of days since 0001-01-01, in the proleptic Gregorian calendar.
 fn date(days: u64) -> String {
     let (centuries, rest) = (days / 146_097, days % 146_097);
-    // The last day of 400, and of 4, years belongs to the year before.
+    // The last day of 400 years, and of 4 years, belongs to the previous year.
     let century = (rest / 36_524).min(3);
     let rest = rest - century * 36_524;
     let (fours, rest) = (rest / 1461, rest % 1461);
@@ -168,7 +165,7 @@ fn date(days: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", day + 1)
 }
 
-/// Ticks of a day as a time.
+/// Time for the ticks of a day.
 fn time(ticks: u64) -> String {
     let seconds = ticks / TICKS_PER_SECOND;
     let mut out = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -179,7 +176,7 @@ fn time(ticks: u64) -> String {
     out
 }
 
-/// As TimeSpan.ToString("c"): `[-][d.]hh:mm:ss[.fffffff]`.
+/// Same as TimeSpan.ToString("c"): `[-][d.]hh:mm:ss[.fffffff]`.
 fn time_span(ticks: i64) -> String {
     let (sign, all) = (if ticks < 0 { "-" } else { "" }, ticks.unsigned_abs());
     let day = SECONDS_PER_DAY * TICKS_PER_SECOND;
@@ -192,7 +189,7 @@ fn time_span(ticks: i64) -> String {
     format!("{sign}{days}{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A number of 32 bits, two of 16, then bytes in the order of the text.
+/// Bytes: a 32-bit number, two 16-bit numbers, then bytes in the order of the text.
 fn guid(bytes: [u8; 16]) -> String {
     let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
     let rest: Vec<String> = rest.iter().map(|b| format!("{b:02x}")).collect();
@@ -207,13 +204,13 @@ fn guid(bytes: [u8; 16]) -> String {
     )
 }
 
-/// Whether a field of that element type holds a number, character or pointer.
+/// Whether fields of this element type are numbers, characters or pointers.
 pub(super) fn is_plain(element: u8) -> bool {
     use cor as e;
     matches!(element, e::BOOLEAN..=e::R8 | e::PTR | e::BYREF | e::I | e::U | e::FNPTR)
 }
 
-/// A number, character or pointer as text.
+/// Text of a number, character or pointer.
 pub(super) fn number(memory: &dyn Memory, element: u8, place: Addr) -> Option<String> {
     use cor as e;
     Some(match element {
@@ -238,8 +235,7 @@ pub(super) fn number(memory: &dyn Memory, element: u8, place: Addr) -> Option<St
     })
 }
 
-/// The shortest text that gives the same number again, with an exponent where it
-/// would have many zeros.
+/// The shortest text that reads back as the same number. Uses an exponent where there would be many zeros.
 fn float<F: Into<f64> + Copy + std::fmt::Display + std::fmt::LowerExp>(value: F) -> String {
     let size = value.into().abs();
     if size == 0.0 || !size.is_finite() || (1e-5..1e15).contains(&size) {

@@ -1,21 +1,20 @@
-//! Which bundled tables may be a runtime's, by its machine and its version.
+//! Candidate tables of structures for a runtime, by machine and version.
 
 use std::cmp::Reverse;
 
 use crate::layout::{DOTNET_ARM64, DOTNET_X64, Layout, Table};
 use crate::targets::Arch;
 
-/// A bundled table that may be the runtime's.
+/// A bundled table that may fit the runtime.
 pub(super) struct Candidate {
-    /// Of the table.
+    /// Major version of the table.
     pub(super) major: u32,
     pub(super) table: &'static Table,
-    /// Nothing but the structures speaks for it: what GcDacVars says of itself must
-    /// be what the table has.
+    /// Nothing but its structures supports this table, so GcDacVars must match it.
     pub(super) by_shape: bool,
 }
 
-/// The tables of a machine, by major version.
+/// Bundled tables of a machine, by major version.
 pub(super) fn tables(arch: Arch) -> &'static [(u32, Table)] {
     match arch {
         Arch::X86_64 => &DOTNET_X64,
@@ -23,11 +22,13 @@ pub(super) fn tables(arch: Arch) -> &'static [(u32, Table)] {
     }
 }
 
-/// The tables to try, in order. A version that has a proven one of its own takes that. Where no
-/// version is known, or one newer than any table (builds of one's own call themselves 42),
-/// the structures decide; then a newer version may still fit the newest table, as far as
-/// that is checked. A version between two proven tables takes the derived one that its structures
-/// fit, of those the nearest; one before all belongs to none.
+/// Returns the tables to try, in order.
+///
+/// - A version with a proven table of its own uses only that.
+/// - If the version is unknown, or newer than any table (private builds have version 42), the structures decide. A
+///   newer version may then still use the newest table, as far as that can be checked.
+/// - A version between two proven tables uses the derived table that its structures fit, nearest version first. A
+///   version older than all tables has none.
 pub(super) fn candidates(tables: &'static [(u32, Table)], version: Option<u32>) -> Vec<Candidate> {
     let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
     let made_from_headers = |t: &&'static (u32, Table)| t.1.layout().is_ok_and(is_derived);

@@ -1,5 +1,4 @@
-//! Finding CoreCLR: by its exports, and where a dump lacks the symbol table, by
-//! the shape of its GC's own description in its data.
+//! Detection of CoreCLR by its exports or, if a dump lacks the symbol table, by the shape of GcDacVars in its data.
 
 use std::sync::OnceLock;
 
@@ -26,44 +25,44 @@ const DAC_TABLE: &str = "g_dacTable";
 /// Export: the contract descriptor (9 and later).
 const DESCRIPTOR: &str = "DotNetRuntimeContractDescriptor";
 
-/// Start of the version text that the build puts into every native file
-/// (eng/native: _version.c), in writable data and so in every dump.
+/// Start of the version text that the build adds to every native file (eng/native: _version.c). It is in writable data,
+/// and so in every dump.
 const VERSION_TEXT: &[u8] = b"@(#)Version ";
 
-/// A CoreCLR in the process that can be read.
+/// A readable CoreCLR in the process.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     /// Index of its module.
     pub module: usize,
     /// Path of its module.
     pub path: String,
-    /// Where it is loaded.
+    /// Load address of the module.
     pub base: Addr,
-    /// Addresses it covers.
+    /// Address range of the module.
     pub range: AddrRange,
-    /// The machine.
+    /// Architecture of the process.
     pub arch: Arch,
     /// Major version.
     pub major: u32,
-    /// Version as its users know it, e.g. `8.0.33`.
+    /// Version as users know it, such as `8.0.33`.
     pub version: String,
-    /// What the version is known from.
+    /// Where the version was read.
     pub version_source: String,
-    /// Whether the layout's table is that of its major version, and not one of an older version.
+    /// Whether the layout's table is of this major version, and not of an older one.
     pub own_table: bool,
-    /// Whether cores of its major version have proven the layout. What another one tells is derived.
+    /// Whether cores of its major version have confirmed the layout. Facts from other layouts are derived.
     pub proven: bool,
-    /// What the layout is made of.
+    /// Sources of the layout, for display.
     pub layout_source: String,
-    /// Structs and slots.
+    /// Structures and slots.
     pub layout: Layout,
-    /// Where its globals are.
+    /// Addresses of its globals.
     pub roots: Roots,
-    /// Lists of it that were read.
+    /// Cached lists.
     pub(in crate::runtimes::coreclr) read: Read,
 }
 
-/// Lists that several questions need, each read when it is first asked for.
+/// Lists used by several analyses, each read on first use.
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtimes::coreclr) struct Read {
     pub(in crate::runtimes::coreclr) threads: OnceLock<ThreadList>,
@@ -72,12 +71,12 @@ pub(in crate::runtimes::coreclr) struct Read {
 }
 
 impl Runtime {
-    /// `.NET 8.0.33`
+    /// Name with version, such as `.NET 8.0.33`.
     pub fn name(&self) -> String {
         format!(".NET {}", self.version)
     }
 
-    /// Its GC.
+    /// Access to the runtime's GC.
     pub(in crate::runtimes::coreclr) fn gc<'a>(&'a self, process: &'a Process) -> Gc<'a> {
         Gc { memory: &process.memory, layout: &self.layout, vars: self.roots.gc_dac_vars }
     }
@@ -88,24 +87,24 @@ impl Runtime {
         Some(AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?))
     }
 
-    /// The memfd that code and loader heaps lie in, as NT_FILE names it.
+    /// Name of the memfd with code and loader heaps, as NT_FILE has it.
     pub fn code_file(&self) -> Option<&str> {
         self.layout.text("ExecutableMemory")
     }
 }
 
-/// Whether a module is a .NET runtime.
+/// Result of examining one module.
 #[derive(Clone, Debug)]
 pub enum Detection {
-    /// It is none.
+    /// Not a .NET runtime.
     NotMine,
-    /// It is one.
+    /// A .NET runtime.
     Found(Box<Runtime>),
-    /// It is one, but can't be used, for this reason.
+    /// A .NET runtime that can't be read, and why.
     Unusable(Warning),
 }
 
-/// Look at every module of the process.
+/// Examines every module of the process.
 pub fn detect(process: &Process) -> Vec<Detection> {
     let _phase = process.enter(Phase::Runtime);
     process
@@ -118,10 +117,10 @@ pub fn detect(process: &Process) -> Vec<Detection> {
         .collect()
 }
 
-/// The runtime's library, where it is not inside the program.
+/// Name of the runtime's library, unless it is inside the program.
 const CORECLR: &str = "libcoreclr.so";
 
-/// Whether the runtime's library is mapped, read or not.
+/// Whether the runtime's library is mapped, readable or not.
 pub fn has_coreclr(process: &Process) -> bool {
     process.modules.iter().any(|m| m.name() == CORECLR)
 }
@@ -142,19 +141,18 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         descriptor: symbols::find(memory, image, DESCRIPTOR),
     };
     let exported = exports.table.is_some() || exports.descriptor.is_some();
-    // Without a symbol table in the core, only the usual places are searched:
-    // the library of that name, and a program that may have it inside.
+    // Without a symbol table in the core, search only the library of that name, and programs, which may contain the
+    // runtime.
     if !exported && !named && !image.has_interpreter {
         return Detection::NotMine;
     }
     let text = version_text(memory, image);
     let version = version(&text, &module.path);
-    // Each native file that .NET's build makes has the text, whatever its version.
+    // The version text alone is not enough: every native file from .NET's build has it.
     if !exported && !named && text.is_none() && version.is_none() {
         return Detection::NotMine;
     }
-    // Programs of .NET's own that have no runtime inside carry a version text too:
-    // `dotnet`, and what starts an application.
+    // .NET's own programs without a runtime have a version text too: `dotnet` and the application hosts.
     let unusable = |why: String, is_partial: bool| {
         if exported || named || (text.is_some() && globals::has_table(memory, image)) {
             let message = format!("{}: {why}", module.path);
@@ -184,7 +182,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             Err(Misfit::Layout(e)) => {
                 return Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, e.to_string()));
             }
-            // What was found and does not fit says more than what was not found.
+            // A table that was found but does not fit explains more than one that was not found.
             Err(Misfit::Roots(_)) if misfit => continue,
             Err(Misfit::Roots(e)) => {
                 why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
@@ -227,7 +225,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 };
             }
             misfit = true;
-            // A version without a layout of its own is not supported; structures that a layout was made for are damaged.
+            // A version without a layout of its own is unsupported. If it has one that does not fit, its structures are
+            // damaged.
             damaged |= runtime.own_table;
             continue;
         }
@@ -237,7 +236,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     unusable(why, damaged)
 }
 
-/// Say what the answers rest on, where that is no layout that cores of this very version have proven.
+/// Notes which layout the answers use, unless cores of this version have confirmed it.
 fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
     let name = runtime.name();
     let rests = "The GC's structures fit; all results have confidence derived";
@@ -262,21 +261,21 @@ fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: boo
     };
     process.diag.note(WarningCode::DotnetVersion, why);
     if !runtime.proven {
-        // A structure that cannot be read may have another layout.
+        // A structure may be unreadable because its layout differs.
         process.diag.excuse(WarningCode::OF_DOTNET);
     }
 }
 
-/// How the source of a layout begins that the runtime's own descriptor is laid over.
+/// Prefix of a layout's source if the runtime's own descriptor overrides the bundled table.
 const BY_DESCRIPTOR: &str = "contract descriptor over ";
 
-/// What a module exports of a runtime's.
+/// Symbols that a module exports.
 struct Exports {
     table: Option<Symbol>,
     descriptor: Option<Symbol>,
 }
 
-/// A table that fits, and what it leads to.
+/// A layout that fits, and the globals found with it.
 struct Fitted {
     layout: Layout,
     layout_source: String,
@@ -321,8 +320,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
                 layout_source = format!("{BY_DESCRIPTOR}{layout_source}");
                 pointers = table;
             }
-            // A dump without the file's read-only pages: the bundled table is
-            // of the same version.
+            // The dump lacks the file's read-only pages. The bundled table is of the same version.
             Err(e) => tracing::debug!(%e, "no contract descriptor"),
         }
     }
@@ -330,7 +328,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
     Ok(Fitted { layout, layout_source, roots })
 }
 
-/// The version text in the image's writable data.
+/// Finds the version text in the image's writable data.
 fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     let finder = memchr::memmem::Finder::new(VERSION_TEXT);
     for part in image.writable_parts(memory) {
@@ -344,9 +342,8 @@ fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     None
 }
 
-/// Version, major, and what they are known from. `8.0.3326.52219` is the file
-/// version of 8.0.33: the third part is 100 times the servicing number plus a
-/// build's. 3.1's files say `4.700.…`; there the path has the number.
+/// Returns version, major version and source. `8.0.3326.52219` is the file version of 8.0.33: the third number is 100
+/// times the servicing number plus a build number. Files of 3.1 have `4.700.…`; their path has the version.
 fn version(text: &Option<String>, path: &str) -> Option<(String, u32, String)> {
     let from_path = || {
         path.rsplit('/').find_map(|part| {

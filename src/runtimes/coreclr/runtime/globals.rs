@@ -1,8 +1,8 @@
-//! Where the runtime's globals are: slots of `g_dacTable`, and the contract
-//! descriptor's table of pointers where it names a global.
+//! Addresses of the runtime's globals: slots of `g_dacTable`, or pointers of the contract descriptor if it names the
+//! global.
 //!
-//! Slots move between servicing releases (8.0.0 has 155, 8.0.33 has 157), so a
-//! slot is believed only where what it leads to has the right shape.
+//! Slots move between servicing releases (8.0.0 has 155, 8.0.33 has 157). A slot is therefore used only if it leads to
+//! data of the expected shape.
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::elf::ElfImage;
@@ -12,39 +12,39 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::clr_gc::vars;
 
-/// Why the globals can't be found.
+/// Reasons why the globals can't be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootsError {
-    /// No table of globals, exported or by shape.
+    /// No table of globals, neither exported nor found by its shape.
     #[error("the table of globals (g_dacTable) is not in the core")]
     NoTable,
-    /// A global no table names.
+    /// No table names this global.
     #[error("global {0} is in no table")]
     NoGlobal(String),
-    /// A global's memory.
+    /// The global's memory can't be read.
     #[error("global {name}: {fault}")]
     Fault {
-        /// Name.
+        /// Name of the global.
         name: String,
-        /// Where and why.
+        /// Address and reason.
         fault: crate::memory::Fault,
     },
 }
 
-/// Addresses of globals.
+/// Addresses of the runtime's globals.
 #[derive(Clone, Debug)]
 pub struct Roots {
     slots: Vec<Addr>,
     pointers: Vec<Addr>,
-    /// GcDacVars, by shape.
+    /// Address of GcDacVars, recognised by its shape.
     pub gc_dac_vars: Option<Addr>,
-    /// How the table was found.
+    /// How the table was found, for display.
     pub source: String,
 }
 
 impl Roots {
-    /// Find the globals of the runtime in `image`.
+    /// Finds the globals of the runtime in `image`.
     ///
     /// # Errors
     /// [`RootsError::NoTable`]
@@ -64,7 +64,7 @@ impl Roots {
                 let found = found.filter_map(|(i, &s)| Some((i, gc_dac_vars(memory, image, s, counted)?))).next();
                 let gc_dac_vars = found.map(|(_, vars)| vars);
                 let place = layout.value("DacSlot.GcDacGlobals").zip(found);
-                // A table in which one slot has moved is another one: none of its slots is believed.
+                // If one slot has moved, others may have: then none is used.
                 if place.is_some_and(|(wanted, (i, _))| wanted != i as u64) {
                     let source = "export g_dacTable, with slots in other positions".into();
                     return Ok(Roots { slots: Vec::new(), pointers, gc_dac_vars, source });
@@ -75,7 +75,7 @@ impl Roots {
         by_shape(memory, image, layout, wide, pointers).ok_or(RootsError::NoTable)
     }
 
-    /// Address of a global: by the descriptor's name, else by its slot.
+    /// Address of a global: from the descriptor if it has the name, otherwise from its slot.
     ///
     /// # Errors
     /// [`RootsError::NoGlobal`]
@@ -90,7 +90,7 @@ impl Roots {
         found.ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
     }
 
-    /// The pointer that a global holds.
+    /// Value of a global that is a pointer.
     ///
     /// # Errors
     /// [`RootsError`]
@@ -100,7 +100,7 @@ impl Roots {
     }
 }
 
-/// Bytes of a slot that holds an address; one that holds an RVA has 4.
+/// Bytes of a slot with an address. A slot with an RVA has 4.
 const WIDE: u64 = 8;
 
 fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool) -> Vec<Addr> {
@@ -121,22 +121,22 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
         .collect()
 }
 
-/// GcDacVars where `slot` is the address of `g_gcDacGlobals`; `counted`: they say how many
-/// generations there are.
+/// GcDacVars, if `slot` is the address of `g_gcDacGlobals`. `counted`: the structure includes the number of
+/// generations.
 fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool) -> Option<Addr> {
     if !image.range.contains(slot) {
         return None;
     }
-    // Any word of an image's data may be asked for this: only what leads there is a structure that was read.
+    // Any word of the image's data may be tried here, so only a match is recorded as read.
     let vars = Addr::new(memory.peek_u64(slot).ok()?);
     vars::looks_like(memory, vars, counted).then(|| memory.ptr(slot).ok())?
 }
 
-/// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
-/// the image's data, the word that leads to GcDacVars, at its slot in a run of
-/// others that lead into the image. Of several such runs that whose slots lead to what
-/// they are named for: a machine whose code reaches globals by way of the global offset
-/// table (arm64) has a run of the same kind there.
+/// Finds the table without its export (3.1 has none; a kernel's core lacks the symbol table).
+///
+/// Searches the image's data for the word that leads to GcDacVars, at its slot in a run of words that lead into the
+/// image. There may be several such runs: on arm64 the global offset table is one, since code reaches globals through
+/// it. Then the run wins whose slots lead to the globals that they are named for.
 fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, pointers: Vec<Addr>) -> Option<Roots> {
     let Some(slot) = layout.value("DacSlot.GcDacGlobals") else { return by_any_slot(memory, image, layout, wide) };
     let slot = slot as usize;
@@ -163,12 +163,12 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
     if found.len() < 2 {
         return found.pop();
     }
-    // The first of those that fit best.
+    // The first of the best matches.
     found.reverse();
     found.into_iter().max_by_key(|roots| fitting(memory, image, layout, roots))
 }
 
-/// How many slots lead to what they are named for.
+/// Number of checked slots that lead to the global they are named for.
 fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots) -> usize {
     let pointer = |name: &str| {
         let leads = roots.pointer(memory, layout, name).ok()?;
@@ -178,7 +178,7 @@ fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots
         ["AppDomain", "SystemDomain", "FinalizerThread", "SyncTableEntries"].map(|name| pointer(name).is_some());
     let jit = || {
         let manager = pointer("EEJitManager")?;
-        // It begins with its vtable.
+        // An object with a vtable in the image.
         memory.ptr(manager).ok().filter(|vtable| image.range.contains(*vtable))
     };
     let threads = || {
@@ -196,8 +196,8 @@ fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots
     pointers.into_iter().chain(shapes).filter(|fits| *fits).count()
 }
 
-/// The same for a layout that does not know the slot: whichever of a table leads to what is GcDacVars by
-/// version, size of a generation and number of these. Where the table begins is not known then, nor any other global.
+/// Finds GcDacVars for a layout without the slot's number. Any slot of a table may lead to it; version, generation size
+/// and number of generations must be plausible. The start of the table remains unknown, and with it all other globals.
 fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool) -> Option<Roots> {
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
     image.writable_parts(memory).into_iter().find_map(|part| {
@@ -215,8 +215,8 @@ fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: boo
     })
 }
 
-/// Whether the image has a table of a runtime's globals, of whatever version: one that
-/// leads to GcDacVars from some slot. Those whose table holds RVAs did not count their generations.
+/// Whether the image has a table of a runtime's globals, of any version: a slot must lead to GcDacVars. Runtimes whose
+/// table has RVAs do not store the number of generations.
 pub(in crate::runtimes::coreclr) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
     let in_part = |part: AddrRange, wide: bool| {
         let Some(words) = words(memory, image, part, wide) else { return false };
@@ -233,7 +233,7 @@ pub(in crate::runtimes::coreclr) fn has_table(memory: &dyn Memory, image: &ElfIm
     parts.any(|part| in_part(part, true) || in_part(part, false))
 }
 
-/// The words of a part of the image's data, as a table of globals would have them.
+/// Words of a range of the image's data, read as slots of a table.
 fn words(memory: &dyn Memory, image: &ElfImage, part: AddrRange, wide: bool) -> Option<Vec<Addr>> {
     let bytes = memory.look(part.start, part.len() as usize).ok()?;
     Some(if wide {
@@ -243,23 +243,22 @@ fn words(memory: &dyn Memory, image: &ElfImage, part: AddrRange, wide: bool) -> 
     })
 }
 
-/// An address from an RVA of the table; 0 stands for none.
+/// Address for an RVA of the table; 0 means none.
 fn from_rva(image: &ElfImage, rva: u32) -> Addr {
     if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) }
 }
 
-/// Runs of words that could be a table of globals: all lead into the image past
-/// its headers, but for some that are empty.
+/// Finds runs of words that could be a table of globals: each word is null or an address in the image after its
+/// headers.
 struct Tables<'a> {
     image: &'a ElfImage,
     words: &'a [Addr],
-    /// Where the run ends that was looked at last: each word is looked at once,
-    /// however many tables could begin in the run.
+    /// End of the last run found. Each word is checked once, however many tables could begin in the run.
     end: usize,
 }
 
 impl<'a> Tables<'a> {
-    /// The table that begins with word `first`; asked in rising order.
+    /// The table that begins with word `first`. Must be called in ascending order.
     fn at(&mut self, first: usize) -> Option<&'a [Addr]> {
         let past_headers = self.image.range.start.saturating_add(4096);
         let leads = |w: &&Addr| self.image.range.contains(**w) && **w >= past_headers;
@@ -273,7 +272,6 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Words in a row that make a table of globals (the smallest known has 129), and
-/// how many of these are not empty.
+/// Minimum number of words in a table of globals (the smallest known has 129), and of words that are not null.
 const MIN_RUN: usize = 64;
 const MIN_FILLED: usize = 48;

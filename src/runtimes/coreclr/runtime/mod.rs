@@ -1,5 +1,4 @@
-//! A runtime in the process: which module it is, which layout fits it, and where
-//! its globals are.
+//! Detection of CoreCLR: its module, a layout that fits, and its globals.
 
 mod candidates;
 mod detect;

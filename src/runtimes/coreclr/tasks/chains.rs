@@ -1,4 +1,4 @@
-//! Chains of tasks, from what is waited for outwards; equal ones merged.
+//! Chains of tasks, from the awaited object outwards, with equal chains merged.
 
 use std::collections::HashMap;
 
@@ -6,33 +6,33 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::coreclr::tasks::links::{Awaits, End, Node, Tasks};
 
-/// A chain, and how often it is there.
+/// A chain of tasks, or several equal ones.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// How many.
+    /// Number of equal chains.
     pub count: u64,
-    /// Of the first of them: what is waited for first, then who waits for it; by number.
+    /// Indices into [`Tasks::nodes`] of the first such chain: the awaited object first, then who waits for it.
     pub nodes: Vec<u32>,
-    /// What stands at its end.
+    /// What the chain ends with.
     pub end: End,
-    /// The last object of each, as far as they are listed.
+    /// The last object of each equal chain, up to a limit.
     pub last: Vec<Addr>,
-    /// Different objects that are waited for.
+    /// Number of different objects at the start of these chains.
     pub roots: u64,
 }
 
-/// All chains that have an async method in them.
+/// All chains with at least one async method.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    /// Those of most first.
+    /// Chains by descending count.
     pub list: Vec<Chain>,
-    /// How many there are, with those that are equal.
+    /// Number of chains before merging.
     pub total: u64,
-    /// Whether there are more than could be followed.
+    /// Whether a limit ended the search early.
     pub cut: bool,
 }
 
-/// What makes chains equal, for one of their parts.
+/// The properties of a chain's step that must match for two chains to be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Part {
     method_table: Addr,
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-/// A chain as its parts and the kind of its end.
+/// Steps of a chain and the kind of its end.
 type Key = (Vec<Part>, u8);
 
 struct Follower<'t> {
@@ -62,14 +62,14 @@ struct Follower<'t> {
     last_root: Vec<u32>,
     chains: Chains,
     seen: Vec<bool>,
-    /// Parts of all chains that may still be followed.
+    /// Remaining steps that may be followed, over all chains.
     steps: usize,
-    /// Parts of different chains that may still be kept.
+    /// Remaining steps that may be stored, over all distinct chains.
     room: usize,
 }
 
 impl Tasks {
-    /// The chains; equal ones merged where `merge` says so.
+    /// Builds all chains. Equal ones are merged if `merge`.
     pub fn chains(&self, merge: bool) -> Chains {
         let mut follower = Follower {
             tasks: self,
@@ -84,7 +84,7 @@ impl Tasks {
         for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
             follower.from(i as u32);
         }
-        // What is left waits in cycles.
+        // Nodes not visited yet wait in cycles.
         for i in 0..self.nodes.len() {
             if follower.seen.get(i) == Some(&false) {
                 follower.from(i as u32);
@@ -97,12 +97,11 @@ impl Tasks {
 }
 
 impl Follower<'_> {
-    /// All chains that begin with `root`.
+    /// Follows all chains that begin with `root`.
     fn from(&mut self, root: u32) {
         let tasks = self.tasks;
         let next = |at: u32| tasks.nodes.get(at as usize).map_or(&[][..], |n| n.next.as_slice());
-        // A part of the path, which of those that follow it is next, and what
-        // stands behind it if none does.
+        // Depth-first path: node, index of the next follower to visit, and the end to report if no follower is visited.
         let mut path: Vec<(u32, usize, Option<End>)> = vec![(root, 0, Some(End::Nobody))];
         let mut on_path: HashMap<u32, ()> = HashMap::from([(root, ())]);
         self.mark(root);
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
     use crate::runtimes::coreclr::tasks::shapes::Machine;
 
-    /// A node of that type; those of type 1 are async methods.
+    /// A node of type `kind`. Nodes of type 1 are async methods.
     fn node(i: usize, kind: u64, next: &[u32]) -> Node {
         let machine = Machine { method_table: Addr::new(1), at: 0, object: false, state: None, awaiters: Vec::new() };
         Node {
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn equal_chains_are_merged_and_those_without_methods_left_out() {
-        // 0 (a task) is awaited by 1 and 2; 3 by 4; 5 by 6, which is no async method.
+        // 1 and 2 await task 0; 4 awaits 3; 6, which is no async method, awaits 5.
         let tasks = tasks(&[(7, &[1, 2]), (1, &[]), (1, &[]), (7, &[4]), (1, &[]), (7, &[6]), (8, &[])]);
         let merged = tasks.chains(true);
         assert_eq!(counts(&merged), [(3, vec![0, 1])]);
@@ -250,7 +249,7 @@ mod tests {
 
     #[test]
     fn cycles_end() {
-        // Each waits for the other, and one for itself.
+        // 0 and 1 wait for each other, 2 waits for itself.
         let tasks = tasks(&[(1, &[1]), (1, &[0]), (1, &[2])]);
         let chains = tasks.chains(true);
         assert!(!chains.cut);
@@ -260,7 +259,7 @@ mod tests {
 
     #[test]
     fn ways_without_end_are_cut() {
-        // 60 times two ways part and meet.
+        // Two paths fork and join 60 times in a row.
         let mut list: Vec<(u64, Vec<u32>)> = Vec::new();
         for step in 0..60_u32 {
             let at = 3 * step;

@@ -1,4 +1,4 @@
-//! The objects on the heap that have to do with tasks.
+//! Finds the objects on the heap that take part in tasks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,36 +15,35 @@ use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 /// Task.m_stateFlags: ran to completion, canceled, faulted (Task.cs).
 const COMPLETED: u32 = 0x0100_0000 | 0x0040_0000 | 0x0020_0000;
 
-/// State of a state machine that is done.
+/// State of a finished state machine.
 pub(super) const FINISHED: i32 = -2;
 
-/// Fields of tasks, and of what completes one: 3.1 and later have both names.
+/// Field names of tasks and of completion sources. Both names of the latter occur in 3.1 and later.
 pub(super) const FLAGS: &str = "m_stateFlags";
 const COMPLETES: [&str; 2] = ["_task", "m_task"];
 
-/// A task that is not done, or a box that is no task.
+/// A pending task, or a box that is not a task.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) addr: Addr,
     pub(super) method_table: Addr,
-    /// What it keeps of an async method.
+    /// State machine of the async method, if it has one.
     pub(super) machine: Option<Arc<Machine>>,
     pub(super) is_task: bool,
 }
 
-/// What the walk found.
 #[derive(Default)]
 pub(super) struct Found {
-    /// By address.
+    /// Pending items by address.
     pub(super) items: Vec<Item>,
     /// Completion sources by the task that each completes.
     pub(super) sources: HashMap<Addr, Addr>,
-    /// Items left out.
+    /// Number of items left out.
     pub(super) more: u64,
     pub(super) losses: Losses,
 }
 
-/// What objects of a type are to this walk.
+/// Role of a type's objects in this walk.
 enum Role {
     Task { flags: u64, machine: Option<Arc<Machine>> },
     Box(Arc<Machine>),
@@ -66,7 +65,7 @@ fn role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Role {
     }
 }
 
-/// Walk the heap for tasks that are not done.
+/// Walks the heap for pending tasks.
 pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress) -> Found {
     let memory = shapes.types.memory;
     struct Share {

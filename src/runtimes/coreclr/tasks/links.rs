@@ -1,4 +1,4 @@
-//! Who waits for whom: from a task to what goes on once it is done.
+//! Links tasks to their continuations: who waits for whom.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,83 +15,82 @@ use crate::runtimes::coreclr::tasks::find::{FINISHED, Found, find};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// Field of a task that holds what goes on after it.
+/// Field of a task with its continuation.
 const CONTINUATION: &str = "m_continuationObject";
 
-/// Fields by which such objects hold the next: ContinueWithTaskContinuation (before
-/// .NET 5 StandardTaskContinuation), AwaitTaskContinuation and its kin,
-/// AsyncMethodBuilderCore.ContinuationWrapper, MoveNextRunner.
+/// Fields through which continuation objects reference the next: ContinueWithTaskContinuation (StandardTaskContinuation
+/// before .NET 5), AwaitTaskContinuation and similar ones, AsyncMethodBuilderCore.ContinuationWrapper, MoveNextRunner.
 const WRAPPED: [&str; 4] = ["m_task", "m_action", "_continuation", "m_stateMachine"];
 
-/// Objects that wake a thread which is blocked in Task.Wait, WaitAll and the like.
+/// Objects that wake a thread blocked in Task.Wait, Task.WaitAll and similar.
 const BLOCKED: [&str; 2] =
     ["System.Threading.Tasks.Task+SetOnInvokeMres", "System.Threading.Tasks.Task+SetOnCountdownMres"];
 
-/// A list of continuations.
+/// Prefix of the name of a list of continuations.
 const LIST: &str = "System.Collections.Generic.List<";
 
-/// From an array of references to the first.
+/// Offset of an array's first reference.
 const ELEMENTS: u64 = 16;
 
 /// What an async method waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Awaits {
-    /// An object that is in its awaiter.
+    /// The object in its awaiter.
     Object(Addr),
-    /// A task that is done: it only has to be run.
+    /// A completed task: the method is ready to run.
     Done(Addr),
-    /// Its awaiter holds no object (Task.Yield has none).
+    /// Its awaiter has no object (as with Task.Yield).
     #[default]
     Unknown,
-    /// Nothing: it runs, or has not begun.
+    /// Nothing: it is running, or has not started.
     Nothing,
 }
 
-/// What stands at the end of a chain.
+/// End of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// Nothing waits for the last task.
     Nobody,
-    /// One of the chain itself: it will never be done. (Or it is longer than any is followed.)
+    /// The next task is in the chain already, so it will never complete. Or the chain exceeds the depth limit.
     Cycle,
-    /// A thread that is blocked until then; the object that wakes it.
+    /// A blocked thread, by the object that will wake it.
     Thread(Addr),
     /// A delegate.
     Callback(Addr),
-    /// An object of some other type.
+    /// An object of another type.
     Other(Addr),
 }
 
-/// A task that is not done, an async method, or what one of them waits for.
+/// A pending task, an async method, or an object that one of them waits for.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The object.
+    /// Address of the object.
     pub addr: Addr,
     /// Its MethodTable.
     pub method_table: Addr,
-    /// Whether it is a task; else it is the source of a ValueTask, or whatever is awaited.
+    /// Whether it is a task. Otherwise it is the source of a ValueTask, or any awaited object.
     pub task: bool,
-    /// Of an async method.
+    /// State machine, if it is an async method.
     pub machine: Option<Arc<Machine>>,
-    /// Where that stands: the number of the await, -1 where it runs.
+    /// State of the state machine: the number of the current await, -1 while running.
     pub state: Option<i32>,
-    /// What it waits for, as far as its own state tells.
+    /// What it waits for, according to its own state.
     pub awaits: Awaits,
-    /// Those that go on after it, by number.
+    /// Indices of the nodes that continue after it.
     pub next: Vec<u32>,
-    /// Others that do.
+    /// Other continuations.
     pub ends: Vec<End>,
-    /// Whether it goes on after another.
+    /// Whether it continues after another node.
     pub follows: bool,
 }
 
-/// All tasks that are not done, linked.
+/// All pending tasks, linked to their continuations.
 pub struct Tasks {
-    /// By address; then what they wait for that is no task.
+    /// Tasks and boxes by address, then awaited objects that are neither.
     pub nodes: Vec<Node>,
-    /// Completion sources by their tasks.
+    /// Completion sources by the task that each completes.
     pub sources: HashMap<Addr, Addr>,
-    /// Objects left out, as there are too many.
+    /// Number of objects left out by a limit.
     pub more: u64,
     /// Bytes of the heap that could not be walked.
     pub lost: u64,
@@ -102,16 +101,16 @@ struct Linker<'t, 'p> {
     heap: &'t Heap<'p>,
     reader: Box<dyn ObjectReader + 't>,
     index: HashMap<Addr, u32>,
-    /// State machines that are objects, by address: the number of their box.
+    /// Indices of boxes by the address of their state machine, for state machines that are objects.
     machines: HashMap<Addr, u32>,
     fields: HashMap<Addr, Arc<HashMap<String, u64>>>,
     names: HashMap<Addr, Arc<str>>,
-    /// Objects looked at between tasks: lists of lists of themselves have no end.
+    /// Bounds the objects visited between tasks: a list may contain itself.
     steps: Walks,
 }
 
 impl Tasks {
-    /// Find and link them.
+    /// Finds the tasks in `heap` and links them.
     pub fn find(heap: &Heap<'_>, progress: &Progress) -> Tasks {
         let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
@@ -166,20 +165,19 @@ impl Tasks {
 }
 
 impl Node {
-    /// Where its state machine is.
+    /// Address of the state machine.
     fn machine_at(&self, types: &TypeSystem<'_>) -> Option<Addr> {
         let machine = self.machine.as_ref()?;
         let at = self.addr.checked_add(machine.at)?;
         if machine.object { types.memory.ptr(at).ok().filter(|a| !a.is_null()) } else { Some(at) }
     }
 
-    /// Its state machine, where that is an object.
+    /// Address of the state machine, if it is an object of its own.
     fn machine_object(&self, types: &TypeSystem<'_>) -> Option<Addr> {
         self.machine.as_ref().filter(|m| m.object).and_then(|_| self.machine_at(types))
     }
 
-    /// Whether it may be a box that was given back for reuse: those are no tasks,
-    /// and all zeros.
+    /// Whether it may be a pooled box that was returned for reuse. Such boxes are no tasks and all zeros.
     pub(super) fn given_back(&self) -> bool {
         !self.task && self.state == Some(0) && self.awaits == Awaits::Unknown
     }
@@ -191,7 +189,7 @@ impl Node {
 }
 
 impl Linker<'_, '_> {
-    /// From each task to what it keeps as its continuation.
+    /// Links each task to its continuation.
     fn continuations(&mut self, nodes: &mut [Node]) {
         for i in 0..nodes.len() {
             let Some(node) = nodes.get(i) else { continue };
@@ -206,13 +204,12 @@ impl Linker<'_, '_> {
         }
     }
 
-    /// The MethodTable of the object at `addr`.
     fn method_table(&mut self, addr: Addr) -> Option<Addr> {
         let node = self.reader.node(addr.get())?;
         self.heap.method_table(node.kind).map(|info| info.address)
     }
 
-    /// What goes on by `object`: a task, a box, or what leads to one.
+    /// Follows a continuation to a task or box, through any wrappers.
     fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
         if object.is_null()
             || self.steps.spend(object, 1).is_err()
@@ -249,7 +246,7 @@ impl Linker<'_, '_> {
         }
         let before = (out.nodes.len(), out.ends.len());
         if fields.contains_key("_methodPtr") {
-            // A delegate; one that nothing else is known of is what is called.
+            // A delegate. If its target leads nowhere, the delegate itself is the continuation.
             if let Some(&i) = read(memory, "_target").and_then(|t| self.index.get(&t)) {
                 return out.nodes.push(i);
             }
@@ -267,13 +264,13 @@ impl Linker<'_, '_> {
                 self.follow(next, depth + 1, out);
             }
         }
-        // The mark of a task that is done is a plain object.
+        // A completed task has a plain System.Object in place of a continuation.
         if before == (out.nodes.len(), out.ends.len()) && &*name != "System.Object" {
             out.ends.push(End::Other(object));
         }
     }
 
-    /// Whether a delegate's target only leads on.
+    /// Whether a delegate's target is only a wrapper.
     fn wraps(&mut self, target: Addr) -> bool {
         let Some(method_table) = self.method_table(target) else { return false };
         let name = self.name(method_table);
@@ -282,7 +279,7 @@ impl Linker<'_, '_> {
             || name.starts_with("System.") && WRAPPED.iter().any(|f| fields.contains_key(*f))
     }
 
-    /// From what the awaiters of async methods hold to these methods.
+    /// Links objects in awaiters to the async methods that wait for them.
     fn awaiters(&mut self, nodes: &mut Vec<Node>) {
         for i in 0..nodes.len() {
             let Some(node) = nodes.get(i) else { continue };
@@ -302,7 +299,7 @@ impl Linker<'_, '_> {
         }
     }
 
-    /// Add what is awaited and is no task.
+    /// Adds an awaited object that is neither task nor box.
     fn outside(&mut self, nodes: &mut Vec<Node>, object: Addr, by: u32) {
         let Some(method_table) = self.method_table(object) else { return };
         self.index.insert(object, nodes.len() as u32);
@@ -319,8 +316,7 @@ impl Linker<'_, '_> {
         });
     }
 
-    /// The object in the awaiter that a state machine waits by. Those that it is
-    /// done with are cleared.
+    /// The object in the awaiter that a state machine waits on. Awaiters that are no longer in use are cleared.
     fn awaited(&mut self, node: &Node) -> Awaits {
         let Some(machine) = node.machine.clone() else { return Awaits::Nothing };
         let types = self.shapes.types;
@@ -346,7 +342,7 @@ impl Linker<'_, '_> {
         let Some(method_table) = self.method_table(object) else {
             return Awaits::Unknown;
         };
-        // Tasks that are not done are all known.
+        // The index has every pending task, so a task that is missing is completed.
         match self.shapes.family(method_table) == Family::Task && !self.index.contains_key(&object) {
             true => Awaits::Done(object),
             false => Awaits::Object(object),
@@ -364,7 +360,7 @@ impl Linker<'_, '_> {
     }
 }
 
-/// What one task's continuation leads to.
+/// Targets of one task's continuation.
 #[derive(Default)]
 struct Next {
     nodes: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The async method that a state machine was made from.
+//! Finds the async method of a state machine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::runtimes::coreclr::types::{ModuleInfo, TypeSystem};
 const PARENT: usize = 0;
 const VALUE: usize = 2;
 
-/// Finds methods by the attribute that names their state machine
-/// (AsyncStateMachineAttribute and its kin), or by the name that the compiler gave it.
+/// Finds methods by the attribute that names their state machine (AsyncStateMachineAttribute and similar ones), or by
+/// the compiler's name for the state machine.
 pub struct AsyncMethods<'t, 'p> {
     types: &'t TypeSystem<'p>,
     /// By module: methods by the name of their state machine.
@@ -23,13 +23,13 @@ pub struct AsyncMethods<'t, 'p> {
 }
 
 impl<'t, 'p> AsyncMethods<'t, 'p> {
-    /// For the types of one runtime.
+    /// A finder for the types of one runtime. Attributes are read on first use, by module.
     pub fn new(types: &'t TypeSystem<'p>) -> AsyncMethods<'t, 'p> {
         AsyncMethods { types, known: HashMap::new() }
     }
 
-    /// The method of the state machine of that MethodTable: its name, and its token
-    /// where an attribute tells. `None` where there is no metadata.
+    /// Method of the state machine with this MethodTable: its name, and its token if an attribute has it. `None` if
+    /// there is no metadata.
     pub fn of(&mut self, machine: Addr) -> Option<(String, Option<Token>, Arc<ModuleInfo<'p>>)> {
         let types = self.types;
         let module = types.module(types.module_of(machine).ok()?);
@@ -44,7 +44,7 @@ impl<'t, 'p> AsyncMethods<'t, 'p> {
     }
 }
 
-/// As attributes name types: namespaces with dots, nested types behind `+`.
+/// Type name as in attributes: namespace with dots, nested types after `+`.
 fn reflection_name(metadata: &Metadata<'_>, token: Token) -> Option<String> {
     let chain = enclosing_chain(metadata, token);
     let mut out = String::new();
@@ -61,7 +61,7 @@ fn reflection_name(metadata: &Metadata<'_>, token: Token) -> Option<String> {
     Some(out)
 }
 
-/// Methods that have an attribute whose first argument is a text, by that.
+/// Methods with an attribute whose first argument is the name of a state machine.
 fn attributes(metadata: &Metadata<'_>) -> HashMap<String, u32> {
     let mut out = HashMap::new();
     for rid in 1..=metadata.row_count(Table::CustomAttribute) {
@@ -69,7 +69,7 @@ fn attributes(metadata: &Metadata<'_>) -> HashMap<String, u32> {
         let parent = cell(PARENT).and_then(|value| HAS_CUSTOM_ATTRIBUTE.decode(value));
         let Some(method) = parent.filter(|p| p.table() == Some(Table::MethodDef)) else { continue };
         let Some(name) = cell(VALUE).and_then(|at| metadata.blob(at)).and_then(first_text) else { continue };
-        // The compiler's names of state machines; other attributes have other texts.
+        // Other attributes have texts too, so check that it is a compiler's name for a state machine.
         if is_machine(name) {
             out.insert(name.to_owned(), method.rid());
         }
@@ -77,7 +77,7 @@ fn attributes(metadata: &Metadata<'_>) -> HashMap<String, u32> {
     out
 }
 
-/// `<Run>d__3` within a type is its method Run.
+/// Name of the method from the compiler's type name: `<Run>d__3` belongs to method Run of the enclosing type.
 fn by_name<'p>(
     types: &TypeSystem<'p>,
     module: &ModuleInfo<'p>,
@@ -92,7 +92,7 @@ fn by_name<'p>(
     let mut found = metadata.method_rids(methods).filter(named);
     let (first, second) = (found.next(), found.next());
     match (first, second) {
-        // One of several of that name can't be told.
+        // If several methods have that name, only the name is known.
         (Some(rid), None) => types.definition_name(module, Token::new(Table::MethodDef, rid)),
         _ => Some(format!("{}.{inner}", reflection_name(metadata, Token::new(Table::TypeDef, outer))?)),
     }

@@ -1,4 +1,4 @@
-//! What objects of a type have to do with tasks.
+//! Classifies types for the task walk: tasks, completion sources, boxes of state machines.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,47 +7,43 @@ use crate::addr::Addr;
 use crate::image::metadata::sig::Type;
 use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, Shape, TypeSystem};
 
-/// The base of all tasks.
 const TASK: &str = "System.Threading.Tasks.Task";
-/// What the names of completion sources begin with.
+/// Prefix of the names of completion sources.
 const SOURCE: &str = "System.Threading.Tasks.TaskCompletionSource";
 
-/// Field of a box that holds the state machine.
+/// Field of a box with the state machine.
 const STATE_MACHINE: &str = "StateMachine";
-/// Fields of a state machine: C#, Visual Basic.
+/// Fields of a state machine, in C# and in Visual Basic.
 const STATES: [&str; 2] = ["<>1__state", "$State"];
 const AWAITERS: [&str; 2] = ["<>u__", "$A"];
 
-/// An object's MethodTable, before its first field.
+/// Bytes of an object's MethodTable, which precedes its first field.
 const METHOD_TABLE: u64 = 8;
 
-/// What a class descends from.
+/// Kinds of classes that the walk distinguishes by their base types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// System.Threading.Tasks.Task.
     Task,
-    /// A TaskCompletionSource.
     Source,
-    /// Neither.
     Other,
 }
 
-/// The state machine in a box, of an async method.
+/// State machine of an async method, and its position in a box.
 #[derive(Debug)]
 pub struct Machine {
-    /// Its MethodTable.
+    /// MethodTable of the state machine.
     pub method_table: Addr,
-    /// Where in the box it is, or the reference to it.
+    /// Offset in the box of the state machine, or of the reference to it.
     pub(super) at: u64,
-    /// Whether it is an object of its own (debug builds).
+    /// Whether the state machine is an object of its own (debug builds).
     pub(super) object: bool,
-    /// Where in it its state is.
+    /// Offset of the state in the state machine. `None` if there is none.
     pub(super) state: Option<u64>,
-    /// Where in it awaiters are: from, to.
+    /// Start and end offsets of the awaiters in the state machine.
     pub(super) awaiters: Vec<(u64, u64)>,
 }
 
-/// Types as tasks see them.
+/// Task-related facts about types.
 pub(super) struct Shapes<'t, 'p> {
     pub(super) types: &'t TypeSystem<'p>,
     families: Mutex<HashMap<Addr, Family>>,
@@ -58,7 +54,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         Shapes { types, families: Mutex::default() }
     }
 
-    /// What a class descends from.
+    /// Returns the kind of a class, from its base types.
     pub(super) fn family(&self, method_table: Addr) -> Family {
         let known = |at: &Addr| self.families.lock().unwrap_or_else(PoisonError::into_inner).get(at).copied();
         if let Some(family) = known(&method_table) {
@@ -80,7 +76,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         family
     }
 
-    /// The state machine that objects of a type hold, if they are boxes of one.
+    /// The state machine in objects of a type. `None` if they are not boxes of one.
     pub(super) fn machine(&self, method_table: Addr) -> Option<Machine> {
         let types = self.types;
         if types.class_instantiation(method_table).ok()?.is_empty() {
@@ -89,7 +85,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         let fields = types.object_fields(method_table);
         let field = fields.iter().find(|f| types.field_name(f) == STATE_MACHINE)?;
         let module = types.module(types.module_of(field.method_table).ok()?);
-        // A box's field is of one of its own type parameters, whatever that stands for.
+        // A box's field has the type of one of the box's own type parameters, whatever its argument.
         let Type::Var(n) = types.field_signature(&module, field)? else { return None };
         let handle = *types.class_instantiation(field.method_table).ok()?.get(n as usize)?;
         let Ok(Shape::Named { method_table: machine, .. }) = types.shape(handle) else { return None };
@@ -104,22 +100,22 @@ impl<'t, 'p> Shapes<'t, 'p> {
             places.map(|(i, f)| (f.offset, own.get(i + 1).map(|next| next.offset))).collect::<Vec<_>>()
         };
         let state = named(&|n| STATES.contains(&n)).first().map(|(at, _)| at + shift);
-        // Boxes that others make have a field of that name too: without a state it is none.
+        // Unrelated boxes may have a field of that name too, but no state.
         state?;
         let awaiters = named(&|n| AWAITERS.iter().any(|a| n.starts_with(a)));
-        // The last one ends with the machine; what follows that in a box is none of its own.
+        // The last awaiter ends with the state machine. What follows in the box is not part of it.
         let end = self.value_size(machine).unwrap_or(u64::MAX - METHOD_TABLE);
         let awaiters = awaiters.into_iter().map(|(from, to)| (from + shift, to.unwrap_or(end) + shift)).collect();
         Some(Machine { method_table: machine, at: field.offset, object, state, awaiters })
     }
 
-    /// Bytes of a value's fields: those of its box, less header and MethodTable.
+    /// Bytes of a value type's fields: its boxed size without header and MethodTable.
     fn value_size(&self, method_table: Addr) -> Option<u64> {
         let base = self.types.view("MethodTable", method_table).u32("BaseSize").ok()?;
         u64::from(base).checked_sub(2 * METHOD_TABLE)
     }
 
-    /// Where objects of a type have their fields, with those of base types.
+    /// Field offsets of a type's objects by field name, including inherited fields.
     pub(super) fn fields(&self, method_table: Addr) -> Arc<HashMap<String, u64>> {
         let fields = self.types.object_fields(method_table);
         Arc::new(fields.iter().map(|f| (self.types.field_name(f), f.offset)).collect())

@@ -1,28 +1,27 @@
-//! What registers are called in the runtime's own structures, with their DWARF numbers: contexts, what a callee
-//! saves, what a helper's Frame was made with.
+//! Names of registers in the runtime's structures, with their DWARF numbers: contexts, callee-saved registers, and the
+//! registers of helper Frames.
 //!
-//! src/coreclr/pal/inc/pal.h (CONTEXT); src/coreclr/vm, amd64 and arm64: cgencpu.h (CalleeSavedRegisters),
+//! Sources: src/coreclr/pal/inc/pal.h (CONTEXT); src/coreclr/vm, amd64 and arm64: cgencpu.h (CalleeSavedRegisters),
 //! gmscpu.h (MachState).
 
 use crate::registers::x86_64::{R12, RBP, RBX};
 use crate::targets::Arch;
 
-/// Those of one machine.
+/// Names of registers for one architecture.
 pub(super) struct Names {
     /// Instruction and stack pointer of a context.
     pub(super) ip: &'static str,
     pub(super) sp: &'static str,
-    /// The others of a context.
+    /// Other registers of a context.
     pub(super) context: &'static [(&'static str, u16)],
-    /// Those that a callee saves, of CalleeSavedRegisters.
+    /// Fields of CalleeSavedRegisters.
     pub(super) callee_saved: &'static [(&'static str, u16)],
-    /// Those of a MachState, in its order.
+    /// Registers of a MachState, in order.
     pub(super) machine: &'static [u16],
-    /// Where a LazyMachState was made: instruction and stack pointer.
+    /// Instruction and stack pointer of the code that made a LazyMachState.
     pub(super) capture: (&'static str, &'static str),
 }
 
-/// The names that a machine's layouts have.
 pub(super) fn layout_names(arch: Arch) -> &'static Names {
     match arch {
         Arch::X86_64 => &X86_64,

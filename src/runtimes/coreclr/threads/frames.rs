@@ -1,10 +1,9 @@
-//! The runtime's explicit Frames: marks that its own code leaves on the stack
-//! where managed code is left or entered, in a list from the Thread on.
+//! The runtime's explicit Frames: records that its code leaves on the stack where managed code is left or entered. The
+//! Thread has a list of them.
 //!
-//! docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h;
-//! vm/amd64: cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h
-//! (MachState). Up to .NET 9 a Frame's class is told by its vtable, of which
-//! g_dacTable has the addresses (inc/vptr_list.h); from .NET 10 on by a number.
+//! Up to .NET 9 a Frame's class follows from its vtable, whose addresses are in g_dacTable (inc/vptr_list.h). From .NET
+//! 10 on the class is a number. Sources: docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h; vm/amd64:
+//! cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
 
 use std::collections::HashMap;
 
@@ -24,30 +23,29 @@ use crate::targets::Arch;
 /// FRAME_TOP: the end of the list.
 const FRAME_TOP: Addr = Addr::MAX;
 
-/// Bit of InlinedCallFrame.Datum that says it is no MethodDesc, and one more of
-/// exception handling (.NET 9 on).
+/// Bits of InlinedCallFrame.Datum: bit 0 means that it is no MethodDesc. Exception handling uses one more (.NET 9 on).
 const NO_METHOD: u64 = 3;
 
-/// What a class of Frames keeps of the frame above it.
+/// Registers of the calling frame that a class of Frames stores.
 #[derive(Clone, Copy)]
 enum Keeps {
     /// Stack pointer, return address and frame pointer of a call out of managed code.
     Call,
     /// A TransitionBlock.
     Transition,
-    /// All registers, within it.
+    /// All registers, in the Frame.
     Context,
-    /// All registers, elsewhere.
+    /// All registers, through a pointer.
     ContextPointer,
-    /// A LazyMachState.
+    /// Registers in a LazyMachState.
     Machine,
-    /// A return address that was replaced.
+    /// The return address that a hijack replaced.
     Hijack,
-    /// Nothing.
+    /// No registers.
     Nothing,
 }
 
-/// The classes.
+/// Known classes of Frames.
 const CLASSES: [(&str, Keeps); 29] = [
     ("InlinedCallFrame", Keeps::Call),
     ("PInvokeCalliFrame", Keeps::Transition),
@@ -80,22 +78,22 @@ const CLASSES: [(&str, Keeps); 29] = [
     ("InterpreterFrame", Keeps::Nothing),
 ];
 
-/// The classes of one runtime's Frames.
+/// Reads the Frames of one runtime.
 pub struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
     arch: Arch,
     names: &'static Names,
     by_identifier: HashMap<u64, (&'static str, Keeps)>,
-    /// Of all threads: a Frame lies on one stack.
+    /// Bounds of the lists of all threads. A Frame is on one stack only.
     frames: Walks,
     gc_frames: Walks,
-    /// Steps are references.
+    /// Each reference counts as a step.
     references: Walks,
 }
 
 impl<'p> FrameClasses<'p> {
-    /// Those of `runtime`.
+    /// A reader for the Frames of `runtime`.
     pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
         let identifier = |name: &str| {
@@ -116,8 +114,8 @@ impl<'p> FrameClasses<'p> {
         }
     }
 
-    /// The list that begins at `first`, and what broke it off, in words. A Frame
-    /// made later lies lower: a list that goes down ends there.
+    /// Reads the list that begins at `first`, with the error that ended it early. Newer Frames have lower addresses, so
+    /// a descending address ends the list with an error.
     pub fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
@@ -141,7 +139,7 @@ impl<'p> FrameClasses<'p> {
         (out, end.err().map(|why| format!("the list of explicit Frames {why}")))
     }
 
-    /// References that a Frame tells of: pointers to them, or a run of them.
+    /// References of a Frame: pointers to them, or a run of adjacent ones.
     fn objects(&self, at: Addr, class: &str) -> Result<Vec<ProtectedRef>, Stop> {
         let plain = |address| ProtectedRef { address, interior: false };
         let pointers = |count: u64| {
@@ -166,29 +164,29 @@ impl<'p> FrameClasses<'p> {
         })
     }
 
-    /// What a GCFrame lists.
+    /// References of a GCFrame.
     fn gc_frame(&self, at: Addr) -> Option<Result<Vec<ProtectedRef>, Stop>> {
         let view = self.view("GCFrame", at);
         let interior = view.u32("GCFlags").ok()? != 0;
         Some(self.run_of(view.ptr("ObjRefs").ok()?, view.u32("NumObjRefs").ok()?, interior))
     }
 
-    /// References one after the other.
+    /// A run of adjacent references.
     fn run_of(&self, first: Addr, count: u32, interior: bool) -> Result<Vec<ProtectedRef>, Stop> {
         let count = u64::from(count).min(limits::MAX_PROTECTED);
         self.references.spend(first, count)?;
         Ok((0..count).map(|i| ProtectedRef { address: first.saturating_add(8 * i), interior }).collect())
     }
 
-    /// What a thread's GCFrames list, where these are no Frames (.NET 5 on), and
-    /// what broke the list off, in words.
+    /// References in a thread's GCFrames, which are not Frames from .NET 5 on, with the error that ended the list
+    /// early.
     pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
         let first = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
         let mut last = Addr::NULL;
         let end = self.gc_frames.begin().follow(first.unwrap_or_default(), |node| {
             let view = self.view("GCFrame", node);
-            // A node made later lies lower; one that names another thread is none.
+            // Newer nodes have lower addresses. A node of another thread is invalid.
             if node <= last || view.ptr("CurThread") != Ok(thread.address) {
                 return Err("it does not belong to this thread".to_owned());
             }
@@ -222,7 +220,7 @@ impl<'p> FrameClasses<'p> {
             Keeps::Nothing => None,
             Keeps::Call => {
                 let frame = self.view("InlinedCallFrame", at);
-                // Without a return address it is not in a call.
+                // Without a return address there is no call in progress.
                 let ip = some(frame.ptr("CallerReturnAddress").ok()?)?;
                 let mut regs = self.at(ip, frame.ptr("CallSiteSP").ok()?);
                 regs.set(regs.fp_number(), frame.u64("CalleeSavedFP").ok());
@@ -250,7 +248,7 @@ impl<'p> FrameClasses<'p> {
         }
     }
 
-    /// Registers of which only these are known; a return address may be signed.
+    /// Registers with only these known. The return address may be signed.
     fn at(&self, ip: Addr, sp: Addr) -> Regs {
         let mut regs = Regs::new(self.arch, ip, sp);
         regs.set_ip(ip.get());
@@ -273,12 +271,12 @@ impl<'p> FrameClasses<'p> {
         (!regs.ip().is_null()).then_some(regs)
     }
 
-    /// The managed caller, where the runtime has looked for it already; else
-    /// where in the runtime itself the Frame was made.
+    /// Registers of the managed caller if the runtime has unwound to it already. Otherwise those of the runtime code
+    /// that made the Frame.
     fn machine(&self, at: Addr) -> Option<Regs> {
         let state = self.view("LazyMachState", at);
         let word = |array: Addr, i: usize| self.memory.u64(array.checked_add(8 * i as u64)?).ok();
-        // x86_64 keeps where the return address is, arm64 that itself and whether it is there.
+        // x86_64 has a pointer to the return address. arm64 has the return address and a flag for its validity.
         let found = match state.has("IsValid") {
             true => Some(state.ptr("Pc").ok()?).filter(|_| state.u32("IsValid") != Ok(0)),
             false => match state.ptr("pRetAddr").ok()? {
@@ -305,7 +303,7 @@ impl<'p> FrameClasses<'p> {
     }
 }
 
-/// The next node, null behind the last one.
+/// Returns the next node; null after the last one.
 fn next_of(next: Addr) -> Addr {
     if next == FRAME_TOP { Addr::NULL } else { next }
 }

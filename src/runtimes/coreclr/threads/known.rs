@@ -1,4 +1,4 @@
-//! The runtime's threads, with the explicit Frames on their stacks.
+//! The runtime's threads with their explicit Frames.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,24 @@ use crate::runtimes::coreclr::threads::{FrameClasses, ManagedThread, threads};
 /// A thread of the runtime's list.
 #[derive(Clone, Debug)]
 pub struct KnownThread {
-    /// What the runtime knows of it.
+    /// Fields of the Thread.
     pub thread: ManagedThread,
-    /// References that the runtime's own code keeps in lists.
+    /// References in lists of the runtime's own code.
     pub protected: Vec<ProtectedRef>,
-    /// Whether it is the one that runs finalizers.
+    /// Whether it runs finalizers.
     pub finalizer: bool,
 }
 
-/// All of them.
+/// All threads of the runtime.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::coreclr) struct Known {
-    /// As all runtimes tell of theirs.
+    /// Threads in the form that all runtimes share.
     pub(in crate::runtimes::coreclr) threads: ManagedThreads,
-    /// By their Thread.
+    /// Threads by the address of their Thread.
     pub(in crate::runtimes::coreclr) by_address: HashMap<Addr, KnownThread>,
 }
 
 impl Known {
-    /// Read them.
     pub(in crate::runtimes::coreclr) fn read(process: &Process, runtime: &Runtime) -> Known {
         let _phase = process.enter(Phase::ManagedThreads);
         let mut out = Known::default();

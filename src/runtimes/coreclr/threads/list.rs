@@ -1,8 +1,7 @@
-//! The runtime's own list of its threads: ids, state, what each allocates from,
-//! and where its managed side begins.
+//! The runtime's list of threads: ids, state, allocation contexts, and stack bounds.
 //!
-//! docs/design/datacontracts/Thread.md; src/coreclr/vm: threads.h (Thread,
-//! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
+//! Sources: docs/design/datacontracts/Thread.md; src/coreclr/vm: threads.h (Thread, ThreadStore, RuntimeThreadLocals),
+//! gcheaputilities.h (ee_alloc_context).
 
 use crate::addr::{Addr, AddrRange};
 use crate::diag::was_read;
@@ -16,69 +15,68 @@ pub use crate::runtimes::clr_gc::AllocContext;
 use crate::runtimes::coreclr::runtime::RootsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// End of the list of a thread's frames (FRAME_TOP).
+/// End of a thread's list of Frames.
 const FRAME_TOP: Addr = Addr::MAX;
 
 impl AllocContext {
-    /// The one that code without a thread uses, on machines with one processor.
+    /// The context of code without a thread, on machines with one processor.
     pub(in crate::runtimes::coreclr) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
         let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
         AllocContext::in_ee(memory, &runtime.layout, at)
     }
 
-    /// The gc_alloc_context within what the runtime keeps of it (10 on), or
-    /// that itself.
+    /// Reads a gc_alloc_context directly, or within an ee_alloc_context (10 on).
     fn in_ee(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
         let inner = StructView::new(memory, layout, "EEAllocContext", at).addr_of("GCAllocationContext");
         AllocContext::read(memory, layout, inner.unwrap_or(at))
     }
 }
 
-/// A thread that has run managed code, or will. What can't be read is `None`.
+/// A thread that has run managed code, or will. Unreadable fields are `None`.
 #[derive(Clone, Debug)]
 pub struct ManagedThread {
-    /// Its Thread.
+    /// Address of the Thread.
     pub address: Addr,
-    /// Number that managed code knows it by.
+    /// Managed thread id.
     pub managed_id: Option<u32>,
-    /// Number that the system knows it by; 0 before it starts and after it ends.
+    /// System thread id; 0 before the thread starts and after it ends.
     pub os_id: Option<u32>,
-    /// Thread::ThreadState.
+    /// Thread::ThreadState, as bits.
     pub state: Option<u32>,
-    /// Whether it was in managed code, so that a collection had to wait for it.
+    /// Whether it was in cooperative mode, so that a collection had to wait for it.
     pub cooperative: Option<bool>,
-    /// What it allocates from; `None` where it has nothing.
+    /// Allocation context. `None` if it has none.
     pub alloc_context: Option<AllocContext>,
-    /// Handle of its System.Threading.Thread.
+    /// Address of the handle of its System.Threading.Thread.
     pub exposed_object: Option<Addr>,
-    /// Handle of the exception it threw last.
+    /// Address of the handle of the exception that it threw last.
     pub last_thrown: Option<Addr>,
-    /// What it knows of the exception being handled.
+    /// State of the exception being handled.
     pub exception_tracker: Option<Addr>,
-    /// First of the lists of references that the runtime's own code keeps for it.
+    /// First GCFrame: list of references that the runtime's own code protects.
     pub gc_frame: Option<Addr>,
-    /// First of its explicit frames.
+    /// First explicit Frame.
     pub frame: Option<Addr>,
-    /// Its stack, as the runtime knows it.
+    /// Stack bounds cached by the runtime.
     pub stack: Option<AddrRange>,
 }
 
-/// Why the list can't be read.
+/// Reasons why the list can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadsError {
-    /// Its global.
+    /// The list's global can't be found or read.
     #[error(transparent)]
     Roots(#[from] RootsError),
-    /// A field of it.
+    /// A field of the list can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
 }
 
-/// All threads in the runtime's list, and what is wrong with it, in words. Read once.
+/// All threads in the runtime's list, with the error that ended the list early. Cached.
 ///
 /// # Errors
-/// Where not even the list's head can be read.
+/// If not even the head of the list can be read.
 pub fn threads<'r>(
     process: &Process,
     runtime: &'r Runtime,
@@ -87,7 +85,7 @@ pub fn threads<'r>(
     list.map(|(threads, broken)| (threads.as_slice(), broken.as_deref()))
 }
 
-/// The threads, and what is wrong with the list.
+/// Threads, and the error that ended the list early.
 pub(in crate::runtimes::coreclr) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
 
 fn read(process: &Process, runtime: &Runtime) -> ThreadList {
@@ -138,7 +136,7 @@ fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread 
     }
 }
 
-/// In the Thread itself up to .NET 8, in thread-local storage from .NET 9 on.
+/// Reads a thread's context: in the Thread up to .NET 8, in thread-local storage from .NET 9 on.
 fn alloc_context(memory: &dyn Memory, layout: &Layout, thread: &StructView<'_>) -> Option<AllocContext> {
     if thread.has("m_alloc_context") {
         return AllocContext::read(memory, layout, thread.addr_of("m_alloc_context").ok()?);

@@ -1,5 +1,5 @@
-//! The runtime's side of the process's threads: its list of them, the explicit
-//! Frames on their stacks, their managed objects, and the locks they hold.
+//! Managed threads: the runtime's thread list, explicit Frames on stacks, references on stacks, sync blocks, locks and
+//! thread roles.
 
 mod frame_registers;
 mod frames;

@@ -1,9 +1,8 @@
-//! The references of a stack: of managed frames by GC info, and which parts of
-//! it must be taken word by word, because no more is known of them.
+//! References on a stack: by GC info for managed frames. Parts of the stack without such information are reported for a
+//! word-by-word scan.
 //!
-//! src/coreclr/vm: gcenv.ee.cpp (ScanStackRoots), stackwalk.cpp
-//! (StackFrameIterator::Filter), frames.h (what Frames keep);
-//! docs/design/datacontracts/StackWalk.md.
+//! Sources: src/coreclr/vm: gcenv.ee.cpp (ScanStackRoots), stackwalk.cpp (StackFrameIterator::Filter), frames.h
+//! (references in explicit Frames); docs/design/datacontracts/StackWalk.md.
 
 use std::collections::HashSet;
 
@@ -21,8 +20,8 @@ use crate::runtimes::coreclr::threads::{KnownThread, StackRef, StackRefs, Stretc
 use crate::runtimes::coreclr::{FrameSlots, FrameState, Methods};
 use crate::targets::Thread;
 
-/// What the threads of a runtime hold on their stacks, as `walk` follows these; in their
-/// frames the runtime is that of number `own`.
+/// Reads the references on the stacks of a runtime's threads. `walk` returns a thread's frames. `own` identifies the
+/// runtime in them.
 pub(in crate::runtimes::coreclr) fn stack_refs(
     process: &Process,
     methods: &Methods<'_>,
@@ -49,14 +48,13 @@ pub(in crate::runtimes::coreclr) fn stack_refs(
     out
 }
 
-/// Reads the references of stacks.
 struct Reader<'a, 'p> {
     process: &'a Process,
     methods: &'a Methods<'p>,
     own: RuntimeId,
 }
 
-/// Why words of a stack are taken for references.
+/// Reasons for scanning a stretch of stack word by word.
 mod why {
     pub(super) const COOPERATIVE: &str = "the thread was in native runtime code that may use references";
     pub(super) const NOT_SAFE: &str = "a frame was not at a GC safe point";
@@ -69,7 +67,8 @@ mod why {
     pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
 }
 
-/// What explicit Frames keep that is not in their lists (GcScanRoots of each class).
+/// Reason to scan a stretch because of an explicit Frame of this class: it has references that are not in its lists
+/// (GcScanRoots of each class).
 fn keeps(class: &str) -> Option<&'static str> {
     match class {
         "PInvokeCalliFrame"
@@ -98,26 +97,26 @@ fn keeps(class: &str) -> Option<&'static str> {
     }
 }
 
-/// A walk over frames on its way.
+/// State of the walk over a thread's frames.
 struct Refs {
     out: StackRefs,
-    /// Where what lies below the next managed frame begins, and why it counts.
+    /// Start of the stack below the next managed frame, and the reason to scan it.
     below: Option<Addr>,
     why: Option<&'static str>,
-    /// No managed frame yet, and no explicit one.
+    /// Whether no managed and no explicit frame was visited yet.
     leaf: bool,
-    /// How the next managed frame was left.
+    /// How the next managed frame was left, if an explicit Frame showed it.
     state: Option<FrameState>,
     arguments: bool,
-    /// Frames whose slots a funclet of them told: code and frame pointer.
+    /// Frames whose slots a funclet has reported, by code start and frame pointer.
     told: HashSet<(Addr, Addr)>,
-    /// Stack pointer of a handler's method: frames below it are done.
+    /// Stack pointer of a handler's method. Frames below it no longer run.
     done: Addr,
 }
 
 impl Reader<'_, '_> {
-    /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
-    /// its runtime says of it. At most `room` references.
+    /// Returns the references on the stack of `thread`, with the frames of `walk`. `known`: the runtime's facts about
+    /// the thread. `room`: maximum number of references.
     fn refs(&self, thread: &Thread, known: &KnownThread, walk: &Walk, room: usize) -> StackRefs {
         let sp = thread.registers.sp();
         let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Mark(_)));
@@ -125,8 +124,7 @@ impl Reader<'_, '_> {
         let mut refs = Refs {
             out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
             below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
-            // A thread in preemptive mode has put its references where Frames and
-            // handles keep them.
+            // A thread in preemptive mode has stored its references in Frames and handles.
             why: (known.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
             leaf: true,
             state: None,
@@ -147,7 +145,7 @@ impl Reader<'_, '_> {
                         "FaultingExceptionFrame" => Some(FrameState::Aborted),
                         "SoftwareExceptionFrame" => Some(FrameState::Call),
                         "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
-                        // One within the managed frame tells nothing of how that was left.
+                        // A Frame within the managed frame does not show how the managed frame was left.
                         _ => refs.state,
                     };
                     refs.listed(self.process, mark.class, &mark.objects);
@@ -162,7 +160,7 @@ impl Reader<'_, '_> {
                     }
                     continue;
                 }
-                // What is another runtime's holds none of this one's objects.
+                // Frames of another runtime have no objects of this one.
                 FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) if *runtime != self.own => {
                     refs.below.get_or_insert(frame.sp);
                 }
@@ -186,7 +184,7 @@ impl Reader<'_, '_> {
                     if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
                         refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
                     }
-                    // The code that finds handlers goes on once this one is done.
+                    // The code that finds handlers continues once the handler is done.
                     if frame.sp >= refs.done || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame) {
                         refs.managed(frame, state, slots, next.map(|n| n.sp));
                     } else {
@@ -214,7 +212,7 @@ impl Refs {
         }
     }
 
-    /// References in a list of the runtime's.
+    /// Adds references from one of the runtime's lists.
     fn listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
         self.out.known.extend(refs.iter().filter_map(|r| {
             let value = process.memory.u64(r.address).ok()?;
@@ -232,7 +230,7 @@ impl Refs {
         let arguments = std::mem::replace(&mut self.arguments, false);
         let failed = match &slots {
             None => Some(why::NO_INFO),
-            // Not even a thread that waits for a collection would be here.
+            // Not even a thread that waits for a collection stops here.
             Some(slots) if !slots.safe && (leaf || state == FrameState::Interrupted) => Some(why::NOT_SAFE),
             Some(slots) if slots.unread > 0 => Some(why::UNREAD),
             Some(slots) if slots.variable_arguments => Some(why::VARIABLE),
@@ -256,8 +254,8 @@ impl Refs {
         }
     }
 
-    /// The handler's method is found up the stack by its code and frame pointer:
-    /// it tells nothing of its own, and frames before it were unwound.
+    /// Finds the handler's method further up the stack by code and frame pointer. Its frame reports no slots, and the
+    /// frames before it were unwound.
     fn handler(&mut self, above: &[StackFrame], frame: &StackFrame, start: Addr) {
         let Some(pointer) = frame.regs.fp() else { return };
         let of = |f: &&StackFrame| match &f.kind {
@@ -293,7 +291,7 @@ impl Refs {
     }
 }
 
-/// Whether a frame is of the runtime's managed code that handles exceptions.
+/// Whether a frame runs the runtime's managed exception handling code.
 fn dispatches(frame: &StackFrame) -> bool {
     match &frame.kind {
         FrameKind::Dispatch(..) => true,

@@ -6,10 +6,10 @@ use crate::runtimes::coreclr::Runtime;
 use crate::runtimes::coreclr::threads::KnownThread;
 use crate::words::FrameRowKind;
 
-/// Of Thread::ThreadState: it works for the thread pool.
+/// Thread::ThreadState bit of thread pool workers.
 const POOL_WORKER: &str = "TPWorkerThread";
 
-/// Thread::ThreadState, as the layouts name it, and in words.
+/// Thread::ThreadState bits: name in the layouts, and text.
 const STATES: [(&str, &str); 11] = [
     ("Unstarted", "not started"),
     ("Dead", "ended"),
@@ -24,7 +24,7 @@ const STATES: [(&str, &str); 11] = [
     ("Hijacked", "hijacked"),
 ];
 
-/// Managed methods that say what a thread is for.
+/// Prefixes of managed methods that show a thread's role.
 const METHODS: [(&str, &str); 9] = [
     ("System.Threading.TimerQueue.TimerThread(", "timer"),
     ("System.Threading.PortableThreadPool+WorkerThread.", "threadpool worker"),
@@ -37,7 +37,7 @@ const METHODS: [(&str, &str); 9] = [
     ("System.Threading.Tasks.ThreadPoolTaskScheduler+", "long-running task"),
 ];
 
-/// Functions whose names say it; symbols of the runtime are seldom at hand.
+/// Substrings of native functions that show a thread's role. The runtime's symbols are seldom available.
 const FUNCTIONS: [(&str, &str); 10] = [
     ("TieredCompilation::", "tiering"),
     ("TieredCompilationBackgroundWorker", "tiering"),
@@ -51,25 +51,24 @@ const FUNCTIONS: [(&str, &str); 10] = [
     ("SignalHandlerLoop", "signal handler"),
 ];
 
-/// Modules whose outermost own frame says it.
+/// Prefixes of modules that show a thread's role.
 const MODULES: [(&str, &str); 3] = [
     ("liblttng-ust", "tracing"),
     ("libcoreclrtraceptprovider.so", "tracing"),
     ("libSystem.Native.so", "signal handler"),
 ];
 
-/// A thread's state in words.
 pub(in crate::runtimes::coreclr) fn state(runtime: &Runtime, bits: u32) -> String {
     let words: Vec<&str> = STATES.iter().filter(|(name, _)| has_state(runtime, bits, name)).map(|s| s.1).collect();
     if words.is_empty() { "running".into() } else { words.join(", ") }
 }
 
-/// Whether a thread's state has the bit of that name.
+/// Whether a thread's state has the bit with this name.
 fn has_state(runtime: &Runtime, bits: u32, name: &str) -> bool {
     runtime.layout.constant("ThreadState", name).is_ok_and(|bit| u64::from(bits) & bit != 0)
 }
 
-/// What a thread is for, and how sure that is.
+/// Role of a thread, and the confidence.
 pub(in crate::runtimes::coreclr) fn role(
     process: &Process,
     runtime: &Runtime,
@@ -91,12 +90,12 @@ pub(in crate::runtimes::coreclr) fn role(
     if let Some(role) = by_method {
         return Some((role, Confidence::Derived));
     }
-    // A frame without a name may be the one that says more.
+    // A frame without a name could show another role.
     let sure = if frames.iter().any(is_nameless) { Confidence::Heuristic } else { Confidence::Derived };
     if known.and_then(|known| known.thread.state).is_some_and(|bits| has_state(runtime, bits, POOL_WORKER)) {
         return Some(("threadpool worker", sure));
     }
-    // It may be the main one where that is not known.
+    // If the main thread is unknown, this may be it.
     main?;
     if managed().next().is_some() || row.managed_id.is_some() && row.managed_name.is_some() {
         return Some(("user", sure));
@@ -104,12 +103,11 @@ pub(in crate::runtimes::coreclr) fn role(
     by_native(row, frames).map(|role| (role, Confidence::Heuristic))
 }
 
-/// What stands in a managed method's name where part of it is not known.
+/// Parts of a managed method's name that replace unknown names.
 const UNNAMED: &[&str] = &["!0x", "(method 0x", "(type 0x", "(no name)", "!!"];
 
-/// Whether nothing but numbers is known of a frame's method: of managed code its
-/// name, of other code even what module it is of. Code of a managed image without
-/// a name is a method whose tables can't be read.
+/// Whether a frame's method has no name. A managed method then has a placeholder in its name. A native frame has no
+/// known module either, or is in a managed image whose method tables can't be read.
 fn is_nameless(frame: &FrameRow) -> bool {
     match frame.kind {
         FrameRowKind::Managed => frame.method.as_deref().is_none_or(|m| UNNAMED.iter().any(|mark| m.contains(mark))),
@@ -118,7 +116,7 @@ fn is_nameless(frame: &FrameRow) -> bool {
     }
 }
 
-/// By functions and modules of a thread that runs no managed code.
+/// Role of a thread without managed code, by its native functions and modules.
 fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
     let native = || frames.iter().rev().filter(|f| f.kind == FrameRowKind::Native);
     let functions = || native().filter_map(|f| f.method.as_deref());
@@ -133,13 +131,13 @@ fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
         if !native().any(|f| f.module.as_deref().is_some_and(ours)) {
             return None;
         }
-        // The debugger's thread waits for somebody to open the other end of its pipe.
+        // The debugger's thread waits for its pipe to be opened at the other end.
         let opens = frames.first().and_then(|f| f.method.as_deref()).is_some_and(|m| m.contains("open"));
         let catches = frames.iter().any(|f| f.frame == Some("DebuggerU2MCatchHandlerFrame"));
         Some(match (row.managed_id.is_some(), catches) {
-            // Made to run managed code like any other, and runs none.
+            // Set up to run managed code, but runs none.
             (true, true) => "tiering",
-            // Threads that the GC has made for it have a Thread and no way to managed code.
+            // The GC's threads have a Thread, but no Frame for managed code.
             (true, false) => "background gc",
             (false, _) if opens => "debugger",
             (false, _) => "runtime",

@@ -1,45 +1,45 @@
-//! What threads' stacks hold, as those tell who walk them.
+//! References on thread stacks.
 
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{RefFrame, RefPlace};
 
-/// A reference that GC info tells of.
+/// A reference on a stack, from GC info or a list of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackRef {
-    /// The frame that holds it; none where it is the runtime's own.
+    /// Frame with the reference. `None` for references of the runtime itself.
     pub frame: Option<RefFrame>,
-    /// Where.
+    /// Register, stack slot or list entry.
     pub place: RefPlace,
-    /// What is there.
+    /// Value of the reference.
     pub value: u64,
-    /// Whether that may lead into an object, or out of the heap.
+    /// Whether it may be an interior pointer, or point outside the heap.
     pub interior: bool,
     /// Whether the object must not be moved.
     pub pinned: bool,
 }
 
-/// Part of a stack whose words may all be references.
+/// Part of a stack in which any word may be a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where.
+    /// Addresses of the words.
     pub range: AddrRange,
-    /// Why no more is known of it.
+    /// Reason why there is no better information.
     pub why: &'static str,
 }
 
-/// The references of one thread.
+/// References of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct StackRefs {
-    /// Its number.
+    /// System thread id.
     pub thread: u32,
-    /// Where its stack begins.
+    /// Stack pointer of the innermost frame.
     pub sp: Addr,
-    /// What is known.
+    /// Precise references.
     pub known: Vec<StackRef>,
-    /// Where all words may be references.
+    /// Parts in which any word may be a reference.
     pub stretches: Vec<Stretch>,
-    /// Registers that may hold one.
+    /// Registers that may have a reference.
     pub registers: Vec<(&'static str, u64)>,
-    /// Managed frames read by GC info, and those that were not.
+    /// Number of managed frames read with GC info, and of those read without.
     pub frames: (u64, u64),
 }

@@ -1,10 +1,8 @@
-//! Sync blocks: who owns an object's lock, who waits for it.
+//! Sync blocks: owners of locks and threads that wait for them.
 //!
-//! Locks that nobody waits for stand in the object's header alone, and have
-//! none.
-//!
-//! src/coreclr/vm/syncblk.h: SyncTableEntry, SyncBlockCache, SyncBlock,
-//! AwareLock::LockState (is locked, and waiters from bit 6 on), WaitEventLink.
+//! An uncontended lock is stored in the object's header and needs no sync block. Source: src/coreclr/vm/syncblk.h:
+//! SyncTableEntry, SyncBlockCache, SyncBlock, AwareLock::LockState (locked bit, number of waiters from bit 6 on),
+//! WaitEventLink.
 
 use std::collections::HashMap;
 
@@ -21,45 +19,45 @@ use crate::runtimes::coreclr::threads::threads;
 const LOCKED: u32 = 1;
 const WAITER_SHIFT: u32 = 6;
 
-/// Bit of an entry's object that marks it as free.
+/// Bit of an entry's object that marks the entry as free.
 const FREE: u64 = 1;
 
-/// Bits of a sync block's own index that are not part of it.
+/// Mask of the index in a sync block's own index field.
 const INDEX: u32 = 0x00ff_ffff;
 
-/// A thread, by what is known of it.
+/// A thread in relation to a lock, as far as it could be identified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockThread {
-    /// Its Thread.
+    /// Address of its Thread.
     pub address: Option<Addr>,
-    /// The system's number of it.
+    /// Thread id of the system.
     pub os_id: Option<u32>,
-    /// The number that managed code knows it by.
+    /// Managed thread id.
     pub managed_id: Option<u32>,
 }
 
 /// A sync block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncBlock {
-    /// Its number.
+    /// Index in the sync table.
     pub index: u32,
-    /// Where it is.
+    /// Address of the SyncBlock. `None` if the entry has none.
     pub address: Option<Addr>,
-    /// Whose it is.
+    /// The object that it belongs to.
     pub object: Addr,
-    /// Whether its lock is held.
+    /// Whether the lock is held.
     pub held: bool,
-    /// Who holds it.
+    /// Thread that holds the lock.
     pub owner: Option<LockThread>,
-    /// How many times.
+    /// Recursion count of the lock.
     pub recursion: u32,
-    /// Threads that want the lock.
+    /// Number of threads waiting for the lock.
     pub waiting: u32,
-    /// Threads that wait to be pulsed (Monitor.Wait).
+    /// Threads waiting for a pulse (Monitor.Wait).
     pub pulse: Vec<LockThread>,
 }
 
-/// All sync blocks in use, and what could not be read.
+/// Reads all sync blocks in use. Returns them with messages about what could not be read.
 pub fn read(process: &Process, runtime: &Runtime) -> (Vec<SyncBlock>, Vec<String>) {
     let _phase = process.enter(Phase::Locks);
     let mut out = Vec::new();
@@ -80,7 +78,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     }
     let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
     let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
-    // Of two with one number the first counts.
+    // If two threads have the same id, the first is used.
     let (mut by_address, mut by_id) = (HashMap::new(), HashMap::new());
     for t in threads {
         let os_id = t.os_id.filter(|&id| id != 0);
@@ -91,7 +89,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let at_address =
         |at: Addr| by_address.get(&at).copied().unwrap_or(LockThread { address: Some(at), ..LockThread::default() });
     let mut broken = 0_u32;
-    // A link is in the list of one block.
+    // Shared by all lists, since each link is in only one.
     let walks = Walks::new(Phase::Locks, limits::MAX_WAITERS);
     let mut lists = (0_u32, None);
     for index in 1..next {
@@ -114,12 +112,12 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
         };
         if !at.is_null() {
             let view = StructView::new(memory, layout, "SyncBlock", at);
-            // A block that does not know its number is none.
+            // A valid block contains its own index.
             if view.u32("SyncIndex").map(|i| i & INDEX) != Ok(index & INDEX) {
                 broken += 1;
                 continue;
             }
-            // Nothing is said of a lock whose state is not in the core, not that it is free.
+            // If the lock state is not in the core, the lock is not reported as free.
             let (Ok(state), Ok(recursion)) = (view.u32("LockState"), view.u32("Recursion")) else {
                 broken += 1;
                 continue;
@@ -156,7 +154,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     if why.is_empty() { Ok(()) } else { Err(why.join("; ")) }
 }
 
-/// Threads in the list of a block's WaitEventLinks, and what broke it off, in words.
+/// Threads in a block's list of WaitEventLinks, and the error that ended it early.
 fn waiters(
     memory: &dyn Memory,
     runtime: &Runtime,

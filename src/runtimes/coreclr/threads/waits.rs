@@ -1,9 +1,8 @@
-//! The lock that a thread waits for, and who holds it.
+//! Locks that threads wait for, and their owners.
 //!
-//! A sync block tells who holds its object's lock, and how many want it, but not
-//! which threads these are. Each thread's own stack tells that: what was asked
-//! for the lock has the object in its hands. src/coreclr/vm: jithelpers.cpp
-//! (JIT_MonEnter), syncblk.cpp (AwareLock::EnterEpilog); System.Private.CoreLib:
+//! A sync block has the owner of its object's lock and the number of waiters, but not which threads wait. A waiting
+//! thread is identified by the object on its stack, in the frames of the functions that acquire the lock. Sources:
+//! src/coreclr/vm: jithelpers.cpp (JIT_MonEnter), syncblk.cpp (AwareLock::EnterEpilog); System.Private.CoreLib:
 //! System.Threading.Monitor, Lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,31 +19,30 @@ use crate::runtimes::coreclr::threads::sync_blocks::{self, SyncBlock};
 use crate::runtimes::coreclr::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
 use crate::words::WaitKind;
 
-/// The Frame of helpers that protect one object, such as the one that takes locks.
+/// The Frame of helpers that protect one object, such as those that acquire locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
 
-/// Methods of these wait for a lock.
+/// Prefixes of methods that wait for a lock.
 const MONITOR: &str = "System.Threading.Monitor.";
 const LOCK: &str = "System.Threading.Lock.";
-/// Those that Lock calls to wait are of this namespace.
+/// Prefix of the methods that Lock calls to wait.
 const THREADING: &str = "System.Threading.";
 
-/// How many managed frames may lie between a wait and the Lock that makes it.
+/// Maximum number of managed frames from the wait up to the methods of Lock.
 const WAIT_FRAMES: usize = 8;
 
-/// The locks of one runtime.
 #[derive(Debug)]
 pub(in crate::runtimes::coreclr) struct Locks {
-    /// Sync blocks whose lock is held while others want it, by object.
+    /// Sync blocks whose lock is held and wanted, by object.
     wanted: HashMap<Addr, SyncBlock>,
-    /// Threads in Monitor.Wait, by their Thread: the object.
+    /// Objects of Monitor.Wait, by the address of the waiting Thread.
     pulse: HashMap<Addr, Addr>,
-    /// Threads by the system's number: the runtime's.
+    /// Managed thread ids by system thread id.
     by_tid: HashMap<u32, u32>,
 }
 
 impl Locks {
-    /// Read them, and what can't be read, in words.
+    /// Reads the locks. Returns them with messages about what could not be read.
     pub(in crate::runtimes::coreclr) fn read(process: &Process, types: &TypeSystem<'_>) -> (Locks, Vec<String>) {
         let _phase = process.enter(Phase::Locks);
         let (threads, _) = threads(process, &types.runtime).unwrap_or_default();
@@ -56,7 +54,7 @@ impl Locks {
         (Locks { wanted, pulse, by_tid }, notes)
     }
 
-    /// What a thread of these frames waits for.
+    /// Returns what a thread with these frames waits for.
     pub(in crate::runtimes::coreclr) fn wait(
         &self,
         methods: &Methods<'_>,
@@ -73,9 +71,9 @@ impl Locks {
         wait.or_else(|| self.by_lock(types, thread, frames))
     }
 
-    /// Up to .NET 9 the helper that takes a lock protects its object by a Frame.
+    /// Finds the lock by the Frame of the runtime's helper, which protects the object up to .NET 9.
     fn by_helper(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
-        // Below it lie marks of the runtime's own (up to 3.1), above it managed code.
+        // Frames of the runtime's own may be below it (up to 3.1); managed code is above it.
         let object = frames.iter().take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Mark(_))).find_map(
             |f| match &f.kind {
                 FrameKind::Mark(mark) if mark.class == ONE_OBJECT => {
@@ -89,11 +87,11 @@ impl Locks {
         Some(self.owned_by(types, block, how, Confidence::Derived))
     }
 
-    /// Methods of Monitor give the runtime a pointer to where they keep the object.
+    /// Finds the lock by Monitor's methods. They pass the runtime a pointer to the location that contains the object.
     fn by_monitor(&self, methods: &Methods<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let types = &methods.types;
         let (first, method) = managed(frames).next()?;
-        // Without metadata its name is a number.
+        // Without metadata the method's name is a token.
         let named = match methods.at(method.start) {
             Some(CodeAt::Method(ours)) => ours.module.missing.is_none(),
             _ => true,
@@ -126,7 +124,7 @@ impl Locks {
         }
     }
 
-    /// System.Threading.Lock is managed: its methods wait like any other.
+    /// Finds a System.Threading.Lock in the frames of its methods. These are managed, and wait like any other code.
     fn by_lock(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let waits = || managed(frames).take(WAIT_FRAMES).take_while(|(_, m)| m.name.starts_with(THREADING));
         let (first, _) = waits().next()?;
@@ -146,7 +144,7 @@ impl Locks {
         })
     }
 
-    /// The sync block of `object`, if `thread` may be one of those that want its lock.
+    /// The sync block of `object`, if `thread` may wait for its lock.
     fn wanted_by(&self, thread: &ManagedThread, object: Addr) -> Option<&SyncBlock> {
         let owner = |b: &SyncBlock| b.owner.as_ref().and_then(|o| o.address);
         self.wanted.get(&object).filter(|b| owner(b) != Some(thread.address))
@@ -173,13 +171,12 @@ fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, 
     WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
 }
 
-/// Managed frames with their places, that of the latest call first.
+/// Managed frames with their indices, innermost first.
 fn managed(frames: &[StackFrame]) -> impl Iterator<Item = (usize, &Method)> {
     frames.iter().enumerate().filter_map(|(i, f)| Some((i, &**f.method()?)))
 }
 
-/// The words of the frames from `first` to `last`: up to the stack pointer of
-/// the one above.
+/// Words of the stack frames from `first` to `last`: up to the stack pointer of the next frame.
 fn words(types: &TypeSystem<'_>, frames: &[StackFrame], first: usize, last: usize) -> Vec<u64> {
     let below = frames.get(first).map(|f| f.regs.sp());
     let calls = frames.get(last + 1..).unwrap_or_default().iter();

@@ -1,23 +1,23 @@
-//! Whether an address that anyone may have named is a MethodTable or a MethodDesc: any word can be read as one.
+//! Checks whether an untrusted address is a MethodTable or a MethodDesc.
 
 use crate::addr::Addr;
 use crate::layout::ViewError;
 use crate::runtimes::coreclr::types::{Classification, MethodDesc, TypeSystem};
 
 impl TypeSystem<'_> {
-    /// Whether a MethodTable is at `address`: its class leads back to it, or to one of the same class. That is the
+    /// Whether a MethodTable is at `address`: its class must refer back to it, or to one of the same class. This is the
     /// runtime's own test (methodtable.cpp, MethodTable::Validate).
     ///
     /// # Errors
-    /// Where its class is not in the core.
+    /// If its class is not in the core.
     pub fn is_method_table(&self, address: Addr) -> Result<bool, ViewError> {
         let class = self.ee_class(address)?;
         let back = self.view("EEClass", class).ptr("MethodTable")?;
         Ok(back == address || (!back.is_null() && self.ee_class(back)? == class))
     }
 
-    /// The module of the MethodTable at `address`, if one is there. Any word can be read as one: where its class is not in
-    /// the core, it must name a type of a module that is loaded.
+    /// Module of the MethodTable at `address`, if one is there. If its class is not in the core, it must name a type of
+    /// a loaded module, since any word could be read as a MethodTable.
     pub fn module_of_type_at(&self, address: Addr) -> Option<Addr> {
         if address.is_null() || !address.is_aligned(8) {
             return None;
@@ -32,8 +32,8 @@ impl TypeSystem<'_> {
         if agrees == Ok(true) { Some(module) } else { named() }
     }
 
-    /// The descriptor at `addr`, if one is there. Any word can be read as one: this must lead to a MethodTable whose
-    /// type has such a method, or have a signature of its own.
+    /// The descriptor at `addr`, if one is there. It must refer to a MethodTable whose type has such a method, or have
+    /// a signature of its own.
     pub fn checked_method_desc(&self, addr: Addr) -> Option<MethodDesc> {
         use Classification as C;
         let desc = Some(addr).filter(|a| a.is_aligned(8)).and_then(|a| self.method_desc(a).ok())?;

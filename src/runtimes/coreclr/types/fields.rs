@@ -1,7 +1,7 @@
-//! Fields of types: name, place, type.
+//! Fields of types: name, offset, type.
 //!
-//! docs/design/datacontracts/RuntimeTypeSystem.md (FieldDesc);
-//! src/coreclr/vm: field.h (FieldDesc), class.h (EEClass, PackedDWORDFields).
+//! Sources: docs/design/datacontracts/RuntimeTypeSystem.md (FieldDesc); src/coreclr/vm: field.h (FieldDesc), class.h
+//! (EEClass, PackedDWORDFields).
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
@@ -14,7 +14,7 @@ use crate::phase::Phase;
 use crate::runtimes::coreclr::types::{ModuleInfo, TypeSystem};
 use crate::words::FieldStorage;
 
-/// What the two words of a FieldDesc hold beside its MethodTable.
+/// Bits of the two words after a FieldDesc's MethodTable.
 mod bits {
     pub(super) const RID: u32 = 0x00ff_ffff;
     pub(super) const STATIC: u32 = 1 << 24;
@@ -28,13 +28,13 @@ mod bits {
 const VALUE_TYPE: u8 = 0x11;
 const CLASS: u8 = 0x12;
 
-/// An object's MethodTable, before its first field.
+/// Bytes of an object's MethodTable, which precedes its first field.
 const METHOD_TABLE: u64 = 8;
 
-/// Bits that tell the length of a packed field, less one (packedfields.inl).
+/// Bits with the length of a packed field, minus one (packedfields.inl).
 const LENGTH_BITS: u32 = 5;
 
-/// EEClass's packed fields that count fields (class.h, EEClassFieldId), up to .NET 8.
+/// Indices of field counts in EEClass's packed fields (class.h, EEClassFieldId), up to .NET 8.
 mod packed {
     pub(super) const INSTANCE_FIELDS: u32 = 0;
     pub(super) const STATIC_FIELDS: u32 = 2;
@@ -43,24 +43,23 @@ mod packed {
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldDesc {
-    /// Its FieldDesc.
+    /// Address of the FieldDesc.
     pub address: Addr,
-    /// MethodTable of the type that declares it, as asked for.
+    /// MethodTable of the declaring type, as passed by the caller.
     pub method_table: Addr,
-    /// Its row in Field.
+    /// Token in the Field table.
     pub token: Token,
-    /// Where its value is.
+    /// Where the value is stored.
     pub storage: FieldStorage,
-    /// Offset of its value: in an object from its start on, in a value type from
-    /// the value's, for statics from their base.
+    /// Offset in bytes: in an object from its start, in a value type from the value's start, for statics from their
+    /// base.
     pub offset: u64,
-    /// CorElementType: CLASS for all references.
+    /// CorElementType. CLASS for all references.
     pub element: u8,
 }
 
 impl FieldDesc {
-    /// Whether a static of it stands among the references: objects, and value types,
-    /// which are boxed.
+    /// Whether a static field of this type is stored among the references: objects, and value types, which are boxed.
     pub fn is_object(&self) -> bool {
         matches!(self.element, VALUE_TYPE | CLASS)
     }
@@ -88,11 +87,11 @@ impl FieldDesc {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// The fields that a MethodTable's type declares itself. Offsets of instance
-    /// fields count from the value's start: without the MethodTable of an object.
+    /// Fields that a MethodTable's type declares itself. Offsets of instance fields count from the value's start,
+    /// without an object's MethodTable.
     ///
     /// # Errors
-    /// Where they are not in the core.
+    /// If they are not in the core.
     pub fn own_fields(&self, method_table: Addr) -> Result<Vec<FieldDesc>, ViewError> {
         let class = self.ee_class(method_table)?;
         let (instance, statics) = self.field_counts(class)?;
@@ -115,8 +114,8 @@ impl<'p> TypeSystem<'p> {
             .collect())
     }
 
-    /// Instance fields of objects of a MethodTable, with those of its base types,
-    /// by offset from the object's start. What can't be read is left out.
+    /// Instance fields of a MethodTable's objects, including inherited ones, by offset from the object's start.
+    /// Unreadable fields are left out.
     pub fn object_fields(&self, method_table: Addr) -> Vec<FieldDesc> {
         let mut out = Vec::new();
         for at in self.bases(method_table) {
@@ -131,7 +130,7 @@ impl<'p> TypeSystem<'p> {
         out
     }
 
-    /// A MethodTable and those of its base types, as far as they are in the core.
+    /// A MethodTable and its base types, as far as they are in the core.
     pub fn bases(&self, method_table: Addr) -> Vec<Addr> {
         let mut out = Vec::new();
         let walks = Walks::new(Phase::Types, limits::MAX_TYPE_NESTING);
@@ -139,15 +138,15 @@ impl<'p> TypeSystem<'p> {
             out.push(at);
             self.parent(at)
         });
-        // What is not in the core, or a base of itself, ends them as System.Object does.
+        // A base that is missing or repeats ends the list, as System.Object does.
         end.ok();
         out
     }
 
-    /// MethodTable of the base type; 0 where there is none.
+    /// MethodTable of the base type; 0 if there is none.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn parent(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let view = self.view("MethodTable", method_table);
         let parent = view.ptr("ParentMethodTable")?;
@@ -160,14 +159,13 @@ impl<'p> TypeSystem<'p> {
         self.memory.ptr(parent).map_err(ViewError::fault("MethodTable", "ParentMethodTable"))
     }
 
-    /// Instance fields with those of base types, and static ones, thread statics
-    /// included.
+    /// Number of instance fields, including inherited ones, and of static fields, including thread statics.
     fn field_counts(&self, class: Addr) -> Result<(u32, u32), ViewError> {
         let view = self.view("EEClass", class);
         if view.has("NumInstanceFields") {
             return Ok((u32::from(view.u16("NumInstanceFields")?), u32::from(view.u16("NumStaticFields")?)));
         }
-        // Up to .NET 8, numbers stand behind the class, each in 32 bits or packed.
+        // Up to .NET 8, the counts follow the EEClass, in 32 bits each or packed.
         let packed = view.u8("FieldsArePacked")? != 0;
         let at = class.saturating_add(u64::from(view.u8("FixedFieldBytes")?));
         let have = self.memory.readable(at, limits::MAX_PACKED_FIELDS as u64) as usize;
@@ -182,7 +180,7 @@ impl<'p> TypeSystem<'p> {
         Ok((number(packed::INSTANCE_FIELDS)?, number(packed::STATIC_FIELDS)?))
     }
 
-    /// A field's name; its token where there is no metadata.
+    /// Name of a field; its token if there is no metadata.
     pub fn field_name(&self, field: &FieldDesc) -> String {
         let module = self.module_of(field.method_table).map(|m| self.module(m));
         let name = module.ok().and_then(|m| Some(m.metadata.as_ref()?.field(field.token.rid())?.name.into_owned()));
@@ -198,7 +196,7 @@ impl<'p> TypeSystem<'p> {
         FieldSig::parse(row.signature).ok().map(|s| s.ty)
     }
 
-    /// What a module's map from TypeDef or TypeRef to MethodTables has for a token.
+    /// MethodTable for a token in a module's TypeDef or TypeRef map.
     pub(super) fn mapped_type(&self, module: Addr, token: Token) -> Option<Addr> {
         let map = match token.table()? {
             Table::TypeDef => "TypeDefToMethodTableMap",
@@ -221,13 +219,12 @@ impl<'p> TypeSystem<'p> {
             index -= count;
             view.ptr("Next")
         });
-        // Where it breaks off is where nothing more is known.
+        // If the map breaks off, the token is not found.
         end.ok();
         found
     }
 
-    /// All MethodTables in a module's map from TypeDef: its types that are loaded, and
-    /// generic ones as they are defined.
+    /// All MethodTables in a module's TypeDef map: its loaded types, and generic types as definitions.
     pub(super) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
         let mut out = Vec::new();
         let Ok(first) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
@@ -246,14 +243,13 @@ impl<'p> TypeSystem<'p> {
             out.extend(words.filter(|a| !a.is_null()));
             view.ptr("Next").map_err(|e| e.to_string())
         });
-        // The types that the map leads to are told as far as it goes.
+        // A broken map yields the types up to there.
         end.ok();
         out
     }
 }
 
-/// The number of that index in packed fields: each has its length less one in 5
-/// bits, and then its bits.
+/// Reads the number at `index` in packed fields. Each has its length minus one in 5 bits, followed by its bits.
 fn unpack(bytes: &[u8], index: u32) -> Option<u32> {
     let mut at = 0;
     for i in 0..=index {
@@ -267,10 +263,10 @@ fn unpack(bytes: &[u8], index: u32) -> Option<u32> {
     None
 }
 
-/// Up to 32 bits from bit `at` on.
+/// Reads up to 32 bits at bit `at`.
 fn bit_field(bytes: &[u8], at: u32, len: u32) -> Option<u32> {
     let from = (at / 8) as usize;
-    // What ends within the last 8 bytes is read from a copy with zeros behind it.
+    // Within the last 8 bytes, read from a copy padded with zeros.
     let word = u64_at(bytes, from).or_else(|| {
         let rest = bytes.get(from..).filter(|rest| rest.len() as u32 * 8 >= at % 8 + len)?;
         let mut padded = [0; 8];

@@ -1,10 +1,9 @@
-//! Generic types where they are used: what a signature means for one object, and
-//! which loaded MethodTable has a struct's layout.
+//! Generic types at their use: resolves signatures for one object, and finds the loaded MethodTable with a struct's
+//! layout.
 //!
-//! Each module has a table of the instantiations that it is the loader module of
-//! (src/coreclr/vm: typehash.h, clsload.cpp ComputeLoaderModule). A struct is often
-//! loaded in its canonical form only, with `System.__Canon` for references
-//! (generics.cpp); its layout is the same.
+//! Each module has a table of the instantiations of which it is the loader module (src/coreclr/vm: typehash.h,
+//! clsload.cpp ComputeLoaderModule). A struct is often loaded only in its canonical form, with `System.__Canon` for
+//! references (generics.cpp). The layout is the same.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -20,23 +19,22 @@ use crate::memory::walk::{Broken, Stop, Walks};
 use crate::phase::Phase;
 use crate::runtimes::coreclr::types::{FieldDesc, Shape, TypeHandle, TypeSystem};
 
-/// Marks the end of a list of entries (dacenumerablehash.h), and up to .NET Core
-/// 3.1 a hot entry.
+/// Marks the end of a list of entries (dacenumerablehash.h). Up to .NET Core 3.1 it also marks a hot entry.
 const MARK: u64 = 1;
 
-/// What type parameters stand for.
+/// Type arguments, by index of the type parameter.
 pub type Scope = Arc<[TypeArg]>;
 
-/// A type where it is used.
+/// A type argument.
 #[derive(Clone, Debug)]
 pub enum TypeArg {
-    /// One that is loaded.
+    /// A loaded type.
     Loaded(TypeHandle),
-    /// As a module writes it; it may not be loaded as such.
+    /// A type from a module's signature, which may not be loaded.
     Written(Arc<Written>),
 }
 
-/// A type of a signature.
+/// A type of a signature, with its module and type arguments.
 #[derive(Debug)]
 pub struct Written {
     pub(in crate::runtimes::coreclr) module: Addr,
@@ -44,21 +42,21 @@ pub struct Written {
     pub(in crate::runtimes::coreclr) scope: Scope,
 }
 
-/// A struct where it is used.
+/// A struct type with its type arguments.
 #[derive(Clone, Debug)]
 pub struct Struct {
-    /// The MethodTable that its layout is read from: its own, or the canonical one.
+    /// MethodTable with the struct's layout: its own, or the canonical one.
     pub method_table: Addr,
-    /// What its type parameters stand for.
+    /// Type arguments.
     pub scope: Scope,
 }
 
-/// The instantiations that a module has: by module and TypeDef of the generic type,
-/// MethodTables with their arguments.
+/// Instantiations in a module's table: by module and TypeDef of the generic type, the MethodTables with their
+/// arguments.
 pub(super) type Instantiations = HashMap<(Addr, Token), Vec<(Addr, Vec<TypeHandle>)>>;
 
-/// How deep in a type a comparison is, and what is left of its steps: arguments
-/// within arguments could be asked for without end.
+/// Recursion depth of a type comparison, and its remaining steps. Without a bound, nested arguments could recurse
+/// endlessly.
 #[derive(Clone, Copy)]
 struct Steps<'f> {
     depth: u32,
@@ -74,20 +72,20 @@ impl Steps<'_> {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// What the type parameters of a MethodTable's type stand for.
+    /// Type arguments of a MethodTable's type.
     pub fn scope_of(&self, method_table: Addr) -> Scope {
         self.class_instantiation(method_table).unwrap_or_default().into_iter().map(TypeArg::Loaded).collect()
     }
 
-    /// The struct that a field of value type holds, where its owner's type
-    /// parameters stand for `scope`; `None` where it is not among the types loaded.
+    /// The struct type of a field, where `scope` has the type arguments of the field's owner. `None` if it is not
+    /// loaded.
     pub fn field_struct(&self, field: &FieldDesc, scope: &Scope) -> Option<Struct> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         let signature = self.field_signature(&module, field)?;
         self.struct_of(module.addr, &signature, scope, 0)
     }
 
-    /// The struct that a loaded type is.
+    /// A loaded type as a struct. `None` if it is no value type.
     pub fn loaded_struct(&self, handle: TypeHandle) -> Option<Struct> {
         let Ok(Shape::Named { method_table, .. }) = self.shape(handle) else { return None };
         let scope = self.scope_of(method_table);
@@ -118,8 +116,8 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// The MethodTable of a generic type with these arguments: the exact one where
-    /// it is loaded, else the canonical one.
+    /// MethodTable of a generic type with these arguments. Prefers the exact instantiation, and falls back to the
+    /// canonical one.
     fn instantiation(&self, definition: (Addr, Token), arguments: &Scope) -> Option<Addr> {
         let left = Cell::new(limits::MAX_TYPE_STEPS);
         let steps = Steps { depth: 0, left: &left };
@@ -137,7 +135,7 @@ impl<'p> TypeSystem<'p> {
         })
     }
 
-    /// Modules that a type is made of: its loader module is one of them.
+    /// Collects the modules that a type is made of. Its loader module is one of them.
     fn modules_of(&self, argument: &TypeArg, out: &mut Vec<Addr>, steps: Steps<'_>) {
         let Some(steps) = steps.deeper().filter(|_| out.len() < limits::MAX_TYPE_MODULES) else { return };
         let mut add = |module: Option<Addr>| {
@@ -192,8 +190,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// Whether a type is the loaded one; where not `exact`, whether it has the same
-    /// canonical form.
+    /// Whether `argument` is the type of `handle`. If not `exact`, the same canonical form is enough.
     fn is(&self, argument: &TypeArg, handle: TypeHandle, exact: bool, steps: Steps<'_>) -> bool {
         let Some(steps) = steps.deeper() else { return false };
         match argument {
@@ -251,8 +248,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// Whether a token of a module is the type of a MethodTable: by the module's
-    /// map, and by name where that was not filled.
+    /// Whether a module's token is the type of a MethodTable: by the module's map, or by name if the map has no entry.
     fn is_definition(&self, module: Addr, token: Token, method_table: Addr) -> bool {
         if let Some(mapped) = self.mapped_type(module, token) {
             return mapped == method_table;
@@ -262,7 +258,7 @@ impl<'p> TypeSystem<'p> {
         token.table() == Some(Table::TypeRef) && name.is_some_and(|name| name == self.display_name(method_table))
     }
 
-    /// `System.__Canon`, which stands for any reference.
+    /// Whether it is `System.__Canon`, which represents any reference type.
     fn is_canon(&self, shape: &Shape) -> bool {
         let Shape::Named { module, token, arguments, .. } = shape else { return false };
         let info = self.module(*module);
@@ -278,7 +274,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// The instantiations of generic types in a module's table; read once.
+    /// Instantiations of generic types in a module's table. Cached.
     pub(super) fn instantiations(&self, module: Addr) -> Arc<Instantiations> {
         if let Some(known) = self.instantiations.lock().unwrap_or_else(PoisonError::into_inner).get(&module) {
             return known.clone();
@@ -297,7 +293,7 @@ impl<'p> TypeSystem<'p> {
         found
     }
 
-    /// The types of a module's table of instantiations, arrays and pointers.
+    /// Types in the module's table that contains instantiations, arrays and pointers.
     fn available_types(&self, module: Addr) -> Vec<TypeHandle> {
         let mut out = Vec::new();
         let walks = Walks::new(Phase::Types, limits::MAX_INSTANTIATIONS);
@@ -305,7 +301,7 @@ impl<'p> TypeSystem<'p> {
         let view = self.view("EETypeHashTable", table);
         let Ok(buckets) = view.ptr("Buckets") else { return out };
         let end = walks.begin().follow(buckets, |list| {
-            // Up to 3.1 the table has the number of buckets, from .NET 5 on the list.
+            // Up to 3.1 the number of buckets is in the table, from .NET 5 on in the bucket list.
             let (count, first, next) = if view.has("BucketCount") {
                 (view.u32("BucketCount").map(u64::from).ok(), Some(list), Addr::NULL)
             } else {
@@ -318,7 +314,7 @@ impl<'p> TypeSystem<'p> {
             let (Some(count), Some(first)) = (count, first) else { return Ok(Addr::NULL) };
             let size = count.min(limits::MAX_INSTANTIATIONS as u64) * 8;
             let bytes = self.memory.bytes(first, self.memory.readable(first, size) as usize).unwrap_or_default();
-            // Thousands of lists may claim the same buckets.
+            // Guards against thousands of lists that claim the same buckets.
             walks.spend(first, bytes.len() as u64 / 64)?;
             let unmarked = |at: Addr| if at.masked(MARK).is_null() { at } else { Addr::NULL };
             for i in 0..bytes.len() / 8 {
@@ -348,7 +344,7 @@ impl<'p> TypeSystem<'p> {
     }
 }
 
-/// A type of a signature, where its type parameters stand for `scope`.
+/// Resolves a type parameter through `scope`; wraps any other type of a signature.
 pub(super) fn bind(module: Addr, ty: &Type, scope: &Scope) -> TypeArg {
     let known = if let Type::Var(n) = ty { scope.get(*n as usize).cloned() } else { None };
     known.unwrap_or_else(|| TypeArg::Written(Arc::new(Written { module, ty: ty.clone(), scope: scope.clone() })))

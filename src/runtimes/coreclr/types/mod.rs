@@ -1,7 +1,6 @@
-//! The runtime's type system: modules with their metadata, type handles, method
-//! descriptors, fields. What they are called is `naming`'s.
+//! The type system: modules with their metadata, type handles, method descriptors and fields.
 //!
-//! docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
+//! Names are made in `naming`. Sources: docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
 //! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
 
 mod checked;
@@ -32,10 +31,10 @@ use crate::process::Process;
 use crate::runtimes::coreclr::loader;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// Modules listed by name in a warning.
+/// Maximum number of modules that a warning names.
 const NAMED: usize = 8;
 
-/// Types and methods of one runtime, read on demand; modules are kept.
+/// Types and methods of one runtime, read on demand. Modules are cached.
 pub struct TypeSystem<'p> {
     pub(crate) process: &'p Process,
     pub(crate) memory: &'p dyn Memory,
@@ -45,7 +44,7 @@ pub struct TypeSystem<'p> {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// The type system of `runtime`.
+    /// The type system of `runtime`. Nothing is read yet.
     pub fn new(process: &'p Process, runtime: Arc<Runtime>) -> TypeSystem<'p> {
         TypeSystem {
             process,
@@ -60,7 +59,7 @@ impl<'p> TypeSystem<'p> {
         StructView::new(self.memory, &self.runtime.layout, kind, addr)
     }
 
-    /// The module at `addr`, read once; what is wrong with it stands in it.
+    /// Returns the module at `addr`, which is read once. Its `missing` says why there is no metadata.
     pub fn module(&self, addr: Addr) -> Arc<ModuleInfo<'p>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = modules.get(&addr) {
@@ -75,13 +74,13 @@ impl<'p> TypeSystem<'p> {
         module
     }
 
-    /// The manifest modules of all assemblies loaded, as far as the list can be read.
+    /// Returns the manifest modules of all loaded assemblies, as far as the list can be read.
     pub fn loaded_modules(&self) -> Vec<Addr> {
         let assemblies = loader::domain_assemblies(self.memory, &self.runtime).unwrap_or_default();
         assemblies.iter().filter_map(|&a| loader::manifest_module(self.memory, &self.runtime, a)).collect()
     }
 
-    /// All modules looked at so far.
+    /// Returns all modules read so far, by address.
     pub fn modules(&self) -> Vec<Arc<ModuleInfo<'p>>> {
         let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = modules.values().cloned().collect();
@@ -89,7 +88,7 @@ impl<'p> TypeSystem<'p> {
         all
     }
 
-    /// Which modules' types and methods are tokens, of those looked at so far, and what would help; `None` where none are.
+    /// Message about modules without metadata, among those read so far, and its remedy. `None` if all have metadata.
     pub(crate) fn missing(&self) -> Option<String> {
         let modules = self.modules();
         let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();

@@ -1,7 +1,7 @@
-//! A module: its file, and its metadata where the core (or a proven file) has it.
+//! A module: its file, and its metadata if the core or a file proven to be the same has it.
 //!
-//! docs/design/datacontracts/Loader.md; src/coreclr/vm: ceeload.h (Module),
-//! peassembly.h, peimage.h, peimagelayout.h.
+//! Sources: docs/design/datacontracts/Loader.md; src/coreclr/vm: ceeload.h (Module), peassembly.h, peimage.h,
+//! peimagelayout.h.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -18,7 +18,6 @@ use crate::limits;
 use crate::runtimes::coreclr::types::TypeSystem;
 use crate::targets::reads::Script;
 
-/// Simple name of the core library.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// A module of the runtime.
@@ -26,26 +25,26 @@ const CORE_LIBRARY: &str = "System.Private.CoreLib";
 pub struct ModuleInfo<'p> {
     /// Address of the Module.
     pub addr: Addr,
-    /// Path of its file; empty for one made by Reflection.Emit or from bytes.
+    /// Path of the file. Empty for modules from Reflection.Emit or loaded from bytes.
     pub path: String,
-    /// Where its image lies; 0 where there is none.
+    /// Load address of the image; 0 if there is none.
     pub base: Addr,
-    /// The image's headers.
+    /// Headers of the image.
     image: Option<PeImage>,
-    /// Whether the image lies as it does on disk, and not by section.
+    /// Whether the image is mapped flat, as on disk, and not by section.
     flat: bool,
-    /// Its metadata.
+    /// Metadata of the module. `None` if it could not be read.
     pub metadata: Option<Metadata<'p>>,
-    /// Why there is no metadata.
+    /// Reason why there is no metadata.
     pub missing: Option<String>,
-    /// Whether its image is in the single-file program.
+    /// Whether the image is in a single-file program.
     bundled: bool,
     simple_name: String,
     pdb: OnceLock<Option<Pdb>>,
 }
 
 impl<'p> ModuleInfo<'p> {
-    /// A module of which only the address is known; why.
+    /// A module of which only the address is known, with the reason.
     pub(super) fn unread(addr: Addr, why: &str) -> ModuleInfo<'p> {
         ModuleInfo {
             addr,
@@ -61,7 +60,7 @@ impl<'p> ModuleInfo<'p> {
         }
     }
 
-    /// Read what there is of it; its metadata only if that is `wanted`.
+    /// Reads the module. Its metadata is read only if `wanted`.
     pub(super) fn read(types: &TypeSystem<'p>, addr: Addr, wanted: bool) -> ModuleInfo<'p> {
         was_read(&format!("module at {addr}"));
         let path = path(types, addr).unwrap_or_default();
@@ -90,23 +89,23 @@ impl<'p> ModuleInfo<'p> {
         ModuleInfo { addr, path, base, image, flat, metadata, missing, bundled, simple_name, pdb: OnceLock::new() }
     }
 
-    /// The file that has its metadata, in words, where that is another than its own: a single-file program.
+    /// Name of the single-file program that contains the module. `None` if the module has a file of its own.
     pub fn container(&self, types: &TypeSystem<'p>) -> Option<String> {
         let bundle = types.process.bundle.as_ref().filter(|_| self.bundled)?;
         Some(printable(file_name(&bundle.program)).into_owned())
     }
 
-    /// Simple name of its assembly.
+    /// Simple name of the assembly.
     pub fn assembly_name(&self) -> &str {
         &self.simple_name
     }
 
-    /// Whether it is the core library, which has all types of tasks.
+    /// Whether it is the core library, which defines the types of tasks.
     pub fn is_core_library(&self) -> bool {
         self.simple_name == CORE_LIBRARY
     }
 
-    /// Name of its file, or where it has none, of the module itself.
+    /// Name of the module's file, or of the module itself if it has no file.
     pub fn name(&self) -> Cow<'_, str> {
         if !self.path.is_empty() {
             return Cow::Borrowed(file_name(&self.path));
@@ -118,21 +117,20 @@ impl<'p> ModuleInfo<'p> {
         }
     }
 
-    /// Where a method's IL is; `None` where it has none, or no image.
+    /// Address of a method's IL. `None` if the method or the module has none.
     pub fn il_address(&self, method_rid: u32) -> Option<Addr> {
         let rva = self.metadata.as_ref()?.method_def(method_rid)?.rva;
         self.rva_address(rva)
     }
 
-    /// Where an RVA of its image is.
+    /// Address of an RVA of the image.
     pub fn rva_address(&self, rva: u32) -> Option<Addr> {
         self.image.as_ref().filter(|_| rva != 0)?.rva_to_addr(self.base, rva, self.flat)
     }
 
-    /// The source line of an IL offset in one of its methods, where its PDB is
-    /// embedded in it or under `--symbols`.
+    /// Source line of an IL offset. Needs the module's PDB: embedded, or under `--symbols`.
     pub fn line(&self, types: &TypeSystem<'p>, method_rid: u32, il_offset: i64) -> Option<Line> {
-        // The marks -1 to -3 are what a u32 of them is to the PDB's reader.
+        // The special offsets -1 to -3 are passed to the PDB reader as u32.
         self.pdb.get_or_init(|| self.find_pdb(types)).as_ref()?.line(method_rid, il_offset as u32)
     }
 
@@ -144,7 +142,7 @@ impl<'p> ModuleInfo<'p> {
     }
 }
 
-/// UTF-16 text, NUL-terminated; none where it does not end.
+/// Reads NUL-terminated UTF-16 text. `None` if there is no NUL within the limit.
 fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
     let have = types.memory.readable(at, limits::MAX_PATH_BYTES as u64) as usize;
     let bytes = types.memory.look(at, have).ok()?;
@@ -158,8 +156,8 @@ fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {
     let module = types.view("Module", addr);
     let text = |at: Addr| Some(at).filter(|at| !at.is_null()).and_then(|at| wide_text(types, at));
     let own = module.ptr("Path").ok().and_then(text).filter(|path| !path.is_empty());
-    // Of an assembly in a single-file program the module has none: its image has the path that
-    // it would have as a file of its own.
+    // An assembly in a single-file program has no path in Module. Its PEImage has the path that it would have as a
+    // file.
     own.or_else(|| {
         let image = types.view("PEAssembly", module.ptr("PEAssembly").ok()?).ptr("PEImage").ok()?;
         types.view("PEImage", image).ptr("Path").ok().and_then(text)
@@ -179,8 +177,8 @@ fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
     types.view("PEImageLayout", layout).ptr("Base")
 }
 
-/// The metadata of an image, and whether that lies flat: IL-only files are mapped
-/// as they are on disk, others by section.
+/// Finds the metadata of an image, and whether the image is flat. IL-only files are mapped as they are on disk, others
+/// by section.
 fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(Metadata<'p>, bool), String> {
     let mut why = String::new();
     for flat in [false, true] {
@@ -194,14 +192,14 @@ fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(
     Err(why)
 }
 
-/// Reflection.Emit: the copy that the runtime keeps for debuggers.
+/// Metadata of a Reflection.Emit module: the copy that the runtime stores for debuggers.
 fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, String> {
     let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
     if buffer.is_null() {
         return Err("Reflection.Emit created it without a metadata copy for debuggers".into());
     }
     let view = types.view("DynamicMetadata", buffer);
-    // In place from .NET 9 on, behind a pointer before.
+    // In place from .NET 9 on, through a pointer before.
     let data = if view.has("Data") { view.addr_of("Data") } else { view.ptr("Buffer") };
     let size = view.u32("Size");
     let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);

@@ -1,8 +1,7 @@
-//! Where static fields are, and what enumerations are made of.
+//! Addresses of static fields, and names of enumeration values.
 //!
-//! docs/design/datacontracts/RuntimeTypeSystem.md (GetGCStaticsBasePointer);
-//! src/coreclr/vm/methodtable.h: DynamicStaticsInfo, in front of a
-//! MethodTable's auxiliary data; enum_flag_DynamicStatics. Up to .NET 8:
+//! Sources: docs/design/datacontracts/RuntimeTypeSystem.md (GetGCStaticsBasePointer); src/coreclr/vm/methodtable.h:
+//! DynamicStaticsInfo, which precedes a MethodTable's auxiliary data; enum_flag_DynamicStatics. Up to .NET 8:
 //! appdomain.hpp (DomainLocalModule), enum_flag_StaticsMask.
 
 use crate::addr::Addr;
@@ -17,28 +16,26 @@ use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, TypeSystem};
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
 
-/// MTFlags up to .NET 8: how statics are kept (enum_flag_StaticsMask), which
-/// types with a component size have no bits for.
+/// MTFlags up to .NET 8: storage of statics (enum_flag_StaticsMask). Types with a component size don't have these bits.
 const STATICS_KIND: u32 = 6;
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
-/// Where the value is no address: bits that say whether the type is initialized.
+/// Mask of the address. The other bits say whether the type is initialized.
 const STATICS_MASK: u64 = !1;
 
 /// Statics of a generic type (enum_flag_StaticsMask_Generics).
 const STATICS_GENERIC: u32 = 4;
 
-/// MTFlags2: slots that stand in the struct or behind the vtable
-/// (enum_flag_MultipurposeSlotsMask).
+/// MTFlags2: slots in the struct or after the vtable (enum_flag_MultipurposeSlotsMask).
 const MULTIPURPOSE_SLOTS: u32 = 0x1f;
 
-/// ClassInitFlags: an entry's statics are objects that a loader allocator keeps.
+/// ClassInitFlags: the statics of an entry are objects that a loader allocator keeps alive.
 const COLLECTIBLE: u32 = 8;
 
-/// An array's first element.
+/// Offset of an array's first element.
 const ARRAY_DATA: u64 = 16;
 
-/// TLSIndex (threadstatics.h): where a thread's statics of a type are, and which.
+/// TLSIndex (threadstatics.h): where a type's thread statics are stored, and the index or offset there.
 const TLS_KIND_SHIFT: u32 = 24;
 const TLS_OFFSET: u32 = 0x00ff_ffff;
 const TLS_IN_ARRAY: u32 = 0;
@@ -52,13 +49,12 @@ const CATEGORY: u32 = 0x000f_0000;
 const PRIMITIVE: u32 = 0x0006_0000;
 const TRUE_PRIMITIVE: u32 = 0x0007_0000;
 
-/// II.23.1.5: a constant.
+/// FieldAttributes.Literal (II.23.1.5): a constant.
 const LITERAL: u16 = 0x40;
 
 impl TypeSystem<'_> {
-    /// Where a static field's value is; `None` where it has none yet, or that is
-    /// not known for this version. For those of threads see
-    /// [`TypeSystem::thread_static_address`].
+    /// Address of a static field's value. `None` if it has none yet, or if it can't be located in this version. For
+    /// thread statics see [`TypeSystem::thread_static_address`].
     pub fn static_address(&self, field: &FieldDesc) -> Option<Addr> {
         match field.storage {
             FieldStorage::Static => {}
@@ -79,9 +75,8 @@ impl TypeSystem<'_> {
         (base != 0).then(|| Addr::new(base).saturating_add(field.offset))
     }
 
-    /// The static fields of a module's loaded types, instantiations of generic types
-    /// included. `left` is how many fields may be looked at; 0 afterwards: some types
-    /// were left out.
+    /// Static fields of a module's loaded types, including instantiations of generic types. `left` is the remaining
+    /// number of fields to read. If it becomes 0, some types were left out.
     pub fn static_fields(&self, module: Addr, left: &mut usize) -> Vec<FieldDesc> {
         let defined = self.mapped_type_defs(module).into_iter();
         let made = self.instantiations(module);
@@ -101,8 +96,7 @@ impl TypeSystem<'_> {
         out
     }
 
-    /// Up to .NET 8, statics of all types of a module stand together, but for
-    /// those of generic types.
+    /// Up to .NET 8, all statics of a module are in one block, except for generic types.
     fn module_static(&self, field: &FieldDesc, is_object: bool) -> Option<Addr> {
         let statics = self.domain_local_module(field.method_table)?;
         let view = self.view("DomainLocalModule", statics);
@@ -116,15 +110,14 @@ impl TypeSystem<'_> {
         (!base.is_null()).then(|| base.saturating_add(field.offset))
     }
 
-    /// The DomainLocalModule of the module that a type's statics are attached to.
+    /// DomainLocalModule of the module that stores a type's statics.
     fn domain_local_module(&self, method_table: Addr) -> Option<Addr> {
         let module = self.view("Module", self.loader_module(method_table)?);
         module.ptr("DomainLocalModule").ok().filter(|a| !a.is_null())
     }
 
-    /// Up to .NET 8: a generic type's entry in a module's table of statics, with its
-    /// flags (`Some(None)`: the type is not generic); `None` where it has no statics
-    /// yet, or was made by Reflection.Emit.
+    /// Up to .NET 8: entry of a generic type in a module's table of statics, with its flags. `Some(None)` if the type
+    /// is not generic. `None` if it has no statics yet, or is from Reflection.Emit.
     fn dynamic_entry(&self, method_table: Addr, table: &StructView<'_>) -> Option<Option<(Addr, u32)>> {
         let view = self.view("MethodTable", method_table);
         let flags = view.u32("MTFlags").ok()?;
@@ -134,8 +127,8 @@ impl TypeSystem<'_> {
             STATICS_GENERIC => {}
             _ => return None,
         }
-        // The info is the first optional member: behind the vtable's chunks of 8
-        // slots and those multipurpose slots that are not in the struct.
+        // GenericsStaticsInfo is the first optional member. The vtable's chunks of 8 slots precede it, and the
+        // multipurpose slots that are not in the struct.
         let chunks = u64::from(view.u16("NumVirtuals").ok()?).div_ceil(8);
         let slots = (u32::from(view.u16("MTFlags2").ok()?) & MULTIPURPOSE_SLOTS).count_ones().saturating_sub(2);
         let info = method_table
@@ -152,8 +145,7 @@ impl TypeSystem<'_> {
         Some(Some((entry, class.u32("Flags").ok()?)))
     }
 
-    /// Where a thread's value of a thread static is; `None` where the thread has
-    /// none: it then has the default.
+    /// Address of a thread's value of a thread static. `None` if the thread has no value yet and would see the default.
     pub fn thread_static_address(&self, field: &FieldDesc, thread: Addr) -> Option<Addr> {
         if field.storage != FieldStorage::ThreadStatic {
             return None;
@@ -167,7 +159,7 @@ impl TypeSystem<'_> {
         Some(base.saturating_add(field.offset))
     }
 
-    /// Up to .NET 8: by module, as other statics, but references in an array.
+    /// Up to .NET 8: by module, as for other statics, but references are in an array.
     fn thread_module_base(&self, field: &FieldDesc, thread: &StructView<'_>) -> Option<Addr> {
         let domain = self.view("DomainLocalModule", self.domain_local_module(field.method_table)?);
         let index = domain.u64("ModuleIndex").ok()?;
@@ -188,8 +180,7 @@ impl TypeSystem<'_> {
         Some(array.saturating_add(ARRAY_DATA))
     }
 
-    /// From .NET 9 on: by an index of the type, docs/design/datacontracts/Thread.md
-    /// (GetThreadLocalStaticBase).
+    /// From .NET 9 on: by an index of the type (docs/design/datacontracts/Thread.md, GetThreadLocalStaticBase).
     fn thread_index_base(&self, field: &FieldDesc, thread: &StructView<'_>) -> Option<Addr> {
         let size = self.runtime.layout.size("ThreadStaticsInfo").ok()?;
         let auxiliary = self.view("MethodTable", field.method_table).ptr("AuxiliaryData").ok()?;
@@ -214,11 +205,11 @@ impl TypeSystem<'_> {
             TLS_DIRECT => return Some(data.addr.saturating_add(offset)),
             _ => None,
         };
-        // Offsets of the fields count from the object's start.
+        // Field offsets count from the object's start.
         object.filter(|o| !o.is_null()).or_else(|| self.in_flight(&data, index))
     }
 
-    /// A thread's statics of a type whose class constructor has not ended.
+    /// Thread statics of a type whose class constructor is still running.
     fn in_flight(&self, data: &StructView<'_>, index: u32) -> Option<Addr> {
         let mut found = None;
         let walks = Walks::new(Phase::References, limits::MAX_IN_FLIGHT);
@@ -230,24 +221,23 @@ impl TypeSystem<'_> {
             }
             view.ptr("Next")
         });
-        // A static that the list does not reach is one that is not known.
+        // If the list breaks off, the static is not found.
         end.ok();
         found
     }
 
-    /// A static that stands in its module's image.
+    /// Address of a static stored in the module's image.
     fn rva_static(&self, field: &FieldDesc) -> Option<Addr> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         module.rva_address(module.metadata.as_ref()?.field_rva(field.token.rid())?)
     }
 
-    /// Element type of a MethodTable that is a number or an enumeration; `None` for
-    /// others.
+    /// Element type of a MethodTable that is a number or an enumeration. `None` for others.
     pub fn primitive_of(&self, method_table: Addr) -> Option<u8> {
         self.of_category(method_table, &[PRIMITIVE, TRUE_PRIMITIVE])
     }
 
-    /// The same of one that is a number, and no enumeration.
+    /// Element type of a MethodTable that is a number. `None` for others, including enumerations.
     pub fn number_of(&self, method_table: Addr) -> Option<u8> {
         self.of_category(method_table, &[TRUE_PRIMITIVE])
     }
@@ -261,8 +251,8 @@ impl TypeSystem<'_> {
         self.view("EEClass", class).u8("InternalCorElementType").ok()
     }
 
-    /// A value of an enumeration, as text, with the name of its constant, or of those
-    /// that make it up where the type has FlagsAttribute (as Enum.ToString does).
+    /// Text of an enumeration's value with the name of its constant. With FlagsAttribute it names the constants that
+    /// combine to the value, as Enum.ToString does.
     pub fn enum_text(&self, method_table: Addr, value: &str) -> Option<String> {
         let module = self.module(self.module_of(method_table).ok()?);
         let metadata = module.metadata.as_ref()?;
@@ -283,12 +273,12 @@ impl TypeSystem<'_> {
     }
 }
 
-/// The 64 bits of a number's text.
+/// The bits of a number given as text.
 fn bits(text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned))
 }
 
-/// The constants that make up a value, in their order; `None` where they don't.
+/// Names of the flags that combine to a value, in order of value. `None` if bits are left over.
 fn flags_of<'n>(value: u64, constants: impl Iterator<Item = (u64, &'n str)>) -> Option<String> {
     let mut constants: Vec<(u64, &str)> = constants.filter(|c| c.0 != 0).collect();
     constants.sort_by_key(|c| c.0);
@@ -303,7 +293,7 @@ fn flags_of<'n>(value: u64, constants: impl Iterator<Item = (u64, &'n str)>) -> 
     (rest == 0 && !names.is_empty()).then(|| names.join(", "))
 }
 
-/// A constant as text (II.22.9); numbers only.
+/// A numeric constant as text (II.22.9).
 fn constant_text(element: u8, value: &[u8]) -> Option<String> {
     Some(match element {
         0x04 => (*value.first()? as i8).to_string(),
@@ -330,7 +320,7 @@ mod tests {
         assert_eq!(of(4 | 16 | 32).as_deref(), Some("Instance, Public, NonPublic"));
         assert_eq!(of(4 | 64), None);
         assert_eq!(of(0), None);
-        // The one that has more bits is taken first.
+        // The constant with more bits is taken first.
         let both = flags_of(7, [(1, "Read"), (2, "Write"), (3, "ReadWrite"), (4, "Delete")].into_iter());
         assert_eq!(both.as_deref(), Some("ReadWrite, Delete"));
         assert_eq!(bits("-1"), Some(u64::MAX));

@@ -1,8 +1,10 @@
-//! Type handles: a MethodTable, or a TypeDesc (marked by bit 1) for what has no
-//! MethodTable of its own: pointers, by-refs, type parameters, function pointers.
+//! Type handles.
 //!
-//! docs/design/datacontracts/RuntimeTypeSystem.md; src/coreclr/vm:
-//! methodtable.h (WFLAGS_LOW_ENUM, WFLAGS_HIGH_ENUM), typedesc.h, typehandle.h.
+//! A handle is a MethodTable or, marked by bit 1, a TypeDesc. TypeDescs represent types without a MethodTable:
+//! pointers, by-refs, type parameters, function pointers.
+//!
+//! Sources: docs/design/datacontracts/RuntimeTypeSystem.md; src/coreclr/vm: methodtable.h (WFLAGS_LOW_ENUM,
+//! WFLAGS_HIGH_ENUM), typedesc.h, typehandle.h.
 
 use crate::addr::Addr;
 use crate::bytes::u64_at;
@@ -11,7 +13,7 @@ use crate::layout::ViewError;
 use crate::limits;
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// MTFlags: what is the same in all versions known.
+/// Bits of MTFlags that are the same in all known versions.
 mod flags {
     pub(super) const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
     pub(super) const CONTAINS_POINTERS: u32 = 0x0100_0000;
@@ -38,69 +40,67 @@ mod element {
 /// Bit of a TypeHandle that marks a TypeDesc.
 const TYPE_DESC: u64 = 2;
 
-/// Low bits of EEClassOrCanonMT: 0 is an EEClass, else it is another MethodTable
-/// (bit 0 from .NET 5 on; bit 1 before).
+/// Low bits of EEClassOrCanonMT. If 0 it is an EEClass, otherwise another MethodTable (bit 0 from .NET 5 on, bit 1
+/// before).
 const CANON_MASK: u64 = 3;
 
-/// The GC marks objects in the lowest bits of their MethodTable pointers
-/// (ObjectToMethodTableUnmask), where no layout tells.
+/// Bits of an object's MethodTable pointer that the GC uses as marks (ObjectToMethodTableUnmask). Default if no layout
+/// has them.
 const MARK_BITS: u64 = 7;
 
-/// Stands for a true primitive whose EEClass is not in the core: only its name
-/// tells which.
+/// A true primitive whose EEClass is not in the core: only its name shows which one.
 pub(in crate::runtimes::coreclr) const PRIMITIVE_BY_NAME: u8 = 0xff;
 
-/// Object's own size without fields: sync block, MethodTable, count of elements.
+/// Base size of an array without dimensions: sync block, MethodTable, element count.
 const ARRAY_BASE_SIZE: u64 = 24;
 
-/// Bytes of a dimension: its length and its lower bound.
+/// Bytes per dimension: its length and its lower bound.
 const DIMENSION: u64 = 8;
 
-/// An address of a MethodTable, or of a TypeDesc with its mark.
+/// Address of a MethodTable, or marked address of a TypeDesc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TypeHandle(pub Addr);
 
-/// What kind of type a handle stands for.
+/// Kind of type that a handle represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A class, interface or value type with a row in TypeDef.
     Named {
-        /// Its MethodTable.
+        /// Address of the MethodTable.
         method_table: Addr,
-        /// Its module.
+        /// Address of the module.
         module: Addr,
-        /// Its TypeDef; nil for the types that hold dynamic methods.
+        /// TypeDef token. Nil for the types that own dynamic methods.
         token: Token,
-        /// Element type where it is a true primitive (0 where not, 0xff where
-        /// only the name tells).
+        /// Element type of a true primitive. 0 for other types, 0xff if only the name shows which one.
         primitive: u8,
-        /// Its generic arguments.
+        /// Generic arguments.
         arguments: Vec<TypeHandle>,
     },
     /// `T[]`
     SzArray(TypeHandle),
-    /// `T[,]`, by number of dimensions.
+    /// `T[,]`, with the number of dimensions.
     Array(TypeHandle, u32),
     /// `T*`
     Ptr(TypeHandle),
     /// `T&`
     ByRef(TypeHandle),
-    /// A parameter of a generic type or method: module and GenericParam.
+    /// A parameter of a generic type or method: module and GenericParam token.
     Parameter(Addr, Token),
-    /// A function pointer: the type it returns, then those it takes.
+    /// A function pointer: return type, then parameter types.
     FnPtr(Vec<TypeHandle>),
 }
 
 impl<'p> TypeSystem<'p> {
-    /// Bits of an object's MethodTable pointer that are not part of it.
+    /// Bits of an object's MethodTable pointer that are not part of the address.
     pub(in crate::runtimes::coreclr) fn mark_bits(&self) -> u64 {
         self.runtime.layout.value("ObjectToMethodTableUnmask").unwrap_or(MARK_BITS)
     }
 
-    /// What `handle` stands for.
+    /// Resolves `handle`.
     ///
     /// # Errors
-    /// Where its structures are not in the core.
+    /// If its structures are not in the core.
     pub fn shape(&self, handle: TypeHandle) -> Result<Shape, ViewError> {
         if !handle.0.masked(TYPE_DESC).is_null() {
             return self.type_desc(handle.0.masked(!TYPE_DESC));
@@ -118,7 +118,7 @@ impl<'p> TypeSystem<'p> {
             return Ok(Shape::Array(element, rank as u32));
         }
         let primitive = if mt_flags & flags::CATEGORY_MASK == flags::CATEGORY_TRUE_PRIMITIVE {
-            // Triage dumps leave EEClasses out.
+            // Triage dumps do not contain EEClasses.
             let class = self.ee_class(at).and_then(|c| self.view("EEClass", c).u8("InternalCorElementType"));
             class.unwrap_or(PRIMITIVE_BY_NAME)
         } else {
@@ -140,7 +140,7 @@ impl<'p> TypeSystem<'p> {
             element::PTR => Shape::Ptr(argument()?),
             element::BYREF => Shape::ByRef(argument()?),
             element::SZARRAY => Shape::SzArray(argument()?),
-            // Up to .NET 3.1, where the template MethodTable knows the rank.
+            // Up to .NET 3.1. The rank is in the template MethodTable.
             element::ARRAY => {
                 let template = self.view("ParamTypeDesc", at).ptr("TemplateMT").unwrap_or(Addr::NULL);
                 let base = self.view("MethodTable", template).u32("BaseSize").unwrap_or(0);
@@ -166,10 +166,10 @@ impl<'p> TypeSystem<'p> {
         })
     }
 
-    /// A MethodTable's EEClass, through the canonical MethodTable where it has none itself.
+    /// EEClass of a MethodTable. If it has none, its canonical MethodTable has it.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn ee_class(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
         if own.masked(CANON_MASK).is_null() {
@@ -178,25 +178,25 @@ impl<'p> TypeSystem<'p> {
         self.view("MethodTable", own.masked(!CANON_MASK)).ptr("EEClassOrCanonMT").map(|a| a.masked(!CANON_MASK))
     }
 
-    /// The MethodTable that shares its code with all of the same canonical form.
+    /// The canonical MethodTable, with which a MethodTable shares its code.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn canonical(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
         Ok(if own.masked(CANON_MASK).is_null() { method_table } else { own.masked(!CANON_MASK) })
     }
 
-    /// Whether it is a value type.
+    /// Whether a MethodTable's type is a value type.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn is_value_type(&self, method_table: Addr) -> Result<bool, ViewError> {
         let mt_flags = self.view("MethodTable", method_table).u32("MTFlags")?;
         Ok(mt_flags & flags::CATEGORY_ARRAY_MASK == flags::CATEGORY_VALUE_TYPE)
     }
 
-    /// MethodTable of an array's elements, where they have one of their own.
+    /// MethodTable of an array's elements, if they have one.
     pub fn element_type(&self, method_table: Addr) -> Option<Addr> {
         match self.shape(TypeHandle(method_table)).ok()? {
             Shape::SzArray(of) | Shape::Array(of, _) => of.0.masked(TYPE_DESC).is_null().then_some(of.0),
@@ -204,14 +204,13 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// Whether objects of a MethodTable have references; false where it is not in
-    /// the core.
+    /// Whether objects of a MethodTable have references. False if the MethodTable is not in the core.
     pub fn contains_references(&self, method_table: Addr) -> bool {
         self.view("MethodTable", method_table).u32("MTFlags").is_ok_and(|f| f & flags::CONTAINS_POINTERS != 0)
     }
 
-    /// The object that keeps the code and data of a collectible MethodTable's
-    /// type, and that each object of the type keeps.
+    /// The LoaderAllocator object of a collectible type. It keeps the type's code and data alive, and each object of
+    /// the type keeps it alive.
     pub fn loader_allocator_object(&self, method_table: Addr) -> Option<Addr> {
         let mt_flags = self.view("MethodTable", method_table).u32("MTFlags").ok()?;
         let collectible = self.runtime.layout.constant("MTFlags", "Collectible").ok()?;
@@ -224,10 +223,10 @@ impl<'p> TypeSystem<'p> {
         self.memory.ptr(handle).ok().filter(|o| !o.is_null())
     }
 
-    /// The module whose loader allocator a MethodTable is in.
+    /// Module whose loader allocator contains a MethodTable.
     pub(super) fn loader_module(&self, method_table: Addr) -> Option<Addr> {
         let view = self.view("MethodTable", method_table);
-        // Up to .NET 8 the MethodTable itself has it, where the module is from 9 on.
+        // Up to .NET 8 it is in the MethodTable, in the field that has the defining module from 9 on.
         if self.runtime.layout.field("MethodTableAuxiliaryData", "LoaderModule").is_err() {
             return view.ptr("Module").ok();
         }
@@ -235,21 +234,21 @@ impl<'p> TypeSystem<'p> {
         data.ptr("LoaderModule").ok()
     }
 
-    /// A MethodTable's TypeDef.
+    /// TypeDef token of a MethodTable.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn type_token(&self, method_table: Addr) -> Result<Token, ViewError> {
         let view = self.view("MethodTable", method_table);
-        // A field of its own up to .NET 8, the upper 24 bits of MTFlags2 from .NET 9 on.
+        // Up to .NET 8 a field of its own, from .NET 9 on the upper 24 bits of MTFlags2.
         let rid = if view.has("Token") { u32::from(view.u16("Token")?) } else { view.u32("MTFlags2")? >> 8 };
         Ok(Token::new(Table::TypeDef, rid))
     }
 
-    /// The module that defines a MethodTable's type.
+    /// Module that defines a MethodTable's type.
     ///
     /// # Errors
-    /// Where it is not in the core.
+    /// If it is not in the core.
     pub fn module_of(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let view = self.view("MethodTable", method_table);
         let layout = &self.runtime.layout;
@@ -259,8 +258,8 @@ impl<'p> TypeSystem<'p> {
         ) else {
             return view.ptr("Module");
         };
-        // Up to .NET 7 this is the loader module; where a generic type's own
-        // module is another, it stands in a slot that only some types have.
+        // Up to .NET 7 the Module field is the loader module. If a generic type's own module is another one, that is in
+        // a slot that only some types have.
         let mt_flags = view.u32("MTFlags")?;
         if mt_flags & (flags::HAS_COMPONENT_SIZE | flags::GENERICS_MASK) == 0 {
             return view.ptr("Module");
@@ -272,9 +271,8 @@ impl<'p> TypeSystem<'p> {
         if slots & mark == 0 {
             return view.ptr("Module");
         }
-        // Slots are given out in the order of their bits: two in the struct,
-        // those that don't fit behind the vtable. The vtable is chunks of 8
-        // slots, each by a pointer to it.
+        // Slots are assigned in the order of their bits: two are in the struct, the others follow the vtable. The
+        // vtable is a row of pointers to chunks of 8 slots.
         let before = u64::from((slots & (mark - 1)).count_ones());
         let index = if slots & 3 == 2 && before == 1 { 0 } else { before };
         match index {
@@ -289,10 +287,10 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    /// Generic arguments of a MethodTable's type; empty where it is not generic.
+    /// Generic arguments of a MethodTable's type. Empty if the type is not generic.
     ///
     /// # Errors
-    /// Where they are not in the core.
+    /// If they are not in the core.
     pub fn class_instantiation(&self, method_table: Addr) -> Result<Vec<TypeHandle>, ViewError> {
         let view = self.view("MethodTable", method_table);
         let mt_flags = view.u32("MTFlags")?;
@@ -308,7 +306,7 @@ impl<'p> TypeSystem<'p> {
         self.handles(dictionary, u32::from(count))
     }
 
-    /// `count` type handles in a row.
+    /// Reads `count` adjacent type handles.
     pub(super) fn handles(&self, at: Addr, count: u32) -> Result<Vec<TypeHandle>, ViewError> {
         let count = count.min(limits::MAX_GENERIC_ARGS) as usize;
         let bytes = self.memory.bytes(at, count * 8).map_err(ViewError::fault("Dictionary", "instantiation"))?;

@@ -1,6 +1,6 @@
-//! MethodTables as the walk needs them: is it one, and how large are its objects.
+//! Validates MethodTables and reads the size of their objects.
 //!
-//! src/coreclr/nativeaot/Runtime/inc/MethodTable.h; Common/src/Internal/Runtime/MethodTable.cs
+//! Sources: src/coreclr/nativeaot/Runtime/inc/MethodTable.h; Common/src/Internal/Runtime/MethodTable.cs
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::runtimes::api::TypeIndex;
 use crate::runtimes::clr_gc::{ALIGN, MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// All MethodTables of NativeAOT met so far.
+/// MethodTables of NativeAOT found so far.
 pub(super) struct Tables<'p> {
     runtime: Arc<Runtime<'p>>,
     pub(super) known: MethodTables,
@@ -31,13 +31,12 @@ impl<'p> Tables<'p> {
         Tables { runtime, known }
     }
 
-    /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
         self.known.lookup(address, |at| read(&self.runtime, at).ok().flatten())
     }
 }
 
-/// The MethodTable at `address`: it has nothing that leads back to it, so it must make sense in all that it has.
+/// Reads the MethodTable at `address`. Nothing refers back to it, so all of its fields must be plausible.
 pub(in crate::runtimes::nativeaot) fn read(
     runtime: &Runtime<'_>,
     address: Addr,
@@ -50,11 +49,11 @@ pub(in crate::runtimes::nativeaot) fn read(
     let is_array = [array, runtime.flag("ElementArray")].contains(&element_type(runtime, info.flags));
     let kind = info.flags & runtime.flag("KindMask");
     let counted = info.component_size != 0 || is_array;
-    // What has a length is an array or a string; objects of a type that is made of another are arrays.
+    // Only arrays and strings have a length, and only arrays have objects of a parameterized type.
     if (counted && !is_array && !info.string) || (kind == parameterized) != is_array || kind > parameterized {
         return Ok(None);
     }
-    // The base type; of an array, that of its elements. System.Object has none.
+    // Base type, or element type of an array. System.Object has none.
     let related = runtime.view("MethodTable", address).ptr("m_pBaseType")?;
     let sane = if related.is_null() {
         !is_array
@@ -64,7 +63,7 @@ pub(in crate::runtimes::nativeaot) fn read(
     Ok(sane.then_some(info))
 }
 
-/// CorElementType as NativeAOT numbers it (EETypeElementType).
+/// Element type in NativeAOT's numbering (EETypeElementType).
 pub(in crate::runtimes::nativeaot) fn element_type(runtime: &Runtime<'_>, flags: u32) -> u32 {
     flags.checked_shr(runtime.flag("ElementTypeShift")).unwrap_or(0) & runtime.flag("ElementTypeMask")
 }
@@ -82,7 +81,7 @@ fn sizes(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>
         string: MethodTableInfo::is_string(base_size, component_size),
     };
     let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
-    // Only strings and arrays end at an odd place, or are that small.
+    // Only strings and arrays may have an unaligned or smaller base size.
     let aligned =
         component_size != 0 || (u64::from(base_size).is_multiple_of(ALIGN) && u64::from(base_size) >= MIN_OBJECT);
     Ok((sized && aligned).then_some(info))

@@ -1,7 +1,8 @@
-//! The objects of the GC's heap: every segment and region walked from object to object.
+//! The heap of objects.
 //!
-//! Objects lie as CoreCLR's do: a MethodTable, then fields; arrays and strings have a count of elements. Frozen objects,
-//! string literals above all, lie in the module's own data, which the GC knows as a segment that it never collects.
+//! Objects have the same form as in CoreCLR: a MethodTable, then fields; arrays and strings have a count of elements.
+//! Frozen objects, mostly string literals, are in the module's data. The GC has a segment for them that it never
+//! collects.
 
 mod method_tables;
 
@@ -26,30 +27,30 @@ use crate::runtimes::nativeaot::threads::AotThread;
 use crate::words::Generation;
 use method_tables::Tables;
 
-/// Marks that a collection puts into an object's first word.
+/// Mark bits of a collection in an object's first word.
 const MARKS: u64 = 7;
 
-/// The heap of one runtime, ready to be walked.
+/// The heap of one runtime.
 pub struct Heap<'p> {
     runtime: Arc<Runtime<'p>>,
     names: Arc<Names<'p>>,
     tables: Tables<'p>,
     parts: Vec<Part>,
-    /// By address; what lies from `pointer` to past `limit` holds no object.
+    /// Allocation contexts by address. No object is from `pointer` to past `limit`.
     contexts: Vec<AllocContext>,
-    /// In a string: where its length and its first character are.
+    /// Offsets of a string's length and of its first character.
     string_form: Option<(u64, u64)>,
     in_gc: bool,
     notes: Vec<String>,
     words: OnceLock<Space<'p>>,
     layouts: Layouts,
     dependents: Dependents,
-    /// Bytes that were searched for the first object after a loss.
+    /// Bytes searched for the first object after a loss.
     searched: AtomicU64,
 }
 
 impl<'p> Heap<'p> {
-    /// Prepare to walk the segments of `gc`.
+    /// Opens the heap with the segments of `gc`.
     pub(super) fn open(names: Arc<Names<'p>>, gc: &GcHeap, threads: &[AotThread], handles: &[Handle]) -> Heap<'p> {
         let runtime = names.runtime().clone();
         let mut contexts = gc.contexts.clone();
@@ -75,7 +76,6 @@ impl<'p> Heap<'p> {
         }
     }
 
-    /// The runtime.
     pub(super) fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
@@ -89,7 +89,7 @@ impl<'p> Heap<'p> {
 }
 
 impl ClrHeap for Heap<'_> {
-    /// No tool of its own counts otherwise.
+    /// There is no official tool that counts differently.
     const ROUNDS: bool = true;
 
     fn process(&self) -> &Process {
@@ -176,12 +176,12 @@ impl api::Heap for Heap<'_> {
         }
     }
 
-    /// All types are compiled into the program.
+    /// The program, since all types are compiled into it.
     fn type_module(&self, _: TypeIndex) -> Option<String> {
         (!self.runtime.path.is_empty()).then(|| self.runtime.path.clone())
     }
 
-    /// Metadata of NativeAOT tells no offsets of fields.
+    /// `None`: NativeAOT's metadata has no field offsets.
     fn field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None
     }
@@ -205,8 +205,8 @@ impl api::Heap for Heap<'_> {
     }
 }
 
-/// Whether a part fits: together they have no more bytes than the core's file. Where they have, it maps the same bytes
-/// many times, to keep us busy.
+/// Returns a filter that drops a segment if the accepted ones would have more bytes than the core file. Such a core
+/// maps the same bytes many times, to make reading slow.
 fn affordable(runtime: &Runtime<'_>) -> impl FnMut(&Part) -> bool {
     let facts = runtime.process.facts();
     let mut left = facts.size;

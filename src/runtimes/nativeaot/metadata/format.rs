@@ -1,8 +1,9 @@
-//! NativeAOT's own way to write numbers and hash tables.
+//! Numbers and hash tables in NativeAOT's native format.
 
 use crate::limits;
 
-/// An unsigned number at `at`, and where the next thing is: the lowest bits of the first byte tell how many there are.
+/// Decodes the unsigned number at `at`. Returns it and the offset after it. The lowest bits of the first byte give the
+/// length.
 pub(super) fn unsigned(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let byte = |i: usize| bytes.get(at.checked_add(i)?).map(|b| u32::from(*b));
     let first = byte(0)?;
@@ -15,7 +16,7 @@ pub(super) fn unsigned(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     })
 }
 
-/// The same with a sign.
+/// Decodes the signed number at `at`. Returns it and the offset after it.
 pub(super) fn signed(bytes: &[u8], at: usize) -> Option<(i32, usize)> {
     let (value, next) = unsigned(bytes, at)?;
     let bits = match next - at {
@@ -26,8 +27,8 @@ pub(super) fn signed(bytes: &[u8], at: usize) -> Option<(i32, usize)> {
     Some((((value << unused) as i32) >> unused, next))
 }
 
-/// Where the entries of a hash table begin: a head with the number of buckets and the width of their places, then the
-/// buckets, each with a byte of each hash and the distance to its entry.
+/// Returns the offsets of a hash table's entries. A header has the number of buckets and the width of their offsets. A
+/// bucket has, for each entry, a byte of its hash and the distance to it.
 pub(super) fn entries(table: &[u8]) -> Vec<usize> {
     let mut out = Vec::new();
     let Some(&head) = table.first() else { return out };

@@ -1,9 +1,9 @@
-//! Names of types from the program's own metadata, which it has for reflection.
+//! Names of types from the program's own metadata, which exists for reflection.
 //!
-//! The module has a header of its own (`RTR\0`) with sections: a map from MethodTables to their definitions, and the
-//! metadata in NativeAOT's own format. Both are read-only: a core without read-only pages has them under `--symbols` alone.
+//! The module has a header (`RTR\0`) with sections. One maps MethodTables to type definitions, one has the metadata in
+//! NativeAOT's own format. Both are read-only: for a core without read-only pages, only `--symbols` provides them.
 //!
-//! src/coreclr/nativeaot: Runtime/inc/ModuleHeaders.h; tools/aot/ILCompiler.Compiler (TypeMetadataMapNode,
+//! Sources: src/coreclr/nativeaot: Runtime/inc/ModuleHeaders.h; tools/aot/ILCompiler.Compiler (TypeMetadataMapNode,
 //! ExternalReferencesTableNode); Common/src/Internal/NativeFormat (NativeFormatReader.cs: hashtables, numbers);
 //! System.Private.CoreLib: Internal/Metadata/NativeFormat (records).
 

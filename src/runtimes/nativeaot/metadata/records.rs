@@ -1,8 +1,8 @@
-//! The records of types: name, namespace, the type around it.
+//! Records of types: name, namespace, enclosing type.
 //!
-//! A handle is a number: the kind of a record, and where that is; in the map of types the kind has the highest bits, in
-//! records the lowest. It has 8 bits up to 9.0 and 7 in 10.0: what makes definitions of types of more of the map's
-//! entries is right. Where the place tells the kind, a handle is the rest alone.
+//! A handle has the kind of a record and its offset. In the map of types the kind is in the highest bits, in records in
+//! the lowest. It has 8 bits up to 9.0 and 7 in 10.0. The width is chosen under which more entries of the map are type
+//! definitions. If the context determines the kind, a handle is the offset alone.
 
 use std::collections::HashMap;
 
@@ -14,36 +14,33 @@ use crate::layout::Layout;
 use crate::limits;
 use crate::runtimes::nativeaot::runtime::Runtime;
 
-/// Bits that the kind of a record may have.
+/// Possible widths of a record's kind, in bits.
 const KIND_BITS: [u32; 2] = [8, 7];
 
-/// Namespaces and types within each other, at most.
+/// Maximum nesting of namespaces and of types.
 const MAX_NESTING: usize = 16;
 
-/// Digits of a commit.
+/// Number of digits of a commit hash.
 const COMMIT: usize = 40;
 
-/// The metadata of a program.
 pub(in crate::runtimes::nativeaot) struct Metadata {
     bytes: Vec<u8>,
-    /// Where the record of each MethodTable is.
+    /// Offset of the type's record, by address of the MethodTable.
     types: HashMap<u64, u32>,
     kinds: Kinds,
-    /// Bits of a kind.
+    /// Width of a kind in bits.
     bits: u32,
 }
 
-/// Kinds of records (HandleType of NativeFormatReaderCommonGen.cs).
+/// Numbers of record kinds (HandleType of NativeFormatReaderCommonGen.cs).
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::nativeaot) struct Kinds {
-    /// The definition of a type.
     pub(in crate::runtimes::nativeaot) definition: u32,
-    /// A namespace.
     pub(in crate::runtimes::nativeaot) namespace: u32,
 }
 
 impl Kinds {
-    /// As the layout has them.
+    /// Reads the numbers from the layout.
     pub(in crate::runtimes::nativeaot) fn of(layout: &Layout) -> Option<Kinds> {
         let kind = |name| u32::try_from(layout.constant("Metadata", name).ok()?).ok();
         Some(Kinds { definition: kind("TypeDefinition")?, namespace: kind("NamespaceDefinition")? })
@@ -51,7 +48,7 @@ impl Kinds {
 }
 
 impl Metadata {
-    /// Read it; `None` where it is not in the core.
+    /// Reads the metadata. `None` if it is not in the core.
     pub(in crate::runtimes::nativeaot) fn read(runtime: &Runtime<'_>, sections: &Sections) -> Option<Metadata> {
         let (_, bytes) = sections.bytes(runtime, "EmbeddedMetadata")?;
         let signature = runtime.layout.constant("Metadata", "Signature").ok()?;
@@ -64,7 +61,7 @@ impl Metadata {
         Some(Metadata::new(bytes, Kinds::of(&runtime.layout)?, &map, external))
     }
 
-    /// From its bytes and the map of types; `external`: an address by its number.
+    /// Makes the metadata from its bytes and the map of types. `external` resolves an index to an address.
     pub(in crate::runtimes::nativeaot) fn new(
         bytes: Vec<u8>,
         kinds: Kinds,
@@ -82,7 +79,7 @@ impl Metadata {
         Metadata { bytes, types, kinds, bits }
     }
 
-    /// Names from the outermost type on, the first with its namespace, of the type whose MethodTable is at `at`.
+    /// Names of the type with the MethodTable at `at`, outermost type first. The first name includes the namespace.
     pub(in crate::runtimes::nativeaot) fn chain(&self, at: Addr) -> Option<Vec<String>> {
         let mut record = *self.types.get(&at.get())?;
         let mut out = Vec::new();
@@ -101,9 +98,9 @@ impl Metadata {
         None
     }
 
-    /// The version of .NET, as the attributes of its own library have it: AssemblyInformationalVersion has version and
-    /// commit, AssemblyFileVersion the same number and that of a build. A program has attributes of its own, so that of
-    /// `release` are taken only those that agree: `9.0.22+commit` and `9.0.2226.52218`.
+    /// Version of .NET, from the attributes of its core library. AssemblyInformationalVersion has version and commit,
+    /// AssemblyFileVersion the same version with a build number. A program has such attributes too, so only attributes
+    /// of `release` that agree are used: `9.0.22+commit` and `9.0.2226.52218`.
     pub(in crate::runtimes::nativeaot) fn version(&self, release: &str) -> Option<String> {
         let pattern = format!("{release}.");
         let finder = memchr::memmem::Finder::new(&pattern);
@@ -121,14 +118,14 @@ impl Metadata {
                 continue;
             }
             if self.has_file_version(version) {
-                // How the build of a servicing release calls itself, as of 10.0: `10.0.13-servicing.26504.104`.
+                // Informational version of a servicing release, seen in 10.0: `10.0.13-servicing.26504.104`.
                 return Some(version.split("-servicing").next().unwrap_or(version).to_owned());
             }
         }
         None
     }
 
-    /// Whether there is a file's version of that one.
+    /// Whether the metadata has a file version that matches `version`.
     fn has_file_version(&self, version: &str) -> bool {
         let number = version.split('-').next().unwrap_or_default();
         let mut places = memchr::memmem::find_iter(&self.bytes, number);
@@ -142,9 +139,9 @@ impl Metadata {
         unsigned(&self.bytes, at)
     }
 
-    /// A type: where its name, its namespace and the type around it are; 0 for none.
+    /// Offsets of a type's name, namespace and enclosing type; 0 if there is none.
     fn definition(&self, record: u32) -> Option<(u32, u32, u32)> {
-        // Flags, base type, namespace, name, size, packing, the type around it.
+        // Flags, base type, namespace, name, size, packing, enclosing type.
         let mut at = record as usize;
         let mut fields = [0_u32; 7];
         for field in &mut fields {
@@ -154,7 +151,7 @@ impl Metadata {
         Some((name, namespace, enclosing))
     }
 
-    /// A namespace with those around it.
+    /// Full name of a namespace.
     fn namespace(&self, at: u32) -> Option<String> {
         let mut at = at;
         let mut names: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The sections of a module, by its own header.
+//! Sections of a module, from its ReadyToRun header.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::runtimes::nativeaot::runtime::Runtime;
 /// ReadyToRunHeaderConstants::Signature.
 const SIGNATURE: &[u8; 4] = b"RTR\0";
 
-/// Higher versions than this are none.
+/// Maximum plausible major version.
 const MAX_MAJOR: u16 = 99;
 
-/// The sections of a module.
+/// Address ranges of a module's sections, by section id.
 pub(in crate::runtimes::nativeaot) struct Sections(HashMap<u32, AddrRange>);
 
 impl Sections {
-    /// Those of the runtime's module; `None` where its header is not in the core.
+    /// Finds the sections of the runtime's module. `None` if its header is not in the core.
     pub(in crate::runtimes::nativeaot) fn find(runtime: &Runtime<'_>) -> Option<Sections> {
         let module = runtime.process.modules.get(runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
@@ -38,20 +38,20 @@ impl Sections {
         None
     }
 
-    /// Where a section is, by its name in the layout.
+    /// Range of a section, by its name in the layout.
     pub(in crate::runtimes::nativeaot) fn place(&self, runtime: &Runtime<'_>, name: &str) -> Option<AddrRange> {
         let id = runtime.layout.constant("ReadyToRunSection", name).ok()?;
         self.0.get(&u32::try_from(id).ok()?).copied()
     }
 
-    /// The bytes of a section.
+    /// Start and bytes of a section.
     pub(in crate::runtimes::nativeaot) fn bytes(&self, runtime: &Runtime<'_>, name: &str) -> Option<(Addr, Vec<u8>)> {
         let range = self.place(runtime, name).filter(|range| range.len() <= limits::MAX_AOT_SECTION)?;
         Some((range.start, runtime.memory.bytes(range.start, range.len() as usize).ok()?))
     }
 }
 
-/// The sections of the header at `at`: rows with rising numbers, whose bounds lie in the module.
+/// Reads the header at `at`. Its rows must have ascending ids and ranges within the module.
 fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
     let view = runtime.view("ReadyToRunHeader", at);
     let rows = at.checked_add(runtime.layout.size("ReadyToRunHeader").ok()?)?;
@@ -70,7 +70,7 @@ fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
             return None;
         }
         last = Some(id);
-        // A row without an end is a place.
+        // A row without an end represents a single address.
         if end >= start {
             out.insert(id, AddrRange::new(start, end));
         } else {
@@ -81,7 +81,7 @@ fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
     Some(Sections(out))
 }
 
-/// Where the relative pointer at `offset` of `bytes`, which begin at `at`, leads.
+/// Target of the relative pointer at `offset` in `bytes`, which start at address `at`.
 pub(super) fn relative(at: Addr, bytes: &[u8], offset: usize) -> Option<Addr> {
     let distance = u32_at(bytes, offset)? as i32;
     at.checked_add(offset as u64)?.checked_offset(i64::from(distance))

@@ -1,4 +1,4 @@
-//! Numbers, tables and records made by hand.
+//! Handmade numbers, tables and records.
 
 use super::format::{entries, signed, unsigned};
 use super::records::{Kinds, Metadata};
@@ -6,7 +6,7 @@ use crate::addr::Addr;
 
 const KINDS: Kinds = Kinds { definition: 0x3a, namespace: 0x2f };
 
-/// A number in its shortest form.
+/// Encodes a number in its shortest form.
 fn number(value: u32) -> Vec<u8> {
     match value {
         0..0x80 => vec![(value << 1) as u8],
@@ -32,9 +32,9 @@ fn numbers_of_all_lengths() {
     }
 }
 
-/// A map of one bucket with these entries behind it.
+/// A map with one bucket, followed by these entries.
 fn map(rows: &[(u32, u32)]) -> Vec<u8> {
-    // Width of places: one byte; the bucket begins behind its two places.
+    // One-byte offsets. The bucket follows its two offsets.
     let bucket = 2;
     let mut out = vec![0, bucket as u8, (bucket + 2 * rows.len()) as u8];
     let first = 1 + bucket + 2 * rows.len();
@@ -50,7 +50,7 @@ fn map(rows: &[(u32, u32)]) -> Vec<u8> {
 
 #[test]
 fn names_with_namespaces_and_the_types_around() {
-    // Kinds of 8 bits, as up to 9.0, and of 7.
+    // 8-bit kinds, as up to 9.0, and 7-bit kinds.
     for bits in [8, 7] {
         let mut bytes = vec![0; 4];
         let mut put = |rest: Vec<u8>| {
@@ -60,7 +60,7 @@ fn names_with_namespaces_and_the_types_around() {
         };
         let text = |s: &str| [number(s.len() as u32), s.as_bytes().to_vec()].concat();
         let (system, io, file, entry) = (put(text("System")), put(text("IO")), put(text("File")), put(text("Entry")));
-        // The root has no name, and is in a scope.
+        // The root namespace has no name, and its parent is a scope.
         let root = put([number(9 << bits | 0x38), number(0)].concat());
         let outer = put([number(root << bits | KINDS.namespace), number(system)].concat());
         let inner = put([number(outer << bits | KINDS.namespace), number(io)].concat());
@@ -84,9 +84,9 @@ fn names_with_namespaces_and_the_types_around() {
 fn tables_that_lie_end() {
     assert!(entries(&[]).is_empty());
     assert!(entries(&[0xff; 64]).is_empty());
-    // Places that lead behind the end, and a distance that does.
+    // Offsets past the end, and a distance past the end.
     assert!(entries(&[0, 0, 200, 1]).len() <= 3);
-    // Types that are within each other, and namespaces too.
+    // A type that encloses itself, and a namespace in itself.
     let mut bytes = vec![0; 8];
     bytes.extend([1_u8, 0, 4 << 1, 4 << 1, 0, 0, 8 << 1]);
     let metadata = Metadata::new(bytes, KINDS, &map(&[(0, KINDS.definition << 24 | 8)]), |_| Some(Addr::new(0x1000)));
@@ -100,7 +100,7 @@ fn the_version_is_what_two_attributes_agree_on() {
     let of = |text: &str| Metadata::new(text.as_bytes().to_vec(), KINDS, &[], |_| None).version("9.0");
     assert_eq!(of(&format!("x9.0.2226.52218a;9.0.22+{commit}")).as_deref(), Some("9.0.22"));
     assert_eq!(of(&format!("9.0.1326.50404 9.0.13-servicing.26504.104+{commit}")).as_deref(), Some("9.0.13"));
-    // That of the program itself.
+    // The version of the program itself.
     assert_eq!(of(&format!("9.0.0.0 9.0.1+{commit}")), None);
     assert_eq!(of("9.0.2226.52218 9.0.22+faaecba"), None);
 }

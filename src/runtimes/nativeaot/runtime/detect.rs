@@ -1,5 +1,6 @@
-//! Finding NativeAOT: by its export, or by its header in the data of a module: a library that says itself what it exports
-//! has it not among that, and the table of symbols may not be in the core.
+//! Detection of NativeAOT by its exported symbol, or by its header in a module's data.
+//!
+//! The second way is needed for libraries that restrict their exports, and if the symbol table is not in the core.
 
 use super::Runtime;
 use super::entries;
@@ -15,18 +16,18 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::clr_gc::vars;
 
-/// Its export.
+/// Exported symbol of the header.
 const SYMBOL: &str = "DotNetRuntimeDebugHeader";
 
-/// Whether a module has a NativeAOT runtime in it.
+/// Result for a module with a NativeAOT runtime.
 pub(in crate::runtimes::nativeaot) enum Detection<'p> {
-    /// It has.
+    /// A runtime that can be read.
     Found(Box<Runtime<'p>>),
-    /// It has, but it can't be used, for this reason.
+    /// A runtime that can't be read, and why.
     Unusable(Warning),
 }
 
-/// Look at every module of the process.
+/// Examines every module of the process.
 pub(in crate::runtimes::nativeaot) fn detect(process: &Process) -> Vec<Detection<'_>> {
     let _phase = process.enter(Phase::Runtime);
     let modules = process.modules.iter().enumerate();
@@ -52,7 +53,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         match open(process, index, module, image, at, "by its shape") {
             Ok(runtime) => return Some(Detection::Found(Box::new(runtime))),
             Err(OpenError::Header(HeaderError::None)) => {}
-            // Four letters are no proof.
+            // The four letters alone prove nothing.
             Err(OpenError::Header(HeaderError::Wrong(_) | HeaderError::Empty)) => {}
             Err(e) => why = Some(e),
         }
@@ -60,7 +61,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     unusable(&why?)
 }
 
-/// Places in the module's data that begin as the header does.
+/// Addresses in the module's data that start with the header's cookie.
 fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
     let finder = memchr::memmem::Finder::new(COOKIE);
     let mut out = Vec::new();
@@ -80,7 +81,7 @@ fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
     out
 }
 
-/// Why a header leads to no runtime.
+/// Reasons why a header leads to no runtime.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error(transparent)]
@@ -94,7 +95,7 @@ enum OpenError {
 }
 
 impl OpenError {
-    /// Whether its structures are damaged, rather than of a version that is not supported.
+    /// Whether structures are damaged, rather than of an unsupported version.
     fn is_damage(&self) -> bool {
         match self {
             OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
@@ -148,7 +149,8 @@ fn open<'p>(
     })
 }
 
-/// What the header says, over what it leaves out, over CoreCLR's table whose GC says the same of itself; the id of that.
+/// Layout and id of the base table. The base is CoreCLR's table for the same GC version. NativeAOT's table overrides
+/// it, and the header overrides both.
 fn layout(memory: &dyn Memory, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
     let mut tables = Vec::new();
     for (_, table) in DOTNET_X64.iter().rev() {

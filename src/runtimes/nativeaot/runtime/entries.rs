@@ -1,5 +1,5 @@
-//! The names of the header's entries by their position: where a core lacks the strings (a kernel's has no read-only
-//! pages), the order is what is left.
+//! Names of the header's entries by position. Used if a core lacks the strings (a kernel's core has no read-only
+//! pages).
 
 use std::sync::OnceLock;
 
@@ -7,16 +7,15 @@ use serde::Deserialize;
 
 use crate::layout::NATIVEAOT_ENTRIES;
 
-/// The entries of one major version of the header.
+/// Entries of one major version of the header.
 #[derive(Deserialize)]
 pub(super) struct Entries {
-    /// That version.
     pub(super) major: u16,
-    /// The release of .NET that has it.
+    /// Release of .NET with this version.
     pub(super) release: String,
-    /// Types with their fields, in order; a type may come again.
+    /// Types with their fields, in order. A type may occur several times.
     types: Vec<(String, Vec<String>)>,
-    /// Globals, in order.
+    /// Names of globals, in order.
     pub(super) globals: Vec<String>,
 }
 
@@ -26,13 +25,13 @@ struct Lists {
 }
 
 impl Entries {
-    /// Type and field of each entry.
+    /// Type and field name of each entry.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         self.types.iter().flat_map(|(kind, fields)| fields.iter().map(move |field| (&**kind, &**field)))
     }
 }
 
-/// The entries of that version, if they are known.
+/// Returns the entries of a major version, if they are known.
 pub(super) fn of(major: u16) -> Option<&'static Entries> {
     static LISTS: OnceLock<Option<Lists>> = OnceLock::new();
     let lists = LISTS.get_or_init(|| serde_json::from_str(NATIVEAOT_ENTRIES).ok()).as_ref()?;

@@ -1,7 +1,9 @@
-//! `DotNetRuntimeDebugHeader`: `DNDH`, u16 major, u16 minor, u32 flags, u32 that is 0, and two pointers: to an array of
-//! {type name, field name, u32 offset, u32 that is 0} and one of {name, address}, each ended by an entry without a name.
+//! Reads `DotNetRuntimeDebugHeader`.
 //!
-//! src/coreclr/nativeaot/Runtime/DebugHeader.cpp
+//! It has `DNDH`, u16 major, u16 minor, u32 flags, u32 0, and pointers to two arrays. One has entries of {type name,
+//! field name, u32 offset, u32 0}, the other of {name, address}. An entry without a name ends each array.
+//!
+//! Source: src/coreclr/nativeaot/Runtime/DebugHeader.cpp
 
 use std::collections::HashMap;
 
@@ -12,10 +14,10 @@ use crate::layout::{Layout, Origin};
 use crate::limits;
 use crate::memory::Memory;
 
-/// Its first word.
+/// First word of the header.
 pub(super) const COOKIE: &[u8; 4] = b"DNDH";
 
-/// Bytes of the header, of an entry of a type, of a global.
+/// Bytes of the header, of a type entry, and of a global entry.
 const SIZE: usize = 32;
 const TYPE_ENTRY: u64 = 24;
 const GLOBAL_ENTRY: u64 = 16;
@@ -24,50 +26,51 @@ const GLOBAL_ENTRY: u64 = 16;
 const WIDE: u32 = 1;
 const BIG_ENDIAN: u32 = 2;
 
-/// Fewer entries describe no heap.
+/// Minimum number of type entries of a usable header.
 const FEWEST: usize = 20;
 
-/// Field under which the header has a type's size, and what layouts call that.
+/// Field name for a type's size, in the header and in layouts.
 const SIZE_OF: &str = "SIZEOF";
 const LAYOUT_SIZE: &str = "!";
 
-/// Type of entries that are numbers and no offsets.
+/// Type name of entries that are numbers, not offsets.
 const NUMBERS: &str = "Globals";
 
-/// Names that differ from those of other versions, or of CoreCLR's tables of the same structure: type, field, theirs.
+/// Names that differ from those in other versions, or in CoreCLR's tables for the same structure: type and field here,
+/// type and field there.
 const RENAMED: [(&str, &str, &str, &str); 2] = [
     ("GcDacVars", "major_version_number", "GcDacVars", "major"),
     ("GcDacVars", "minor_version_number", "GcDacVars", "minor"),
 ];
 
-/// What 8.0 calls RuntimeThreadLocals.
+/// Name of RuntimeThreadLocals in 8.0.
 const OLD_THREAD: &str = "ThreadBuffer";
 const THREAD: &str = "RuntimeThreadLocals";
 
-/// A header whose form is right.
+/// A header with a valid form.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) major: u16,
     pub(super) minor: u16,
-    /// Addresses of both names, and the offset.
+    /// Addresses of type name and field name, and the offset.
     types: Vec<(Addr, Addr, u32)>,
-    /// Address of the name, and of the global.
+    /// Addresses of the name and of the global.
     globals: Vec<(Addr, Addr)>,
 }
 
-/// Why there is no header at a place.
+/// Reasons why there is no usable header at an address.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HeaderError {
-    /// It is none.
+    /// There is no header.
     #[error("there is no header")]
     None,
-    /// It is one that was not filled in.
+    /// A header that is not filled in yet.
     #[error("its DotNetRuntimeDebugHeader is empty: the runtime had not started yet")]
     Empty,
-    /// It is one, but what it leads to can't be.
+    /// A header with invalid contents.
     #[error("its DotNetRuntimeDebugHeader is invalid: {0}")]
     Wrong(&'static str),
-    /// Nobody knows what its entries are.
+    /// A header of an unknown version, without names.
     #[error(
         "its DotNetRuntimeDebugHeader has version {0}, which coremap does not support, and the names of its entries \
          are not in the core"
@@ -75,17 +78,17 @@ pub(super) enum HeaderError {
     Unnamed(u16),
 }
 
-/// The header, its entries by name.
+/// The header's entries by name.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) layout: Layout,
     pub(super) globals: HashMap<String, Addr>,
-    /// How the names are known.
+    /// How the names were found, for display.
     pub(super) how: &'static str,
 }
 
 impl Header {
-    /// The header at `at` of a module that covers `image`.
+    /// Reads the header at `at`, in a module with the address range `image`.
     pub(super) fn read(memory: &dyn Memory, image: AddrRange, at: Addr) -> Result<Header, HeaderError> {
         let head = memory.bytes(at, SIZE).map_err(|_| HeaderError::None)?;
         let word = |offset| u32_at(&head, offset).unwrap_or(0);
@@ -126,7 +129,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The entries by their names: the strings, or where these are not in the core, the list of this version.
+    /// Names the entries by their strings or, if these are not in the core, by the list for this version.
     pub(super) fn named(&self, memory: &dyn Memory) -> Result<Named, HeaderError> {
         if let Some(named) = self.by_strings(memory) {
             return Ok(named);
@@ -161,7 +164,7 @@ impl Header {
         self.make(fields, globals, "the names in the header")
     }
 
-    /// The list's names, where the same names have the same addresses here, and others have others.
+    /// Names the entries from the list. Equal names must have equal addresses here, and different names different ones.
     fn by_position(&self, list: &Entries) -> Option<Named> {
         if list.fields().count() != self.types.len() || list.globals.len() != self.globals.len() {
             return None;
@@ -206,7 +209,7 @@ impl Header {
     }
 }
 
-/// The rows of an array up to that whose first word is 0.
+/// Rows of an array, up to the row whose first word is 0.
 fn rows(memory: &dyn Memory, at: Addr, size: u64) -> impl Iterator<Item = Vec<u8>> {
     let row = move |i: u64| memory.bytes(at.checked_add(i.checked_mul(size)?)?, size as usize).ok();
     (0..limits::MAX_HEADER_ENTRIES).map_while(row).take_while(|row| u64_at(row, 0).is_some_and(|word| word != 0))
@@ -236,8 +239,8 @@ mod tests {
     const BASE: u64 = 0x10_0000;
     const STRINGS: u64 = 0x8000;
 
-    /// A header of `major` at `BASE`, its arrays behind it; strings from `STRINGS` on, which may be left out. Offsets are
-    /// the numbers of the entries.
+    /// A header of version `major` at `BASE`, followed by its arrays. The strings are at `STRINGS`, and may be left
+    /// out. Offsets are the indices of the entries.
     fn image(major: u16, with_strings: bool) -> (Bytes, AddrRange) {
         let Some(list) = entries::of(major) else { panic!("no list") };
         let mut strings: Vec<u8> = Vec::new();
@@ -302,11 +305,11 @@ mod tests {
             copy[at..at + bytes.len()].copy_from_slice(bytes);
             named(&Bytes(BASE, copy), range)
         };
-        // A version nobody knows, without names.
+        // An unknown version without names.
         assert!(matches!(patched(4, &[9, 0]), Err(HeaderError::Unnamed(9))));
         // Two entries of one type whose names have different addresses.
         assert!(matches!(patched(SIZE, &[0x11]), Err(HeaderError::Wrong(_))));
-        // One entry less.
+        // One entry too few.
         assert!(matches!(patched(SIZE + 91 * 24, &[0; 8]), Err(HeaderError::Wrong(_))));
         assert!(matches!(patched(16, &[0xff; 8]), Err(HeaderError::Wrong(_))));
         assert!(matches!(patched(16, &[0; 16]), Err(HeaderError::Empty)));

@@ -1,4 +1,4 @@
-//! Where the runtime is, and the layout of its structures, by `DotNetRuntimeDebugHeader`.
+//! Detection of NativeAOT, and the layout of its structures from `DotNetRuntimeDebugHeader`.
 
 mod detect;
 mod entries;
@@ -12,38 +12,38 @@ use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::clr_gc::Gc;
 
-/// A NativeAOT runtime that can be read.
+/// A readable NativeAOT runtime.
 pub struct Runtime<'p> {
-    /// Of which process.
+    /// The process.
     pub process: &'p Process,
-    /// That process's memory.
+    /// Memory of the process.
     pub memory: &'p dyn Memory,
     /// Index of its module.
     pub module: usize,
     /// Path of its module.
     pub path: String,
-    /// Addresses it covers.
+    /// Address range of its module.
     pub range: AddrRange,
-    /// Its header.
+    /// Address of the DotNetRuntimeDebugHeader.
     pub header: Addr,
     /// Major version of the header.
     pub major: u16,
-    /// The release that headers of this version are of, `9.0`; `None` where that is not known.
+    /// Release with headers of this version, such as `9.0`. `None` if it is unknown.
     pub release: Option<&'static str>,
-    /// Structures.
+    /// Layout of its structures.
     pub layout: Layout,
-    /// How it was found, and where the layout is from.
+    /// How it was found and where the layout is from, for display.
     pub source: String,
-    /// GcDacVars.
+    /// Address of GcDacVars.
     pub gc_dac_vars: Addr,
-    /// The RuntimeInstance.
+    /// Address of the RuntimeInstance.
     pub instance: Addr,
-    /// The MethodTable of free space.
+    /// Address of the MethodTable of free space.
     pub free: Addr,
 }
 
 impl<'p> Runtime<'p> {
-    /// `NativeAOT 9.0`: name and release, for warnings.
+    /// Name and release for warnings, such as `NativeAOT 9.0`.
     pub fn name(&self) -> String {
         match self.release {
             Some(release) => format!("NativeAOT {release}"),
@@ -51,17 +51,16 @@ impl<'p> Runtime<'p> {
         }
     }
 
-    /// A struct at `addr`.
     pub(super) fn view<'a>(&'a self, kind: &'a str, addr: Addr) -> StructView<'a> {
         StructView::new(self.memory, &self.layout, kind, addr)
     }
 
-    /// Its GC.
+    /// Access to the runtime's GC.
     pub(super) fn gc(&self) -> Gc<'_> {
         Gc { memory: self.memory, layout: &self.layout, vars: Some(self.gc_dac_vars) }
     }
 
-    /// A bit or number of a MethodTable's flags.
+    /// A bit or mask of a MethodTable's flags, by its name in the layout. 0 if it is missing.
     pub(super) fn flag(&self, name: &str) -> u32 {
         self.layout.constant("MethodTableFlags", name).map_or(0, |bits| bits as u32)
     }

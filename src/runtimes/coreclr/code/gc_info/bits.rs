@@ -1,35 +1,35 @@
-//! A stream of bits, the lowest of each byte first.
+//! A bit stream, lowest bit of each byte first.
 
 use std::cell::Cell;
 
 use super::GcInfoError;
 
-/// Where in a stream of bits to read next.
+/// A read position in a bit stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits<'b> {
     bytes: &'b [u8],
     at: u64,
-    /// Where the last bit ends that anyone read of the stream.
+    /// End of the last bit that was read from the stream, by any copy of this reader.
     read_to: &'b Cell<u64>,
 }
 
 impl<'b> Bits<'b> {
-    /// `read_to` is told where the last bit ends that is read, here or in what is made of this.
+    /// A reader at the start of `bytes`. It updates `read_to`, and so do its copies.
     pub(super) fn new(bytes: &'b [u8], read_to: &'b Cell<u64>) -> Bits<'b> {
         Bits { bytes, at: 0, read_to }
     }
 
-    /// Bits from the beginning.
+    /// Bits read so far.
     pub(super) fn position(&self) -> u64 {
         self.at
     }
 
-    /// Bits that are left.
+    /// Remaining bits.
     pub(super) fn left(&self) -> u64 {
         (self.bytes.len() as u64 * 8).saturating_sub(self.at)
     }
 
-    /// The same stream, at a place.
+    /// A reader of the same stream at bit `at`.
     pub(super) fn seek(self, at: u64) -> Bits<'b> {
         Bits { at, ..self }
     }
@@ -38,7 +38,7 @@ impl<'b> Bits<'b> {
         self.at = self.at.saturating_add(count);
     }
 
-    /// Up to 32 bits.
+    /// Reads up to 32 bits.
     pub(super) fn read(&mut self, count: u32) -> Result<u32, GcInfoError> {
         let (first, shift) = ((self.at / 8) as usize, self.at % 8);
         let end = self.at.checked_add(u64::from(count)).ok_or(GcInfoError::End)?;
@@ -57,8 +57,8 @@ impl<'b> Bits<'b> {
         Ok(self.read(1)? != 0)
     }
 
-    /// A number in chunks of `base` bits, lowest first; one bit more of each
-    /// tells whether another follows. And how many bits of it were told.
+    /// Reads a number in chunks of `base` bits, lowest first. One more bit per chunk says whether another follows.
+    /// Returns the number and its width in bits.
     fn chunks(&mut self, base: u32) -> Result<(u64, u32), GcInfoError> {
         let (mut value, mut shift) = (0_u64, 0);
         loop {
@@ -68,7 +68,7 @@ impl<'b> Bits<'b> {
             if chunk >> base == 0 {
                 return Ok((value, shift));
             }
-            // 32 bits is what any of these numbers has.
+            // All of these numbers have at most 32 bits.
             if shift > 32 {
                 return Err(GcInfoError::Bad("a number has more than 32 bits"));
             }
@@ -79,7 +79,7 @@ impl<'b> Bits<'b> {
         u32::try_from(self.chunks(base)?.0).map_err(|_| GcInfoError::Bad("a number has more than 32 bits"))
     }
 
-    /// The highest bit told is the sign.
+    /// Reads a signed number. Its highest encoded bit is the sign.
     pub(super) fn signed(&mut self, base: u32) -> Result<i32, GcInfoError> {
         let (value, told) = self.chunks(base)?;
         let value = (value << (64 - told)).cast_signed() >> (64 - told);

@@ -1,9 +1,8 @@
-//! How wide the parts of GC info are, by architecture and version.
+//! Field widths of GC info, by architecture and version.
 //!
-//! src/coreclr/inc/gcinfotypes.h: AMD64GcInfoEncoding, ARM64GcInfoEncoding (the
-//! same numbers as macros in dotnet/coreclr, release/3.1, and up to .NET 9);
-//! inc/gcinfo.h, GCINFO_VERSION; inc/gcinfodecoder.h, GcInfoHeaderFlags;
-//! docs/design/datacontracts/GCInfo.md.
+//! Sources: src/coreclr/inc/gcinfotypes.h: AMD64GcInfoEncoding, ARM64GcInfoEncoding (the same numbers as macros in
+//! dotnet/coreclr, release/3.1, and up to .NET 9); inc/gcinfo.h, GCINFO_VERSION; inc/gcinfodecoder.h,
+//! GcInfoHeaderFlags; docs/design/datacontracts/GCInfo.md.
 //!
 //! | version | .NET | |
 //! |---|---|---|
@@ -11,20 +10,20 @@
 //! | 3 | 9 | the same form; more calls may be interrupted |
 //! | 4 | 10 | no kind of return value; offsets of safe points are no longer one less |
 //!
-//! A ReadyToRun image has the version of the runtime that takes it: 9 takes
-//! images of 8 too, and both have the same form; 10 refuses older ones.
+//! A ReadyToRun image has the version of the runtimes that accept it. .NET 9 accepts images of 8 too, since both have
+//! the same form. .NET 10 rejects older ones.
 
 use crate::targets::Arch;
 
-/// Versions that are known, with what sets them apart.
+/// Differences between the known versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Version {
-    /// Header flags are followed by the kind of the return value.
+    /// The header flags are followed by the kind of the return value.
     pub(super) return_kind: bool,
-    /// A call's safe point is the return address less one, which lies within
-    /// the call; ranges are asked by that too.
+    /// The safe point of a call is the return address minus one, which is within the call. Ranges are queried by that
+    /// offset too.
     pub(super) within_call: bool,
-    /// A thread that was interrupted right behind a call may be collected.
+    /// A collection may happen while a thread is interrupted right after a call.
     pub(super) stops_behind_calls: bool,
 }
 
@@ -34,35 +33,34 @@ const VERSIONS: [(u64, Version); 3] = [
     (4, Version { return_kind: false, within_call: false, stops_behind_calls: true }),
 ];
 
-/// Bits that numbers begin with (`*_ENCBASE`), and how they are scaled.
+/// Number of bits per chunk of each number (`*_ENCBASE`), and scale factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Encoding {
     pub(super) version: Version,
     pub(super) own: Widths,
 }
 
-/// One architecture's.
+/// Widths for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Widths {
-    /// Stack slots and areas are in units of so many bits' shift.
+    /// log2 of the unit of stack slots and areas.
     pub(super) slot_shift: u32,
-    /// Code lengths and offsets likewise.
+    /// log2 of the unit of code lengths and offsets.
     pub(super) code_shift: u32,
-    /// What a stack base register is combined with (exclusive or).
+    /// Value that is XORed with the number of the stack base register.
     pub(super) base_register: u32,
-    /// A bit for each register that a callee saves, by the processor's number.
+    /// One bit for each callee-saved register, by the processor's number.
     pub(super) callee_saved: u64,
     pub(super) return_kind_slim: u32,
     pub(super) return_kind_fat: u32,
     pub(super) code_length: u32,
     pub(super) prolog: u32,
     pub(super) epilog: u32,
-    /// Slots of security object, GS cookie, PSPSym, generics context and
-    /// reverse P/Invoke frame.
+    /// Slots of security object, GS cookie, PSPSym, generics context and reverse P/Invoke frame.
     pub(super) special_slot: u32,
     pub(super) base_register_bits: u32,
     pub(super) edit_and_continue: u32,
-    /// Has a second size for edit and continue.
+    /// Width of a second size for edit and continue, if there is one.
     pub(super) edit_and_continue_frame: Option<u32>,
     pub(super) stack_area: u32,
     pub(super) safe_points: u32,
@@ -126,8 +124,7 @@ const ARM64: Widths = Widths {
     ..AMD64
 };
 
-/// Offsets of transitions within a chunk have so many bits
-/// (NUM_NORM_CODE_OFFSETS_PER_CHUNK_LOG2).
+/// Bits of a transition's offset within a chunk (NUM_NORM_CODE_OFFSETS_PER_CHUNK_LOG2).
 pub(super) const CHUNK_BITS: u32 = 6;
 
 /// GcInfoHeaderFlags.
@@ -146,13 +143,13 @@ pub(super) mod flags {
 }
 
 impl Encoding {
-    /// That of a version (GCINFO_VERSION); `None` where it is not known.
+    /// Encoding for a version (GCINFO_VERSION). `None` if it is unknown.
     pub(in crate::runtimes::coreclr) fn of(arch: Arch, version: u64) -> Option<Encoding> {
         let version = VERSIONS.iter().find(|v| v.0 == version)?.1;
         match arch {
             Arch::X86_64 => Some(Encoding { version, own: AMD64 }),
-            // Before version 4, offsets within the call were no multiples of 4,
-            // and how they were scaled differed from release to release.
+            // Before version 4, offsets within the call were no multiples of 4, and their scaling differed between
+            // releases.
             Arch::Aarch64 => (!version.within_call).then_some(Encoding { version, own: ARM64 }),
         }
     }

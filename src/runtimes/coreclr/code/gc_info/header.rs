@@ -1,21 +1,21 @@
-//! The head of a method's GC info.
+//! Header of a method's GC info.
 
 use super::GcInfoError;
 use super::bits::Bits;
 use super::encoding::{Encoding, flags};
 
-/// What it says of the method.
+/// Facts about the method in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Header {
-    /// Bytes of code, funclets included.
+    /// Bytes of code, including funclets.
     pub(in crate::runtimes::coreclr) code_length: u32,
-    /// Register that slots are counted from, by the processor's number.
+    /// Base register of slots, by the processor's number.
     pub(in crate::runtimes::coreclr) base_register: Option<u32>,
-    /// Bytes from the stack pointer on that belong to the functions called.
+    /// Bytes from the stack pointer on that belong to called functions.
     pub(in crate::runtimes::coreclr) outgoing: u32,
-    /// Where a funclet of it told its slots, it has none to tell.
+    /// Whether the body's frame reports no slots if a funclet has reported them.
     pub(in crate::runtimes::coreclr) only_leaf: bool,
-    /// Takes a variable number of arguments, which it does not describe.
+    /// Whether it takes a variable number of arguments, which GC info does not describe.
     pub(in crate::runtimes::coreclr) variable_arguments: bool,
     pub(super) safe_points: u32,
     pub(super) ranges: u32,

@@ -1,47 +1,46 @@
-//! Which slots hold references at a place of the code.
+//! Live slots by code position.
 //!
-//! For calls each safe point has its set of live slots. Where a method can be
-//! interrupted anywhere, chunks of 64 offsets each have the slots that are ever
-//! live in them, which are at the chunk's end, and where each changes.
+//! Each safe point of a call has its set of live slots. For code that can be interrupted anywhere, offsets are grouped
+//! into chunks of 64. A chunk has the slots that are ever live in it, which of them are live at its end, and the
+//! offsets at which each changes.
 
 use super::bits::Bits;
 use super::encoding::CHUNK_BITS;
 use super::slots::Place;
 use super::{GcInfo, GcInfoError, Slot};
 
-/// How a frame is at its place.
+/// How execution stopped at a frame's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) enum At {
-    /// In a call: the offset is where that returns to.
+    /// In a call. The offset is the return address.
     Call,
-    /// Interrupted at the offset, and goes on there.
+    /// Interrupted at the offset, where it will continue.
     Interrupted,
-    /// Interrupted by an exception: it does not go on there.
+    /// Interrupted by an exception. It does not continue there.
     Aborted,
 }
 
-/// What holds references.
+/// Slots with references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Live {
-    /// Tracked slots that are live.
+    /// Live tracked slots.
     pub(in crate::runtimes::coreclr) tracked: Vec<Slot>,
-    /// Stack slots that hold references, or null, as long as the frame is there.
+    /// Untracked stack slots. They contain references or null as long as the frame exists.
     pub(in crate::runtimes::coreclr) untracked: Vec<Slot>,
-    /// Whether a collection may meet the frame at this place. If not, nothing is
-    /// known of the tracked slots.
+    /// Whether a collection may happen at this position. If not, nothing is known about tracked slots.
     pub(in crate::runtimes::coreclr) safe: bool,
 }
 
 impl GcInfo<'_> {
-    /// What holds references at `offset`, in bytes from the method's begin.
+    /// Returns the slots with references at `offset`, in bytes from the start of the method.
     ///
     /// # Errors
-    /// Where the live states make no sense.
+    /// If the live states are invalid.
     pub(in crate::runtimes::coreclr) fn live(&self, offset: u32, at: At) -> Result<Live, GcInfoError> {
         let version = self.encoding.version;
         let call = at == At::Call;
         let asked = if call && version.within_call { offset.saturating_sub(1) } else { offset };
-        // Scaled down, an offset within a call is that of its last instruction.
+        // In normalized units, an offset within a call is its last instruction.
         let asked = asked >> self.encoding.own.code_shift;
         let point = match at {
             At::Call => self.safe_points.binary_search(&asked).ok(),
@@ -65,14 +64,14 @@ impl GcInfo<'_> {
         let safe = tracked.is_some();
         let named = tracked.unwrap_or_default().into_iter().filter_map(|i| self.slots.all.get(i).copied());
         Ok(Live {
-            // What a callee may overwrite is its own.
+            // In a call, registers that the callee may overwrite belong to the callee.
             tracked: named.filter(|slot| at == At::Interrupted || saved(slot)).collect(),
             untracked: self.slots.all.get(self.slots.tracked..).unwrap_or_default().to_vec(),
             safe,
         })
     }
 
-    /// All ranges as one: the place of `offset` in it.
+    /// Position of `offset` in the concatenated ranges.
     fn linear(&self, offset: u32) -> Option<u32> {
         let mut before = 0;
         for &(start, end) in &self.ranges {
@@ -84,8 +83,8 @@ impl GcInfo<'_> {
         None
     }
 
-    /// Behind the table of slots: width of the pointers to sets that safe points
-    /// share, where they do.
+    /// Reads the width of the pointers to shared live sets, which follows the table of slots. 0 if the safe points
+    /// share none.
     fn pointers(&self) -> Result<(u32, Bits<'_>), GcInfoError> {
         let mut bits = self.rest;
         if self.safe_points.is_empty() || !bits.flag()? {
@@ -108,7 +107,7 @@ impl GcInfo<'_> {
         if bits.flag()? { self.runs(&mut bits) } else { self.set(&mut bits) }
     }
 
-    /// A bit for each tracked slot.
+    /// Reads a set with one bit per tracked slot.
     fn set(&self, bits: &mut Bits<'_>) -> Result<Vec<usize>, GcInfoError> {
         let mut out = Vec::new();
         for slot in 0..self.slots.tracked {
@@ -119,13 +118,12 @@ impl GcInfo<'_> {
         Ok(out)
     }
 
-    /// Lengths of runs of slots that are in the set, and of those that are not, in turn.
+    /// Reads a set as alternating run lengths of slots outside and inside the set.
     fn runs(&self, bits: &mut Bits<'_>) -> Result<Vec<usize>, GcInfoError> {
         let own = &self.encoding.own;
         let mut inside = bits.flag()?;
         let width = |inside| if inside { own.run } else { own.skip };
-        // What the first bit tells is the coding of the first run; that one is
-        // never in the set, and may be empty.
+        // The first bit selects the coding of the first run. That run is never in the set, and may be empty.
         let mut at = bits.unsigned(width(inside))? as usize;
         let mut out = Vec::new();
         let mut listed = true;
@@ -143,12 +141,11 @@ impl GcInfo<'_> {
         if at > self.slots.tracked { Err(GcInfoError::Bad("more live slots than slots")) } else { Ok(out) }
     }
 
-    /// What is live at a place of the ranges.
+    /// Live slots at a position within the ranges.
     fn in_range(&self, linear: u32) -> Result<Vec<usize>, GcInfoError> {
         let own = &self.encoding.own;
         let (width, bits) = self.pointers()?;
-        // The safe points' sets come first. The runtime does not expect that they
-        // are shared where there are ranges too.
+        // The safe points' sets come first. The runtime does not support shared sets together with ranges.
         if width != 0 {
             return Err(GcInfoError::Bad("shared live-slot sets together with ranges"));
         }
@@ -164,7 +161,7 @@ impl GcInfo<'_> {
         }
         let table = bits.position();
         let asked = linear >> CHUNK_BITS;
-        // A chunk without a pointer is as the end of the last one that has one.
+        // A chunk without a pointer has the final state of the last chunk that has one.
         for chunk in (0..=asked).rev() {
             let pointer = bits.seek(table + u64::from(chunk) * u64::from(width)).read(width)?;
             if pointer != 0 {
@@ -176,7 +173,7 @@ impl GcInfo<'_> {
         Ok(Vec::new())
     }
 
-    /// What is live at an offset within a chunk, or at its end.
+    /// Live slots at an offset within a chunk, or at its end.
     fn in_chunk(&self, mut bits: Bits<'_>, within: Option<u32>) -> Result<Vec<usize>, GcInfoError> {
         let could = if bits.flag()? { self.runs(&mut bits)? } else { self.set(&mut bits)? };
         let mut finals = bits;

@@ -1,12 +1,11 @@
-//! GC info: which registers and stack slots of a method's frame hold references,
-//! at each of its calls or wherever it can be interrupted.
+//! GC info: the registers and stack slots of a method's frame that contain references, at each of its calls or wherever
+//! it can be interrupted.
 //!
-//! A header, offsets of safe points (calls), interruptible ranges, the table of
-//! slots, then which of them are live where. All of it is one stream of bits
-//! without lengths, so that nothing can be skipped.
+//! It consists of a header, offsets of safe points (calls), interruptible ranges, the table of slots, and the live
+//! slots by position. All of it is one bit stream without lengths, so nothing can be skipped.
 //!
-//! Pure functions over bytes. docs/design/datacontracts/GCInfo.md;
-//! src/coreclr/vm/gcinfodecoder.cpp (GcInfoDecoder), gcinfo/gcinfoencoder.cpp.
+//! Pure functions over bytes. Sources: docs/design/datacontracts/GCInfo.md; src/coreclr/vm/gcinfodecoder.cpp
+//! (GcInfoDecoder), gcinfo/gcinfoencoder.cpp.
 
 mod bits;
 mod encoding;
@@ -26,13 +25,13 @@ use slots::SlotTable;
 
 use crate::limits;
 
-/// Why GC info can't be read.
+/// Reasons why GC info can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::runtimes::coreclr) enum GcInfoError {
-    /// The bytes end before it does.
+    /// The bytes end too early.
     #[error("the GC info is cut off")]
     End,
-    /// It contradicts itself.
+    /// The data contradicts itself.
     #[error("the GC info is invalid: {0}")]
     Bad(&'static str),
 }
@@ -40,21 +39,20 @@ pub(in crate::runtimes::coreclr) enum GcInfoError {
 /// The GC info of one method.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::coreclr) struct GcInfo<'b> {
-    /// Its header.
     pub(in crate::runtimes::coreclr) header: Header,
     encoding: Encoding,
-    /// Offsets of safe points, scaled down, ascending.
+    /// Offsets of safe points in normalized units, ascending.
     safe_points: Vec<u32>,
-    /// Where it can be interrupted: from, to; scaled down, ascending.
+    /// Interruptible ranges (start, end) in normalized units, ascending.
     ranges: Vec<(u32, u32)>,
     slots: SlotTable,
-    /// What follows the table of slots.
+    /// The bits after the table of slots.
     rest: Bits<'b>,
 }
 
 impl<'b> GcInfo<'b> {
-    /// Read all but the live states. `read_to` is told where the last bit ends that was read, of these too once they are asked for:
-    /// how long GC info is stands nowhere.
+    /// Reads everything except the live states. `read_to` is set to the end of the last bit read, and later also covers
+    /// live states that are queried. The length of GC info is not stored anywhere.
     ///
     /// # Errors
     /// [`GcInfoError`]
@@ -77,7 +75,7 @@ impl<'b> GcInfo<'b> {
         if !safe_points.is_sorted() || safe_points.last().is_some_and(|&last| last > length) {
             return Err(GcInfoError::Bad("the safe points are out of order"));
         }
-        // Each takes two numbers.
+        // Each range takes two numbers.
         if u64::from(header.ranges) * 2 > bits.left() {
             return Err(GcInfoError::End);
         }
@@ -95,16 +93,15 @@ impl<'b> GcInfo<'b> {
         Ok(GcInfo { header, encoding, safe_points, ranges, slots, rest: bits })
     }
 
-    /// How much was read: offsets, ranges and slots.
+    /// Number of offsets, ranges and slots read.
     pub(in crate::runtimes::coreclr) fn weight(&self) -> u64 {
         (self.safe_points.len() + self.ranges.len() + self.slots.all.len()) as u64
     }
 
-    /// Read the live states at all safe points, and where each range begins and
-    /// ends; how many these are.
+    /// Reads the live states at all safe points and at both ends of each range. Returns how many these are.
     ///
     /// # Errors
-    /// Where one of them makes no sense.
+    /// If one of them is invalid.
     pub(in crate::runtimes::coreclr) fn check(&self) -> Result<u64, GcInfoError> {
         let mut states = 0;
         let shift = self.encoding.own.code_shift;
@@ -121,7 +118,7 @@ impl<'b> GcInfo<'b> {
     }
 }
 
-/// Bits that numbers below `x` take.
+/// Bits needed for numbers below `x`.
 fn ceil_log2(x: u32) -> u32 {
     x.checked_next_power_of_two().map_or(32, u32::trailing_zeros)
 }

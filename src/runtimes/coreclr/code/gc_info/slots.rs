@@ -1,4 +1,4 @@
-//! The places that a method keeps references in.
+//! The registers and stack slots in which a method stores references.
 
 use super::GcInfoError;
 use super::bits::Bits;
@@ -10,43 +10,42 @@ use crate::limits;
 const INTERIOR: u32 = 1;
 const PINNED: u32 = 2;
 
-/// What a stack slot is counted from (GcStackSlotBase).
+/// Base of a stack slot's offset (GcStackSlotBase).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) enum StackBase {
     /// The caller's stack pointer.
     CallerSp,
-    /// The frame's own.
+    /// The frame's own stack pointer.
     Sp,
     /// The method's base register.
     Register,
 }
 
-/// Where a slot is.
+/// Location of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) enum Place {
     /// A register, by the processor's number.
     Register(u32),
-    /// So many bytes from there.
+    /// Byte offset from a base.
     Stack(StackBase, i32),
 }
 
-/// A place that may hold a reference.
+/// A location that may contain a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Slot {
-    /// Where.
     pub(in crate::runtimes::coreclr) place: Place,
-    /// It may lead into an object, or to none at all.
+    /// Whether it may be an interior pointer, or point to no object at all.
     pub(in crate::runtimes::coreclr) interior: bool,
-    /// Its object must not be moved.
+    /// Whether its object must not be moved.
     pub(in crate::runtimes::coreclr) pinned: bool,
 }
 
-/// All of a method's.
+/// All slots of a method.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable {
-    /// Registers, then tracked stack slots, then those that always count.
+    /// Registers, then tracked stack slots, then untracked slots, which are always live.
     pub(super) all: Vec<Slot>,
-    /// How many there are before the latter.
+    /// Number of tracked slots. The untracked ones follow them.
     pub(super) tracked: usize,
 }
 
@@ -58,7 +57,7 @@ impl SlotTable {
             false => (0, 0),
         };
         let total = u64::from(registers) + u64::from(stack) + u64::from(untracked);
-        // Each takes three bits at least.
+        // A slot takes at least three bits.
         if total > limits::MAX_GC_SLOTS || total * 3 > bits.left() {
             return Err(GcInfoError::Bad("more slots than fit"));
         }
@@ -71,7 +70,7 @@ impl SlotTable {
     }
 }
 
-/// Those without flags are distances, and have the flags of the one before.
+/// A slot without flags is stored as a delta, and has the flags of the previous slot.
 fn register_slots(bits: &mut Bits<'_>, own: &Widths, count: u32, out: &mut Vec<Slot>) -> Result<(), GcInfoError> {
     let mut last: Option<(u32, u32)> = None;
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! GC info made by hand, bit by bit.
+//! Handmade GC info, bit by bit.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -8,7 +8,7 @@ fn x64(version: u64) -> Encoding {
     Encoding::of(Arch::X86_64, version).unwrap()
 }
 
-/// Where nobody asks how far the info was read.
+/// A counter for tests that don't check how far the info was read.
 fn nobody() -> &'static Cell<u64> {
     Box::leak(Box::default())
 }
@@ -34,7 +34,7 @@ impl Writer {
         }
     }
 
-    /// One chunk only.
+    /// Writes a signed number of one chunk.
     fn signed(self, value: i64, base: u32) -> Writer {
         assert!(value >= -(1 << (base - 1)) && value < 1 << (base - 1), "{value} fits one chunk");
         self.put(value.cast_unsigned() & ((1 << base) - 1), base).put(0, 1)
@@ -51,17 +51,17 @@ impl Writer {
     }
 }
 
-/// A slim header: code of 100 bytes, frames by rbp, calls that return to 11 and 51;
-/// slots rbx, r10, `rsp+8` pinned, and untracked `rbp-16`.
+/// A slim header with 100 bytes of code, frames by rbp, and calls that return to 11 and 51. Slots: rbx, r10, `rsp+8`
+/// pinned, and untracked `rbp-16`.
 fn two_calls(version: u64) -> Writer {
     let w = Writer::default().put(0, 1).put(1, 1);
     let w = if version < 4 { w.put(1, 2) } else { w };
     let w = w.unsigned(100, 8).unsigned(2, 2);
     let back = u64::from(version < 4);
-    // 7 bits tell 100 offsets apart.
+    // Offsets below 100 take 7 bits.
     let w = w.put(11 - back, 7).put(51 - back, 7);
     let w = w.put(1, 1).unsigned(2, 2).put(1, 1).unsigned(1, 2).unsigned(1, 1);
-    // rbx without flags, so that r10 is a distance; less one.
+    // rbx has no flags, so r10 is stored as a delta minus one.
     let w = w.unsigned(3, 3).put(0, 2).unsigned(10 - 3 - 1, 2);
     let w = w.put(1, 2).signed(1, 6).put(2, 2);
     w.put(2, 2).signed(-2, 6).put(0, 2)
@@ -86,12 +86,12 @@ fn untracked() -> Slot {
 #[test]
 fn a_call_has_its_live_slots() {
     for version in [2, 3, 4] {
-        // Not shared; the first call: rbx and r10, the second: the stack slot.
+        // Sets not shared. First call: rbx and r10; second call: the stack slot.
         let bytes = two_calls(version).put(0, 1).put(0b011, 3).put(0b100, 3).bytes();
         let info = GcInfo::read(&bytes, x64(version), nobody()).unwrap();
         assert_eq!((info.header.code_length, info.header.base_register), (100, Some(5)));
         let live = info.live(11, At::Call).unwrap();
-        // A callee may use r10 for itself: it holds nothing in a call.
+        // A callee may overwrite r10, so it is not live in a call.
         assert_eq!((live.tracked, live.untracked, live.safe), (vec![rbx()], vec![untracked()], true));
         assert_eq!(info.live(51, At::Call).unwrap().tracked, [on_stack()]);
         let between = info.live(30, At::Call).unwrap();
@@ -108,7 +108,7 @@ fn the_return_address_counts_from_version_4_on() {
     let new = GcInfo::read(&new, x64(4), nobody()).unwrap();
     assert!(old.live(11, At::Call).unwrap().safe && !old.live(10, At::Call).unwrap().safe);
     assert!(new.live(11, At::Call).unwrap().safe && !new.live(12, At::Call).unwrap().safe);
-    // Up to 8, nobody is stopped right behind a call.
+    // Up to 8, threads are not stopped right after a call.
     let older = bytes(2);
     let older = GcInfo::read(&older, x64(2), nobody()).unwrap();
     assert!(!older.live(11, At::Interrupted).unwrap().safe);
@@ -117,8 +117,8 @@ fn the_return_address_counts_from_version_4_on() {
 
 #[test]
 fn calls_share_sets_of_live_slots() {
-    // Pointers of 4 bits: the first call's set at bit 0, the second's at bit 4 of
-    // what follows; the first is three bits, the second told by runs: skip two, one in.
+    // Pointers of 4 bits: the first call's set is at bit 0, the second call's at bit 4. The first has three bits, the
+    // second is encoded as runs: skip two, take one.
     let head = two_calls(4).put(1, 1).unsigned(3, 3).put(0, 4).put(4, 4).align();
     let sets = head.put(0, 1).put(0b001, 3);
     let sets = sets.put(1, 1).put(0, 1).unsigned(2, 4).unsigned(0, 2);
@@ -128,7 +128,7 @@ fn calls_share_sets_of_live_slots() {
     assert_eq!(info.live(51, At::Call).unwrap().tracked, [on_stack()]);
 }
 
-/// A fat header without calls: code of 300 bytes that can be interrupted from 10 to 210.
+/// A fat header without calls: 300 bytes of code, interruptible from 10 to 210.
 fn interruptible(version: u64) -> Writer {
     let w = Writer::default().put(1, 1).put(u64::from(encoding::flags::ONLY_LEAF), 10);
     let w = if version < 4 { w.put(0, 4) } else { w };
@@ -141,8 +141,8 @@ fn interruptible(version: u64) -> Writer {
 #[test]
 fn what_is_live_changes_within_a_range() {
     for version in [2, 4] {
-        // 200 offsets are 4 chunks. Only the first has changes: both may be live in it,
-        // rbx is at its end, and has been since 5; r10 is not, since 40.
+        // 200 offsets are 4 chunks. Only the first has changes: both slots may be live in it. rbx becomes live at 5 and
+        // is live at the end. r10 is dead from 40 on.
         let chunks = interruptible(version).unsigned(1, 3).put(1, 1).put(0, 3).align();
         let chunk = chunks.put(0, 1).put(0b11, 2).put(0b01, 2);
         let chunk = chunk.put(1, 1).put(5, 6).put(0, 1).put(1, 1).put(40, 6).put(0, 1);
@@ -155,10 +155,10 @@ fn what_is_live_changes_within_a_range() {
         assert_eq!(at(10 + 5).tracked, [rbx(), r10()]);
         assert_eq!(at(10 + 39).tracked, [rbx(), r10()]);
         assert_eq!(at(10 + 40).tracked, [rbx()]);
-        // A chunk without changes is as the one before it ends.
+        // A chunk without changes has the final state of the previous one.
         assert_eq!(at(209).tracked, [rbx()]);
         assert!(at(209).safe && !at(9).safe && !at(210).safe);
-        // In a call r10 is the callee's.
+        // In a call r10 belongs to the callee.
         let called = 10 + 5 + u32::from(version < 4);
         assert_eq!(info.live(called, At::Call).unwrap().tracked, [rbx()]);
         assert_eq!(info.check(), Ok(2));
@@ -174,7 +174,7 @@ fn unknown_versions_are_not_guessed() {
 #[test]
 fn aarch64_counts_instructions() {
     let w = Writer::default().put(0, 1).put(1, 1).unsigned(25, 8).unsigned(1, 3);
-    // 25 instructions; the call returns to the third.
+    // 25 instructions; the call returns to the third one.
     let w = w.put(3, 5).put(1, 1).unsigned(1, 3).put(0, 1).unsigned(19, 3).put(1, 2);
     let bytes = w.put(0, 1).put(1, 1).bytes();
     let info = GcInfo::read(&bytes, Encoding::of(Arch::Aarch64, 4).unwrap(), nobody()).unwrap();
@@ -186,7 +186,7 @@ fn aarch64_counts_instructions() {
 #[test]
 fn where_it_ends_is_told_by_what_was_read() {
     let head = two_calls(4).put(0, 1);
-    // The second call has its set behind that of the first.
+    // The second call's set follows the first call's.
     let all = head.clone().put(0b011, 3).put(0b100, 3).bytes();
     let behind = [all.as_slice(), &[0xff; 16]].concat();
     let read_to = Cell::new(0);
@@ -206,7 +206,7 @@ fn what_is_cut_off_is_told() {
     }
 }
 
-/// Any bytes at all: read, or refused, in time that their length bounds.
+/// Reads random bytes. They must be parsed or rejected in time bounded by their length.
 #[test]
 fn noise_is_bounded() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,7 +1,7 @@
 //! Stubs of x86_64.
 //!
-//! src/coreclr/vm/amd64: cgencpu.h (StubPrecode, FixupPrecode, JumpStub), and thunktemplates.S from .NET 7 on, where
-//! code and data stand in neighbouring pages.
+//! Sources: src/coreclr/vm/amd64: cgencpu.h (StubPrecode, FixupPrecode, JumpStub), and thunktemplates.S from .NET 7 on,
+//! with code and data in neighbouring pages.
 
 use crate::addr::Addr;
 use crate::bytes::{i32_at, u64_at};
@@ -16,15 +16,15 @@ const JMP_MEMORY: &[u8] = &[0xff, 0x25];
 const MOV_R10_MEMORY: &[u8] = &[0x4c, 0x8b, 0x15];
 const MOV_R10: &[u8] = &[0x49, 0xba];
 const MOV_RAX: &[u8] = &[0x48, 0xb8];
-/// `jmp rax`; and a `jmp rel32` behind a prefix that does nothing.
+/// `jmp rax`; and `jmp rel32` after a prefix without effect.
 const JMP_RAX: &[u8] = &[0xff, 0xe0];
 const REX_JMP: &[u8] = &[0x40, 0xe9];
 const CALL: u8 = 0xe8;
 const JMP: u8 = 0xe9;
-/// FixupPrecode::Type, and the same once it has been fixed up (to .NET 6).
+/// FixupPrecode::Type before and after the fixup (up to .NET 6).
 const OLD_FIXUP: [u8; 2] = [0x5e, 0x5f];
 
-/// The stub that begins at `start`, and its bytes.
+/// Decodes the stub that starts at `start`. Returns it with its size in bytes.
 pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     let len = memory.readable(start, LONGEST) as usize;
     let code = memory.bytes(start, len).ok()?;
@@ -48,9 +48,8 @@ pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     old_fixup(memory, start, &code)
 }
 
-/// FixupPrecode up to .NET 6: call or jump, type, index of the MethodDesc in
-/// its chunk, index of this stub counted from the end of its own chunk, where
-/// the first MethodDesc's address stands.
+/// FixupPrecode up to .NET 6: call or jump, type, index of the MethodDesc in its chunk, and index of this stub counted
+/// from the end of its own chunk. The address of the first MethodDesc is at that end.
 fn old_fixup(memory: &dyn Memory, start: Addr, code: &[u8]) -> Option<(Stub, u64)> {
     let (op, kind) = (*code.first()?, *code.get(5)?);
     if !matches!(op, CALL | JMP) || !OLD_FIXUP.contains(&kind) || !start.is_aligned(8) {

@@ -1,8 +1,8 @@
-//! Stubs of arm64. Data stands at a distance that the stub's own loads tell, in a page of its own: so far as the
-//! process's stub pages are large.
+//! Stubs of arm64. A stub's data is in a page of its own, at a distance encoded in the stub's loads: the size of the
+//! process's stub pages.
 //!
-//! src/coreclr/vm/arm64: thunktemplates.S (StubPrecode, FixupPrecode, CallCountingStub), stubs.cpp and cgencpu.h
-//! (ThisPtrRetBufPrecode, up to .NET 9; jump stubs), virtualcallstubcpu.hpp (DispatchStub).
+//! Sources: src/coreclr/vm/arm64: thunktemplates.S (StubPrecode, FixupPrecode, CallCountingStub), stubs.cpp and
+//! cgencpu.h (ThisPtrRetBufPrecode, up to .NET 9; jump stubs), virtualcallstubcpu.hpp (DispatchStub).
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
@@ -15,12 +15,12 @@ pub(super) const INSTRUCTION: u64 = 4;
 /// Longest stub, in bytes (DispatchStub with its data).
 pub(super) const LONGEST: u64 = 56;
 
-/// Instructions without what they load or jump over.
+/// Opcodes, without operands.
 mod op {
-    /// `ldr x, label`: register in the low bits, distance in words above.
+    /// `ldr x, label`: register in the low 5 bits, distance in words from bit 5.
     pub(super) const LDR: u32 = 0x5800_0000;
     pub(super) const LDR_MASK: u32 = 0xff00_0000;
-    /// `br x`: register above the low 5 bits.
+    /// `br x`: register from bit 5.
     pub(super) const BR: u32 = 0xd61f_0000;
     /// `dmb ishld`, between the halves of a FixupPrecode from .NET 9 on.
     pub(super) const DMB: u32 = 0xd503_39bf;
@@ -32,10 +32,10 @@ const RET_BUF: [u32; 3] = [0x9100_0010, 0x9100_0020, 0x9100_0201];
 const COUNT: [u32; 4] = [0x7940_012a, 0x7100_054a, 0x7900_012a, 0x5400_0060];
 /// ldr x13, [x0]; adr x9, expected; ldp x10, x12, [x9]; cmp x13, x10; b.ne fail; br x12; fail: ldr x9, …; br x9
 const DISPATCH: [u32; 6] = [0xf940_000d, 0x1000_00e9, 0xa940_312a, 0xeb0a_01bf, 0x5400_0041, 0xd61f_0180];
-/// From the start of a DispatchStub to where it jumps.
+/// Offset of the jump target in a DispatchStub.
 const DISPATCH_TARGET: usize = 40;
 
-/// The stub that begins at `start`, and its bytes.
+/// Decodes the stub that starts at `start`. Returns it with its size in bytes.
 pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     let len = memory.readable(start, LONGEST) as usize;
     let bytes = memory.bytes(start, len).ok()?;
@@ -48,7 +48,7 @@ pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     }
     if first == RET_BUF[0] {
         let target = code.loaded(3, 16).filter(|_| code.is(0, &RET_BUF) && code.jumps(4, 16))?;
-        // Its MethodDesc stands behind its target.
+        // The MethodDesc follows the target.
         let parameter = memory.ptr(target.saturating_add(8)).ok();
         return Some((stub(StubKind::ThisPtrRetBufPrecode, parameter, memory.ptr(target).ok()), 40));
     }
@@ -75,13 +75,13 @@ pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     }
 }
 
-/// Whether the jump at `start` is that of a ThisPtrRetBufPrecode.
+/// Whether the jump at `start` is the end of a ThisPtrRetBufPrecode.
 fn ends_exchange(memory: &dyn Memory, start: Addr) -> bool {
     let before = |back: u64| memory.u32(start.checked_sub(back * INSTRUCTION)?).ok();
     (1..).zip(RET_BUF.iter().rev()).all(|(back, word)| before(back) == Some(*word))
 }
 
-/// Instructions from a place on.
+/// Instructions from `start` on.
 struct Code<'a> {
     memory: &'a dyn Memory,
     start: Addr,
@@ -101,10 +101,10 @@ impl Code<'_> {
         self.word(index) == Some(op::BR | register << 5)
     }
 
-    /// Where the instruction at `index` loads `register` from.
+    /// Address from which the instruction at `index` loads `register`.
     fn loaded(&self, index: usize, register: u32) -> Option<Addr> {
         let word = self.word(index).filter(|w| w & op::LDR_MASK == op::LDR && w & 0x1f == register)?;
-        // The sign of 19 bits.
+        // Sign-extends 19 bits.
         let distance = i64::from((word << 8) as i32 >> 13) * 4;
         let from = self.start.checked_add(index as u64 * INSTRUCTION)?;
         from.checked_offset(distance).filter(|at| self.memory.readable(*at, 8) == 8)

@@ -1,4 +1,4 @@
-//! Stubs as thunktemplates.S has them, assembled by hand, with their data a page on.
+//! Stubs from thunktemplates.S, assembled by hand, with their data one page after the code.
 
 use super::*;
 use crate::memory::{Fault, FaultKind};
@@ -6,10 +6,10 @@ use crate::runtimes::coreclr::code::stubs::decode;
 use crate::targets::Arch;
 
 const CODE: u64 = 0xaaaa_0000_0000;
-/// Bytes of a stub page of a process; others have 32 or 64 KiB.
+/// Size of a stub page in the test process. Others have 32 or 64 KiB.
 const PAGE: u64 = 0x4000;
 
-/// Words at CODE, and a page whose word at n is n, a page on.
+/// Words at CODE, then a page later a page whose word at n is n.
 struct Lab(Vec<u32>);
 
 impl Lab {
@@ -35,7 +35,7 @@ impl Memory for Lab {
     }
 }
 
-/// `ldr x, label`, with the label so many bytes on.
+/// `ldr x, label`, with the label `distance` bytes ahead.
 fn ldr(register: u32, distance: i64) -> u32 {
     0x5800_0000 | ((distance / 4) as u32 & 0x7_ffff) << 5 | register
 }
@@ -46,7 +46,7 @@ fn br(register: u32) -> u32 {
 
 const BRK: u32 = 0xd43e_0000;
 
-/// What a stub is, by each of its bytes.
+/// Decodes the stub from each of its bytes.
 fn found(code: &[u32], len: u64) -> Option<(StubKind, Option<u64>, Option<u64>)> {
     let lab = Lab(code.to_vec());
     let at = |ip: u64| decode(&lab, Arch::Aarch64, Addr::new(CODE + ip));
@@ -100,7 +100,7 @@ fn stubs_that_jump_on() {
 fn what_is_no_stub() {
     let page = PAGE as i64;
     for code in [
-        // Other registers; a load from where nothing is; a jump elsewhere.
+        // Other registers; a load from unmapped memory; a jump to another register.
         [ldr(10, page + 8), ldr(11, page), br(10), BRK, BRK, BRK],
         [ldr(10, page + 8), ldr(12, -8), br(10), BRK, BRK, BRK],
         [ldr(11, page), br(10), 0xd503_39bf, ldr(12, page), ldr(11, page), br(11)],

@@ -1,7 +1,6 @@
-//! Stubs: small pieces of code that lead to a method or into the runtime. Their
-//! instructions tell what they are; the heap they lie in tells their kind.
+//! Stubs: small pieces of code that lead to a method or into the runtime. They are recognised by their instructions.
 //!
-//! docs/design/datacontracts/PrecodeStubs.md.
+//! The heap that contains a stub shows its kind. Source: docs/design/datacontracts/PrecodeStubs.md.
 
 mod amd64;
 mod arm64;
@@ -10,25 +9,25 @@ use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::targets::Arch;
 
-/// What a stub is.
+/// Kinds of stubs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StubKind {
     /// Loads a MethodDesc (or another parameter) and jumps.
     StubPrecode,
-    /// Jumps to its method once that has code, else into the fixup thunk.
+    /// Jumps to its method's code, or into the fixup thunk while there is none.
     FixupPrecode,
-    /// Exchanges its first two arguments and jumps.
+    /// Swaps its first two arguments and jumps.
     ThisPtrRetBufPrecode,
-    /// Jumps to an address too far for a near jump.
+    /// Jumps to an address out of range of a near jump.
     Jump,
     /// Counts a method's calls and jumps to it.
     CallCounting,
-    /// Jumps to a method of an interface, if the object is of the type that it expects.
+    /// Jumps to an implementation of an interface method, if the object has the expected type.
     Dispatch,
 }
 
 impl StubKind {
-    /// The runtime's word for it.
+    /// The runtime's name for the kind.
     pub fn name(self) -> &'static str {
         match self {
             StubKind::StubPrecode => "StubPrecode",
@@ -41,20 +40,20 @@ impl StubKind {
     }
 }
 
-/// One stub.
+/// A decoded stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stub {
-    /// Where it begins.
+    /// Start address.
     pub start: Addr,
-    /// What it is.
+    /// Kind of stub.
     pub kind: StubKind,
-    /// Its MethodDesc or other parameter.
+    /// MethodDesc or other parameter.
     pub parameter: Option<Addr>,
-    /// Where it jumps to.
+    /// Jump target.
     pub target: Option<Addr>,
 }
 
-/// The stub that `ip` lies in; `None` where the bytes are no stub known.
+/// Decodes the stub that contains `ip`. `None` if the bytes match no known stub.
 pub(in crate::runtimes::coreclr) fn decode(memory: &dyn Memory, arch: Arch, ip: Addr) -> Option<Stub> {
     let (longest, step) = match arch {
         Arch::X86_64 => (amd64::LONGEST, 1),

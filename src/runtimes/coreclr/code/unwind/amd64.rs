@@ -1,8 +1,7 @@
-//! Unwind data of x86_64: codes of a prolog's instructions, and epilogs by their code.
+//! Unwind data of x86_64: codes for the prolog. Epilogs are recognised by their instructions.
 //!
-//! Microsoft x64 exception handling, "Unwind data for exception handling"
-//! (UNWIND_INFO, UNWIND_CODE, epilogs); src/coreclr/inc/win64unwind.h for
-//! UWOP_SET_FPREG_LARGE, which Unix has beyond these.
+//! Sources: Microsoft x64 exception handling, "Unwind data for exception handling" (UNWIND_INFO, UNWIND_CODE, epilogs);
+//! src/coreclr/inc/win64unwind.h for UWOP_SET_FPREG_LARGE, which only Unix has.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -30,7 +29,7 @@ mod op {
 /// UNW_FLAG_CHAININFO: a RUNTIME_FUNCTION follows the codes.
 const CHAINED: u8 = 4;
 
-/// RUNTIME_FUNCTION_INDIRECT: UnwindData leads to another RUNTIME_FUNCTION.
+/// RUNTIME_FUNCTION_INDIRECT: UnwindData is the RVA of another RUNTIME_FUNCTION.
 const INDIRECT: u32 = 1;
 
 /// Offset of UnwindData in a RUNTIME_FUNCTION.
@@ -39,15 +38,14 @@ const UNWIND_DATA: u64 = 8;
 /// Bytes of the personality routine's RVA.
 const PERSONALITY: u64 = 4;
 
-/// DWARF numbers of the registers by their numbers in instructions.
+/// DWARF numbers of registers, by their number in instructions.
 pub(super) const DWARF: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// UNWIND_INFO.
 struct Info {
     chained: Option<u32>,
     prolog: u8,
-    /// Its frame pointer, by number in instructions, and how far that is above
-    /// the stack pointer it was set from.
+    /// Frame pointer as DWARF number, and its distance above the stack pointer from which it was set.
     frame: Option<(u16, u64)>,
     codes: Vec<u16>,
 }
@@ -76,14 +74,14 @@ impl Info {
         let codes = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         let chained = match (first >> 3) & CHAINED {
             0 => None,
-            // The codes are padded to an even number.
+            // Padded to an even number of codes.
             _ => Some(memory.u32(at.saturating_add(4 + u64::from(count).next_multiple_of(2) * 2 + UNWIND_DATA))?),
         };
         let register = DWARF.get(usize::from(frame & 0xf)).copied().filter(|_| frame & 0xf != 0);
         Ok(Info { chained, prolog, frame: register.map(|r| (r, u64::from(frame >> 4) * 16)), codes })
     }
 
-    /// The operations with their offsets, from the last one of the prolog back.
+    /// Operations of the prolog with their code offsets, last one first.
     fn operations(&self) -> Result<Vec<(u8, Code)>, UnwindError> {
         let mut out = Vec::new();
         let mut rest = self.codes.as_slice();
@@ -122,7 +120,7 @@ impl Info {
     }
 }
 
-/// A frame on its way to its caller's.
+/// Registers of a frame while it is being unwound.
 struct Machine<'m> {
     memory: &'m dyn Memory,
     regs: Regs,
@@ -143,13 +141,13 @@ impl Machine<'_> {
         Ok(value)
     }
 
-    /// Undo the operations of a prolog that were done before `offset`.
+    /// Undoes the operations of a prolog that had run before `offset`.
     fn undo(&mut self, info: &Info, offset: u64) -> Result<bool, UnwindError> {
         let operations = info.operations()?;
         let done = |at: u8| u64::from(at) <= offset;
         let distance = |own: Option<u64>| own.or(info.frame.map(|f| f.1)).unwrap_or(0);
-        // Saved registers stand at distances from the stack pointer after the
-        // prolog; once there is a frame pointer, it alone still tells that one.
+        // Saved registers are at offsets from the stack pointer after the prolog. With a frame pointer, that value can
+        // only be derived from it.
         let set = operations.iter().find_map(|(at, code)| match code {
             Code::SetFrame(own) if done(*at) => Some(distance(*own)),
             _ => None,
@@ -196,7 +194,7 @@ pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exac
     let mut data = entry.data;
     for _ in 0..limits::MAX_UNWIND_CHAIN {
         let info = Info::read(memory, entry.base, data)?;
-        // Beyond the prolog, and in what a piece is chained to, all of it was done.
+        // After the prolog, and in chained data, all operations have run.
         if offset >= u64::from(info.prolog) {
             offset = u64::MAX;
         }
@@ -223,11 +221,11 @@ pub(super) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, U
     Ok(at.saturating_add(size))
 }
 
-/// Longest epilog looked at: each instruction takes at most 8 bytes.
+/// Maximum bytes of an epilog that are read. An instruction takes at most 8 bytes.
 const LONGEST_EPILOG: u64 = 96;
 
-/// The caller's registers, where what is left of a function is its epilog: the
-/// stack pointer put back, registers popped, and a return or a jump out.
+/// Unwinds by the code that remains to run, if that is an epilog: it restores the stack pointer, pops registers, and
+/// returns or jumps out.
 fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs> {
     let ip = regs.ip();
     let len = memory.readable(ip, LONGEST_EPILOG) as usize;

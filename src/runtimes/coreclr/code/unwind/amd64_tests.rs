@@ -3,12 +3,12 @@ use crate::memory::{Fault, FaultKind};
 use crate::registers::x86_64::{RBP, RBX};
 use crate::targets::Arch;
 
-/// Where the image, its code and the stack of these tests are.
+/// Addresses of the image, its code and the stack in these tests.
 const BASE: u64 = 0x10_0000;
 const CODE: u64 = BASE + 0x1000;
 const STACK: u64 = 0x7000_0000;
 
-/// Unwind data at BASE, code at CODE, a stack whose word at STACK + n is n.
+/// Unwind data at BASE, code at CODE, and a stack whose word at STACK + n is n.
 struct Lab {
     data: Vec<u8>,
     code: Vec<u8>,
@@ -39,7 +39,7 @@ impl Memory for Lab {
     }
 }
 
-/// UNWIND_INFO of version 1.
+/// Makes an UNWIND_INFO of version 1.
 fn info(flags: u8, prolog: u8, frame: u8, codes: &[u16]) -> Vec<u8> {
     let mut out = vec![1 | flags << 3, prolog, codes.len() as u8, frame];
     out.extend(codes.iter().flat_map(|c| c.to_le_bytes()));
@@ -60,7 +60,7 @@ fn lab(data: Vec<u8>, code: &[u8]) -> (Lab, UnwindEntry) {
     (Lab { data, code }, entry)
 }
 
-/// At `offset` of the code, with the stack pointer at STACK + `sp`.
+/// Registers at `offset` in the code, with the stack pointer at STACK + `sp`.
 fn at(offset: u64, sp: u64) -> Regs {
     Regs::new(Arch::X86_64, Addr::new(CODE + offset), Addr::new(STACK + sp))
 }
@@ -88,7 +88,7 @@ fn framed() -> Vec<u8> {
 fn a_frame_after_its_prolog() {
     let (lab, entry) = lab(framed(), &[]);
     let mut regs = at(0x40, 0);
-    // The stack pointer was moved on since; the frame pointer alone tells.
+    // The stack pointer has moved since, so only the frame pointer is usable.
     regs.set(RBP, Some(STACK + 0x40 + 0x10));
     let found = unwind(&lab, &entry, &regs, false);
     // rbx at 0x58, rbp at 0x60, the return address at 0x68.
@@ -99,7 +99,7 @@ fn a_frame_after_its_prolog() {
 #[test]
 fn every_place_in_a_prolog() {
     let (lab, entry) = lab(framed(), &[]);
-    // Before the first push; after it; after both; with room made; all done.
+    // Before the first push; after it; after both; after the allocation; after all.
     for (offset, sp) in [(0, 0x68), (1, 0x60), (2, 0x58), (6, 0x40), (11, 0x40)] {
         let mut regs = at(offset, sp);
         regs.set(RBP, Some(STACK + 0x50));
@@ -126,7 +126,7 @@ fn large_frames_and_saved_registers() {
     let mut regs = at(0x40, 0);
     regs.set(RBP, Some(STACK + 0x20));
     let found = unwind(&lab, &entry, &regs, false);
-    // 0x40 of room, then rbp, then the return address; rbx at 0x20.
+    // 0x40 bytes allocated, then rbp, then the return address; rbx at 0x20.
     assert_eq!(caller(&found), Some((0x48, 0x50)));
     assert_eq!(found.as_ref().ok().and_then(|r| r.get(RBX)), Some(0x20));
 }
@@ -134,12 +134,12 @@ fn large_frames_and_saved_registers() {
 #[test]
 fn a_piece_chained_to_its_function() {
     let mut data = info(CHAINED, 0, 0, &[code(4, op::PUSH_NONVOL, 3)]);
-    // RUNTIME_FUNCTION of the function, whose data follows.
+    // RUNTIME_FUNCTION of the whole function, whose data follows.
     let after = data.len() as u32 + 12;
     data.extend([0x1000u32, 0x1040, after].iter().flat_map(|w| w.to_le_bytes()));
     data.extend(info(0, 4, 0, &[code(4, op::ALLOC_SMALL, 0)]));
     let (lab, entry) = lab(data, &[]);
-    // rbx, 8 bytes of room, the return address.
+    // rbx, 8 bytes allocated, the return address.
     assert_eq!(caller(&unwind(&lab, &entry, &at(0x80, 0), true)), Some((0x10, 0x18)));
 }
 
@@ -168,7 +168,7 @@ fn a_jump_out_is_an_epilog_and_one_within_is_none() {
     let out = lab(framed(), &[0x5d, 0xe9, 0, 4, 0, 0]);
     assert_eq!(caller(&unwind(&out.0, &out.1, &at(0, 0x60), true)), Some((0x68, 0x70)));
     let within = lab(framed(), &[0x5d, 0xe9, 4, 0, 0, 0]);
-    // Taken as offset 0 of the prolog: nothing was pushed.
+    // Treated as offset 0 of the prolog: nothing was pushed.
     assert_eq!(caller(&unwind(&within.0, &within.1, &at(0, 0x60), true)), Some((0x60, 0x68)));
 }
 

@@ -1,7 +1,9 @@
-//! Unwind data of arm64: a header, where epilogs are, and codes, each of which is one instruction of a prolog from
-//! its end on; or, for plain functions, all of it in the RUNTIME_FUNCTION (`packed`).
+//! Unwind data of arm64.
 //!
-//! Microsoft, "ARM64 exception handling" (.xdata records, unwind codes, packed unwind data); which of it the JIT
+//! An .xdata record has a header, the positions of epilogs, and codes. Each code is one instruction of a prolog, last
+//! one first. For simple functions everything is packed into the RUNTIME_FUNCTION (`packed`).
+//!
+//! Sources: Microsoft, "ARM64 exception handling" (.xdata records, unwind codes, packed unwind data). For what the JIT
 //! writes: src/coreclr/jit/unwindarmarch.cpp and unwindarm64.cpp.
 
 mod packed;
@@ -11,50 +13,50 @@ use crate::memory::{Fault, Memory};
 use crate::registers::{Regs, without_signature};
 use crate::runtimes::coreclr::code::unwind::{UnwindEntry, UnwindError};
 
-/// DWARF numbers, which are the processor's.
+/// DWARF numbers, which are the processor's register numbers.
 const FP: u16 = 29;
 pub(super) const LR: u16 = 30;
-/// The first register that a callee saves, in codes number 0.
+/// First callee-saved register, number 0 in codes.
 const FIRST_SAVED: u16 = 19;
-/// x0 to x18: a caller's are lost.
+/// x0 to x18: the caller's values are lost.
 const SCRATCH: std::ops::RangeInclusive<u16> = 0..=18;
 
 /// Bytes of an instruction.
 const INSTRUCTION: u64 = 4;
 
-/// The low bits of UnwindData: what it is. 0: an RVA.
+/// Mask for the kind of UnwindData. 0: an RVA.
 const KIND: u32 = 3;
 
 /// Bits of the first word of an .xdata record.
 mod header {
-    /// In instructions.
+    /// Function length in instructions.
     pub(super) const LENGTH: u32 = 0x3_ffff;
     pub(super) const VERSION_SHIFT: u32 = 18;
     pub(super) const VERSION: u32 = 3;
-    /// One epilog, at the function's end: in place of a count, the index of its first code.
+    /// A single epilog at the function's end. The epilog count then is the index of its first code.
     pub(super) const ONE_EPILOG: u32 = 1 << 21;
     pub(super) const EPILOGS_SHIFT: u32 = 22;
     pub(super) const CODE_WORDS_SHIFT: u32 = 27;
     pub(super) const COUNT: u32 = 0x1f;
-    /// Of the second word, where both counts are 0 in the first.
+    /// Fields of the second word, which is present if both counts in the first are 0.
     pub(super) const LONG_EPILOGS: u32 = 0xffff;
     pub(super) const LONG_CODE_WORDS_SHIFT: u32 = 16;
     pub(super) const LONG_CODE_WORDS: u32 = 0xff;
 }
 
-/// An epilog's word: where it begins, in instructions, and the index of its first code.
+/// Word of an epilog: its start, in instructions, and the index of its first code.
 const EPILOG_START: u32 = 0x3_ffff;
 const EPILOG_INDEX_SHIFT: u32 = 22;
 
 /// Bytes of the personality routine's RVA.
 const PERSONALITY: u64 = 4;
 
-/// An .xdata record, or what stands for one.
+/// An .xdata record, or the equivalent of packed data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// Instructions.
+    /// Number of instructions.
     length: u32,
-    /// Where each epilog begins, in instructions, and the index of its first code.
+    /// Start of each epilog, in instructions, and the index of its first code.
     epilogs: Vec<(u32, usize)>,
     codes: Vec<u8>,
 }
@@ -64,7 +66,7 @@ struct Head {
     first: u32,
     epilogs: u32,
     code_words: u32,
-    /// Bytes of the header.
+    /// Size of the header in bytes.
     size: u64,
 }
 
@@ -88,12 +90,12 @@ impl Head {
         self.first & header::ONE_EPILOG != 0
     }
 
-    /// Words of epilogs.
+    /// Number of epilog words.
     fn scopes(&self) -> u32 {
         if self.one_epilog() { 0 } else { self.epilogs }
     }
 
-    /// From its begin to its codes.
+    /// Offset of the codes in the record.
     fn codes_at(&self) -> u64 {
         self.size + 4 * u64::from(self.scopes())
     }
@@ -119,8 +121,8 @@ impl Record {
         Ok(Record { length, epilogs, codes })
     }
 
-    /// The codes that are to be undone at instruction `offset`: all those of the prolog, or what of it was done, or
-    /// what of an epilog was not.
+    /// Codes to undo at instruction `offset`: the whole prolog, the part of it that has run, or the part of an epilog
+    /// that has not run.
     fn codes_at(&self, offset: u64) -> Result<&[u8], UnwindError> {
         let skipped = |codes: &[u8], count: u64| {
             let mut at = 0;
@@ -136,13 +138,13 @@ impl Record {
         if offset < prolog {
             return Ok(self.codes.get(skipped(&self.codes, prolog - offset)..).unwrap_or_default());
         }
-        // They are in order and do not overlap.
+        // Epilogs are in order and do not overlap.
         let before = self.epilogs.partition_point(|(start, _)| u64::from(*start) <= offset);
         let Some(&(start, index)) = before.checked_sub(1).and_then(|last| self.epilogs.get(last)) else {
             return Ok(&self.codes);
         };
         let (done, codes) = (offset.saturating_sub(u64::from(start)), self.codes.get(index..).ok_or(UnwindError::Bad)?);
-        // Its return is no code.
+        // An epilog's return has no code.
         if done > u64::from(scope(codes)?) {
             return Ok(&self.codes);
         }
@@ -150,38 +152,38 @@ impl Record {
     }
 }
 
-/// What an instruction of a prolog did.
+/// Effect of an instruction in a prolog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Moved the stack pointer down by so much.
+    /// Moved the stack pointer down by this many bytes.
     Alloc(u64),
     /// Saved registers.
     Save {
-        /// The first two of them, by DWARF number; those of floating point count for what they take alone.
+        /// DWARF numbers of the first one or two registers. Floating-point registers only count for their space.
         first: u16,
         second: Option<u16>,
-        /// From the stack pointer.
+        /// Offset from the stack pointer, in bytes.
         at: u64,
-        /// How far it moved that down first.
+        /// Bytes by which the stack pointer was moved down first.
         down: u64,
     },
-    /// The frame pointer is so much above the stack pointer.
+    /// Set the frame pointer this many bytes above the stack pointer.
     SetFrame(u64),
-    /// One more pair is saved behind the next one that is told.
+    /// Saves one more pair after the pair of the next code.
     SaveNext,
     /// Signed the return address.
     Sign,
     Nothing,
     /// The end of a prolog or epilog.
     End,
-    /// The end of a prolog that another part of the function has.
+    /// The end of a prolog that is in another part of the function.
     EndOfPart,
 }
 
-/// A number that is no register here: one of floating point.
+/// Placeholder number for a floating-point register.
 const NONE: u16 = u16::MAX;
 
-/// The first operation of `codes` with its bytes; `None` where it is cut off or not known.
+/// The first operation of `codes` and its size in bytes. `None` if it is truncated or unknown.
 fn operation(codes: &[u8]) -> Option<(Operation, usize)> {
     let first = *codes.first()?;
     let second = codes.get(1).copied();
@@ -189,7 +191,7 @@ fn operation(codes: &[u8]) -> Option<(Operation, usize)> {
     let pair = |first, at, down| Operation::Save { first, second: Some(first + 1), at, down };
     let one = |first, at, down| Operation::Save { first, second: None, at, down };
     let floats = |at, down| Operation::Save { first: NONE, second: None, at, down };
-    // Register and distance of the forms with two bytes; stored with writeback, one more.
+    // Register and offset in two-byte codes. With writeback the size is stored minus one.
     let saved = |word: u16, bits: u16| FIRST_SAVED + (word >> bits & 0xf);
     let at = |word: u16| u64::from(word & 0x3f) * 8;
     let down = |word: u16| at(word) + 8;
@@ -221,7 +223,7 @@ fn operation(codes: &[u8]) -> Option<(Operation, usize)> {
         0xe5 => (Operation::EndOfPart, 1),
         0xe6 => (Operation::SaveNext, 1),
         0xe7 => (any_register(second?, *codes.get(2)?)?, 3),
-        // The kind of stack frame that was called into was one of a call.
+        // clear_unwound_to_call: no effect on registers.
         0xec => (Operation::Nothing, 1),
         0xfc => (Operation::Sign, 1),
         _ => return None,
@@ -245,7 +247,7 @@ fn any_register(which: u8, how: u8) -> Option<Operation> {
     })
 }
 
-/// Operations up to the end: the instructions of a prolog, or of an epilog before its return.
+/// Number of operations up to the end code: instructions of a prolog, or of an epilog before its return.
 fn scope(codes: &[u8]) -> Result<u32, UnwindError> {
     let (mut at, mut count) = (0, 0);
     while at < codes.len() {
@@ -257,10 +259,10 @@ fn scope(codes: &[u8]) -> Result<u32, UnwindError> {
     Ok(count)
 }
 
-/// Bytes of a function.
+/// Size of a function in bytes.
 ///
 /// # Errors
-/// Where its unwind data can't be read.
+/// If its unwind data can't be read.
 pub(super) fn function_length(memory: &dyn Memory, base: Addr, data: u32) -> Result<u32, Fault> {
     let length = match data & KIND {
         0 => memory.u32(base.saturating_add(u64::from(data)))? & header::LENGTH,
@@ -280,7 +282,7 @@ pub(super) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, U
 
 pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exact: bool) -> Result<Regs, UnwindError> {
     let record = Record::read(memory, entry.base, entry.data)?;
-    // A return address may be the first byte after its function; the call before it was done.
+    // A return address may be just past the end of the function, so use the call before it.
     let at = if exact { regs.ip() } else { regs.ip().saturating_sub(INSTRUCTION) };
     let offset = at.since(entry.begin.min(at)) / INSTRUCTION;
     let mut machine = Machine { memory, regs: regs.clone(), nexts: 0 };
@@ -299,11 +301,11 @@ pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exac
     Ok(machine.regs)
 }
 
-/// A frame on its way to its caller's.
+/// Registers of a frame while it is being unwound.
 struct Machine<'m> {
     memory: &'m dyn Memory,
     regs: Regs,
-    /// Pairs that were saved behind the one that is told next.
+    /// Number of pairs saved after the pair of the next code.
     nexts: u16,
 }
 
@@ -318,7 +320,7 @@ impl Machine<'_> {
             Operation::Save { first, second, at, down } => {
                 let nexts = std::mem::take(&mut self.nexts);
                 let mut registers: Vec<u16> = [Some(first), second].into_iter().flatten().collect();
-                // A pair's followers are numbered on; those of (x, lr) are none.
+                // Pairs that follow a pair have consecutive numbers. None follow (x, lr).
                 if second == first.checked_add(1) {
                     registers.extend((0..2 * nexts).map(|i| first + 2 + i));
                 }

@@ -1,16 +1,16 @@
-//! Expected are what the prologs named in the tests do, instruction by instruction; codes of documented examples are
-//! those of "ARM64 exception handling".
+//! Expected values follow from each prolog's instructions, which the tests list. Codes of documented examples are from
+//! "ARM64 exception handling".
 
 use super::*;
 use crate::memory::FaultKind;
 use crate::targets::Arch;
 
-/// Where the image, its code and the stack of these tests are.
+/// Addresses of the image, its code and the stack in these tests.
 const BASE: u64 = 0x10_0000;
 const CODE: u64 = BASE + 0x1000;
 const STACK: u64 = 0x7000_0000;
 
-/// Unwind data at BASE; a stack whose word at STACK + n is n, with the upper bits of a signature.
+/// Unwind data at BASE, and a stack whose word at STACK + n is n, with a signature in the upper bits.
 struct Lab {
     data: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl Memory for Lab {
     }
 }
 
-/// An .xdata record: instructions, epilogs (first instruction, first code), codes.
+/// Makes an .xdata record from length in instructions, epilogs (first instruction, first code) and codes.
 fn record(length: u32, epilogs: &[(u32, u32)], codes: &[u8]) -> Vec<u8> {
     let mut codes = codes.to_vec();
     codes.resize(codes.len().next_multiple_of(4), 0xe4);
@@ -57,7 +57,7 @@ fn record(length: u32, epilogs: &[(u32, u32)], codes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The caller's instruction and stack pointer, with the frame at instruction `at` and the stack pointer at STACK + `sp`.
+/// Unwinds a frame at instruction `at` with the stack pointer at STACK + `sp`.
 fn leave(data: &[u8], packed: u32, at: u64, sp: u64, exact: bool) -> Result<Regs, UnwindError> {
     let base = Addr::new(BASE);
     let begin = Addr::new(CODE);
@@ -70,7 +70,7 @@ fn leave(data: &[u8], packed: u32, at: u64, sp: u64, exact: bool) -> Result<Regs
     unwind(&lab, &entry, &regs, exact)
 }
 
-/// Where the tests' frame pointer is, from STACK on.
+/// Offset of the frame pointer from STACK in these tests.
 const FRAME: u64 = 0x100;
 
 fn caller(found: &Result<Regs, UnwindError>) -> Option<(u64, u64)> {
@@ -87,14 +87,14 @@ const BAR: [u8; 4] = [0xe1, 0x91, 0x22, 0xe4];
 #[test]
 fn a_frame_after_its_prolog() {
     let bar = record(100, &[(97, 1)], &BAR);
-    // Whatever the stack pointer is by then, the frame pointer tells; return address and x29 stand there.
+    // Whatever the stack pointer is by then, the frame pointer decides. x29 and the return address are there.
     let found = leave(&bar, 0, 50, 0x40, false);
     assert_eq!(caller(&found), Some((FRAME + 8, FRAME + 0xa0)));
     assert_eq!((saved(&found, FP), saved(&found, 19), saved(&found, 20)), {
         (Some(FRAME), Some(FRAME + 0x90), Some(FRAME + 0x98))
     });
     assert_eq!(saved(&found, 0), None, "a caller's scratch registers are lost");
-    // The call before the first instruction of the epilog, and one that is the function's last.
+    // The call before the first instruction of the epilog; then a call that is the function's last instruction.
     assert_eq!(caller(&leave(&bar, 0, 97, 0x40, false)), Some((FRAME + 8, FRAME + 0xa0)));
     let noreturn = record(60, &[], &BAR);
     assert_eq!(caller(&leave(&noreturn, 0, 60, 0x40, false)), Some((FRAME + 8, FRAME + 0xa0)));
@@ -104,7 +104,7 @@ fn a_frame_after_its_prolog() {
 fn every_place_in_a_prolog_and_in_an_epilog() {
     let bar = record(100, &[(97, 1)], &BAR);
     let up = FRAME + 0xa0;
-    // Before anything; x19 and x20 stored; fp and lr stored; fp set.
+    // Nothing run yet; x19 and x20 stored; fp and lr stored; fp set.
     let prolog = [(0, up, 0xbeef), (1, up - 0x10, 0xbeef), (2, FRAME, FRAME + 8), (3, FRAME, FRAME + 8)];
     // ldp fp,lr,[sp],#0x90; ldp x19,x20,[sp],#0x10; ret
     let epilog = [(97, FRAME, FRAME + 8), (98, up - 0x10, 0xbeef), (99, up, 0xbeef)];
@@ -147,7 +147,7 @@ fn the_documented_example_of_packed_data() {
     }
 }
 
-/// Fields of packed data.
+/// Packed data with these fields.
 fn packed(kind: u32, floats: u32, integers: u32, homes: u32, link: u32, frame: u32) -> u32 {
     kind | 100 << 2 | floats << 13 | integers << 16 | homes << 20 | link << 21 | (frame / 16) << 23
 }
@@ -162,7 +162,7 @@ fn packed_data_of_every_form() {
     assert_eq!((caller(&found), saved(&found, 19)), (Some((0x20, 0x40)), Some(0x10)));
     // str lr,[sp,#-0x10]!
     assert_eq!(caller(&leave(&[], packed(1, 0, 0, 0, 1, 0x10), 50, 0, false)), Some((0, 0x10)));
-    // stp d8,d9,[sp,#-0x10]!; a function that calls none: the return address is still in lr
+    // stp d8,d9,[sp,#-0x10]!; a leaf function, so the return address is still in lr
     assert_eq!(caller(&leave(&[], packed(1, 1, 0, 0, 0, 0x10), 50, 0, true)), Some((0xbeef, 0x10)));
     // pacibsp; stp x19,x20,[sp,#-0x50]!; four stores of arguments; stp fp,lr,[sp,#-0x20]!; mov fp,sp
     let signed = packed(1, 0, 2, 1, 2, 0x70);
@@ -175,7 +175,7 @@ fn packed_data_of_every_form() {
     // sub sp,sp,#4080; sub sp,sp,#0x10
     assert_eq!(caller(&leave(&[], packed(1, 0, 0, 0, 0, 4096), 2, 0, true)), Some((0xbeef, 4096)));
     assert_eq!(caller(&leave(&[], packed(1, 0, 0, 0, 0, 4096), 1, 0x10, true)), Some((0xbeef, 4096)));
-    // A part of a function: its prolog was elsewhere, all of it done.
+    // A part of a function: its prolog is elsewhere and has run completely.
     assert_eq!(caller(&leave(&[], packed(2, 0, 2, 0, 3, 0x20), 0, 0, true)), Some((FRAME + 8, FRAME + 0x20)));
     for bad in [packed(3, 0, 0, 0, 0, 0x10), packed(1, 0, 12, 0, 0, 0x100), packed(1, 7, 10, 1, 3, 0x10)] {
         assert_eq!(leave(&[], bad, 50, 0, true), Err(UnwindError::Bad), "{bad:#x}");
@@ -189,7 +189,7 @@ fn pairs_that_follow_a_pair() {
     assert_eq!(caller(&found), Some((0x38, 0x40)));
     let all: Vec<_> = (19..=24).map(|n| saved(&found, n)).collect();
     assert_eq!(all, [0, 8, 0x10, 0x18, 0x20, 0x28].map(Some));
-    // save_regp_x of x21 and its follower, at the end of a longer prolog.
+    // save_regp_x of x21 and a save_next, at the end of a longer prolog.
     let found = leave(&record(50, &[], &[0x44, 0xe6, 0xcc, 0x83 | 0x04, 0xe4]), 0, 20, 0, false);
     assert_eq!((caller(&found), saved(&found, 24)), (Some((0x28, 0x40)), Some(0x18)));
 }
@@ -199,9 +199,9 @@ fn single_registers_and_large_frames() {
     // str x21,[sp,#-0x20]!; str lr,[sp,#0x10]; sub sp,sp,#0x100; sub sp,sp,#0x400; sub of 24 bits
     let codes = [0xe0, 0, 0, 2, 0xc0, 0x40, 0x10, 0xd2, 0xc2, 0xd4, 0x43, 0xe4];
     let found = leave(&record(50, &[], &codes), 0, 20, 0, false);
-    // 0x20 + 0x400 + 0x100, then lr at 0x10 of 0x20 bytes with x21.
+    // 0x20 + 0x400 + 0x100, then lr at 0x10 in the 0x20 bytes that start with x21.
     assert_eq!((caller(&found), saved(&found, 21)), (Some((0x530, 0x540)), Some(0x520)));
-    // add fp,sp,#0x10 in place of mov fp,sp; floats that make room: stp d8,d9,[sp,#-0x30]!, str d10,[sp,#-0x10]!
+    // add fp,sp,#0x10 instead of mov fp,sp; floats that allocate: stp d8,d9,[sp,#-0x30]!, str d10,[sp,#-0x10]!
     let codes = [0xe2, 2, 0x42, 0xde, 0x41, 0xda, 0x05, 0xd8, 0x02, 0xdc, 0x04, 0xe3, 0xe4];
     assert_eq!(caller(&leave(&record(50, &[], &codes), 0, 20, 0, false)), Some((FRAME + 8, FRAME - 0x10 + 0x40)));
     // save_any_reg: lr alone at 0x18; a pair with writeback

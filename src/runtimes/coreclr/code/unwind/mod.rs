@@ -1,5 +1,7 @@
-//! The runtime's own unwind data: that of Windows, which CoreCLR's JIT and crossgen write on Unix too. What there
-//! is for each function or funclet (RUNTIME_FUNCTION), and the codes of each machine.
+//! Unwind data of managed code. CoreCLR's JIT and crossgen write the format of Windows on Unix too.
+//!
+//! The entry of a function or funclet (RUNTIME_FUNCTION) is read here, the unwind codes in the module of each
+//! architecture.
 
 mod amd64;
 mod arm64;
@@ -11,13 +13,13 @@ use crate::memory::{Fault, Memory};
 use crate::registers::Regs;
 use crate::targets::Arch;
 
-/// Why a managed frame can't be left.
+/// Reasons why a managed frame can't be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::runtimes::coreclr) enum UnwindError {
-    /// The unwind data or the stack.
+    /// The unwind data or the stack can't be read.
     #[error("{0}")]
     Memory(#[from] Fault),
-    /// A code that is not known, or a register that is not.
+    /// An unknown unwind code or register.
     #[error("invalid unwind data")]
     Bad,
 }
@@ -25,18 +27,15 @@ pub(in crate::runtimes::coreclr) enum UnwindError {
 /// A function or funclet with its unwind data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct UnwindEntry {
-    /// What RVAs count from.
+    /// Base address of RVAs.
     pub(super) base: Addr,
-    /// Where its code begins.
     pub(super) begin: Addr,
-    /// Where its code ends.
     pub(super) end: Addr,
-    /// RVA of its unwind data; on arm64 that itself, where it fits.
+    /// RVA of the unwind data. On arm64 it may be the unwind data itself, if that fits.
     pub(super) data: u32,
 }
 
 impl UnwindEntry {
-    /// Where its code begins.
     pub(in crate::runtimes::coreclr) fn begin(&self) -> Addr {
         self.begin
     }
@@ -45,15 +44,15 @@ impl UnwindEntry {
 /// A RUNTIME_FUNCTION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RuntimeFunction {
-    /// RVA of its code.
+    /// RVA of the code.
     pub(super) begin: u32,
-    /// RVA of its end, where that stands here.
+    /// RVA of the end, if the entry has it.
     pub(super) end: Option<u32>,
-    /// RVA of its unwind data, or that itself.
+    /// RVA of the unwind data, or the data itself.
     pub(super) data: u32,
 }
 
-/// Where things stand in a RUNTIME_FUNCTION; on arm64 it has no end, which the unwind data tells.
+/// Field offsets of a RUNTIME_FUNCTION. On arm64 there is no end field; the unwind data has the length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FunctionForm {
     arch: Arch,
@@ -63,14 +62,14 @@ pub(super) struct FunctionForm {
     data: usize,
 }
 
-/// A RUNTIME_FUNCTION has at most so many bytes.
+/// Maximum size of a RUNTIME_FUNCTION in bytes.
 const LARGEST: u64 = 64;
 
 impl FunctionForm {
-    /// That of a runtime.
+    /// Reads the offsets from a runtime's layout.
     ///
     /// # Errors
-    /// Where its layout lacks one of the numbers.
+    /// If the layout lacks one of them.
     pub(super) fn of(arch: Arch, layout: &Layout) -> Result<FunctionForm, LayoutError> {
         let at = |field| layout.positive("RuntimeFunction", field).map(|at| at as usize);
         Ok(FunctionForm {
@@ -82,12 +81,11 @@ impl FunctionForm {
         })
     }
 
-    /// Bytes of one.
     pub(super) fn size(&self) -> u64 {
         self.size as u64
     }
 
-    /// Those that lie one behind the other in `bytes`.
+    /// Parses adjacent entries in `bytes`.
     pub(super) fn all<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = RuntimeFunction> + use<'b> {
         let form = *self;
         bytes.chunks_exact(form.size).map_while(move |f| {
@@ -99,10 +97,10 @@ impl FunctionForm {
         })
     }
 
-    /// The RVA of the end of `function`, from its unwind data where it has none itself.
+    /// RVA of the end of `function`, from its unwind data if the entry lacks it.
     ///
     /// # Errors
-    /// Where that can't be read.
+    /// If the unwind data can't be read.
     pub(super) fn end(&self, memory: &dyn Memory, base: Addr, function: &RuntimeFunction) -> Result<u32, Fault> {
         match (function.end, self.arch) {
             (Some(end), _) => Ok(end),
@@ -115,7 +113,7 @@ impl FunctionForm {
     }
 }
 
-/// The DWARF number of a register by its number in instructions, as GC info has it too.
+/// DWARF number of a register for its number in instructions, which GC info uses too.
 pub(in crate::runtimes::coreclr) fn dwarf(arch: Arch, number: u32) -> Option<u16> {
     match arch {
         Arch::X86_64 => amd64::DWARF.get(number as usize).copied(),
@@ -123,11 +121,11 @@ pub(in crate::runtimes::coreclr) fn dwarf(arch: Arch, number: u32) -> Option<u16
     }
 }
 
-/// The registers of the caller of the frame with `regs`; `exact`: its address is
-/// where it was interrupted, and no return address.
+/// Returns the registers of the caller of the frame with `regs`. `exact`: the instruction pointer is where the thread
+/// was interrupted, not a return address.
 ///
 /// # Errors
-/// Where the unwind data or the stack can't be read, or makes no sense.
+/// If the unwind data or the stack can't be read or is invalid.
 pub(in crate::runtimes::coreclr) fn unwind(
     memory: &dyn Memory,
     entry: &UnwindEntry,
@@ -140,12 +138,12 @@ pub(in crate::runtimes::coreclr) fn unwind(
     }
 }
 
-/// What follows a function's unwind data in a ReadyToRun image: its GC info
-/// (ReadyToRunJitManager::GetGCInfoToken, GetUnwindDataBlob). The RVA of a
-/// personality routine stands between them, always.
+/// Address of a function's GC info in a ReadyToRun image. It follows the unwind data
+/// (ReadyToRunJitManager::GetGCInfoToken, GetUnwindDataBlob) and the RVA of a personality routine, which is always
+/// present.
 ///
 /// # Errors
-/// Where the unwind data can't be read.
+/// If the unwind data can't be read.
 pub(in crate::runtimes::coreclr) fn behind(
     memory: &dyn Memory,
     arch: Arch,
@@ -163,7 +161,7 @@ mod tests {
     use crate::layout::{DOTNET_ARM64, DOTNET_X64};
     use crate::memory::FaultKind;
 
-    /// .xdata records at 0x100 (10 instructions) and at 0x110 (cut off behind it).
+    /// .xdata records at 0x100 (10 instructions) and at 0x110 (cut off after it).
     struct Image;
 
     impl Memory for Image {
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(ends, [(0x1000, Ok(0x1040)), (0x1040, Ok(0x1080))]);
         for (_, table) in &DOTNET_ARM64 {
             let form = FunctionForm::of(Arch::Aarch64, table.layout()?)?;
-            // One by its .xdata record, one that is packed (5 instructions), one whose record is not there.
+            // Functions with an .xdata record, with packed data (5 instructions), and with a missing record.
             let all: Vec<_> = form.all(&words(&[0x1000, 0x100, 0x1028, 5 << 2 | 1, 0x1040, 0x110, 7])).collect();
             let ends: Vec<_> = all.iter().map(|f| (f.begin, form.end(&Image, Addr::NULL, f).ok())).collect();
             assert_eq!(ends, [(0x1000, Some(0x1028)), (0x1028, Some(0x103c)), (0x1040, None)]);

@@ -1,34 +1,35 @@
-//! Unwind data that fits into the RUNTIME_FUNCTION: of functions whose prolog has the form that it describes. It is
-//! written out as the codes that such a prolog and its epilog would have.
+//! Unwind data packed into the RUNTIME_FUNCTION, for functions with a canonical prolog. It is expanded to the codes
+//! that such a prolog and its epilog would have.
 //!
-//! Microsoft, "ARM64 exception handling", packed unwind data and its canonical prologs. The JIT and crossgen write none.
+//! Source: Microsoft, "ARM64 exception handling", packed unwind data and its canonical prologs. The JIT and crossgen
+//! write none.
 
 use super::{FIRST_SAVED, LR, Record};
 
-/// Fields, from the lowest bit of it on.
+/// Bit offset and mask of the fields.
 mod field {
     pub(super) const LENGTH: (u32, u32) = (2, 0x7ff);
-    /// Registers of floating point, less one; 0 is none.
+    /// Number of floating-point registers minus one; 0 is none.
     pub(super) const FLOATS: (u32, u32) = (13, 7);
-    /// Registers from x19 on.
+    /// Number of registers from x19 on.
     pub(super) const INTEGERS: (u32, u32) = (16, 0xf);
     /// Whether x0 to x7 were stored.
     pub(super) const HOMES: (u32, u32) = (20, 1);
     pub(super) const LINK: (u32, u32) = (21, 3);
-    /// In 16 bytes.
+    /// Frame size in units of 16 bytes.
     pub(super) const FRAME: (u32, u32) = (23, 0x1ff);
 }
 
-/// Of the low bits: a part of a function, without a prolog.
+/// Value of the low bits: part of a function, without a prolog.
 const PART: u32 = 2;
 const RESERVED: u32 = 3;
 
-/// How the link register was saved: with the other registers; signed, or not, with the frame pointer.
+/// How the link register was saved: with the other registers, or with the frame pointer, signed or unsigned.
 const SAVED: u32 = 1;
 const CHAINED_SIGNED: u32 = 2;
 const CHAINED: u32 = 3;
 
-/// Codes that take no number.
+/// Codes without an operand.
 mod code {
     pub(super) const SET_FP: u8 = 0xe1;
     pub(super) const NOP: u8 = 0xe3;
@@ -41,12 +42,12 @@ fn get(data: u32, (shift, mask): (u32, u32)) -> u32 {
     data >> shift & mask
 }
 
-/// Instructions of the function.
+/// Number of instructions of the function.
 pub(super) fn length(data: u32) -> u32 {
     get(data, field::LENGTH)
 }
 
-/// What an .xdata record of it would say; `None` where it describes no such prolog.
+/// The equivalent .xdata record. `None` if the fields describe no canonical prolog.
 pub(super) fn record(data: u32) -> Option<Record> {
     let (floats, integers) = (get(data, field::FLOATS), get(data, field::INTEGERS) as u16);
     let (homes, link) = (get(data, field::HOMES) != 0, get(data, field::LINK));
@@ -58,7 +59,7 @@ pub(super) fn record(data: u32) -> Option<Record> {
     let float_size = if floats == 0 { 0 } else { (floats + 1) * 8 };
     let saved = (integer_size + float_size + if homes { 64 } else { 0 }).next_multiple_of(16);
     let locals = (get(data, field::FRAME) * 16).checked_sub(saved)?;
-    // In the order of the prolog; whichever instruction comes first moves the stack pointer.
+    // In the order of the prolog. The first instruction also moves the stack pointer.
     let (mut prolog, mut down) = (Vec::<Vec<u8>>::new(), saved);
     let mut save = |first: u16, second: Option<u16>, at: u32| {
         let down = std::mem::take(&mut down);
@@ -75,7 +76,7 @@ pub(super) fn record(data: u32) -> Option<Record> {
         save(LR, None, integer_size - 8);
     }
     let pairs = if floats == 0 { 0 } else { (floats + 1).div_ceil(2) };
-    // What they hold is not followed: they count as instructions, and for the room they make.
+    // Their values are not tracked. They count as instructions, and for their space.
     for _ in 0..pairs {
         prolog.push(plain(std::mem::take(&mut down)));
     }
@@ -105,17 +106,17 @@ pub(super) fn record(data: u32) -> Option<Record> {
     Some(Record { length, epilogs: vec![(length.saturating_sub(instructions as u32), index)], codes })
 }
 
-/// An instruction that stores nothing that is followed.
+/// Code of an instruction that stores only untracked registers.
 fn plain(down: u32) -> Vec<u8> {
     vec![if down == 0 { code::NOP } else { (down / 16) as u8 }]
 }
 
-/// The code of a store of one register or two.
+/// Code of a store of one or two registers.
 fn saving(first: u16, second: Option<u16>, at: u32, down: u32) -> Vec<u8> {
     let (number, at, moved) = (first - FIRST_SAVED, (at / 8) as u16, (down / 8).saturating_sub(1) as u16);
     let word = match (second, down) {
         (Some(LR), 0) if first != LR - 1 => 0xd600 | (number / 2) << 6 | at,
-        // There is no code for this pair with writeback: the room, and the pair in it.
+        // This pair has no code with writeback, so it takes two: allocate, then store.
         (Some(LR), _) if first != LR - 1 => {
             let [high, low] = (0xd600 | (number / 2) << 6).to_be_bytes();
             return vec![high, low, (down / 16) as u8];
