@@ -1,12 +1,12 @@
-//! The shrunk cores for methods, and what the official data-access library
-//! answered of sampled addresses over the whole cores.
+//! The shrunk cores for methods, and the official data-access library's answers
+//! about sampled addresses in the whole cores.
 
 use serde_json::Value;
 
 use super::real;
 use super::run::{Output, run};
 
-/// The unpacked core, as a word of a command line.
+/// Path of the decompressed core, as an argument.
 pub fn core(name: &str) -> String {
     real::plain(name).to_str().unwrap().to_owned()
 }
@@ -29,7 +29,7 @@ pub fn ips(rows: &[Value]) -> Vec<String> {
     rows.iter().map(|r| r["ip"].as_str().unwrap().to_owned()).collect()
 }
 
-/// `ip2method` of these addresses.
+/// Runs `ip2method` on these addresses.
 #[track_caller]
 pub fn ip2method(options: &[&str], ips: &[impl AsRef<str>], core: &str) -> Output {
     let ips = ips.iter().map(|ip| ip.as_ref());
