@@ -295,8 +295,8 @@ impl Fake {
         self.map(json_at, json.to_vec());
     }
 
-    /// Sets the version text of the runtime's library. It is shorter than any
-    /// previous one.
+    /// Sets the version text of the runtime's library (up to 48 bytes, which
+    /// overwrite any earlier text).
     pub fn version(&mut self, text: &str) {
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(48, 0);
