@@ -29,7 +29,8 @@ pub(crate) fn look(common: &Common) -> Look {
     Look { width: width.or(shown), color, bars }
 }
 
-/// Variable that passes the width of the screen, in columns, to a command that `explore` runs.
+/// Environment variable that passes the width of the screen, in columns, to a
+/// command that `explore` runs.
 pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
 
 fn shown_in() -> Option<usize> {
@@ -44,7 +45,7 @@ fn takes_colours() -> bool {
     return true;
 }
 
-/// Prints a sentence on stderr; on a terminal, lines break between words.
+/// Prints a sentence on stderr. On a terminal, lines break between words.
 ///
 /// Errors are ignored: an answer is complete even if nobody reads stderr.
 pub(crate) fn message(sentence: &str) {
@@ -169,9 +170,9 @@ pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Remov
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
 pub(crate) struct Removed {
-    /// In a few words.
+    /// A short description.
     short: &'static str,
-    /// With what to do about it.
+    /// A full sentence with the remedy.
     way_out: String,
 }
 

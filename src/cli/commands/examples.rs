@@ -1,5 +1,5 @@
-//! An example of each command, and the meaning of columns that do not explain themselves. Both are in its
-//! help, its manual page and docs/commands.md.
+//! An example of each command, and the meaning of columns that are not self-explanatory. Both are in its help, its
+//! manual page and docs/commands.md.
 
 /// An example of a command.
 pub(super) struct Example {
@@ -223,7 +223,7 @@ impl Example {
         format!("Example: {}\n\n```sh\n{}\n```\n\n", self.does, self.line)
     }
 
-    /// The columns as Markdown; `None` if they explain themselves.
+    /// The columns as Markdown. `None` if they are self-explanatory.
     pub(super) fn columns_in_markdown(&self) -> Option<String> {
         let lines = self.columns.iter().map(|(title, means)| format!("- **{title}**: {means}\n"));
         (!self.columns.is_empty()).then(|| std::iter::once("\nColumns:\n\n".to_owned()).chain(lines).collect())
