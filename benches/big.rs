@@ -40,7 +40,6 @@ const SAMPLING: Duration = Duration::from_millis(3);
 
 const GIGA: f64 = 1e9;
 
-/// What is added to the sample core.
 #[derive(Clone, Copy)]
 struct Shape {
     objects: u64,
@@ -116,12 +115,10 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     Ok(core)
 }
 
-/// Result of running one process.
 struct Run {
     time: Duration,
     /// Peak of anonymous memory, from samples.
     own: u64,
-    /// Number of lines printed.
     lines: u64,
     /// Exit status. `None` if it was stopped.
     status: Option<i32>,
@@ -186,7 +183,6 @@ fn plain_read(path: &str) -> Fallible<Run> {
     run("dd", &[&format!("if={path}"), "of=/dev/null", "bs=1M", "status=none"])
 }
 
-/// The commands, and how often each is run.
 const COMMANDS: [(&[&str], usize); 11] = [
     (&["info"], 3),
     (&["summary"], 3),

@@ -34,7 +34,6 @@ struct Sample {
     process: Process,
     /// Output of perf. All its addresses differ if there are enough methods.
     text: String,
-    /// An address in the text.
     ip: Addr,
 }
 

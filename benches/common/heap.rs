@@ -241,13 +241,11 @@ pub(crate) struct Made {
     /// Segments to add, in this order.
     pub(crate) loads: Vec<Load>,
     ends: Vec<u64>,
-    /// Number of objects written.
     pub(crate) objects: u64,
     array: u64,
 }
 
 impl Made {
-    /// Plans the heap.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Made> {
         let real = Real::look(session)?;
         let groups = form.nodes.div_ceil(form.group);

@@ -22,7 +22,6 @@ const LOOKED_AT: u64 = 20_000_000;
 /// Bytes per parallel task of a plain pass.
 const SHARE: usize = 4 << 20;
 
-/// Time and memory that a task took.
 #[derive(Clone, Copy)]
 pub(crate) struct Took {
     pub(crate) wall: Duration,

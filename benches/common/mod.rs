@@ -37,7 +37,6 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) struct Scratch(File);
 
 impl Scratch {
-    /// Overwrites bytes of the file.
     pub(crate) fn patch(&self, offset: u64, bytes: &[u8]) -> Fallible {
         Ok(self.0.write_all_at(bytes, offset)?)
     }
@@ -97,7 +96,6 @@ fn fill(file: &mut File, len: u64, zeros: bool) -> Fallible {
     Ok(out.flush()?)
 }
 
-/// A PT_LOAD to add.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) addr: u64,
@@ -114,7 +112,6 @@ impl Load {
         Load { addr, len, flags: 6, dumped: true }
     }
 
-    /// Number of its bytes in the file.
     pub(crate) fn in_file(&self) -> u64 {
         if self.dumped { self.len } else { 0 }
     }
@@ -249,7 +246,6 @@ pub(crate) fn process(path: &Path) -> Fallible<Process> {
     Ok(Process::open(path, &Options::default(), &Progress::silent())?)
 }
 
-/// Path of a sample core.
 pub(crate) fn sample_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(name)
 }

@@ -45,7 +45,6 @@ impl Shape {
         })
     }
 
-    /// Number of references of a node.
     fn references(self) -> usize {
         match self {
             Shape::Chains | Shape::Strings => 1,
@@ -168,7 +167,6 @@ impl Form {
 }
 
 impl Shaped {
-    /// Plans the heap.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Shaped> {
         let real = Real::look(session)?;
         let nodes = if form.shape == Shape::Strings { 0 } else { form.nodes };

@@ -72,7 +72,6 @@ struct Copy {
     tid: u32,
     /// End of its guard.
     low: u64,
-    /// Its Thread.
     thread: Option<u64>,
 }
 
@@ -82,7 +81,6 @@ pub(crate) struct Made {
     copies: Vec<Copy>,
     /// Mappings to add, in this order.
     pub(crate) loads: Vec<Load>,
-    /// Notes to add.
     pub(crate) notes: Vec<u8>,
     /// Address of the last real Thread. Then the address and the value of the
     /// number of Threads.
@@ -157,7 +155,6 @@ fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Ad
 }
 
 impl Made {
-    /// Plans `count` more threads.
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
         let (models, last) = models(session, process.core().ok_or("no core file")?)?;

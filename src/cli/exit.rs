@@ -46,7 +46,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the exit status.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Failure::Input(_) | Failure::Beside(_) => Exit::Input,

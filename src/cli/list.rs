@@ -43,7 +43,6 @@ impl ListArgs {
         Ok(Order { top: self.top, column: column.transpose()?, table: common.form() == Format::Table })
     }
 
-    /// Returns the column's name as given.
     pub(crate) fn sort(&self) -> Option<&str> {
         self.sort.as_deref()
     }

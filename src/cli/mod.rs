@@ -28,7 +28,6 @@ use coremap::bytes::{is_harmful, printable};
 
 pub(crate) use exit::{Exit, Failure};
 
-/// Runs the program.
 pub(crate) fn main() -> ExitCode {
     let args = match program::Args::read(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,

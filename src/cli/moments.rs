@@ -105,9 +105,7 @@ pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
 /// Sample to use if a recording is given without a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The first.
     First,
-    /// The last.
     Last,
 }
 

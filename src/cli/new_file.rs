@@ -85,7 +85,6 @@ impl NewFile {
         NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))
     }
 
-    /// The file to write to.
     pub(crate) fn file(&self) -> &File {
         match &self.form {
             #[cfg(target_os = "linux")]

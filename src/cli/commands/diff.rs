@@ -84,7 +84,6 @@ impl Command for Diff {
     }
 }
 
-/// One side of the comparison.
 enum End {
     /// A core, or a running process.
     Core(Box<Process>),
@@ -94,7 +93,6 @@ enum End {
     Baseline(String, Box<Side>),
 }
 
-/// What is compared of one side.
 #[derive(Clone)]
 struct Side {
     core: DiffSide,

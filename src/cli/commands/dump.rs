@@ -209,7 +209,6 @@ fn on_disk(_: &Path) -> Option<u64> {
     None
 }
 
-/// The folder that contains a file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -116,7 +116,6 @@ const COMMANDS: &[Row] = &[
 /// A command as the rest of the program sees it.
 struct Row {
     name: &'static str,
-    /// Adds its help, options and arguments.
     describe: fn(clap::Command) -> clap::Command,
     /// Reads its arguments from clap's result.
     read: fn(&ArgMatches) -> Result<Run, clap::Error>,
@@ -134,14 +133,12 @@ fn read<C: Command + 'static>(matches: &ArgMatches) -> Result<Run, clap::Error> 
     Ok(Box::new(move |common| command.run(common)))
 }
 
-/// The requested command.
 pub(crate) struct Chosen {
     row: &'static Row,
     run: Run,
 }
 
 impl Chosen {
-    /// Runs it.
     pub(crate) fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let name = self.row.name;
         let without_rows = commands::named(name).and_then(|command| command.without_rows);

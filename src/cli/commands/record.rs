@@ -212,7 +212,6 @@ fn for_its_owner_alone(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A sample.
 struct Look {
     moment: Moment,
     core: CoreRow,

@@ -13,7 +13,6 @@ use crate::cli::output::SHOWN_IN;
 /// Maximum number of bytes shown of an answer; nobody reads more on a screen.
 const MOST: u64 = 16 << 20;
 
-/// A running command.
 pub(super) struct Asked {
     child: Child,
     /// Receives the output of each stream when it is closed.

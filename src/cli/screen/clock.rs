@@ -11,12 +11,10 @@ const STILL: u32 = 20;
 /// Samples take at most one part in `WORK` of one processor's time (25 %), so that the screen is not a load.
 const WORK: u32 = 4;
 
-/// Cost of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// Time for which the process was stopped.
     pub(super) stood: Duration,
-    /// Total duration.
     pub(super) took: Duration,
 }
 
@@ -25,7 +23,6 @@ pub(super) struct Cost {
 pub(super) struct Clock {
     /// Requested interval.
     pub(super) every: Duration,
-    /// Whether sampling is paused.
     pub(super) paused: bool,
     /// Whether a sample is being taken.
     pub(super) looking: bool,
@@ -50,7 +47,6 @@ impl Clock {
         self.every.max(stood).max(took)
     }
 
-    /// Whether the next sample is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let first = self.looks == 0;
         !self.paused && !self.looking && (first || now.saturating_duration_since(self.ended) >= self.pause())

@@ -7,7 +7,6 @@ pub(super) struct Cursor {
     pub(super) at: usize,
     /// Index of the first row on the screen.
     pub(super) top: usize,
-    /// Key of the selected row.
     pub(super) key: Option<String>,
 }
 

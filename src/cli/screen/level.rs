@@ -6,7 +6,6 @@ use coremap::addr::Addr;
 use coremap::render::{Align, Cut};
 use coremap::units::human;
 
-/// Severity of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mark {
     #[default]
@@ -16,7 +15,6 @@ pub(super) enum Mark {
     Critical,
 }
 
-/// Effect of Enter on a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Opens {
     #[default]
@@ -29,7 +27,6 @@ pub(super) enum Opens {
     Stack(u32),
 }
 
-/// A row of a list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     /// Stable identity across samples.
@@ -74,7 +71,6 @@ impl Column {
     }
 }
 
-/// A list of rows.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     /// Noun for a row.
@@ -89,7 +85,6 @@ pub(super) struct Level {
     pub(super) cut: Cut,
     /// Whether names are sentences, which are shown in full.
     pub(super) sentences: bool,
-    /// Default order of the rows.
     pub(super) sort: Sort,
     /// Remark about the whole list.
     pub(super) note: Option<String>,
@@ -111,7 +106,6 @@ impl Default for Level {
     }
 }
 
-/// An order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// As in the report.
@@ -123,7 +117,6 @@ pub(super) enum Sort {
     Growth,
     /// Largest count first.
     Count,
-    /// By name.
     Name,
 }
 
@@ -141,7 +134,6 @@ impl Sort {
 }
 
 impl Level {
-    /// Sum of the known bytes of all rows.
     pub(super) fn bytes(&self) -> u64 {
         self.rows.iter().filter_map(|row| row.bytes).fold(0, u64::saturating_add)
     }

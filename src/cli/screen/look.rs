@@ -30,7 +30,6 @@ pub(super) enum Part {
     Findings,
     /// Objects by type, which reads the whole managed heap.
     Types,
-    /// Threads and their stacks.
     Threads,
     /// malloc's heaps.
     Malloc,
@@ -71,12 +70,10 @@ pub(super) struct Look {
     pub(super) types: Option<Arc<HeapStatReport>>,
     pub(super) threads: Option<Arc<Threads>>,
     pub(super) malloc: Option<Arc<MallocReport>>,
-    /// Warnings so far.
     pub(super) warnings: Arc<Vec<Warning>>,
 }
 
 impl Look {
-    /// Makes a part.
     pub(super) fn make(&mut self, part: Part, session: &Session<'_>, progress: &Progress) {
         match part {
             Part::Map | Part::Written => {

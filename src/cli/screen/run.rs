@@ -86,7 +86,6 @@ fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Dura
     Ok(Exit::Done)
 }
 
-/// The running screen.
 struct Looking<'a> {
     state: State,
     common: &'a Common,

@@ -18,17 +18,14 @@ use crate::cli::screen::words;
 /// What the loop has to do for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Do {
-    /// Leave the screen.
     Leave,
     /// Return the terminal to the shell for a while.
     Suspend,
     /// Make this part next.
     Hurry(Part),
-    /// Sample the process again.
     Look,
     /// Run this command and show its output.
     Ask(Vec<String>),
-    /// Cancel the running command.
     GiveUp,
 }
 
@@ -54,7 +51,6 @@ pub(super) enum Over {
     Help,
 }
 
-/// How the screen is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) color: bool,
@@ -62,7 +58,6 @@ pub(super) struct Theme {
     pub(super) bars: bool,
 }
 
-/// A part that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Making {
     pub(super) part: Part,
@@ -169,13 +164,11 @@ impl State {
         self.groupings.get(self.number()).copied().unwrap_or(0)
     }
 
-    /// The order of the rows.
     pub(super) fn sort(&self) -> Sort {
         let asked = self.places().last().and_then(|place| place.sort);
         asked.or(self.level.as_ref().map(|level| level.sort)).unwrap_or_default()
     }
 
-    /// The selected row.
     pub(super) fn row(&self) -> Option<&Row> {
         let at = self.places().last()?.cursor.at;
         self.level.as_ref()?.rows.get(*self.seen.get(at)?)
@@ -244,7 +237,6 @@ impl State {
         self.place().cursor.key = key;
     }
 
-    /// Moves by `by` rows.
     pub(super) fn step(&mut self, by: isize) {
         let rows = self.seen.len();
         self.place().cursor.step(by, rows);
@@ -258,7 +250,6 @@ impl State {
         self.hold();
     }
 
-    /// Shows another tab.
     pub(super) fn show(&mut self, tab: Tab) -> Option<Do> {
         self.tab = tab;
         self.refresh();
@@ -321,7 +312,6 @@ impl State {
         self.select();
     }
 
-    /// Opens the selected row.
     pub(super) fn enter(&mut self) -> Option<Do> {
         let row = self.row()?;
         let (key, title) = (row.key.clone(), row.name.clone());

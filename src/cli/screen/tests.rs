@@ -50,7 +50,6 @@ fn press(state: &mut State, code: KeyCode) -> Option<Do> {
     keys::press(state, KeyEvent::from(code))
 }
 
-/// Draws the screen and returns its lines.
 fn drawn(state: &mut State, columns: u16, rows: u16) -> Vec<String> {
     // Drawing into memory cannot fail, as its error type shows.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));

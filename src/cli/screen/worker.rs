@@ -39,7 +39,6 @@ struct Present {
     progress: Arc<Progress>,
 }
 
-/// Shared by the worker and the loop.
 type Shared = Arc<Mutex<Option<Present>>>;
 
 fn held(present: &Shared) -> MutexGuard<'_, Option<Present>> {

@@ -9,14 +9,12 @@ use crate::units;
 /// so that it fits in 64 bits.
 const MAX_DIGITS: usize = 18;
 
-/// Columns of `summary`.
 const SUMMARY: &[&str] =
     &["size", "in_core", "written", "zero", "count", "largest", "rss", "pss", "private_dirty", "swap"];
 
 /// Columns of the total of `summary`. It has no largest region.
 const TOTAL: &[&str] = &["size", "in_core", "written", "zero", "count", "rss", "pss", "private_dirty", "swap"];
 
-/// Columns of `diff`.
 const DIFF: &[&str] =
     &["old", "new", "delta", "old_count", "new_count", "delta_count", "old_in_core", "new_in_core", "delta_in_core"];
 

@@ -13,7 +13,6 @@ pub fn ip2method(session: &Session<'_>, ips: &[Addr]) -> Ip2MethodReport {
     Ip2MethodReport { results }
 }
 
-/// Finds the method or function of `ip`.
 pub(in crate::commands) fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
     let (runtime, method) = match names.code(ip) {
         Code::Managed(runtime, method) => (runtime, method),

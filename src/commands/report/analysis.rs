@@ -112,7 +112,6 @@ pub(super) struct Made {
     limits: Limits,
 }
 
-/// The data of a page.
 pub(super) fn data(
     session: &Session<'_>,
     answers: &Answers,

@@ -138,7 +138,6 @@ impl View<'_, '_> {
         self.options.name.as_ref().is_none_or(|re| re.is_match(&name)).then_some((info, name))
     }
 
-    /// Reads the names of all static variables, once.
     fn name_statics(&mut self) {
         if self.statics.is_empty() {
             self.statics = self.names.all_statics();

@@ -56,7 +56,6 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     }
 }
 
-/// Matches of one kind.
 #[derive(Default)]
 struct Tally {
     count: u64,

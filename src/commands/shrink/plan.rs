@@ -59,7 +59,6 @@ fn read_types(session: &Session<'_>) {
 /// Summary of the objects of one type.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// Number of objects.
     count: u64,
     /// Whether the objects represent types.
     of_types: bool,

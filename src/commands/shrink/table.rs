@@ -106,7 +106,6 @@ fn told(row: &RuleRow) -> &'static str {
     }
 }
 
-/// A row of the CSV.
 #[derive(Default, Serialize)]
 struct Row<'a> {
     file: &'a str,

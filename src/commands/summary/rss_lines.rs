@@ -4,7 +4,6 @@ use crate::commands::summary::report::{CgroupRow, RssReport};
 use crate::render::Document;
 use crate::units::{exact, human};
 
-/// Writes the lines below the table.
 pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
     let kinds = match told.not_in_core {
         0 => format!("kinds {}", kib(told.kinds)),

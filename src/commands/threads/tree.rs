@@ -53,7 +53,6 @@ impl Folded<'_> {
         self.0.iter().map(|(f, doubt)| format!("{}{}", f.shown().replace(';', ":"), FrameRow::mark(*doubt)))
     }
 
-    /// Its frames in one line.
     pub(super) fn line(&self) -> String {
         if self.0.is_empty() { "(no frames)".to_owned() } else { self.titles().collect::<Vec<_>>().join(";") }
     }
@@ -61,7 +60,6 @@ impl Folded<'_> {
 
 /// A branch of the tree of stacks: frames shared by the same threads, outermost first.
 pub(super) struct Branch<'a> {
-    /// Depth in the tree.
     pub(super) depth: usize,
     /// Number of threads that pass through this branch.
     pub(super) count: usize,

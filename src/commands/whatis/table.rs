@@ -138,7 +138,6 @@ impl WhatisRow {
     }
 }
 
-/// Facts from managed runtimes.
 fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
@@ -175,7 +174,6 @@ fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     }
 }
 
-/// Facts from native structures.
 fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(f) = &row.frame {
         let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();

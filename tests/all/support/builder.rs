@@ -69,7 +69,6 @@ pub enum Count {
     ExtendedLying(u32),
 }
 
-/// A core under construction.
 #[derive(Clone)]
 pub struct CoreBuilder {
     machine: u16,
@@ -150,7 +149,6 @@ impl CoreBuilder {
         CoreBuilder { count, ..self }
     }
 
-    /// Overwrites bytes of the finished file.
     pub fn patch(mut self, at: usize, bytes: &[u8]) -> CoreBuilder {
         self.patches.push((at, bytes.to_vec()));
         self
@@ -174,7 +172,6 @@ impl CoreBuilder {
         if self.notes_last { first } else { first + self.notes.len() }
     }
 
-    /// Returns the bytes of the file.
     pub fn build(&self) -> Vec<u8> {
         let mut data_at = self.data_offset() as u64;
         let notes = self.notes_range();
@@ -242,13 +239,11 @@ impl CoreBuilder {
         }
     }
 
-    /// Writes the file to disk.
     pub fn write(&self) -> tempfile::NamedTempFile {
         file_with(&self.build())
     }
 }
 
-/// A temporary file with these bytes.
 pub fn file_with(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();

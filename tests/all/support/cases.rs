@@ -54,7 +54,6 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("mutants", None),
 ];
 
-/// A recorded core.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -82,7 +81,6 @@ pub struct Case {
     pub mutants_one_in: u64,
 }
 
-/// A runtime in the process.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runtime {

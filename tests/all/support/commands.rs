@@ -76,7 +76,6 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
     all.map(|(c, e)| Command { name: c.name, subject: c.subject, asked: e.1, hostile: e.2 }).collect()
 });
 
-/// Commands that take a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
     COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Process | Subject::Runtime))
 }

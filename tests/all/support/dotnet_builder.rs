@@ -395,7 +395,6 @@ impl Fake {
         self.expected.entry(kind).or_default().push(range);
     }
 
-    /// Returns the core.
     pub fn core(&self) -> CoreBuilder {
         let path = self.path.unwrap_or("/x/8.0.33/libcoreclr.so");
         let mut files = vec![(IMAGE, IMAGE + TEXT, 0, path), (IMAGE + TEXT, IMAGE + IMAGE_LEN, TEXT / PAGE, path)];

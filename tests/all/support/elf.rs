@@ -15,7 +15,6 @@ pub fn u64_at(b: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(b[at..at + 8].try_into().unwrap())
 }
 
-/// A PT_LOAD.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub vaddr: u64,
@@ -25,7 +24,6 @@ pub struct Segment {
     pub flags: u64,
 }
 
-/// Headers of a well-formed core.
 pub struct Headers {
     pub loads: Vec<Segment>,
     /// Mappings of NT_FILE.

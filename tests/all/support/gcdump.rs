@@ -216,7 +216,6 @@ fn nodes(blob: &[u8], starts: &[usize], types: &[Type], addresses: &[u64]) -> Ve
 }
 
 impl GcDump {
-    /// Whether a node belongs to the tree of roots.
     pub fn is_root(&self, node: &Node) -> bool {
         node.address == 0
     }

@@ -123,7 +123,6 @@ pub struct Compiled<'a> {
     pub metadata: &'a [u64],
 }
 
-/// The process under construction.
 pub struct Fake {
     image: Vec<u8>,
     code: Vec<u8>,
@@ -304,7 +303,6 @@ impl Fake {
         place
     }
 
-    /// Adds a method of a class, with its descriptor.
     pub fn method(&mut self, class: &str, name: &str, descriptor: &str) -> u64 {
         let (klass, pool) = (self.room(size("Klass")), self.room(size("ConstantPool") + 24));
         let (constant, method) = (self.room(size("ConstMethod") + 16), self.room(size("Method")));
@@ -395,7 +393,6 @@ impl Fake {
         start
     }
 
-    /// Returns the core.
     pub fn core(&self) -> CoreBuilder {
         let path = "/x/libjvm.so";
         let files = [(IMAGE, IMAGE + 0x1000, 0, path), (IMAGE + 0x1000, IMAGE + IMAGE_LEN, 1, path)];

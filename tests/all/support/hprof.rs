@@ -109,7 +109,6 @@ struct Reading {
     dump: HeapDump,
 }
 
-/// Reads a whole file.
 pub fn read(bytes: &[u8]) -> HeapDump {
     let mut file = Reader { bytes, at: 0 };
     assert_eq!(file.take(19), b"JAVA PROFILE 1.0.2\0");

@@ -76,7 +76,6 @@ impl Target {
         self.child.id()
     }
 
-    /// Path of the process as the program names it.
     pub fn path(&self) -> String {
         format!("/proc/{}", self.pid())
     }

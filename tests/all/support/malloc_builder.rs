@@ -16,7 +16,6 @@ const TP: u64 = TLS + 0x800;
 pub const MAPPED: u64 = 0x7d00_0000_0000;
 pub const TID: u32 = 77;
 
-/// Differences between releases.
 #[derive(Clone, Copy)]
 pub struct Version {
     pub name: &'static str,

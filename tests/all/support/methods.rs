@@ -11,25 +11,21 @@ pub fn core(name: &str) -> String {
     real::plain(name).to_str().unwrap().to_owned()
 }
 
-/// The official rows.
 pub fn official(name: &str) -> Vec<Value> {
     let rows: Vec<Value> = serde_json::from_value(real::official(name)).unwrap();
     assert!(rows.len() >= 50, "{name}: {} rows", rows.len());
     rows
 }
 
-/// The official row of an address.
 #[track_caller]
 pub fn row(name: &str, ip: &str) -> Value {
     official(name).into_iter().find(|r| r["ip"] == ip).unwrap_or_else(|| panic!("{name}: no row of {ip}"))
 }
 
-/// All sampled addresses.
 pub fn ips(rows: &[Value]) -> Vec<String> {
     rows.iter().map(|r| r["ip"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Runs `ip2method` on these addresses.
 #[track_caller]
 pub fn ip2method(options: &[&str], ips: &[impl AsRef<str>], core: &str) -> Output {
     let ips = ips.iter().map(|ip| ip.as_ref());

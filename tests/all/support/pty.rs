@@ -85,7 +85,6 @@ impl Pty {
         Pty { master, slave: Some(slave), child, output, screen, raw: Vec::new(), before }
     }
 
-    /// Types these bytes.
     pub fn keys(&mut self, keys: &str) -> &mut Pty {
         self.master.write_all(keys.as_bytes()).unwrap();
         self

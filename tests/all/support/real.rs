@@ -87,7 +87,6 @@ pub fn bytes(name: &str) -> Vec<u8> {
     out
 }
 
-/// A line of /proc/PID/maps.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     pub start: u64,
@@ -114,7 +113,6 @@ pub struct Truth {
     pub all: Value,
 }
 
-/// Parses `0x…`.
 pub fn hex(v: &Value) -> u64 {
     let text = v.as_str().unwrap_or_else(|| panic!("not an address: {v}"));
     u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()

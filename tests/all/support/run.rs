@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::cpu;
 
-/// Result of a run.
 #[derive(Debug)]
 pub struct Output {
     /// Exit status. `None` if a signal ended it.
@@ -24,7 +23,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Its output, parsed as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("not JSON: {e}\n{}\n{}", self.stdout, self.stderr))
     }
@@ -50,7 +48,6 @@ fn head(text: &str) -> String {
     text.chars().take(2000).collect()
 }
 
-/// A run that is being set up.
 pub struct Run {
     command: Command,
     input: Option<Vec<u8>>,
@@ -71,7 +68,6 @@ pub fn program<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> 
     Run::of(command)
 }
 
-/// Runs the program with these arguments.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     program(args).go()
 }
@@ -141,7 +137,6 @@ impl Run {
         self
     }
 
-    /// Sets its standard input.
     pub fn input(mut self, bytes: Vec<u8>) -> Run {
         self.input = Some(bytes);
         self

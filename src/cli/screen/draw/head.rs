@@ -35,7 +35,6 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Re
     lines(frame, tabs, [tab_line(state, usize::from(tabs.width))]);
 }
 
-/// Describes the state of the sampling.
 fn clock(live: &Live) -> String {
     let told = if live.again {
         live.clock.told(Instant::now())

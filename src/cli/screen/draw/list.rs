@@ -31,7 +31,6 @@ const MEASURED: usize = 2000;
 /// Layout of a list's columns on the screen.
 struct Form {
     marks: bool,
-    /// Whether there is a column for growth.
     trend: bool,
     /// Widths of the bytes, of shares and of bars. 0 if not shown.
     bytes: usize,

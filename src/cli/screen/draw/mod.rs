@@ -23,7 +23,6 @@ const ABOUT: (u16, u16) = (4, 9);
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws everything.
 pub(super) fn screen(state: &mut State, frame: &mut Frame<'_>) {
     let area = frame.area();
     state.columns = area.width;

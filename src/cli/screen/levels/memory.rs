@@ -14,7 +14,6 @@ use crate::cli::screen::look::Map;
 /// Maximum number of rows of a list. Smaller rows are merged, because a map may have a million regions.
 const MOST: usize = 20_000;
 
-/// Measure of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli::screen) enum Measure {
     /// Resident bytes.
@@ -23,7 +22,6 @@ pub(in crate::cli::screen) enum Measure {
     Written,
     /// Bytes in the core; for a running process, bytes that a core would contain.
     InCore,
-    /// Address space.
     Mapped,
 }
 

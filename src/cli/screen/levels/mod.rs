@@ -12,7 +12,6 @@ use crate::cli::screen::look::{Look, Part};
 
 pub(super) use memory::Measure;
 
-/// A tab of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
     Findings,
@@ -23,10 +22,8 @@ pub(super) enum Tab {
 }
 
 impl Tab {
-    /// All tabs, in order.
     pub(super) const ALL: [Tab; 5] = [Tab::Findings, Tab::Memory, Tab::Types, Tab::Threads, Tab::Malloc];
 
-    /// Returns the title.
     pub(super) fn name(self) -> &'static str {
         match self {
             Tab::Findings => "Findings",
@@ -59,7 +56,6 @@ impl Tab {
     }
 }
 
-/// Selects a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub(super) tab: Tab,

@@ -14,7 +14,6 @@ use crate::report::BlockBorders;
 /// each in the same way, and a change of content is a change within a block.
 const MANY: usize = 8;
 
-/// A block of anonymous memory.
 pub(super) struct Block {
     pub(super) range: AddrRange,
     pub(super) borders: BlockBorders,
@@ -30,14 +29,12 @@ pub(super) struct Cluster {
     pub(super) content: Option<Content>,
     /// Content of all blocks together.
     pub(super) makeup: Makeup,
-    /// All blocks, by address.
     pub(super) blocks: Vec<AddrRange>,
     /// How the blocks were delimited. If several ways were used, the last in the order of `BlockBorders`.
     pub(super) borders: BlockBorders,
 }
 
 impl Cluster {
-    /// Total size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.blocks.len() as u64)
     }

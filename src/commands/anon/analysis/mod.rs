@@ -125,7 +125,6 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
     }
 }
 
-/// Contents of all pages, most bytes first.
 fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
     let row = |(content, bytes): (Content, u64)| ContentRow {
         content: content.word(),

@@ -43,7 +43,6 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Total size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.blocks)
     }

@@ -214,7 +214,6 @@ impl Rows<'_, '_, '_, '_, '_> {
         self.types.memory.ptr(at).ok().filter(|o| !o.is_null())
     }
 
-    /// Name of the method that a delegate calls.
     fn delegate(&self, delegate: Addr) -> Option<String> {
         let method_table = self.types.type_of(delegate)?;
         let code = |field| {

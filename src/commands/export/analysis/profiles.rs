@@ -21,7 +21,6 @@ const TOUCHED: Measure = Measure { name: "touched", bytes: true };
 const BYTES: Measure = Measure { name: "bytes", bytes: true };
 const BLOCKS: Measure = Measure { name: "blocks", bytes: false };
 
-/// Writes a profile of the requested subject.
 pub(super) fn write(
     session: &Session<'_>,
     options: ExportOptions,

@@ -26,7 +26,6 @@ pub(in crate::commands::report) struct Limits {
     pub(in crate::commands::report) frames: usize,
     /// Nodes of a flame graph.
     pub(in crate::commands::report) flames: usize,
-    /// Program files.
     pub(in crate::commands::report) modules: usize,
     /// Types that own native memory.
     pub(in crate::commands::report) holders: usize,
@@ -59,7 +58,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns half of each limit.
     pub(in crate::commands::report) fn halved(self) -> Limits {
         let half = |n: usize| (n / 2).max(1);
         Limits {

@@ -51,7 +51,6 @@ pub(super) struct Answers {
     pub(super) written: Vec<u64>,
 }
 
-/// Runs the commands.
 pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progress: &Progress) -> Answers {
     let managed = session.runtimes().iter().any(|runtime| runtime.heap().is_some());
     let map = session.map();

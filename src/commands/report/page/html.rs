@@ -18,7 +18,6 @@ pub(super) struct Html {
 pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
 impl Html {
-    /// Returns the HTML.
     pub(super) fn into_string(self) -> String {
         self.text
     }

@@ -11,7 +11,6 @@ use crate::units::{count, human};
 /// Width of every picture in its own units.
 const WIDTH: f64 = 1180.0;
 
-/// Height of the treemap.
 const TREEMAP: f64 = 440.0;
 
 /// Heights of a bar and of a flame graph's frame.

@@ -34,7 +34,6 @@ pub(super) enum Cell {
     Sure(&'static str),
 }
 
-/// A table.
 pub(super) struct Table {
     /// Id in the page.
     pub(super) id: &'static str,
@@ -61,7 +60,6 @@ impl Table {
         }
     }
 
-    /// Writes the table.
     pub(super) fn write(&self, out: &mut Html) {
         let filter: &dyn Display = if self.filter { &"yes" } else { &"no" };
         out.open("div", &[("class", &"scroll"), ("tabindex", &0), ("role", &"region"), ("aria-label", &self.caption)]);

@@ -22,7 +22,6 @@ pub(in crate::commands::report) type Measures = [u64; 3];
 /// A box of the treemap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(in crate::commands::report) struct Boxes {
-    /// Name.
     #[serde(rename = "n")]
     pub(in crate::commands::report) name: String,
     /// CSS class of its colour. Empty for the colour of the enclosing box.

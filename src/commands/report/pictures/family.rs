@@ -15,7 +15,6 @@ impl Family {
         Family::Reserved,
     ];
 
-    /// Family of a kind.
     pub(in crate::commands::report) fn of(kind: Kind) -> Family {
         kind.facts().family
     }

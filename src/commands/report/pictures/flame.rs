@@ -8,11 +8,9 @@ use crate::report::{FrameRow, FrameRowKind};
 /// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]
 pub(in crate::commands::report) struct Flame {
-    /// Name of the frame.
     pub(in crate::commands::report) name: String,
     /// Kind of the frame. `None` for the root, and for nodes that are not frames.
     pub(in crate::commands::report) kind: Option<FrameRowKind>,
-    /// Number of threads.
     pub(in crate::commands::report) threads: u64,
     /// The next frames, most threads first.
     pub(in crate::commands::report) children: Vec<Flame>,

@@ -1,6 +1,5 @@
 //! Rectangles for a treemap, by the squarified layout of Bruls, Huizing and van Wijk (Squarified Treemaps, 2000).
 
-/// A rectangle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::commands::report) struct Rect {
     pub(in crate::commands::report) x: f64,

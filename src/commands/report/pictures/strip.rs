@@ -24,7 +24,6 @@ pub(in crate::commands::report) struct Strip {
     pub(in crate::commands::report) details: Vec<String>,
     /// Bytes from the end of the previous region. A string from 2^53 on, where JSON numbers would not be exact.
     pub(in crate::commands::report) gap: Vec<Value>,
-    /// Sizes.
     pub(in crate::commands::report) size: Vec<Value>,
     /// Index into `kinds`.
     pub(in crate::commands::report) kind: Vec<usize>,

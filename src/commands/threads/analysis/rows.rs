@@ -44,7 +44,6 @@ pub(super) struct Rows<'a, 's, 'p> {
     methods: HashMap<Addr, Option<Name>>,
     /// Cached rows by method, bytecode offset and execution mode.
     told: HashMap<Told, (Arc<Method>, FrameRow)>,
-    /// Names of runtimes.
     runtimes: HashMap<RuntimeId, Name>,
     /// Runtimes without compiled code, if another runtime has some.
     interpreters: HashSet<RuntimeId>,

@@ -28,7 +28,6 @@ const LARGE: u64 = 16 << 20;
 /// Maximum number of types named.
 const TYPES: usize = 4;
 
-/// Adds findings on the managed heaps.
 pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, progress: &Progress, found: &mut Found) {
     let runtimes = session.runtimes();
     // If all objects come from malloc, the heap has no memory of its own.
@@ -100,7 +99,6 @@ fn is_much(bytes: u64, whole: u64) -> bool {
     bytes >= LARGE && bytes.saturating_mul(100) >= whole.saturating_mul(MUCH)
 }
 
-/// Free space between objects.
 fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     let free = report.types.iter().find(|t| &*t.name == FREE_NAME)?;
     if !is_much(free.size, report.total.size) {
@@ -117,7 +115,6 @@ fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-/// Unreachable objects.
 fn unreachable(dead: u64, live: u64) -> Option<Finding> {
     if !is_much(dead, live.saturating_add(dead)) {
         return None;
@@ -130,7 +127,6 @@ fn unreachable(dead: u64, live: u64) -> Option<Finding> {
     Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 
-/// Strings with equal content.
 fn equal_strings(report: &HeapStatReport) -> Option<Finding> {
     let strings = report.strings.as_ref().filter(|s| is_much(s.wasted, report.total.size))?;
     let text = format!(

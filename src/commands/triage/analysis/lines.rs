@@ -155,7 +155,6 @@ fn what(kind: Kind) -> &'static str {
     }
 }
 
-/// Written bytes by file name.
 fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
@@ -165,7 +164,6 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
-/// Written bytes by kind.
 fn by_kind<'r>(tally: &Tally, regions: impl Iterator<Item = &'r Region>, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
     for (region, i) in regions.zip(&share.regions) {

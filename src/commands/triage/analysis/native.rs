@@ -132,7 +132,6 @@ fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Findi
     out
 }
 
-/// Adds findings on stacks.
 pub(super) fn stacks(session: &Session<'_>, tally: &Tally, zeros: &ZeroMap, found: &mut Found) {
     found.findings.extend(of_stacks(session, tally, Some(zeros)));
 }

@@ -37,7 +37,6 @@ const BEGINS: [&str; 2] = ["System.Threading.", "System.Private.CoreLib.dll!"];
 /// Minimum share of a pool's threads in its most common place, in percent, for places to be listed one by one.
 const GATHERED: u64 = 10;
 
-/// Adds findings on threads.
 pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, budget: &mut Budget, found: &mut Found) {
     found.findings.extend(crashed(session));
     let count = session.process.threads().len() as u64;
@@ -75,7 +74,6 @@ enum Pool {
 /// Returns the pool of a thread in one respect.
 type Way<'a> = &'a dyn Fn(&ThreadRow) -> Option<Pool>;
 
-/// Threads of one pool.
 #[derive(Default)]
 struct Members {
     /// Number of threads in each place.

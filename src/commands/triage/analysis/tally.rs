@@ -41,7 +41,6 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Returns the subject of a region.
     pub(super) fn of(region: &Region) -> Subject {
         match region.kind.facts().subject {
             kind_facts::Subject::Reserved => Subject::Reserved,
@@ -73,7 +72,6 @@ pub(super) struct Share {
     pub(super) regions: Vec<usize>,
 }
 
-/// All regions by subject.
 pub(super) struct Tally {
     pub(super) shares: BTreeMap<Subject, Share>,
     /// Written bytes of each region.
@@ -108,7 +106,6 @@ impl Tally {
         Tally { shares, written, of_ram: resident.is_some() }
     }
 
-    /// Written bytes by kind.
     pub(super) fn by_kind(&self, session: &Session<'_>) -> BTreeMap<Kind, u64> {
         let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
         for (region, written) in session.map().regions.iter().zip(&self.written) {
@@ -118,7 +115,6 @@ impl Tally {
         sums
     }
 
-    /// Written bytes of all subjects.
     pub(super) fn total(&self) -> u64 {
         self.shares.values().map(|share| share.written).fold(0, u64::saturating_add)
     }

@@ -22,7 +22,6 @@ const BIGGEST: usize = 3;
 /// Minimum share of the written bytes for such a finding.
 const LEAST: f64 = 0.05;
 
-/// Writes the section.
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
     out.open("div", &[("class", &"two")]).open("div", &[]);

@@ -15,7 +15,6 @@ use crate::units::{exact, human};
 /// Maximum number of rows of each table.
 const SHOWN: usize = 200;
 
-/// Writes the section.
 pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     let Some(pair) = view.pair else { return };
     lead(out, view, pair);
@@ -58,7 +57,6 @@ pub(super) struct Told {
 /// Maximum number of kinds named in each direction.
 const NAMED: usize = 3;
 
-/// Describes the largest changes.
 pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
     let total = |summary: &SummaryReport| summary.total.written.unwrap_or(0);
     let by = change(total(&pair.summary), total(&view.answers.summary));

@@ -9,7 +9,6 @@ use crate::commands::report::page::table::{Cell, Table, percent};
 use crate::commands::retained::DominatorNode;
 use crate::units::{count, exact, human};
 
-/// Writes the section.
 pub(super) fn heap(out: &mut Html, view: &View<'_>) {
     types(out, view);
     tree(out, view);

@@ -5,7 +5,6 @@ use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::command;
 use crate::commands::report::page::table::{Cell, Table};
 
-/// Writes the section.
 pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
     let completeness = &view.answers.info.completeness;
     let columns = [("Memory", false), ("Bytes", true)];

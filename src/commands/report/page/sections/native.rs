@@ -9,7 +9,6 @@ use crate::commands::report::pictures::boxes::cluster;
 use crate::report::ClusterRow;
 use crate::units::{count, exact, human};
 
-/// Writes the section.
 pub(super) fn native(out: &mut Html, view: &View<'_>) {
     match &view.answers.malloc {
         Some(malloc) => {

@@ -11,7 +11,6 @@ use crate::commands::report::page::table::{Cell, Table};
 use crate::report::{StackState, ThreadRow};
 use crate::units::{count, exact};
 
-/// Writes the section.
 pub(super) fn threads(out: &mut Html, view: &View<'_>) {
     flames(out, view);
     groups(out, view);
