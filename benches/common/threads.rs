@@ -224,7 +224,7 @@ impl Made {
             put(layout.positive("Thread", "OSId")? as usize, &copy.tid.to_le_bytes());
             put(layout.positive("Thread", "Id")? as usize, &(copy.tid - FIRST_TID + 1000).to_le_bytes());
             put(to_link, &next.to_le_bytes());
-            // Two threads never share an allocation context.
+            // Two threads never allocate from the same piece of the heap.
             let context = layout.positive("Thread", "m_alloc_context")?;
             for field in ["Pointer", "Limit"] {
                 put((context + layout.positive("GCAllocContext", field)?) as usize, &[0; 8]);

@@ -52,7 +52,7 @@ impl Asked {
         let when = match (common.color, color) {
             (Colour::Never, _) => "never",
             (_, true) => "always",
-            // Bar charts are drawn in this case too.
+            // No colours, but unlike `never` bar charts.
             (_, false) => "auto",
         };
         command.args(["--color", when]).env(SHOWN_IN, columns.to_string());

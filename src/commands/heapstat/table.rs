@@ -81,7 +81,7 @@ impl Render for HeapStatReport {
 
 /// Columns as in SOS, but largest types first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
-    // Only some runtimes have objects that their collector does not track; for the others the column is omitted.
+    // `tracked` is set only for runtimes whose collector does not track all objects. Without them there is no column.
     let tracked = report.types.iter().any(|t| t.tracked.is_some());
     let several = report.types.iter().any(|t| t.runtime.is_some());
     let mut table = TableBlock::default().text("MT").number("Count");

@@ -186,7 +186,7 @@ fn kernel_version(process: &Process) -> Option<String> {
 fn completeness(session: &Session<'_>) -> Completeness {
     let facts = session.process.facts();
     let map = session.map();
-    // Bytes beyond the end of a truncated file were not omitted from the dump.
+    // Bytes missing because the file is truncated do not count as left out of the dump.
     let cut_off = |range| {
         let pieces = facts.space.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
         pieces.filter_map(|p| p.range.intersect(&range)).map(|r| r.len()).fold(0, u64::saturating_add)

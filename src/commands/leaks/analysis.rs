@@ -32,7 +32,7 @@ struct Share {
     blocks: Vec<LeakedRow>,
 }
 
-/// The blocks of the heap, and the result of the search.
+/// The heap's blocks, with the results of the search for pointers.
 struct Known<'a> {
     malloc: &'a Malloc,
     blocks: &'a Blocks,

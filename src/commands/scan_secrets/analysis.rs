@@ -28,7 +28,7 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     let map = session.map();
     let scan = SecretScan::default();
     let mut kinds: BTreeMap<SecretKind, Tally> = BTreeMap::new();
-    // From NT_PRPSINFO, which is not memory. If the stack has the arguments too, they count again there.
+    // The arguments in NT_PRPSINFO, which is not memory. If the stack has them too, they count again there.
     let note = process.facts().process.as_ref().map(|info| info.args.as_str()).unwrap_or_default();
     for hit in scan.bytes(note.as_bytes()) {
         kinds.entry(hit.kind).or_default().add(&hit, None, None);

@@ -107,7 +107,7 @@ pub const RECORDING: &str = "slow-leak.jsonl";
 #[derive(Debug)]
 pub struct Run {
     pub args: &'static [&'static str],
-    /// A JSON pointer that must not be null or empty, so that the schema has something to check.
+    /// JSON pointer to a value that must not be null, so that the schema has something to check.
     pub there: Option<&'static str>,
     /// JSON pointer of the list with as many entries as the CSV has rows. Empty if there is no such list. `None` if the
     /// CSV is not checked.

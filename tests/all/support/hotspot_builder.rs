@@ -98,7 +98,7 @@ const TYPES: &[Row] = &[
     ("InterpreterCodelet", "", &[("_description", "char*"), ("_size", "int"), ("_bytecode", "int")]),
 ];
 
-/// Static variables: type, name and type of the variable.
+/// Static variables: class, name and type.
 const STATICS: &[(&str, &str, &str)] = &[
     ("Abstract_VM_Version", "_s_vm_release", "char*"),
     ("Abstract_VM_Version", "_vm_major_version", "int"),

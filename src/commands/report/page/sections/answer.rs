@@ -102,8 +102,8 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
     out.close("ul");
 }
 
-/// Whether a finding's bytes are reserved address space while its share is of the written bytes, as can be the case for
-/// stacks.
+/// Whether a finding's bytes are reserved address space, while its share counts written bytes. Stacks may be such a
+/// finding.
 fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
     let written = view.answers.triage.written as f64;
     let told = finding.bytes.zip(finding.share);
