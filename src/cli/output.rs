@@ -37,7 +37,8 @@ fn shown_in() -> Option<usize> {
     std::env::var(SHOWN_IN).ok()?.parse().ok()
 }
 
-/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have none.
+/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have
+/// none.
 fn takes_colours() -> bool {
     #[cfg(windows)]
     return anstyle_query::windows::enable_ansi_colors().unwrap_or(false);

@@ -127,7 +127,8 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(f.bytes.unwrap_or(0))));
 }
 
-/// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are exempt.
+/// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
+/// exempt.
 fn raise(findings: &mut [Finding]) {
     let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
     let large = |f: &Finding| f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST);
