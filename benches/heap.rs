@@ -1,15 +1,14 @@
-//! How fast a managed heap is walked: objects counted by type, on one thread
-//! and on all, strings counted by content, the path from a root to the far end
-//! of a list searched for, and the dominators of all objects.
+//! Speed of walking a managed heap. Objects are counted by type, on one thread and on all. Strings are counted by
+//! content. A path from a root to the far end of a list is searched for, and the dominators of all objects are
+//! computed.
 //!
-//! The heap is made (`common/heap.rs`). `COREMAP_BENCH_NODES` is the number of
-//! its nodes: 60000000 makes a core of 2.7 GB, and 2000000 are made where it is
-//! not set. Other shapes by `COREMAP_BENCH_LISTS` (1,024; 1 is one list of all nodes, and
-//! as many as nodes one array of all), `COREMAP_BENCH_GROUP` (nodes to one string and one free
-//! gap: 20) and `COREMAP_BENCH_SEGMENT` (bytes of a segment: 268435456).
+//! The heap is made by `common/heap.rs`. `COREMAP_BENCH_NODES` is its number of nodes (default 2000000; 60000000 makes
+//! a core of 2.7 GB). `COREMAP_BENCH_LISTS` is the number of lists (default 1,024; 1 makes one list, the number of
+//! nodes makes an array of all). `COREMAP_BENCH_GROUP` is the number of nodes per string and free gap (default 20).
+//! `COREMAP_BENCH_SEGMENT` is the size of a segment in bytes (default 268435456).
 //!
-//! `COREMAP_BENCH_SHAPE` is one of `common/shapes.rs` (chains, linked, hub, tree, parents, small, random, strings), with
-//! `COREMAP_BENCH_STRINGS` more strings in an array; `COREMAP_BENCH_SHUFFLED=1` puts its objects in no order.
+//! `COREMAP_BENCH_SHAPE` selects a shape of `common/shapes.rs` (chains, linked, hub, tree, parents, small, random,
+//! strings). `COREMAP_BENCH_STRINGS` adds an array of strings, and `COREMAP_BENCH_SHUFFLED=1` shuffles the objects.
 //! `COREMAP_BENCH_OUT=path` only writes the core, and keeps it.
 
 mod common;
@@ -33,20 +32,20 @@ use divan::counter::ItemsCount;
 
 const SAMPLE: &str = "dotnet31-createdump/core.zst";
 
-/// Nodes where the environment does not say, and in a mere test run.
+/// Default number of nodes, and the number in a test run.
 const NODES: u64 = 2_000_000;
 const FEW_NODES: u64 = 20_000;
 
-/// Rounds of which the best counts.
+/// Number of rounds, of which the best counts.
 const ROUNDS: usize = 5;
 
-/// The same for what takes many seconds.
+/// Number of rounds for measurements that take many seconds.
 const ROUNDS_OF_LONG: usize = 3;
 
-/// What is made.
+/// The heap that is measured.
 struct Made {
     core: Scratch,
-    /// Nodes of the one type, and the least length of the way to the last of them.
+    /// Number of nodes of the type, and minimum length of the path to the last of them.
     nodes: u64,
     way: u64,
     objects: u64,
@@ -83,7 +82,7 @@ fn make_shaped(file: File, form: shapes::Form) -> Fallible<Made> {
     Ok(Made { core, nodes, way, objects: heap.objects, last: Addr::new(heap.last()) })
 }
 
-/// Time, objects and strings of one walk over everything.
+/// Time of one walk over everything, and its objects or strings.
 fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
@@ -106,8 +105,8 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     Ok((begun.elapsed(), count))
 }
 
-/// What was made, opened as a graph with its roots, and used; the time of all that.
-/// Of stacks no root is needed: the lists hang off a handle.
+/// Opens the core as a graph with its roots, runs `with`, and returns the total time. Stack roots are not needed,
+/// because a handle refers to the lists.
 fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fallible<(Duration, R)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
@@ -119,7 +118,7 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
     Ok((begun.elapsed(), answer))
 }
 
-/// Time of a search for a path to the far end of a list, and objects looked at.
+/// Time of a search for a path to the far end of a list, and the number of visited objects.
 fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
         let found = Search::new(graph, made.last, &Room::unbounded()).run(roots, 1)?;
@@ -131,7 +130,7 @@ fn search() -> Fallible<(Duration, u64)> {
     })
 }
 
-/// Time to find what every object keeps, and with it the shapes of all paths; live
+/// Time to compute the retained sizes of all objects, optionally with the shapes of all paths. Also the number of live
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {

@@ -1,8 +1,8 @@
-//! What `summary` costs without `--zero-fill`: its time and its own memory must
-//! not depend on the size of the core.
+//! Cost of `summary` without `--zero-fill`. Its time and memory must not depend
+//! on the size of the core.
 //!
-//! Each core is read by a process of its own (this program again, as its own
-//! child), so that the peak of its memory is its own.
+//! Each core is read by a child process (this program again), so that its
+//! memory peak can be measured.
 
 mod common;
 
@@ -17,22 +17,23 @@ use coremap::progress::Progress;
 use coremap::session::Session;
 use divan::Bencher;
 
-/// Set for a child: the core to sum up.
+/// Environment variable for a child: the core to summarise.
 const CHILD: &str = "COREMAP_BENCH_CHILD";
 
-/// A real process; the others are this one with more memory.
+/// A core of a real process. The others are this one with more memory.
 const SAMPLE: &str = "dotnet31-kernel/core.zst";
 
-/// Rounds of which the best counts.
+/// Number of rounds, of which the best counts.
 const ROUNDS: usize = 9;
 
-/// Bytes of one added mapping.
+/// Size of an added mapping in bytes.
 const MAPPING: u64 = 64 << 20;
 
-/// The same as node has them: its heap is pages of 256 KiB, each a mapping.
+/// Size of a mapping as in node, whose heap consists of separate mappings of
+/// 256 KiB.
 const SMALL: u64 = 256 << 10;
 
-/// Name, bytes added, in mappings of which size, and of what.
+/// Name, number of added bytes, size of each mapping, and contents.
 const SIZES: [(&str, u64, u64, Fill); 7] = [
     ("as it is", 0, MAPPING, Fill::Real),
     ("+64 MiB", 64 << 20, MAPPING, Fill::Real),
@@ -45,7 +46,7 @@ const SIZES: [(&str, u64, u64, Fill); 7] = [
 
 static CORES: OnceLock<Vec<(&'static str, Scratch)>> = OnceLock::new();
 
-/// The size of the address space, and what it was found in.
+/// Summarises a core. Returns the size of its address space, and the process.
 fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     let silent = Progress::silent();
     let process = Process::open(path, &Options::default(), &silent)?;
@@ -53,8 +54,8 @@ fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     Ok((size, process))
 }
 
-/// Sum up, and tell: microseconds, peak of all resident memory and what of it
-/// was of files at the end, in KiB.
+/// Summarises a core and prints the microseconds, the peak of resident memory,
+/// and how much of it was file pages at the end, in KiB.
 fn child(path: &Path) -> Fallible {
     let begun = Instant::now();
     // The core must still be mapped when its pages are counted.
@@ -105,7 +106,7 @@ fn prepare() -> Fallible {
     let measuring = common::measuring();
     let mut cores = Vec::new();
     for (name, extra, mapping, fill) in SIZES {
-        // A mere test run needs no gigabytes.
+        // A test run needs no gigabytes.
         let extra = if measuring { extra } else { extra.min(1 << 20) };
         cores.push((name, common::grown_by(SAMPLE, extra, mapping, fill)?));
     }

@@ -51,7 +51,7 @@ fn main() -> Fallible {
             Detection::NotMine => {}
         }
     }
-    // The newest table that is not newer than the requested version.
+    // The newest table up to the requested version.
     let tables: &[_] = if process.arch() == Arch::Aarch64 { &DOTNET_ARM64 } else { &DOTNET_X64 };
     let newest = tables.iter().rfind(|(major, _)| against.is_none_or(|a| *major <= a));
     let known = newest.ok_or("coremap has no table for this version or an older one")?.1.layout()?;
@@ -81,7 +81,7 @@ type Numbers = BTreeMap<String, String>;
 fn compare(out: &mut impl Write, table: &Layout, own: &Layout, all: bool) -> Fallible {
     let fields = |l: &Layout| -> Numbers { l.offsets().map(|(t, f, o)| (format!("{t}.{f}"), o.to_string())).collect() };
     part(out, "fields", &fields(table), &fields(own), all)?;
-    // Slots and the descriptor's pointers both lead to a global; their numbers are unrelated.
+    // A DAC slot and a pointer of the descriptor both refer to a global; their numbers are unrelated.
     let slots: Vec<&str> = table.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot.")).collect();
     let (led, alone): (Vec<&str>, Vec<&str>) =
         slots.iter().partition(|name| matches!(own.global(name), Ok(Global::Pointer(_))));
@@ -128,7 +128,7 @@ fn part(out: &mut impl Write, what: &str, table: &Numbers, own: &Numbers, all: b
     for (name, value) in &here {
         writeln!(out, "  {name:<55} {value}")?;
     }
-    // Many types are not used by coremap.
+    // coremap does not use many types of the descriptor.
     let hint = if all { "" } else { " (of types in the table; --all lists all)" };
     writeln!(out, "{what} only in the descriptor: {}{hint}", there.len())?;
     let kind = |name: &str| name.split('.').next().unwrap_or(name).to_owned();

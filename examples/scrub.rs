@@ -1,13 +1,13 @@
-//! `coremap shrink --scrub` as a program that uses the library. Tests use it to scrub several cores with
-//! one key, or without one of the rules.
+//! `coremap shrink --scrub` as a program that uses the library. Tests use it to scrub several cores with one key, or
+//! without one of the rules.
 //!
 //! ```text
 //! cargo run --release --example scrub -- [--without RULE]... [--by-length] CORE OUT [CORE OUT]...
 //! cargo run --release --example scrub -- --rules
 //! ```
 //!
-//! All cores of one run are scrubbed with the same key, so equal inputs become equal outputs. `--by-length`
-//! overwrites strings by their length only, `--without` skips a rule, and `--rules` lists the rules.
+//! All cores of one run are scrubbed with the same key, so equal inputs become equal outputs. `--by-length` overwrites
+//! strings by their length only, `--without` skips a rule, and `--rules` lists the rules.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

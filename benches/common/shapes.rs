@@ -1,5 +1,5 @@
-//! Heaps of other shapes than lists in a row, for the same small real process: objects of one type each, in the order
-//! of their addresses or in none, and beside them an array of strings.
+//! Heaps of other shapes for the same small real process. Objects of one type each are stored in address order or
+//! shuffled, with an optional array of strings.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -9,24 +9,24 @@ use coremap::session::Session;
 use super::heap::{Hung, Real, STRUCT};
 use super::{FREE, Fallible, Load, PAGE};
 
-/// How objects hold each other. Of all, the heads are held by an array.
+/// How objects refer to each other. An array refers to all heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Lists, each node of which holds the next.
+    /// Lists: each node refers to the next.
     Chains,
-    /// The same, and each node holds the one before it too.
+    /// Doubly linked lists.
     Linked,
-    /// Lists, each node of which holds one array too, which holds every tenth of them.
+    /// Lists whose nodes also refer to one shared array, which refers to every tenth of them.
     Hub,
-    /// Trees of two.
+    /// Binary trees.
     Tree,
-    /// The same, and each node holds its parent.
+    /// Binary trees whose nodes also refer to their parent.
     Parents,
-    /// Circles of eight, one of whose members an array holds.
+    /// Circles of eight nodes. The array refers to one node of each.
     Small,
-    /// Lists, each node of which holds two others too, anywhere.
+    /// Lists whose nodes also refer to two random nodes.
     Random,
-    /// An array of strings, and nothing else.
+    /// Only an array of strings.
     Strings,
 }
 
@@ -45,7 +45,6 @@ impl Shape {
         })
     }
 
-    /// References of a node.
     fn references(self) -> usize {
         match self {
             Shape::Chains | Shape::Strings => 1,
@@ -55,27 +54,27 @@ impl Shape {
     }
 }
 
-/// What it is to be like.
+/// Parameters of the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) shape: Shape,
     pub(crate) nodes: u64,
-    /// Lists or trees.
+    /// Number of lists or trees.
     pub(crate) heads: u64,
-    /// Strings in an array of their own.
+    /// Number of strings in an additional array.
     pub(crate) strings: u64,
-    /// Whether what follows in a list lies anywhere.
+    /// Whether consecutive nodes of a list are at random addresses.
     pub(crate) shuffled: bool,
-    /// Bytes of one segment.
+    /// Size of a segment in bytes.
     pub(crate) segment: u64,
 }
 
-/// Bytes of a string, and its characters.
+/// Size of a string in bytes, and its number of characters.
 const STRING: u64 = 40;
 const CHARACTERS: u64 = 9;
 
-/// A one-to-one map of the numbers below some other onto themselves, in no order (a Feistel network of four rounds; what leads
-/// beyond is mapped again).
+/// A pseudorandom permutation of the numbers below `len` (a Feistel network of four rounds; results out of range are
+/// permuted again).
 #[derive(Clone, Copy)]
 struct Shuffle {
     len: u64,
@@ -125,7 +124,7 @@ pub(crate) struct Shaped {
     form: Form,
     shuffle: Shuffle,
     real: Real,
-    /// Objects in all.
+    /// Total number of objects.
     pub(crate) objects: u64,
 }
 
@@ -146,12 +145,12 @@ impl Form {
         if self.shape == Shape::Hub { self.nodes / 10 } else { 0 }
     }
 
-    /// What node `k` holds; `None` is nothing, `Some(u64::MAX)` the hub.
+    /// References of node `k`. `None` is null, `Some(u64::MAX)` the hub.
     fn held(&self, k: u64) -> [Option<u64>; 3] {
         let (n, lists) = (self.nodes, self.lists().max(1));
         let next = Some(k + lists).filter(|&next| next < n);
         let before = k.checked_sub(lists);
-        // Tree `k % lists` has its own numbers from 1 on.
+        // Tree `k % lists` numbers its nodes from 1 on.
         let (tree, own) = (k % lists, k / lists + 1);
         let child = |own: u64| Some((own - 1) * lists + tree).filter(|&k| k < n);
         let any = |seed: u64| Some((k ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) % n);
@@ -168,14 +167,13 @@ impl Form {
 }
 
 impl Shaped {
-    /// What it takes.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Shaped> {
         let real = Real::look(session)?;
         let nodes = if form.shape == Shape::Strings { 0 } else { form.nodes };
         let form = Form { nodes, ..form };
         let step = 2 * form.segment.next_multiple_of(PAGE).max(8 * PAGE);
         let start = |i: u64| FREE + (1 << 32) + i * step;
-        // The arrays come first: of the arrays themselves, the heads, the hub, the strings.
+        // The arrays come first: of the arrays themselves, of the heads, of the hub, of the strings.
         let arrays: u64 = [4, form.lists(), form.hub(), form.strings].iter().map(|n| 24 + 8 * n).sum();
         let mut parts = vec![(FREE + (3 << 40), arrays)];
         let per = |size: u64| form.segment / size;
@@ -194,7 +192,7 @@ impl Shaped {
         Ok(Shaped { hung, form, shuffle: Shuffle::new(nodes, form.shuffled), real, objects })
     }
 
-    /// Where the node in that place of all lies, and the string.
+    /// Address of the node, or string, with this number.
     fn slot(&self, number: u64, size: u64, first: usize) -> u64 {
         let per = self.form.segment / size;
         self.hung.segments[first + (number / per) as usize].0 + number % per * size
@@ -209,7 +207,7 @@ impl Shaped {
         self.slot(k, STRING, 1 + before as usize)
     }
 
-    /// The node that is farthest from the roots, or about so.
+    /// Address of the node that is farthest from the roots, approximately.
     pub(crate) fn last(&self) -> u64 {
         match self.form.nodes.checked_sub(1) {
             Some(last) if self.form.shape == Shape::Small => self.node(last / 8 * 8),
@@ -218,7 +216,7 @@ impl Shaped {
         }
     }
 
-    /// Append the bytes of its loads.
+    /// Appends the bytes of its loads.
     pub(crate) fn write(&self, file: &mut File) -> Fallible {
         let Shaped { form, real, .. } = self;
         let offset = file.metadata()?.len() + self.hung.loads[0].len;
@@ -247,7 +245,7 @@ impl Shaped {
             words(&[self.string(i)])?;
         }
         words(&[0])?;
-        // Each part up to the end of its load.
+        // Pads each segment to the end of its load.
         let pad = |number: usize| {
             let (start, end) = self.hung.segments[number];
             (self.hung.loads[number + 1].len - (end - start)) as usize / 8

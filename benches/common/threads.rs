@@ -1,7 +1,7 @@
-//! More threads for a small real process of .NET: each is a copy of a real one,
-//! its stack with the C library's control block at the top, its registers, and
-//! the runtime's own Thread where it has one. Words that point into what was
-//! copied are moved with it, so that every stack unwinds as its model does.
+//! Adds threads to a small real .NET process. Each is a copy of a real one: its
+//! stack with the C library's control block at the top, its registers, and the
+//! runtime's Thread if it has one. Words that point into the copied memory are
+//! relocated, so that every stack unwinds as the original does.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -18,25 +18,26 @@ use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
-/// Where the copies go: the Threads, and the stacks.
+/// Start of the copied Threads, and of the copied stacks.
 const THREADS: u64 = FREE + (1 << 40);
 const STACKS: u64 = THREADS + (1 << 32);
 
-/// Bytes copied of a Thread; 3.1's has less, what follows does no harm.
+/// Bytes copied of a Thread. In .NET 3.1 it is smaller; copying more does no
+/// harm.
 const THREAD: usize = 2048;
 
-/// Ids that no real process of testdata has.
+/// First thread id of the copies. No real process of testdata has such ids.
 const FIRST_TID: u32 = 1_000_000;
 
-/// Note types, and where NT_PRSTATUS has the id and the registers.
+/// Note types, and offsets of id and registers in NT_PRSTATUS.
 const PRSTATUS: u32 = 1;
 const PRFPREG: u32 = 2;
 const PR_PID: usize = 32;
 const PR_REG: usize = 112;
 const REGISTERS: usize = 27;
 
-/// Threads of which no more is known than their registers, as in programs without
-/// glibc: their notes, and their stacks from `addr` on, one touching the next.
+/// Makes threads of which only registers are known, as in programs without
+/// glibc. Returns their stacks, adjacent from `addr` on, and their notes.
 pub(crate) fn bare(count: u64, addr: u64) -> (Vec<Load>, Vec<u8>) {
     /// Index of rsp.
     const SP: usize = 19;
@@ -53,37 +54,36 @@ pub(crate) fn bare(count: u64, addr: u64) -> (Vec<Load>, Vec<u8>) {
     (loads, notes)
 }
 
-/// A real thread.
+/// A real thread that is copied.
 struct Model {
     guard: u64,
     /// Stack, thread-local storage and control block.
     range: AddrRange,
     bytes: Vec<u8>,
     prstatus: Vec<u8>,
-    /// The floating-point registers' note, as it stands.
+    /// The note with the floating-point registers, unchanged.
     rest: Vec<u8>,
     managed: Option<(Addr, Vec<u8>)>,
 }
 
-/// One that is made of it.
+/// A copy of a model.
 struct Copy {
     model: usize,
     tid: u32,
     /// End of its guard.
     low: u64,
-    /// Its Thread.
     thread: Option<u64>,
 }
 
-/// What is added, and what links it to the process.
+/// The copies, and what links them to the process.
 pub(crate) struct Made {
     models: Vec<Model>,
     copies: Vec<Copy>,
-    /// To be added in this order.
+    /// Mappings to add, in this order.
     pub(crate) loads: Vec<Load>,
-    /// To be added to the core's notes.
     pub(crate) notes: Vec<u8>,
-    /// The last real Thread, and the number of all of them: where it is, and what it says.
+    /// Address of the last real Thread. Then the address and the value of the
+    /// number of Threads.
     last: Option<Addr>,
     count: Option<(Addr, u32)>,
 }
@@ -99,7 +99,7 @@ fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Type and contents of each note.
+/// Returns type and contents of each note.
 fn each_note(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk::<12>() {
@@ -112,7 +112,7 @@ fn each_note(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     out
 }
 
-/// Add to each aligned word what `moved` says of it.
+/// Relocates each aligned word for which `moved` returns a value.
 fn move_words(bytes: &mut [u8], moved: &dyn Fn(u64) -> Option<u64>) {
     for word in bytes.as_chunks_mut::<8>().0 {
         if let Some(new) = moved(u64::from_le_bytes(*word)) {
@@ -155,7 +155,6 @@ fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Ad
 }
 
 impl Made {
-    /// What `count` more threads take.
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
         let (models, last) = models(session, process.core().ok_or("no core file")?)?;
@@ -209,7 +208,7 @@ impl Made {
         }
     }
 
-    /// Append the bytes of its loads.
+    /// Appends the bytes of its loads.
     pub(crate) fn write(&self, file: &mut File, layout: &Layout) -> Fallible {
         let Some(threads) = self.loads.first() else { return Ok(()) };
         let begin = file.seek(SeekFrom::End(0))?;
@@ -248,7 +247,7 @@ impl Made {
         Ok(())
     }
 
-    /// Hang the copies' Threads into the runtime's list.
+    /// Links the copied Threads into the runtime's list.
     pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout) -> Fallible {
         let managed = self.copies.iter().filter_map(|c| c.thread);
         let (Some(first), Some(last), Some((at, known))) = (managed.clone().next(), self.last, self.count) else {

@@ -1,5 +1,4 @@
-//! Address arguments: `0x7f42d256e000`, bare hex, WinDbg's back-tick,
-//! `module+0x10`.
+//! Parses address arguments: `0x7f42d256e000`, bare hex, WinDbg's back-tick, `module+0x10`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use coremap::report::Name;
 use crate::cli::Failure;
 use crate::cli::output::message;
 
-/// The address that `text` means in this process. If it is in the null page, a note on stderr says so.
+/// Returns the address that `text` means in this process. If it is in the null page, a note on stderr says so.
 ///
 /// # Errors
 /// [`Failure::Usage`] if it means none.
@@ -22,7 +21,7 @@ pub(crate) fn read(text: &str, process: &Process) -> Result<Addr, Failure> {
     Ok(addr)
 }
 
-/// Bytes that no process can map by default (vm.mmap_min_addr is 4 KiB or more).
+/// Size of the null page in bytes. By default no process can map it (vm.mmap_min_addr is 4 KiB or more).
 const NULL_PAGE: u64 = 4096;
 
 /// A note for the reader if `addr` is inside the object of type `name` at `object`.
@@ -31,7 +30,7 @@ pub(crate) fn inside(addr: Addr, object: Addr, name: Option<&Name>) -> Option<St
     Some(format!("{addr} is inside the {} at {object}; see it with `coremap object {object}`", name.shown()))
 }
 
-/// The address that `text` means in this process.
+/// Returns the address that `text` means in this process.
 ///
 /// # Errors
 /// A sentence if it means none.

@@ -9,7 +9,7 @@ use coremap::process::Process;
 
 use crate::cli::{Failure, address};
 
-/// The core, which comes last, and the addresses before it.
+/// Splits the arguments into the core, which comes last, and the addresses before it.
 pub(super) fn split<'w>(command: &str, words: &'w [String]) -> Result<(&'w Path, &'w [String]), Failure> {
     let (core, texts) = match words.split_last() {
         Some((core, texts)) if !texts.is_empty() => (Path::new(core), texts),
@@ -29,7 +29,7 @@ pub(super) fn split<'w>(command: &str, words: &'w [String]) -> Result<(&'w Path,
     Ok((core, texts))
 }
 
-/// The same, where `coremap COMMAND CORE ADDR…` is understood as well.
+/// Splits the arguments of a command that also accepts the core first: `coremap COMMAND CORE ADDR…`.
 pub(super) fn split_either_way<'w>(command: &str, words: &'w [String]) -> Result<(&'w Path, &'w [String]), Failure> {
     if let ([first, texts @ ..], Some(last)) = (words, words.last())
         && last != "-"
@@ -42,7 +42,7 @@ pub(super) fn split_either_way<'w>(command: &str, words: &'w [String]) -> Result
     split(command, words)
 }
 
-/// The addresses of the command line. `-` reads more from standard input, separated by spaces or lines.
+/// Parses addresses of the command line. `-` reads more from standard input, separated by spaces or lines.
 pub(super) fn parse(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
     let mut out = Vec::new();
     for text in texts {

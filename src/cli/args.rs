@@ -1,4 +1,4 @@
-//! Arguments common to all commands. Each command's own are in its file.
+//! Options common to all commands. Each command's own are in its file.
 
 use std::path::PathBuf;
 use std::time::Duration;

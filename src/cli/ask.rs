@@ -14,7 +14,7 @@ use crate::cli::args::Common;
 use crate::cli::output::{answer, message};
 use crate::cli::{Exit, Failure, address, progress};
 
-/// The expression that `--type` gives for names of types.
+/// Compiles the regular expression that `--type` gives for names of types.
 pub(super) fn type_pattern(text: &str) -> Result<Regex, Failure> {
     let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
     built.map_err(|e| {
@@ -22,12 +22,12 @@ pub(super) fn type_pattern(text: &str) -> Result<Regex, Failure> {
     })
 }
 
-/// The last line of an error of the regex crate, which says what is wrong; those above it mark where.
+/// Last line of an error of the regex crate. It says what is wrong; the lines above mark where.
 pub(super) fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ")
 }
 
-/// The query and the core, even if the user swapped them: `coremap search CORE text`. `core` is the last
+/// Returns the query and the core, even if the user swapped them: `coremap search CORE text`. `core` is the last
 /// argument, `first` the one before it.
 pub(super) fn in_order<'a>(first: &'a str, core: &'a Path) -> (&'a str, &'a Path) {
     if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
@@ -36,7 +36,7 @@ pub(super) fn in_order<'a>(first: &'a str, core: &'a Path) -> (&'a str, &'a Path
     core.to_str().map_or((first, core), |text| (text, Path::new(first)))
 }
 
-/// Open the core, ask the analysis, answer; where `is_empty`, nothing was found.
+/// Opens the core, runs the analysis and prints the answer. `is_empty` decides whether nothing was found.
 pub(super) fn ask<R: Render>(
     common: &Common,
     core: &Path,
@@ -49,7 +49,8 @@ pub(super) fn ask<R: Render>(
     respond(common, &process, &progress, command, analyse, is_empty)
 }
 
-/// The same for the address that `text` means. `note`: a remark on the answer for stderr.
+/// Opens the core and runs the analysis for the address that `text` means. `note` returns a remark on the answer for
+/// stderr.
 pub(super) fn ask_at<R: Render>(
     common: &Common,
     core: &Path,
@@ -71,7 +72,7 @@ pub(super) fn ask_at<R: Render>(
     respond(common, &process, &progress, command, analyse, is_empty)
 }
 
-/// For a name where an object's address belongs: the command that takes names of types.
+/// If a type name was given instead of an object's address, adds the command that takes type names to the error.
 fn with_type(e: Failure, command: &str, text: &str, core: &Path) -> Failure {
     let Failure::Usage(why) = &e else { return e };
     let is_name = text.chars().next().is_some_and(char::is_alphabetic) && !text.contains('+');
@@ -86,7 +87,7 @@ fn with_type(e: Failure, command: &str, text: &str, core: &Path) -> Failure {
     Failure::Usage(format!("{why}; for a type: `coremap {other} --type '{text}' {}`", core.display()))
 }
 
-/// Ask the analysis of an open core, answer; where `is_empty`, nothing was found.
+/// Runs the analysis on an open core and prints the answer. `is_empty` decides whether nothing was found.
 pub(super) fn respond<R: Render>(
     common: &Common,
     process: &Process,
@@ -102,7 +103,7 @@ pub(super) fn respond<R: Render>(
     Ok(answer(command, common, &session, report)?.or_nothing(nothing))
 }
 
-/// Open the core, with a line on what is done where that takes long.
+/// Opens the core, with a progress line if that takes long.
 pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
     let options = Options {
         symbols: common.symbols.clone(),
@@ -114,7 +115,7 @@ pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<
         stop_at_most: common.stop_at_most,
         ..Options::default()
     };
-    // Bytes are counted where they are unpacked.
+    // Bytes are counted only during decompression.
     let words = || if progress.state().0 > 0 { "unpacking" } else { "opening" };
     Ok(progress::while_doing(&words, progress, || Process::open(path, &options, progress))?)
 }

@@ -9,7 +9,7 @@ use coremap::process::ProcessError;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// Nothing found, or a `--fail-if` holds.
+    /// Nothing was found, or a `--fail-if` condition holds.
     Nothing = 1,
     /// Wrong usage.
     Usage = 2,
@@ -32,21 +32,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do its work.
+/// Why a command could not answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The core can't be opened.
+    /// The core cannot be opened.
     Input(ProcessError),
-    /// What is read beside the core (a baseline, a text) can't be.
+    /// Another input, such as a baseline or a text, cannot be read.
     Beside(String),
     /// An argument makes no sense for this core.
     Usage(String),
-    /// The answer can't be written.
+    /// The answer cannot be written.
     Output(io::Error),
 }
 
 impl Failure {
-    /// Its exit status.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Failure::Input(_) | Failure::Beside(_) => Exit::Input,
@@ -56,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// Whether somebody closed the pipe, `| head` say: no error.
+    /// Whether the reader closed the pipe, as `| head` does. That is not an error.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -73,7 +72,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error in the system's words, without the number of it.
+/// Returns the system's error message without its number.
 fn reason(e: &io::Error) -> String {
     let text = e.to_string();
     e.raw_os_error().and_then(|n| text.strip_suffix(&format!(" (os error {n})"))).unwrap_or(&text).to_owned()

@@ -1,5 +1,4 @@
-//! Signals that end the program: nothing is left behind, neither on the terminal nor
-//! on the disk.
+//! Handles signals that end the program, so that nothing is left behind on the terminal or on the disk.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,26 +6,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cli::{progress, screen};
 
-/// A file that is to be removed where the program is ended now.
+/// File to remove if the program is ended now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// What asks to be told of the first signal in place of being ended by it.
+/// Thread to wake at the first signal, which then does not end the program.
 static WHO_ENDS_ITSELF: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
 
-/// Whether it was told.
+/// Whether that thread was woken by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From here on the first signal that would end the program only says so ([`is_ending`]) and wakes this thread; the second ends it.
+/// From here on, the first signal that would end the program only sets [`is_ending`] and wakes this thread. The second
+/// one ends the program.
 pub(crate) fn end_by_myself() {
     *WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
 }
 
-/// Whether a signal asked the program to end itself.
+/// Whether a signal requested the program to end.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
-/// Tell who ends itself; `false`: nobody does, or it was told already.
+/// Wakes the thread that ends the program itself. Returns false if there is none, or if it was woken before.
 fn told() -> bool {
     let who = WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(thread) = &*who else { return false };
@@ -35,16 +35,16 @@ fn told() -> bool {
     first
 }
 
-/// What is unfinished. As long as this is held, no signal of those ends the program.
+/// Locks the unfinished file. While the lock is held, none of these signals ends the program.
 pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing of ours stays: neither on the terminal, nor an unfinished file.
+/// Restores the terminal and removes the unfinished file.
 fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
     progress::clear();
     screen::give_back();
-    // Held to the end, so that no file is made in between.
+    // The lock is held to the end, so that no file is made in between.
     let unfinished = unfinished();
     if let Some(path) = &*unfinished {
         let _ = std::fs::remove_file(path);
@@ -52,8 +52,8 @@ fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
     unfinished
 }
 
-/// From here on clean up first. Where there can be no thread for that, signals end the
-/// program as they do by themselves.
+/// From here on, signals clean up before they end the program. If no thread can be started for that, signals have their
+/// default effect.
 #[cfg(unix)]
 pub(crate) fn clean_up_when_ended() {
     use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(crate) fn clean_up_when_ended() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
 
-    // Beyond `ulimit -f` a write is an error then, and no end.
+    // With this handler, a write beyond `ulimit -f` fails instead of ending the program.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let ignored = ignored();
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
@@ -78,12 +78,12 @@ pub(crate) fn clean_up_when_ended() {
         }
     });
     if begun.is_ok() {
-        // A terminal that is taken before that would not be given back. Where the thread gives up, this ends too.
+        // A terminal taken before the handler is ready would not be restored. If the thread gives up, this returns too.
         let _ = waits.recv();
     }
 }
 
-/// The same for Ctrl-C and a window that is closed, which are all that Windows has.
+/// The same for Ctrl-C and a closed window, the only such events on Windows.
 #[cfg(windows)]
 pub(crate) fn clean_up_when_ended() {
     let _ = ctrlc::set_handler(|| {
@@ -95,11 +95,11 @@ pub(crate) fn clean_up_when_ended() {
     });
 }
 
-/// STATUS_CONTROL_C_EXIT, which a program has that Ctrl-C ends.
+/// STATUS_CONTROL_C_EXIT, the exit status of a program that Ctrl-C ends.
 #[cfg(windows)]
 const INTERRUPTED: i32 = 0xc000_013a_u32 as i32;
 
-/// Signals that whoever started the program had it ignore, as `nohup` does; a bit each.
+/// Signals that the program was started with as ignored, as by `nohup`. One bit per signal.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -19,19 +19,19 @@ pub(crate) struct ListArgs {
     sort: Option<String>,
 }
 
-/// What [`ListArgs`] asked for, understood.
+/// Checked values of [`ListArgs`].
 pub(crate) struct Order {
     top: Option<usize>,
     column: Option<String>,
-    /// Whether the answer is a table: it says what it leaves out, so that nothing is cut before.
+    /// Whether the output is a table. A table reports what it omits, so its rows are not cut beforehand.
     table: bool,
 }
 
 impl ListArgs {
-    /// The order among these columns. To be asked before a big core is opened.
+    /// Checks the order against the available columns. To be called before a large core is opened.
     ///
     /// # Errors
-    /// Where there is no such column: those that there are.
+    /// Lists the columns if the requested one does not exist.
     pub(crate) fn among(&self, common: &Common, columns: &[String]) -> Result<Order, Failure> {
         let column =
             self.sort.as_ref().map(|wanted| {
@@ -43,24 +43,23 @@ impl ListArgs {
         Ok(Order { top: self.top, column: column.transpose()?, table: common.form() == Format::Table })
     }
 
-    /// The column's name as it was written.
     pub(crate) fn sort(&self) -> Option<&str> {
         self.sort.as_deref()
     }
 }
 
 impl Order {
-    /// An answer in this order, and as long.
+    /// Puts a report in this order and cuts it to this length.
     pub(crate) fn of<R: Listing>(&self, report: R) -> Listed<R> {
         Listed::new(report, self.column.as_deref(), self.top, !self.table)
     }
 
-    /// Rows that need be found at all: those asked for, where they are the first ones anyway.
+    /// Maximum number of rows to search for, if the first rows found are the ones to list. `None` if all are needed.
     pub(crate) fn needed(&self) -> Option<usize> {
         self.top.filter(|&top| top > 0 && self.column.is_none() && !self.table)
     }
 
-    /// By another column of that name.
+    /// Replaces the column by another of that name.
     pub(crate) fn by(mut self, column: &str) -> Order {
         self.column = Some(column.to_owned());
         self

@@ -1,5 +1,4 @@
-//! The command line: arguments, one file a command, exit statuses,
-//! progress on stderr.
+//! The command line: arguments, one file per command, exit statuses, and progress on stderr.
 
 mod address;
 mod addresses;
@@ -29,7 +28,6 @@ use coremap::bytes::{is_harmful, printable};
 
 pub(crate) use exit::{Exit, Failure};
 
-/// Run the program.
 pub(crate) fn main() -> ExitCode {
     let args = match program::Args::read(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,
@@ -38,7 +36,7 @@ pub(crate) fn main() -> ExitCode {
                 output::message(&sentence);
                 return Exit::Usage.into();
             }
-            // Help that was asked for goes to stdout and is no error.
+            // Requested help goes to stdout and is not an error.
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             if !asked {
                 let _ = escaped(e).print();
@@ -80,7 +78,7 @@ fn mistake(e: &clap::Error) -> Option<String> {
     matches!(form, "csv" | "table").then(|| format!("unknown option --{form}; use --format {form}"))
 }
 
-/// A command got two cores: the one that compares two.
+/// Suggests the command that compares two cores if a command was given a second core.
 fn second_core(second: &str) -> Option<String> {
     let args: Vec<String> = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok()).collect();
     let command = args.iter().find_map(|arg| coremap::commands::named(arg))?.name;
@@ -112,8 +110,8 @@ fn install_panic_hook() {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let why = panic.payload();
         let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
-        // A reason may repeat text of the core.
-        // Nobody may read stderr; a second panic here would end the program without its status.
+        // The panic message may contain text of the core. Errors of stderr are ignored: a second panic here would end
+        // the program without its exit status.
         let mut err = io::stderr();
         let _ = writeln!(
             err,
@@ -139,10 +137,10 @@ struct Escaped;
 
 impl Write for Escaped {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // The log writes a line at a time.
+        // The log writes one line at a time.
         let text = String::from_utf8_lossy(line);
         let safe: String = text.lines().map(|line| printable(line) + "\n").collect();
-        // A log that nobody reads is no reason to fail, nor is an error of it.
+        // An error of the log is ignored, since it is no reason to fail.
         let _ = io::stderr().write_all(safe.as_bytes());
         Ok(line.len())
     }
@@ -154,11 +152,11 @@ impl Write for Escaped {
 
 fn start_log(verbose: u8) {
     let level = match verbose {
-        // -v is for warnings: see `output::warn`.
+        // -v controls warnings: see `output::warn`.
         0 | 1 => return,
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    // A second subscriber in one process can't happen here; nothing to do if it did.
+    // There is only one subscriber in a process, so this cannot fail.
     let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Escaped).without_time().try_init();
 }

@@ -1,4 +1,4 @@
-//! Looks at processes: of recordings, or of cores as they are opened.
+//! Samples of recordings, or of cores as they are opened.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,26 +17,26 @@ use crate::cli::ask::open;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// A recording that was read, or a core as a recording of one look.
+/// A recording, or a core as a recording with one sample.
 pub(crate) struct Row {
     pub(crate) recording: Recording,
     pub(crate) is_recording: bool,
-    /// As the answer's envelope has it.
+    /// The core for the answer's envelope.
     pub(crate) core: CoreRow,
     pub(crate) warnings: Vec<Warning>,
     /// Whether part of it could not be read.
     pub(crate) exit: Exit,
 }
 
-/// The recording at `path`; `None` where there is something else.
+/// Reads the recording at `path`. `None` if the file is something else.
 ///
 /// # Errors
-/// Where it begins as one does and is none.
+/// Fails if the file begins like a recording but is not valid.
 pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
     if path.as_os_str() == "-" || !path.is_file() {
         return Ok(None);
     }
-    // What can't be read is left to who opens cores.
+    // Opening it as a core reports why it cannot be read.
     let Ok(file) = File::open(path) else { return Ok(None) };
     let mut start = Vec::new();
     if (&file).take(64).read_to_end(&mut start).is_err() || !is_recording(&start) {
@@ -76,10 +76,10 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
     Ok(Some(Row { recording: read.recording, is_recording: true, core, warnings, exit }))
 }
 
-/// The recording at `path`, or the core or process that it names as a recording of one look.
+/// Reads the recording at `path`. If `path` names a core or a process, returns a recording with one sample.
 ///
 /// # Errors
-/// Where it is none of these.
+/// Fails if it is none of these.
 pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
     if let Some(row) = recording(path)? {
         return Ok(row);
@@ -102,23 +102,21 @@ pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
     Ok(Row { recording, is_recording: false, core: report.core, warnings: report.warnings, exit })
 }
 
-/// Which look a recording stands for where none is named.
+/// Sample to use if a recording is given without a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Its first.
     First,
-    /// Its last.
     Last,
 }
 
-/// A look of a recording, `FILE@3`, `FILE@first`, `FILE@last` or FILE alone, as a recording of that one; `None` where there is no
+/// Reads one sample of a recording: `FILE@3`, `FILE@first`, `FILE@last`, or FILE alone. `None` if the file is not a
 /// recording.
 ///
 /// # Errors
-/// Where there is one, and no such look in it.
+/// Fails if the recording has no such sample.
 pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
     let text = path.to_string_lossy();
-    // A file may have any name.
+    // A file name may contain `@`.
     let named = text.rsplit_once('@').filter(|_| path.symlink_metadata().is_err());
     let row = recording(named.map_or(path, |(file, _)| Path::new(file)))?;
     let Some(mut row) = row else {
@@ -148,12 +146,13 @@ pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
     Ok(Some(row))
 }
 
-/// Says what a look has not, and which one near it has: what took long was not looked at each time.
+/// Warns about parts that the sample lacks, and names a nearby sample that has them. Slow parts are not in every
+/// sample.
 fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
     let has = |part: Part, m: &Moment| match part {
         Part::Types => m.types.is_some(),
         Part::Malloc => m.malloc.is_some(),
-        // Its lack shows in each row.
+        // Each row shows that it is missing.
         Part::Written => true,
     };
     let Some(look) = moments.get(at) else { return Vec::new() };
@@ -166,7 +165,7 @@ fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
     lacks.collect()
 }
 
-/// When a core was last written to; of a process, now.
+/// Time of a core's last modification; for a process, the current time.
 pub(crate) fn time_of(path: &Path) -> Option<SystemTime> {
     match path.metadata() {
         Ok(meta) if meta.is_file() => meta.modified().ok(),

@@ -1,5 +1,4 @@
-//! Files that hold memory of a process: for their owner alone, and under their name only
-//! when they are whole.
+//! Output files with memory of a process. Only their owner may read them, and they get their name only when complete.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use crate::cli::{Failure, interrupt};
 
-/// Fails early if `out` exists. `command` would write it; `way` is what to type instead.
+/// Fails early if `out` exists. `command` is the command that would write it, and `way` what to type instead.
 ///
 /// # Errors
 /// [`Failure::Usage`]
@@ -24,7 +23,7 @@ pub(crate) fn refuse_existing(out: &Path, command: &str, way: Option<&str>) -> R
     Err(Failure::Usage(format!("'{}' {what}; name a new file{way}", out.display())))
 }
 
-/// The file could not be created, or not written to its end.
+/// The error that the file could not be created or completely written.
 pub(crate) fn not_written(out: &Path, e: &io::Error) -> Failure {
     let why = match e.kind() {
         io::ErrorKind::FileTooLarge => "the file size limit is reached (ulimit -f)".to_owned(),
@@ -33,25 +32,25 @@ pub(crate) fn not_written(out: &Path, e: &io::Error) -> Failure {
     Failure::Beside(format!("cannot write {}: {why}; the incomplete file was removed", out.display()))
 }
 
-/// A file that is being written and has no name yet, or one that nobody asks for.
+/// A file that is being written and has no name yet, or only a temporary one.
 pub(crate) struct NewFile {
     out: PathBuf,
     form: Form,
 }
 
 enum Form {
-    /// It goes by itself when the program ends, however that happens (O_TMPFILE).
+    /// The system removes it when the program ends in any way (O_TMPFILE).
     #[cfg(target_os = "linux")]
     Nameless(File),
-    /// For file systems, and systems, that know no others.
+    /// For file systems and operating systems without O_TMPFILE.
     Named(NamedTempFile),
 }
 
 impl NewFile {
-    /// One that will be `out`, in the same folder.
+    /// Creates a file that will become `out`, in the same folder.
     ///
     /// # Errors
-    /// Where there is something of that name, or no file can be made there.
+    /// Fails if `out` exists, or no file can be created there.
     pub(crate) fn create(out: &Path) -> io::Result<NewFile> {
         if out.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -78,7 +77,7 @@ impl NewFile {
         Ok(new)
     }
 
-    /// The same, in words for who asked for it.
+    /// Creates the file, with an error for the user.
     ///
     /// # Errors
     /// [`Failure::Usage`]
@@ -86,7 +85,6 @@ impl NewFile {
         NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))
     }
 
-    /// To write to.
     pub(crate) fn file(&self) -> &File {
         match &self.form {
             #[cfg(target_os = "linux")]
@@ -95,12 +93,12 @@ impl NewFile {
         }
     }
 
-    /// It is whole: give it its name.
+    /// Gives the complete file its name.
     ///
     /// # Errors
-    /// Where it can't be written out to the disk, or something has its name by now.
+    /// Fails if the file cannot be written to the disk, or the name is taken by now.
     pub(crate) fn keep(self) -> io::Result<()> {
-        // A disk may tell only now that it is full.
+        // Some file systems report a full disk only now.
         self.file().sync_data()?;
         match self.form {
             #[cfg(target_os = "linux")]
@@ -127,7 +125,7 @@ fn without_path(e: io::Error) -> io::Error {
     }
 }
 
-/// A file without a name in this folder.
+/// Creates a file without a name in this folder.
 #[cfg(target_os = "linux")]
 fn nameless(folder: &Path) -> Option<Form> {
     use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -142,7 +140,7 @@ fn nameless(_: &Path) -> Option<Form> {
     None
 }
 
-/// The name by which a file without one can be given one (proc(5)).
+/// The path by which such a file can be given a name (proc(5)).
 #[cfg(target_os = "linux")]
 fn proc_path(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
@@ -150,7 +148,7 @@ fn proc_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Nobody else may read it, whatever the umask: a core holds passwords and keys.
+/// Makes the file readable only by its owner, regardless of the umask. A core contains passwords and keys.
 #[cfg(unix)]
 fn for_its_owner_alone(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -158,7 +156,7 @@ fn for_its_owner_alone(file: &File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// On Windows the folder says who may read what is in it.
+/// On Windows the folder determines who may read its files.
 #[cfg(not(unix))]
 fn for_its_owner_alone(_: &File) -> io::Result<()> {
     Ok(())
@@ -197,7 +195,7 @@ mod tests {
         drop(of_each_form(&out)?);
         assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
         for new in of_each_form(&out)? {
-            // Somebody else is faster: by a file, by a link to nothing.
+            // Another program is faster: with a file, or with a dangling link.
             std::os::unix::fs::symlink("nothing", &out)?;
             assert_eq!(new.keep().map_err(|e| e.kind()), Err(io::ErrorKind::AlreadyExists));
             assert!(!dir.path().join("nothing").exists() && out.is_symlink());

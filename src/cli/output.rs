@@ -29,14 +29,16 @@ pub(crate) fn look(common: &Common) -> Look {
     Look { width: width.or(shown), color, bars }
 }
 
-/// Variable that passes the width of the screen, in columns, to a command that `explore` runs.
+/// Environment variable that passes the width of the screen, in columns, to a
+/// command that `explore` runs.
 pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
 
 fn shown_in() -> Option<usize> {
     std::env::var(SHOWN_IN).ok()?.parse().ok()
 }
 
-/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have none.
+/// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have
+/// none.
 fn takes_colours() -> bool {
     #[cfg(windows)]
     return anstyle_query::windows::enable_ansi_colors().unwrap_or(false);
@@ -44,7 +46,7 @@ fn takes_colours() -> bool {
     return true;
 }
 
-/// Prints a sentence on stderr; on a terminal, lines break between words.
+/// Prints a sentence on stderr. On a terminal, lines break between words.
 ///
 /// Errors are ignored: an answer is complete even if nobody reads stderr.
 pub(crate) fn message(sentence: &str) {
@@ -169,9 +171,9 @@ pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Remov
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
 pub(crate) struct Removed {
-    /// In a few words.
+    /// A short description.
     short: &'static str,
-    /// With what to do about it.
+    /// A full sentence with the remedy.
     way_out: String,
 }
 

@@ -1,4 +1,4 @@
-//! The threads that share out scans.
+//! The thread pool for scans.
 
 use std::num::NonZero;
 use std::sync::mpsc::channel;
@@ -7,13 +7,13 @@ use std::thread;
 
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 
-/// Start as many threads as there are processors (`RAYON_NUM_THREADS` says otherwise).
-/// Where the system gives fewer, a sentence that says so.
+/// Starts one thread per processor, or as many as `RAYON_NUM_THREADS` says. If the system allows fewer, returns a
+/// sentence about that.
 pub(crate) fn start() -> Option<String> {
     let told = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
     let wanted = told.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    // Rayon gives up, for good, where one of its threads can't be started. So they are
-    // started first, and wait for what to do.
+    // Rayon fails permanently if one of its threads cannot be started. So the threads are started here first, and wait
+    // for their work.
     let (give, take) = channel::<ThreadBuilder>();
     let take = Arc::new(Mutex::new(take));
     let started = (0..wanted).take_while(|_| {
@@ -27,7 +27,7 @@ pub(crate) fn start() -> Option<String> {
         thread::Builder::new().name("scan".into()).spawn(work).is_ok()
     });
     let started = started.count();
-    // At a limit: leave room for what else there is.
+    // At a limit: leave room for other threads.
     let kept = if started < wanted { started / 2 } else { started };
     let pool = ThreadPoolBuilder::new().num_threads(kept.max(1));
     let built = if kept == 0 {

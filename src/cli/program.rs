@@ -1,4 +1,4 @@
-//! Definition of the whole program: common options, and one command.
+//! Definition of the whole program: the common options and the commands.
 
 use clap::{Arg, ArgAction, Args as _, CommandFactory, FromArgMatches, Parser};
 
@@ -50,7 +50,7 @@ impl Args {
     /// Reads the arguments of the program.
     ///
     /// # Errors
-    /// clap's error, which says what is wrong with them, or the requested help.
+    /// clap's error, which describes what is wrong with them, or the requested help.
     pub(crate) fn read<T: Into<std::ffi::OsString> + Clone>(
         args: impl IntoIterator<Item = T>,
     ) -> Result<Args, clap::Error> {
@@ -62,8 +62,8 @@ impl Args {
     }
 }
 
-/// The program with its help as people read it: each command's help has its own options only, and the
-/// topic `options` has the common ones. Manual pages and completions use [`Args::command`], which has all.
+/// The program as its help shows it: each command's help has only its own options, and the topic `options` has the
+/// common ones. Manual pages and completions use [`Args::command`], which has all options.
 pub(crate) fn parser() -> clap::Command {
     let common = Common::augment_args(clap::Command::new(""));
     let common = common.get_arguments().cloned().chain([help_option()]);

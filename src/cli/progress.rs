@@ -1,4 +1,5 @@
-//! A line on stderr for work that takes longer than half a second: what is done, and how far it is.
+//! A line on stderr for work that takes longer than half a second: what is
+//! being done, and how far it is.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -10,30 +11,32 @@ use coremap::process::Process;
 use coremap::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Work shorter than this shows nothing.
+/// Minimum duration of work that shows a line.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often the line is drawn anew.
+/// Interval at which the line is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The line, of what can be counted and of what can not.
+/// Templates of the line, with and without a counter.
 const COUNTED: &str = "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta}";
 const UNCOUNTED: &str = "{spinner} {msg}, {elapsed}";
 
-/// The line, while it is on the terminal.
+/// The line while it is on the terminal.
 static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// A counter, for [`while_doing`] to show.
+/// Returns a counter for [`while_doing`] to show.
 pub(crate) fn progress() -> Progress {
     Progress::silent()
 }
 
-/// Do `work` on an open core. On a terminal, a line shows what is being done if that takes a while.
+/// Does `work` on an open core. On a terminal, a line shows what is being done
+/// if that takes a while.
 pub(crate) fn watched<R>(process: &Process, progress: &Progress, work: impl FnOnce() -> R) -> R {
     while_doing(&|| process.doing(), progress, work)
 }
 
-/// The same; `words` returns what is being done.
+/// Does `work` and shows a line if that takes a while. `words` returns what is
+/// being done.
 pub(crate) fn while_doing<R>(
     words: &(dyn Fn() -> &'static str + Sync),
     progress: &Progress,
@@ -53,7 +56,7 @@ pub(crate) fn while_doing<R>(
                 std::thread::park_timeout(if begun.elapsed() >= PATIENCE { TICK } else { PATIENCE });
             }
         });
-        // Without a thread to watch nothing is shown, and the work is done all the same.
+        // Without a thread to draw the line, the work is still done.
         let _end = watcher.ok().map(|watcher| End { done: &done, watcher: watcher.thread().clone() });
         work()
     });
@@ -61,7 +64,8 @@ pub(crate) fn while_doing<R>(
     answer
 }
 
-/// Ends the watching, also where the work panics: the scope would wait for ever.
+/// Ends the watching thread, also if the work panics. Otherwise the scope would
+/// wait forever.
 struct End<'a> {
     done: &'a AtomicBool,
     watcher: Thread,
@@ -78,7 +82,8 @@ fn draw(words: &'static str, (done, total): (u64, u64)) {
     let Ok(mut shown) = LINE.lock() else { return };
     let line = shown.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
     line.set_message(words);
-    // What was counted to its end is over, and what is done now is not counted.
+    // A full counter belongs to a finished step; the current step has no
+    // counter.
     let counted = (1..total).contains(&done);
     if counted {
         line.set_length(total);
@@ -92,9 +97,11 @@ fn draw(words: &'static str, (done, total): (u64, u64)) {
 
 /// Removes the line from the terminal.
 ///
-/// A line that was finished is never used again: resetting it would draw it once more, under the answer.
+/// A finished line is never used again: resetting it would draw it once more,
+/// below the answer.
 pub(crate) fn clear() {
-    // The panic hook may run while another thread draws; it does not wait for that one.
+    // The panic hook may run while another thread draws, so it does not wait
+    // for the lock.
     if let Ok(mut shown) = LINE.try_lock()
         && let Some(line) = shown.take()
     {

@@ -11,7 +11,7 @@ use coremap::map::Kind;
 use coremap::runtimes::{coreclr, hotspot};
 use coremap::units;
 
-/// A parser with its own error messages, and names that completions propose.
+/// A parser with its own error messages, and the names that completions propose.
 #[derive(Clone)]
 pub(super) struct Named<T> {
     read: fn(&str) -> Result<T, String>,
@@ -30,12 +30,12 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
     }
 }
 
-/// A kind of region by its name.
+/// Parses the name of a kind of region.
 pub(super) fn kind() -> Named<Kind> {
     Named { read: read_kind, names: || Kind::ALL.iter().map(|k| k.name()).collect() }
 }
 
-/// A generation of any runtime by its name.
+/// Parses the name of a generation of any runtime.
 pub(super) fn generation() -> Named<&'static str> {
     Named { read: read_generation, names: generations }
 }
@@ -46,7 +46,7 @@ fn generations() -> Vec<&'static str> {
     of_dotnet.chain(hotspot::heap::Generation::ALL.iter().map(|g| g.name())).collect()
 }
 
-/// A condition on the kinds of a summary.
+/// Parses a condition on the kinds of a summary.
 pub(super) fn summary_condition() -> Named<Condition> {
     Named {
         read: |text| Condition::parse(text, Scope::Summary),
@@ -54,7 +54,7 @@ pub(super) fn summary_condition() -> Named<Condition> {
     }
 }
 
-/// A condition on the differences of a diff.
+/// Parses a condition on the differences of a diff.
 pub(super) fn diff_condition() -> Named<Condition> {
     Named { read: |text| Condition::parse(text, Scope::Diff), names: || DIFF.iter().map(String::as_str).collect() }
 }
@@ -76,7 +76,7 @@ fn read_kind(name: &str) -> Result<Kind, String> {
     })
 }
 
-/// A generation by its name, or one of .NET's by its number alone.
+/// Parses the name of a generation, or the number of one of .NET's.
 fn read_generation(name: &str) -> Result<&'static str, String> {
     let numbered =
         [("0", coreclr::Generation::Gen0), ("1", coreclr::Generation::Gen1), ("2", coreclr::Generation::Gen2)];
@@ -86,7 +86,7 @@ fn read_generation(name: &str) -> Result<&'static str, String> {
     by_number.or_else(by_name).ok_or_else(none)
 }
 
-/// Bytes of a unit. A single letter is a multiple of 1,024; no unit means bytes.
+/// Returns the bytes of a unit. A single letter is a multiple of 1,024; no unit means bytes.
 fn unit_bytes(unit: &str) -> Option<u64> {
     match unit {
         "" => Some(1),
@@ -100,12 +100,12 @@ const MAX_DIGITS: usize = 18;
 
 const SIZE: &str = "a size is a number above 0 with a unit, e.g. 85k, 1MB or 4GiB; without one it is in bytes";
 
-/// A size in bytes that is more than nothing: `4GiB`, `1.5G`, `500MB`.
+/// Parses a size in bytes, greater than 0: `4GiB`, `1.5G`, `500MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     bytes(text)?.checked_sub(1).map(|n| n + 1).ok_or_else(|| SIZE.to_owned())
 }
 
-/// A size in bytes, 0 too: `85000`, `85k`, `1MB`.
+/// Parses a size in bytes, which may be 0: `85000`, `85k`, `1MB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || SIZE.to_owned();
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
@@ -121,7 +121,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     u64::try_from(size).ok().ok_or_else(wrong)
 }
 
-/// A time: `10s`, `500ms`, `2m`, `1h`. Without a unit it is in seconds.
+/// Parses a duration: `10s`, `500ms`, `2m`, `1h`. Without a unit it is in seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

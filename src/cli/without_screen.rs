@@ -12,7 +12,7 @@ fn missing(command: &str) -> Result<Exit, Failure> {
     )))
 }
 
-/// `explore`.
+/// Reports that `explore` is not available.
 ///
 /// # Errors
 /// Always.
@@ -20,7 +20,7 @@ pub(crate) fn explore(_: &Path, _: &Common) -> Result<Exit, Failure> {
     missing("explore")
 }
 
-/// `top`.
+/// Reports that `top` is not available.
 ///
 /// # Errors
 /// Always.
@@ -28,5 +28,5 @@ pub(crate) fn top(_: &Path, _: &Common, _: Duration) -> Result<Exit, Failure> {
     missing("top")
 }
 
-/// Restores the terminal: there is nothing to restore.
+/// Does nothing: there is no screen to restore the terminal from.
 pub(crate) fn give_back() {}

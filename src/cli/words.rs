@@ -9,12 +9,12 @@ use coremap::commands;
 
 use crate::cli::program::{Args, OPTIONS};
 
-/// A word of SOS, and what it becomes.
+/// A command name of SOS, and its replacement.
 struct Alias {
     word: &'static str,
-    /// Our command, with options that it always has.
+    /// Our command, with the options that it always gets.
     ours: &'static [&'static str],
-    /// Options as SOS writes them; with each ours, or nothing where that is what the command does anyway.
+    /// Options as SOS writes them, with ours. Empty if the command does that by default.
     options: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -26,8 +26,8 @@ const fn alias(
     Alias { word, ours, options }
 }
 
-/// The words, as `dotnet-dump analyze` and SOS have them. What has no counterpart is not here:
-/// clap says which of our words is most like it.
+/// Command names of `dotnet-dump analyze` and SOS. Commands without a counterpart are not listed; for them clap
+/// suggests the most similar command.
 const ALIASES: &[Alias] = &[
     alias("address", &["regions"], &[("-summary", &[])]),
     alias("clrmodules", &["info"], &[]),
@@ -63,7 +63,7 @@ const DUMPHEAP: &[(&str, &[&str])] = &[
     ("-gen", &["--generation"]),
 ];
 
-/// The program's arguments in our own words.
+/// Rewrites the program's arguments.
 pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
     let args = with_process(args);
     let Some(at) = command_at(&args) else { return args };
@@ -84,7 +84,7 @@ pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
     with_summary(args, at)
 }
 
-/// `--pid 4711`, wherever it stands, names the process in the place of the core, which is the last: `/proc/4711`.
+/// Rewrites `--pid 4711`, at any position, as the core `/proc/4711` at the end.
 fn with_process(mut args: Vec<OsString>) -> Vec<OsString> {
     let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
     let Some(at) =
@@ -96,14 +96,14 @@ fn with_process(mut args: Vec<OsString>) -> Vec<OsString> {
         Some(value) => (Some(value.to_owned()), at + 1),
         None => (args.get(at + 1).and_then(|arg| arg.to_str()).map(str::to_owned), at + 2),
     };
-    // clap says what is wrong with anything else.
+    // clap reports what is wrong with any other value.
     let Some(pid) = value.and_then(|value| value.parse::<u32>().ok()) else { return args };
     args.drain(at..after.min(args.len()));
     args.push(format!("/proc/{pid}").into());
     args
 }
 
-/// Where a core stands in place of a command: its summary is meant.
+/// Inserts `summary` if a core is given instead of a command.
 fn with_summary(mut args: Vec<OsString>, at: usize) -> Vec<OsString> {
     let is_process = |arg: &OsString| {
         let number = arg.to_str().map(|text| text.strip_prefix("/proc/").unwrap_or(text));
@@ -128,7 +128,7 @@ fn translated(mut args: Vec<OsString>, at: usize, alias: &Alias) -> Vec<OsString
     args
 }
 
-/// The place of the first argument that is no option of the program, nor an option's value.
+/// Index of the first argument that is neither an option of the program nor an option's value.
 fn command_at(args: &[OsString]) -> Option<usize> {
     let program = Args::command();
     let with_value = |name: &str| {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(ours("coremap Cargo.toml"), "coremap summary Cargo.toml");
         assert_eq!(ours("coremap --json --format json Cargo.toml"), "coremap --json --format json summary Cargo.toml");
         assert_eq!(ours("coremap -"), "coremap summary -");
-        // Anything else stays as it is, and clap rejects it.
+        // Anything else stays unchanged, and clap rejects it.
         assert_eq!(ours("coremap sumary Cargo.toml"), "coremap sumary Cargo.toml");
         assert_eq!(ours("coremap --version"), "coremap --version");
         assert_eq!(ours("coremap options"), "coremap help options");

@@ -1,4 +1,4 @@
-//! A row of the table of commands.
+//! The type of a row in the table of commands.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -7,17 +7,17 @@ use crate::report::Envelope;
 /// A command of the program.
 #[derive(Debug)]
 pub struct Command {
-    /// Its name, on the command line and in the JSON.
+    /// Name, on the command line and in the JSON.
     pub name: &'static str,
-    /// Input it needs.
+    /// Input that it needs.
     pub subject: Subject,
-    /// Heading of the help that lists it.
+    /// Heading of the help under which it is listed.
     pub group: Group,
-    /// The question it answers, one sentence of the help.
+    /// The question it answers, as one line of the help.
     pub sentence: &'static str,
-    /// Why it has no CSV output; `None` if it has.
+    /// Why it has no CSV output. `None` if it has CSV output.
     pub without_rows: Option<&'static str>,
-    /// Forms of its JSON output.
+    /// Types of its JSON output.
     pub(super) answers: &'static [Answer],
 }
 
@@ -52,10 +52,10 @@ pub enum Group {
 }
 
 impl Group {
-    /// All, in the order of the help.
+    /// All groups, in the order of the help.
     pub const ALL: [Group; 5] = [Group::Memory, Group::Threads, Group::Native, Group::Managed, Group::Sharing];
 
-    /// Its heading.
+    /// Returns the heading.
     pub fn name(self) -> &'static str {
         match self {
             Group::Memory => "Memory",
@@ -68,14 +68,14 @@ impl Group {
 }
 
 impl Command {
-    /// The same under a heading.
+    /// Returns the command under another heading.
     pub(super) const fn under(mut self, group: Group) -> Command {
         self.group = group;
         self
     }
 }
 
-/// Adds the definition of a whole answer, and gives a reference to it.
+/// Adds the definition of a report to the schema, and returns a reference to it.
 pub(super) type Answer = fn(&mut SchemaGenerator) -> Schema;
 
 pub(super) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

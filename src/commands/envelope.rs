@@ -1,4 +1,4 @@
-//! What every answer begins with.
+//! The header of every answer.
 
 use crate::core::mapped::{self, Loss};
 use crate::diag::WarningCode;
@@ -7,7 +7,7 @@ use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
 use crate::targets::Stood;
 
-/// Put a command's answer into the envelope all answers share.
+/// Puts a command's answer into the envelope that all answers share.
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
     for loss in mapped::losses() {
         let (code, message) = match loss {
@@ -43,7 +43,7 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             truncation: facts.truncation,
             threads: facts.threads.len(),
             runtimes,
-            // To the tenth of a millisecond.
+            // Rounded to a tenth of a millisecond.
             stopped_ms: stood.map(|stood| (stood.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
         },
         warnings: session.process.diag.warnings(),
@@ -51,7 +51,7 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
     }
 }
 
-/// What a reader has to know of how a process that runs was read.
+/// Adds warnings about how a running process was read.
 fn tell_of_stop(stood: &Stood, process: &Process) {
     if stood.lost {
         process.diag.partial(

@@ -1,8 +1,8 @@
-//! Every command, a folder each: what it is, its rows, the way from a session to its report, and its table.
+//! The commands, one folder each: description, report, analysis and table.
 //!
-//! The functions that answer stand here too, with their options; the reports are in the modules of their commands.
-//! [`COMMANDS`] has a row for each: what help, schema, CSV and tests need to know of it without running it. What the
-//! program does with a command is in its own table, in the same order.
+//! This module re-exports the functions that make the reports, with their options. The reports are in the modules of
+//! their commands. [`COMMANDS`] has a row for each command, with what help, schema, CSV and tests need to know without
+//! running it. The program has its own table of commands in the same order.
 
 pub mod anon;
 pub mod check;

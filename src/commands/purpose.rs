@@ -1,4 +1,4 @@
-//! Commands that a smaller core can be made for. They are run to see which pages they read.
+//! Commands that a smaller core can be made for. They are run to record which pages they read.
 
 use std::collections::HashMap;
 
@@ -55,27 +55,27 @@ words! {
 }
 
 impl Purpose {
-    /// What a full core answers as the process does without the program's own files: those that need the unwind tables and the
-    /// headers in them.
+    /// Purposes for which a full core needs the program's files to answer as the process does, for their unwind tables
+    /// and headers.
     pub const STRUCTURES: [Purpose; 5] =
         [Purpose::Info, Purpose::Summary, Purpose::Stacks, Purpose::Heap, Purpose::Threads];
 
-    /// All of them, one by one.
+    /// All purposes except `all`.
     pub fn each() -> impl Iterator<Item = Purpose> {
         Purpose::ALL.iter().copied().filter(|&purpose| purpose != Purpose::All)
     }
 
-    /// Whether it keeps the whole managed heap.
+    /// Whether it retains the whole managed heap.
     pub fn keeps_objects(self) -> bool {
         matches!(self, Purpose::Objects | Purpose::VirtualThreads | Purpose::Async | Purpose::Exceptions)
     }
 
-    /// Whether it keeps about all that malloc gave out.
+    /// Whether it retains nearly all malloc blocks.
     pub fn keeps_blocks(self) -> bool {
         self == Purpose::Malloc
     }
 
-    /// Run the very commands, so that what they read is what is kept.
+    /// Runs the commands themselves, so that exactly the pages they read are retained.
     pub fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
         match self {
             Purpose::Info => drop(commands::info(session, false)),
@@ -109,7 +109,7 @@ impl Purpose {
                 let options = HeapStatOptions { strings: true, ..HeapStatOptions::default() };
                 drop(commands::heapstat(session, &options, progress));
                 drop(commands::retained(session, &RetainedOptions::default()));
-                // Ways to all types have all names in them.
+                // The paths to all types contain all names.
                 if let Ok(all) = Regex::new("") {
                     drop(commands::gcroot_types(session, &all, usize::MAX));
                 }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn purposes_are_commands_of_cores() {
         for purpose in Purpose::each() {
-            // What a command reads with an option of its own.
+            // `virtual-threads` is an option of a command, not a command.
             let name = if purpose == Purpose::VirtualThreads { "threads" } else { purpose.name() };
             let command = named(name);
             assert!(command.is_some_and(|c| matches!(c.subject, Subject::Process | Subject::Runtime)), "{name}");

@@ -7,7 +7,7 @@ use crate::commands::{
     symbolicate, threads, trend, triage, whatis,
 };
 
-/// All of them, in the order of the help.
+/// All commands, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
     of_screen("explore", "Browse findings, memory map, types, threads and malloc interactively"),
@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
     of_program("man", "Print the manual page, or write a page for each command", "its output is a manual page"),
 ];
 
-/// The command of that name.
+/// Returns the command named `name`.
 ///
 /// ```
 /// let gcroot = coremap::commands::named("gcroot").unwrap();

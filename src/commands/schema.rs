@@ -1,5 +1,4 @@
-//! The JSON contract as a JSON Schema (draft 2020-12), made from the very
-//! structs that the answers are made of.
+//! The JSON contract as a JSON Schema (draft 2020-12), generated from the structs of the reports.
 
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -9,7 +8,7 @@ use crate::commands::command::Command;
 use crate::commands::registry::{COMMANDS, named};
 use crate::report::SCHEMA_VERSION;
 
-/// Names of the commands that answer in JSON.
+/// Names of the commands that have JSON output.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     answering().map(|command| command.name)
 }
@@ -18,7 +17,7 @@ fn answering() -> impl Iterator<Item = &'static Command> {
     COMMANDS.iter().filter(|command| !command.answers.is_empty())
 }
 
-/// The schema of what one command answers; `None` where there is no such command, or it answers nothing.
+/// Returns the schema of one command's JSON output. `None` if there is no such command, or it has no JSON output.
 ///
 /// ```
 /// let schema = coremap::commands::schema::of("summary").unwrap();
@@ -32,14 +31,14 @@ pub fn of(command: &str) -> Option<Value> {
     Some(whole(schema, generator, &format!("coremap {} --json", command.name)))
 }
 
-/// The schema of what any command answers, told apart by its field `command`.
+/// Returns the schema of every command's output. The field `command` distinguishes them.
 pub fn all() -> Value {
     let mut generator = generator();
     let any: Vec<Schema> = answering().map(|command| one(command, &mut generator)).collect();
     whole(json_schema!({ "oneOf": any }), generator, "coremap --json")
 }
 
-/// As values are written: what is always there is required, `null` or not.
+/// Generates schemas for serialization: fields that are always written are required, even if `null`.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_serialize().into_generator()
 }
@@ -53,7 +52,7 @@ fn one(command: &Command, generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// With the definitions that it refers to.
+/// Completes a schema with the definitions it refers to.
 fn whole(mut schema: Schema, mut generator: SchemaGenerator, title: &str) -> Value {
     let definitions = generator.take_definitions(true);
     schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());

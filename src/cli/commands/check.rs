@@ -43,7 +43,6 @@ impl Command for Check {
     }
 }
 
-/// The data of a page.
 fn read(page: &Path) -> Result<PageData, Failure> {
     let failed = |what: String| Failure::Beside(format!("{}: {what}", page.display()));
     let file = std::fs::File::open(page).map_err(|e| failed(e.to_string()))?;

@@ -17,7 +17,7 @@ impl Command for Completions {
     const NAME: &'static str = "completions";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        // By way of memory: the generator takes a closed pipe for a reason to panic.
+        // Generated in memory first, because the generator panics on a closed pipe.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut common.program.0(), "coremap", &mut text);
         write_text(&text)

@@ -73,7 +73,7 @@ impl Command for Diff {
         let report = commands::diff(older.input(), newer.input());
         let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
-        // The envelope and its warnings are the newer core's; the older's go first.
+        // The envelope and its warnings are the newer core's. The older core's warnings are printed first.
         let partial = old.finish(common) == Exit::Partial;
         let exit = match (&new, &after) {
             (End::Look(row), _) => look_answer(common, row, report)?,
@@ -84,17 +84,15 @@ impl Command for Diff {
     }
 }
 
-/// One of two that are compared.
 enum End {
-    /// A core, or a process that runs.
+    /// A core, or a running process.
     Core(Box<Process>),
-    /// A look of a recording.
+    /// A sample of a recording.
     Look(Box<Row>),
     /// An earlier answer, and the name of its file.
     Baseline(String, Box<Side>),
 }
 
-/// What is told of one of the two.
 #[derive(Clone)]
 struct Side {
     core: DiffSide,
@@ -134,7 +132,7 @@ impl End {
         }
     }
 
-    /// Whether such a part can be compared.
+    /// Whether this side has the data of a part.
     fn has(&self, part: Part) -> bool {
         match self {
             End::Core(_) => true,
@@ -147,7 +145,7 @@ impl End {
         }
     }
 
-    /// Its warnings to stderr; whether any of it could not be read.
+    /// Prints its warnings on stderr. Returns whether any of it could not be read.
     fn finish(&self, common: &Common) -> Exit {
         match self {
             End::Core(process) => finish(common, Diff::NAME, process),
@@ -165,14 +163,14 @@ impl End {
     }
 }
 
-/// What of both is compared beside kinds. Blocks of different allocators have different sizes, and that is no news here.
+/// Parts compared in addition to kinds. Different allocators have different block sizes, so comparing these is useless.
 fn parts(old: &End, new: &End, before: Option<&Session<'_>>, after: Option<&Session<'_>>) -> Vec<Part> {
     let alike = before.zip(after).is_none_or(|(old, new)| old.malloc().is_like(new.malloc()));
     let both = |part| old.has(part) && new.has(part) && (part != Part::Malloc || alike);
     [Part::Types, Part::Malloc].into_iter().filter(|part| both(*part)).collect()
 }
 
-/// A look of a recording as `diff` names it: `FILE@3`.
+/// Describes a sample of a recording for `diff`: `FILE@3`.
 fn side_of(row: &Row) -> DiffSide {
     let look = row.recording.moments.first().map_or(0, |m| m.look);
     DiffSide {
@@ -197,7 +195,7 @@ fn look_answer(common: &Common, row: &Row, body: DiffReport) -> Result<Exit, Fai
     Ok(row.exit)
 }
 
-/// What `summary --json` said, where the file is that.
+/// Reads the output of `summary --json`. `None` if the file is something else.
 fn baseline(path: &Path) -> Result<Option<End>, Failure> {
     let Some(text) = read_if_json(path)? else { return Ok(None) };
     let name = path.display().to_string();
@@ -206,7 +204,7 @@ fn baseline(path: &Path) -> Result<Option<End>, Failure> {
     Ok(Some(End::Baseline(name, Box::new(Side { core: base.core, moment }))))
 }
 
-/// The file's text where it is JSON. What can't be read is left to who opens cores.
+/// Reads the file if it is JSON. Opening it as a core reports why it cannot be read.
 fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     if path.as_os_str() == "-" || !path.is_file() {
         return Ok(None);

@@ -65,7 +65,7 @@ enum Form {
 }
 
 impl Dump {
-    /// The compression asked for, by the option or by the name of the file.
+    /// The requested compression, by the option or by the name of the file.
     fn form(&self) -> Option<Compression> {
         let by_name = || {
             let ending = self.out.extension()?.to_str()?;
@@ -81,7 +81,7 @@ impl Dump {
         }
     }
 
-    /// Open the process, which stands still from then on, with a record of what is read.
+    /// Opens and stops the process, and records what is read.
     fn open(&self, common: &Common, progress: &Progress) -> Result<Process, Failure> {
         let options = Options {
             memory: common.memory,
@@ -101,8 +101,8 @@ impl Dump {
         Ok(process)
     }
 
-    /// What to keep the pages of, one by one; none: a full core. Of `all` those that would keep a large heap are left out, as the process stands
-    /// still until it is copied.
+    /// Purposes whose pages are written, one by one. Empty for a full core. `all` excludes those that would write a
+    /// large heap, because the process is stopped until it is copied.
     fn purposes(&self, session: &Session<'_>) -> Vec<Purpose> {
         if !self.purpose.contains(&Purpose::All) {
             return self.purpose.clone();
@@ -134,14 +134,14 @@ impl Dump {
         kept
     }
 
-    /// Have the commands read what is kept for them; what is to be written.
+    /// Runs the commands whose reads are kept, and returns what to write.
     fn plan(&self, session: &Session<'_>, kept_for: &[Purpose], progress: &Progress) -> Result<Plan, Failure> {
         let process = session.process;
         let ips = self.address.iter().map(|a| address::parse(a, process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
         let read = if kept_for.is_empty() { &Purpose::STRUCTURES } else { kept_for };
         watched(process, progress, || read.iter().for_each(|purpose| purpose.read(session, &ips, progress)));
-        // They begin every answer.
+        // Every answer begins with them.
         session.runtimes();
         dump::for_debugger(process);
         let read = process.reads().ranges();
@@ -153,7 +153,7 @@ impl Dump {
         Ok(Plan::new(process, Keep::Only(&read), &words))
     }
 
-    /// Write it to a file without a name, or fail before much is written.
+    /// Writes the core to a file without a name. Fails early if there is not enough room.
     fn write(&self, process: &Process, plan: &Plan, new: &NewFile, progress: &Progress) -> io::Result<Dumped> {
         let Some(form) = self.form() else {
             if let Some(room) = room(new.file()).filter(|&room| room < plan.bytes()) {
@@ -166,7 +166,7 @@ impl Dump {
             }
             return dump::write(process, plan, new.file(), progress);
         };
-        // What is little is copied first and packed when the process goes on.
+        // A small core is copied first, and compressed after the process has resumed.
         let scratch = if self.purpose.is_empty() { None } else { Some(tempfile::tempfile_in(folder(&self.out))?) };
         let mut out = BufWriter::new(new.file());
         dump::write_packed(process, plan, form, scratch.as_ref(), &mut out, progress)
@@ -177,14 +177,14 @@ fn words(purposes: &[Purpose]) -> Vec<String> {
     purposes.iter().map(|purpose| purpose.name().to_owned()).collect()
 }
 
-/// Bytes of `range` that are in memory or swapped, as far as the figures of its mapping tell.
+/// Bytes of `range` that are resident or swapped, estimated from its mapping's figures.
 fn resident(process: &Process, range: AddrRange) -> u64 {
     let known = process.facts().residence.as_ref().and_then(|residence| residence.mapping_at(range.start).copied());
     let held = known.map(|known| known.figures.get(Figure::Rss).saturating_add(known.figures.get(Figure::Swap)));
     range.len().min(held.unwrap_or(u64::MAX))
 }
 
-/// Bytes that anybody may still write to where the file is.
+/// Bytes available to unprivileged users where the file is.
 #[cfg(unix)]
 fn room(file: &File) -> Option<u64> {
     let told = rustix::fs::fstatvfs(file).ok()?;
@@ -196,7 +196,7 @@ fn room(_: &File) -> Option<u64> {
     None
 }
 
-/// Bytes that a file takes on its disk.
+/// Bytes that a file takes on disk.
 #[cfg(unix)]
 fn on_disk(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -209,7 +209,6 @@ fn on_disk(_: &Path) -> Option<u64> {
     None
 }
 
-/// The folder that a file is in.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -225,7 +224,7 @@ impl Command for Dump {
                     .into(),
             ));
         }
-        // Before anything stands still.
+        // Checked before the process is stopped.
         refuse_existing(out, Self::NAME, None)?;
         let new = NewFile::begin(out)?;
         let progress = progress();
@@ -234,7 +233,7 @@ impl Command for Dump {
         let kept_for = self.purposes(&session);
         let plan = self.plan(&session, &kept_for, &progress)?;
         let written = watched(&process, &progress, || self.write(&process, &plan, &new, &progress));
-        // However that went, it goes on.
+        // The process resumes in any case.
         process.target().finish();
         let written = written.and_then(|dumped| {
             let size = (&mut new.file()).seek(SeekFrom::End(0))?;

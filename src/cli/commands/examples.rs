@@ -1,11 +1,8 @@
-//! An example of each command, and the meaning of columns that do not explain themselves. Both are in its
-//! help, its manual page and docs/commands.md.
+//! An example of each command, and the meaning of columns that are not self-explanatory. Both are in its help, its
+//! manual page and docs/commands.md.
 
-/// An example of a command.
 pub(super) struct Example {
-    /// Name of the command.
     pub name: &'static str,
-    /// Line to type.
     line: &'static str,
     /// What it does.
     does: &'static str,
@@ -202,7 +199,6 @@ pub(super) const EXAMPLES: &[Example] = &[
 ];
 
 impl Example {
-    /// The example and the columns.
     pub(super) fn text(&self) -> String {
         let mut text = self.line();
         if !self.columns.is_empty() {
@@ -218,12 +214,11 @@ impl Example {
         format!("Example: {}\n  {}", self.does, self.line)
     }
 
-    /// The example as Markdown.
     pub(super) fn markdown(&self) -> String {
         format!("Example: {}\n\n```sh\n{}\n```\n\n", self.does, self.line)
     }
 
-    /// The columns as Markdown; `None` if they explain themselves.
+    /// The columns as Markdown. `None` if they are self-explanatory.
     pub(super) fn columns_in_markdown(&self) -> Option<String> {
         let lines = self.columns.iter().map(|(title, means)| format!("- **{title}**: {means}\n"));
         (!self.columns.is_empty()).then(|| std::iter::once("\nColumns:\n\n".to_owned()).chain(lines).collect())

@@ -138,15 +138,15 @@ impl Export {
     }
 }
 
-/// The file that is asked for, or the folder of files.
+/// The requested file, or the folder of files.
 struct Place<'o> {
     out: &'o Path,
-    /// Files in the folder.
+    /// Files created in the folder.
     made: Vec<PathBuf>,
 }
 
 impl Place<'_> {
-    /// Where `name` goes: it makes the folder, for its owner alone.
+    /// Path for the file `name`. Creates the folder, accessible only to its owner.
     fn path(&self, name: Option<&str>) -> io::Result<PathBuf> {
         let Some(name) = name else { return Ok(self.out.to_owned()) };
         if self.made.is_empty() {
@@ -155,7 +155,7 @@ impl Place<'_> {
         Ok(self.out.join(name))
     }
 
-    /// Nothing is left of a folder that did not become whole.
+    /// Removes an incomplete folder.
     fn remove(&self) {
         if !self.made.is_empty() {
             self.made.iter().for_each(|file| drop(fs::remove_file(file)));
@@ -164,7 +164,7 @@ impl Place<'_> {
     }
 }
 
-/// Make a folder that nobody else looks into.
+/// Creates a folder that only its owner can access.
 #[cfg(unix)]
 fn folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
@@ -172,7 +172,7 @@ fn folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
-/// On Windows the folder above says who may.
+/// On Windows the parent folder determines who has access.
 #[cfg(not(unix))]
 fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)

@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure, address};
 
 /// Show why objects are alive: shortest paths from roots, with field names
-// One list, since clap would take what stands before an option for the core.
+// A single list, because clap would take an argument before an option for the core.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"

@@ -44,7 +44,7 @@ impl Command for Heapstat {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order = self.list.among(common, &[columns::<TypeRow>(), columns::<DuplicateRow>()].concat())?;
-        // An expression that can't be is told before a big core is opened.
+        // Reject a bad expression before opening a large core.
         let name = self.r#type.as_deref().map(type_pattern).transpose()?;
         let selection = Selection { generation: self.generation, heap: self.heap, min: self.min, max: self.max };
         let options = HeapStatOptions { name, selection, strings: self.strings };

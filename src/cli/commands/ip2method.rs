@@ -12,7 +12,7 @@ use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// Resolve code addresses to methods and source lines (SOS ip2md)
-// One list, since clap would take what stands before an option for the core.
+// A single list, because clap would take an argument before an option for the core.
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Ip2method {

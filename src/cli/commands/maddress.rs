@@ -44,7 +44,7 @@ impl Command for Maddress {
             return answer(Self::NAME, common, &session, report);
         }
         if process.facts().truncation.is_some() {
-            // SOS has no such line, but a table of half a process must say so first.
+            // SOS prints no such line, but a table of a truncated core must begin with a warning.
             let head = commands::envelope(Self::NAME, &session, ()).core;
             let mut out = std::io::stdout().lock();
             render::write(&render::headline(&head), output::look(common), &mut out)?;

@@ -1,6 +1,5 @@
-//! One file a command: its arguments, and what it does with them. Its row in [`COMMANDS`] is all
-//! that the rest of the program knows of it, beside what the library's table says
-//! (`coremap::commands`).
+//! The commands, one file each: their arguments and how they run. The rest of the program knows a command only by its
+//! row in [`COMMANDS`] here, and by its row in the library's table (`coremap::commands`).
 
 mod anon;
 mod async_chains;
@@ -58,13 +57,13 @@ use crate::cli::{Exit, Failure};
 /// A command: its arguments as clap reads them. The comment on the type is its help, and those on
 /// the fields are the help of its options.
 pub(crate) trait Command: Args {
-    /// Its name, on the command line and in the JSON.
+    /// Name, on the command line and in the JSON.
     const NAME: &'static str;
 
-    /// Answer it.
+    /// Runs the command and prints its answer.
     ///
     /// # Errors
-    /// Why it could not be.
+    /// Why it could not be run.
     fn run(&self, common: &Common) -> Result<Exit, Failure>;
 }
 
@@ -117,9 +116,8 @@ const COMMANDS: &[Row] = &[
 /// A command as the rest of the program sees it.
 struct Row {
     name: &'static str,
-    /// Adds its help, options and arguments.
     describe: fn(clap::Command) -> clap::Command,
-    /// Takes its arguments out of what clap read.
+    /// Reads its arguments from clap's result.
     read: fn(&ArgMatches) -> Result<Run, clap::Error>,
 }
 
@@ -135,14 +133,12 @@ fn read<C: Command + 'static>(matches: &ArgMatches) -> Result<Run, clap::Error> 
     Ok(Box::new(move |common| command.run(common)))
 }
 
-/// The command asked for.
 pub(crate) struct Chosen {
     row: &'static Row,
     run: Run,
 }
 
 impl Chosen {
-    /// Run it.
     pub(crate) fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let name = self.row.name;
         let without_rows = commands::named(name).and_then(|command| command.without_rows);
@@ -166,7 +162,7 @@ fn example_of(name: &str) -> Option<&'static Example> {
     EXAMPLES.iter().find(|example| example.name == name)
 }
 
-/// The same with the help as people read it: the example comes second, and the common options are one line.
+/// The command with a shorter help: the example comes second, and the common options are one line.
 pub(crate) fn for_readers(command: clap::Command) -> clap::Command {
     let Some(example) = example_of(command.get_name()) else { return command };
     let mut text =

@@ -127,7 +127,7 @@ impl Command for Record {
             let meter = Meter::start();
             let still = || start_ticks(&self.core.core) == recording.subject.start_ticks;
             match looker.look(&pace.due(at), &meter) {
-                // What ended while it was read is half there.
+                // If the process ended meanwhile, the sample may be incomplete.
                 Ok(_) | Err(_) if !still() => break RecordingEnd::ProcessEnded,
                 Ok(look) => {
                     misses = 0;
@@ -171,10 +171,10 @@ impl Command for Record {
     }
 }
 
-/// Looks are this far apart at least: what is nearer has no time to change, and leaves the process none.
+/// Minimum interval between samples. A shorter one shows no change and slows the process down.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// Looks that fail one after the other until it is given up.
+/// Number of consecutive failed samples after which recording ends.
 const MISSES: u32 = 3;
 
 impl Record {
@@ -183,7 +183,7 @@ impl Record {
         known.into_iter().filter(|(with, _)| self.with.contains(with)).map(|(_, part)| part).collect()
     }
 
-    /// Where the lines go, and its path where that is a file.
+    /// Destination of the lines, and its path if it is a file.
     fn output(&self, first: &Look) -> Result<(Box<dyn Write>, Option<PathBuf>), Failure> {
         let path = match &self.out {
             Some(path) if path.as_os_str() == "-" => return Ok((Box::new(io::stdout()), None)),
@@ -203,7 +203,7 @@ impl Record {
     }
 }
 
-/// A new file that nobody else may read: it has the names of a program's types.
+/// Creates a file that only its owner may read, because it contains names of a program's types.
 fn for_its_owner_alone(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -212,7 +212,6 @@ fn for_its_owner_alone(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A look that was taken.
 struct Look {
     moment: Moment,
     core: CoreRow,
@@ -220,12 +219,12 @@ struct Look {
     is_live: bool,
 }
 
-/// Opens the process anew for each look.
+/// Opens the process again for each sample.
 struct Looker<'a> {
     common: &'a Common,
     path: &'a Path,
     parts: Vec<Part>,
-    /// Of all looks, each code once.
+    /// Warnings of all samples, each code once.
     warnings: Vec<Warning>,
 }
 
@@ -255,12 +254,12 @@ impl Looker<'_> {
     }
 }
 
-/// When a file was last written to.
+/// Time of a file's last modification.
 fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().ok().filter(std::fs::Metadata::is_file)?.modified().ok()
 }
 
-/// Wait until `until` after `begun`; `false`: the program is to end.
+/// Waits until `until` after `begun`. Returns false if the program is to end.
 fn wait(begun: Instant, until: Duration) -> bool {
     loop {
         if interrupt::is_ending() {
@@ -277,7 +276,7 @@ fn ms(number: f64) -> Duration {
     Duration::try_from_secs_f64(number / 1e3).unwrap_or_default()
 }
 
-/// What the parts of a look took.
+/// Durations of a sample's parts.
 fn parts_of(moment: &Moment) -> Vec<(Part, Duration)> {
     let cost = &moment.cost;
     [(Part::Types, cost.types_ms), (Part::Malloc, cost.malloc_ms)]
@@ -296,7 +295,7 @@ fn parts_taken(parts: &[Part], costs: &[Cost]) -> Vec<PartRow> {
     parts.iter().map(|part| PartRow { part: *part, looks: looks(part) as u64 }).collect()
 }
 
-/// What was said of looks that come less often.
+/// Which reduced sampling rates have been reported.
 #[derive(Default)]
 struct Told(Vec<Option<Part>>);
 
@@ -316,7 +315,7 @@ impl Told {
     }
 }
 
-/// A line for each look, on a terminal.
+/// Prints a line for each sample, on a terminal.
 struct Row {
     terminal: bool,
     shown: u64,
@@ -345,11 +344,11 @@ impl Row {
         let stood = moment.cost.stopped_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
         let after = seconds(moment.seconds.round());
         let took = format!("{:.1} ms", moment.cost.wall_ms);
-        // Nobody is left to tell where stderr is closed.
+        // stderr may be closed.
         let _ =
             writeln!(err, "{:>6}  {after:>9}  {rss:>11}  {:>8}  {stood:>12}  {took:>10}", moment.look, moment.threads);
     }
 }
 
-/// Lines from heading to heading.
+/// Number of lines between headings.
 const HEADED: u64 = 20;

@@ -1,4 +1,4 @@
-//! The reference of all commands as Markdown: docs/commands.md, made of the same definitions as the help.
+//! The reference of all commands as Markdown: docs/commands.md, generated from the same definitions as the help.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +23,10 @@ process. [output.md](output.md) describes forms of input, output and exit status
 
 ";
 
-/// Columns of the text, as far as words can be broken.
+/// Maximum number of columns, unless a word is longer.
 const WIDTH: usize = 118;
 
-/// The reference of this program.
+/// Returns the reference of this program.
 pub(super) fn markdown(mut program: Command) -> String {
     program.build();
     let mut text = HEAD.to_owned();
@@ -62,7 +62,7 @@ fn section(text: &mut String, command: &Command, described: &commands::Command) 
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
     text.push_str(&format!("## {name}\n\n"));
     for (number, paragraph) in about.split("\n\n").enumerate() {
-        // The first one is a sentence without its end.
+        // The first paragraph is a sentence without a full stop.
         let end = if number == 0 && !paragraph.ends_with('.') { "." } else { "" };
         wrapped(text, "", &format!("{paragraph}{end}"));
         text.push('\n');
@@ -88,7 +88,7 @@ fn section(text: &mut String, command: &Command, described: &commands::Command) 
     text.push('\n');
 }
 
-/// An option or argument, with its values.
+/// Writes an option or argument, with its values.
 fn option(text: &mut String, arg: &Arg) {
     let value = arg.get_value_names().unwrap_or_default().join(" ");
     let name = match (arg.get_short(), arg.get_long()) {
@@ -110,7 +110,7 @@ fn option(text: &mut String, arg: &Arg) {
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut paragraphs = help.split("\n\n");
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    // A switch has the default `false`, which says nothing.
+    // A switch has the default `false`, which is not worth printing.
     let shown = arg.get_action().takes_values() && !defaults.is_empty();
     let default = if shown { format!(" [default: {}]", defaults.join(",")) } else { String::new() };
     let values = if arg.is_hide_possible_values_set() { Vec::new() } else { arg.get_possible_values() };
@@ -130,7 +130,7 @@ fn option(text: &mut String, arg: &Arg) {
     }
 }
 
-/// Fields of the JSON beside those that every command has.
+/// Fields of the JSON, without those that every command has.
 fn fields(name: &str) -> BTreeSet<String> {
     const ENVELOPE: [&str; 5] = ["schema_version", "coremap", "command", "core", "warnings"];
     let Some(schema) = schema::of(name) else { return BTreeSet::new() };
@@ -140,7 +140,7 @@ fn fields(name: &str) -> BTreeSet<String> {
     names.filter(|name| !ENVELOPE.contains(&name.as_str())).cloned().collect()
 }
 
-/// A paragraph of Markdown; a list's later lines are indented.
+/// Writes a wrapped paragraph of Markdown. Further lines of a list item are indented.
 fn wrapped(text: &mut String, begin: &str, paragraph: &str) {
     let indent = " ".repeat(begin.len());
     let mut line = begin.to_owned();

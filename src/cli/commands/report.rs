@@ -82,7 +82,8 @@ impl Report {
     }
 }
 
-/// `core.html` of `/var/core`, `pid-4711.html` of `/proc/4711`, `core.html` of standard input.
+/// Returns the default file name: `core.html` for `/var/core`, `pid-4711.html` for `/proc/4711`, `core.html` for
+/// standard input.
 fn named_after(core: &Path) -> PathBuf {
     let name = core.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-").unwrap_or("core");
     let live = core.parent() == Some(Path::new("/proc")) && name.bytes().all(|b| b.is_ascii_digit());

@@ -64,7 +64,7 @@ impl Command for Search {
         let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
         let progress = progress();
         if self.pointer {
-            // Only the process knows where a module is.
+            // The address of a module is known only with the process open.
             let process = open(core, common, &progress)?;
             let pattern = Pattern::pointer(address::parse(text, &process).map_err(Failure::Usage)?);
             return Self::answer(common, &process, &progress, text, &pattern, &options);

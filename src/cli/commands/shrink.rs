@@ -105,7 +105,7 @@ impl Command for Shrink {
         let options = Options {
             record,
             record_bytes,
-            // What answers need may lead through files that the core lacks; what is kept of memory is the core's own.
+            // Answers may need files that the core lacks, but only the core's own memory is kept.
             symbols: if is_scrubbed { common.symbols.clone() } else { Vec::new() },
             memory: common.memory,
             alone: true,
@@ -150,7 +150,7 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        // The map first: without it the core can't be translated back.
+        // The map is written first: without it the core cannot be translated back.
         if let (Some(map), Some(new)) = (&self.map, new_map.filter(|_| written.is_ok())) {
             let table = plan.as_ref().and_then(Plan::table_of_names).unwrap_or_default();
             let kept = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());

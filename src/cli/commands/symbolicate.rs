@@ -15,7 +15,7 @@ use crate::cli::output::{answer, finish, message};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-/// Bytes of text read at once.
+/// Size of the read buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
 /// Add names to the addresses in output of perf, heaptrack, memleak or gdb
@@ -79,7 +79,7 @@ fn unreadable(text: &Path, e: &io::Error) -> Failure {
     Failure::Beside(format!("{}: {e}", text.display()))
 }
 
-/// What is surely no text: arguments in the wrong order, or a tool's own data.
+/// Rejects input that cannot be text: swapped arguments, or a tool's binary data.
 fn is_text(path: &Path, core: &Path, head: &[u8]) -> Result<(), Failure> {
     let name = path.display();
     let what = match head {

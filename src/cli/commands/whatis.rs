@@ -11,7 +11,7 @@ use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
 /// Explain what is at one or more addresses, with the evidence
-// One list, since clap would take what stands before an option for the core.
+// A single list, because clap would take an argument before an option for the core.
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap whatis [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Whatis {

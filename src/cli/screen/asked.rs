@@ -1,5 +1,5 @@
-//! A command of ours that was asked for: it runs as a program of its own, so that it can be given up at any time and
-//! takes nothing of what the screen has read.
+//! Runs a coremap command in a child process, so that it can be cancelled at any time and shares nothing with the
+//! screen.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,22 +10,21 @@ use std::thread;
 use crate::cli::args::{Colour, Common};
 use crate::cli::output::SHOWN_IN;
 
-/// Bytes of an answer that are shown: nobody reads more on a screen.
+/// Maximum number of bytes shown of an answer; nobody reads more on a screen.
 const MOST: u64 = 16 << 20;
 
-/// The command, as long as it runs.
 pub(super) struct Asked {
     child: Child,
-    /// What it prints on each stream, once that is closed.
+    /// Receives the output of each stream when it is closed.
     streams: [Receiver<String>; 2],
     texts: [Option<String>; 2],
 }
 
 impl Asked {
-    /// Begin to run `words` on `core`, for a screen of so many columns.
+    /// Starts `words` on `core`, for a screen of `columns` columns.
     ///
     /// # Errors
-    /// Where no program can be started.
+    /// Fails if the program cannot be started.
     pub(super) fn begin(
         words: &[String],
         core: &Path,
@@ -53,11 +52,11 @@ impl Asked {
         let when = match (common.color, color) {
             (Colour::Never, _) => "never",
             (_, true) => "always",
-            // With bars all the same.
+            // No colours, but unlike `never` bar charts.
             (_, false) => "auto",
         };
         command.args(["--color", when]).env(SHOWN_IN, columns.to_string());
-        // A name may look like an option.
+        // The name may begin like an option.
         command.arg("--").arg(core);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -66,7 +65,7 @@ impl Asked {
         Ok(Asked { child, streams, texts: [None, None] })
     }
 
-    /// Its answer, once it is there: the text, and the status.
+    /// Returns the text and the exit status, once the command has ended.
     pub(super) fn answer(&mut self) -> Option<(String, io::Result<ExitStatus>)> {
         for (stream, text) in self.streams.iter().zip(&mut self.texts) {
             if text.is_none() {
@@ -86,13 +85,13 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Nothing where it has ended.
+        // This has no effect if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Read a stream to its end, on a thread of its own.
+/// Reads a stream to its end in a separate thread.
 fn collect(stream: Option<impl Read + Send + 'static>) -> io::Result<Receiver<String>> {
     let (send, receive) = channel();
     let read = move || {

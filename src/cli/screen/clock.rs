@@ -1,34 +1,32 @@
-//! When the next look at a process that runs is due: as often as was asked for, unless that costs it too much.
+//! Decides when a running process is sampled next: at the requested interval, or less often if that costs the process
+//! too much.
 
 use std::time::{Duration, Instant};
 
 use coremap::units::count;
 
-/// The process stands still for a twentieth of the time at most.
+/// The process is stopped for at most one part in `STILL` of the time (5 %).
 const STILL: u32 = 20;
 
-/// Looks take a quarter of the time of one processor at most: who looks is to be no load.
+/// Samples take at most one part in `WORK` of one processor's time (25 %), so that the screen is not a load.
 const WORK: u32 = 4;
 
-/// What a look cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
-    /// How long the process stood still.
+    /// Time for which the process was stopped.
     pub(super) stood: Duration,
-    /// How long it took in all.
     pub(super) took: Duration,
 }
 
-/// The clock of a screen that looks again and again.
+/// The clock of a screen with repeated samples.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// How often somebody wants it.
+    /// Requested interval.
     pub(super) every: Duration,
-    /// Whether it goes.
     pub(super) paused: bool,
-    /// Whether a look is under way.
+    /// Whether a sample is being taken.
     pub(super) looking: bool,
-    /// Looks so far, and what the last of them cost.
+    /// Number of samples so far, and the cost of the last one.
     pub(super) looks: u64,
     pub(super) cost: Cost,
     began: Instant,
@@ -36,31 +34,30 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock whose first look is due at once.
+    /// A clock whose first sample is due at once.
     pub(super) fn new(every: Duration, now: Instant) -> Clock {
         let cost = Cost::default();
         Clock { every, paused: false, looking: false, looks: 0, cost, began: now, ended: now }
     }
 
-    /// From the end of one look to the next.
+    /// Time from the end of one sample to the next.
     pub(super) fn pause(&self) -> Duration {
         let stood = self.cost.stood.saturating_mul(STILL);
         let took = self.cost.took.saturating_mul(WORK);
         self.every.max(stood).max(took)
     }
 
-    /// Whether the next look is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let first = self.looks == 0;
         !self.paused && !self.looking && (first || now.saturating_duration_since(self.ended) >= self.pause())
     }
 
-    /// A look has begun.
+    /// Records that a sample has begun.
     pub(super) fn begin(&mut self) {
         self.looking = true;
     }
 
-    /// It has ended; `cost`: nothing where it failed.
+    /// Records that the sample has ended. `cost` is `None` if it failed.
     pub(super) fn end(&mut self, cost: Option<Cost>, now: Instant) {
         self.looking = false;
         self.looks += 1;
@@ -68,7 +65,7 @@ impl Clock {
         self.cost = cost.unwrap_or(self.cost);
     }
 
-    /// How it goes, in words.
+    /// Describes the sampling in words.
     pub(super) fn told(&self, now: Instant) -> String {
         let pause = self.pause();
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64()).replace(".0 s", " s");
@@ -140,7 +137,7 @@ mod tests {
         let (mut clock, ended) = looked(0, 0);
         clock.paused = true;
         assert!(!clock.is_due(ended + 100 * SECOND));
-        // What failed says nothing of what a look costs.
+        // A failed sample does not change the known cost.
         let before = clock.cost;
         clock.end(None, ended);
         assert_eq!(clock.cost, before);

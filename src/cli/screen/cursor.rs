@@ -1,42 +1,41 @@
-//! Where one is in a list. The row stays the same when the list is made anew and others come before it.
+//! The selected row of a list. It stays selected when the list is rebuilt and other rows come before it.
 
-/// A place in a list of so many rows.
+/// A position in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Number of the row, among those that are seen.
+    /// Index of the row among the visible ones.
     pub(super) at: usize,
-    /// The first row on the screen.
+    /// Index of the first row on the screen.
     pub(super) top: usize,
-    /// The key of the row.
     pub(super) key: Option<String>,
 }
 
 impl Cursor {
-    /// Move by so many rows.
+    /// Moves by `by` rows.
     pub(super) fn step(&mut self, by: isize, rows: usize) {
         self.go(self.at.saturating_add_signed(by), rows);
     }
 
-    /// Go to the row of that number, or to the last.
+    /// Selects row `at`, or the last one.
     pub(super) fn go(&mut self, at: usize, rows: usize) {
         self.at = at.min(rows.saturating_sub(1));
         self.key = None;
     }
 
-    /// The list is another: go to where the row is now, by the keys of all rows; where it is gone, to what stands
-    /// in its place.
+    /// Selects the same row after the list has changed, by the keys of all rows. If the row is gone, selects the one in
+    /// its place.
     pub(super) fn keep<'a>(&mut self, mut keys: impl ExactSizeIterator<Item = &'a str>) {
         let rows = keys.len();
         let found = self.key.as_ref().and_then(|key| keys.position(|other| other == key));
         self.at = found.unwrap_or(self.at).min(rows.saturating_sub(1));
     }
 
-    /// Let the row be on a screen with room for so many lines; `heights`: the lines of each row.
+    /// Scrolls so that the selected row is on a screen of `room` lines. `heights` returns the number of lines of a row.
     pub(super) fn scroll(&mut self, room: usize, heights: &dyn Fn(usize) -> usize) {
         self.top = self.top.min(self.at);
         let mut used = 0;
         let mut first = self.at;
-        // As far up as what comes before it fits.
+        // As many of the rows before it as fit.
         for row in (self.top..=self.at).rev() {
             used += heights(row);
             if used > room && row < self.at {
@@ -68,7 +67,7 @@ mod tests {
         let mut cursor = Cursor { at: 1, key: Some("b".into()), ..Cursor::default() };
         cursor.keep(["new", "a", "b", "c"].into_iter());
         assert_eq!(cursor.at, 2);
-        // Gone: what stands in its place.
+        // The row is gone: the one in its place is selected.
         cursor.keep(["new", "a", "c"].into_iter());
         assert_eq!(cursor.at, 2);
         cursor.keep([].into_iter());
@@ -80,7 +79,7 @@ mod tests {
         let mut cursor = Cursor { at: 9, ..Cursor::default() };
         cursor.scroll(4, &|_| 1);
         assert_eq!(cursor.top, 6);
-        // Up again: the picture moves no more than it must.
+        // Upwards, the list scrolls no more than it must.
         cursor.at = 7;
         cursor.scroll(4, &|_| 1);
         assert_eq!(cursor.top, 6);

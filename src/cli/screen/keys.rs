@@ -1,4 +1,4 @@
-//! What keys do.
+//! Handles keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -6,7 +6,7 @@ use crate::cli::screen::levels::Tab;
 use crate::cli::screen::page::Page;
 use crate::cli::screen::state::{Do, Over, State};
 
-/// Keys and what they do, as the help has them.
+/// Keys and their effects, as listed in the help.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("up down j k", "move by a row; PgUp PgDn by a screen; Home End (g G) to the first or last row"),
     ("Enter right l", "open a row: its contents, or the answer of its command"),
@@ -22,9 +22,9 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("q Ctrl-C", "quit"),
 ];
 
-/// Do what a key says in the state; what the loop is to do for it.
+/// Applies a key to the state. Returns what the loop has to do for it.
 pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
-    // Windows tells of keys that are let go, too.
+    // Windows also reports released keys.
     if key.kind == KeyEventKind::Release {
         return None;
     }
@@ -36,7 +36,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
             KeyCode::Char('b') => return press(state, KeyCode::PageUp.into()),
             KeyCode::Char('n') => return press(state, KeyCode::Down.into()),
             KeyCode::Char('p') => return press(state, KeyCode::Up.into()),
-            // Backspace of some terminals.
+            // Some terminals send this for Backspace.
             KeyCode::Char('h') => return press(state, KeyCode::Backspace.into()),
             _ => return None,
         }
@@ -74,14 +74,14 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
     None
 }
 
-/// Show a tab, and no page before it.
+/// Shows a tab, and closes the page in front of it.
 fn to_tab(state: &mut State, tab: Tab) -> Option<Do> {
     let awaited = state.page.take().is_some_and(|page| page.since.is_some());
     let hurry = state.show(tab);
     if awaited { Some(Do::GiveUp) } else { hurry }
 }
 
-/// Out of the list, where there is one around it.
+/// Leaves the list for the one that contains it.
 fn back(state: &mut State) {
     if !state.leave() {
         state.said = Some("this is the first list; q quits".to_owned());
@@ -138,7 +138,7 @@ fn on_page(state: &mut State, code: KeyCode) -> Option<Do> {
     None
 }
 
-/// Find the text on the page, from so many lines below its first one on.
+/// Finds the text on the page, starting `below` lines below the first visible one.
 fn find(state: &mut State, below: usize) {
     let room = state.room.max(1);
     let Some(page) = &mut state.page else { return };
@@ -148,7 +148,7 @@ fn find(state: &mut State, below: usize) {
     }
 }
 
-/// A key that is text.
+/// Handles a key that is typed as text.
 fn typed(state: &mut State, code: KeyCode) {
     if matches!(code, KeyCode::Up | KeyCode::Down) && state.page.is_none() {
         state.step(if code == KeyCode::Up { -1 } else { 1 });

@@ -1,4 +1,4 @@
-//! A list as it stands on the screen: rows, and which of them are seen in which order.
+//! A list on the screen: its rows, and which of them are visible in which order.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,6 @@ use coremap::addr::Addr;
 use coremap::render::{Align, Cut};
 use coremap::units::human;
 
-/// What is serious about a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mark {
     #[default]
@@ -16,41 +15,39 @@ pub(super) enum Mark {
     Critical,
 }
 
-/// What Enter does with a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Opens {
     #[default]
     Nothing,
-    /// The list beneath it.
+    /// Opens the list below the row.
     Level,
-    /// The answer of its command.
+    /// Shows the answer of the row's command.
     Command,
-    /// The stack of that thread.
+    /// Shows the stack of this thread.
     Stack(u32),
 }
 
-/// A row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
-    /// What it is known by, from one look to the next.
+    /// Stable identity across samples.
     pub(super) key: String,
-    /// What it is called. Text of a core is made safe where it is drawn.
+    /// Name. Text of a core is escaped when it is drawn.
     pub(super) name: String,
-    /// The bytes that it is about; `None`: unknown, or about none.
+    /// Its bytes. `None` if unknown or not applicable.
     pub(super) bytes: Option<u64>,
-    /// Their share of the list, from 0 to 1.
+    /// Share of the list's bytes, from 0 to 1.
     pub(super) share: Option<f64>,
-    /// By how much they grew since the first look, and since the last; `None`: unknown, or there was no such look.
+    /// Growth in bytes since the first sample, and since the last one. `None` if unknown, or without such a sample.
     pub(super) since_first: Option<i64>,
     pub(super) since_last: Option<i64>,
-    /// How many it stands for.
+    /// Number of items that the row represents.
     pub(super) count: Option<u64>,
     /// Cells of the further columns.
     pub(super) cells: Vec<String>,
     pub(super) mark: Mark,
-    /// What else is known of it: what it is, and the text.
+    /// Further facts: label and text.
     pub(super) about: Vec<(&'static str, String)>,
-    /// The command that tells more, without program and core.
+    /// Command that shows more, without program and core.
     pub(super) command: Option<Vec<String>>,
     pub(super) opens: Opens,
 }
@@ -60,7 +57,7 @@ pub(super) struct Row {
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) align: Align,
-    /// The highest goes first where it is narrow.
+    /// On a narrow screen, the column with the highest rank is dropped first.
     pub(super) rank: u8,
 }
 
@@ -74,24 +71,22 @@ impl Column {
     }
 }
 
-/// A list.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// What a row is of.
+    /// Noun for a row.
     pub(super) noun: &'static str,
-    /// Title of the bytes; empty where there are none.
+    /// Title of the bytes. Empty if the list has none.
     pub(super) measure: &'static str,
     /// Title of the names.
     pub(super) name: &'static str,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Row>,
-    /// What is cut off names.
+    /// Which part of a long name is cut off.
     pub(super) cut: Cut,
-    /// Whether names are sentences, that are seen in full.
+    /// Whether names are sentences, which are shown in full.
     pub(super) sentences: bool,
-    /// The order in which rows stand until somebody asks for another.
     pub(super) sort: Sort,
-    /// What is to be said of all of it.
+    /// Remark about the whole list.
     pub(super) note: Option<String>,
 }
 
@@ -111,24 +106,22 @@ impl Default for Level {
     }
 }
 
-/// An order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// As the report has them.
+    /// As in the report.
     #[default]
     Given,
     /// Most bytes first.
     Bytes,
-    /// Those first that grew most since the first look.
+    /// Largest growth since the first sample first.
     Growth,
-    /// Those that stand for most first.
+    /// Largest count first.
     Count,
-    /// By name.
     Name,
 }
 
 impl Sort {
-    /// In words.
+    /// Describes the order.
     pub(super) fn name(self) -> &'static str {
         match self {
             Sort::Given => "in the order of the report",
@@ -141,12 +134,11 @@ impl Sort {
 }
 
 impl Level {
-    /// The bytes of all rows, as far as they are known.
     pub(super) fn bytes(&self) -> u64 {
         self.rows.iter().filter_map(|row| row.bytes).fold(0, u64::saturating_add)
     }
 
-    /// The same with each row's share of all bytes.
+    /// Adds each row's share of all bytes.
     #[must_use]
     pub(super) fn with_shares(mut self) -> Level {
         let whole = self.bytes();
@@ -156,7 +148,7 @@ impl Level {
         self
     }
 
-    /// The same with what became of each row since an earlier look; a row that was not there had nothing.
+    /// Adds each row's growth since earlier samples. A row that was absent had 0 bytes.
     pub(super) fn compare(&mut self, first: Option<&Level>, last: Option<&Level>) {
         let was = |level: &Level| -> HashMap<String, Option<u64>> {
             level.rows.iter().map(|row| (row.key.clone(), row.bytes)).collect()
@@ -175,7 +167,7 @@ impl Level {
         self.columns.splice(0..0, [Column::number("Since first", 2), Column::number("Since last", 3)]);
     }
 
-    /// Orders that make sense here, the usual one first.
+    /// Orders that make sense for this list, default first.
     pub(super) fn sorts(&self) -> Vec<Sort> {
         let counted = self.rows.iter().any(|row| row.count.is_some());
         let weighed = self.rows.iter().any(|row| row.bytes.is_some());
@@ -191,7 +183,7 @@ impl Level {
         std::iter::once(self.sort).chain(others.filter(there)).collect()
     }
 
-    /// Numbers of the rows that are seen, in their order: those in which `filter` stands, in whatever case.
+    /// Indices of the visible rows, in order: those that contain `filter`, ignoring case.
     pub(super) fn seen(&self, sort: Sort, filter: &str) -> Vec<usize> {
         let filter = filter.to_lowercase();
         let holds = |text: &str| text.to_lowercase().contains(&filter);
@@ -201,7 +193,7 @@ impl Level {
         let row = |at: &usize| self.rows.get(*at);
         match sort {
             Sort::Given => {}
-            // What is unknown comes behind what is known to be nothing.
+            // Unknown values come after 0.
             Sort::Bytes => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.bytes))),
             Sort::Growth => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.since_first))),
             Sort::Count => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.count))),
@@ -211,7 +203,7 @@ impl Level {
     }
 }
 
-/// `+1.25 MiB`; nothing where nothing changed, or that is not known.
+/// Formats a change: `+1.25 MiB`. Empty if there is none, or it is unknown.
 fn change(bytes: Option<i64>) -> String {
     match bytes {
         None | Some(0) => String::new(),
@@ -219,7 +211,7 @@ fn change(bytes: Option<i64>) -> String {
     }
 }
 
-/// `0x7f42d256e000` as a word of a command.
+/// Formats an address as an argument: `0x7f42d256e000`.
 pub(super) fn at(addr: Addr) -> String {
     addr.to_string()
 }

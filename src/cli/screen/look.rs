@@ -1,4 +1,4 @@
-//! One look at a process: the reports that the lists come from, each made when it was asked for.
+//! One sample of a process: the reports that the lists are built from, each made on demand.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,64 +19,61 @@ use coremap::report::CoreRow;
 use coremap::session::Session;
 use coremap::targets::Producer;
 
-/// A part of a look: what one tab needs.
+/// A part of a sample: what one tab needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Kinds and regions, from structures alone.
+    /// Kinds and regions, without reading pages.
     Map,
-    /// The same, with zero pages counted: all memory is read.
+    /// Kinds and regions with zero pages counted, which reads all memory.
     Written,
-    /// What has the memory, most important first: all memory is read.
+    /// Findings of triage, which reads all memory.
     Findings,
-    /// Objects by type: the whole managed heap is read.
+    /// Objects by type, which reads the whole managed heap.
     Types,
-    /// Threads and their stacks.
     Threads,
-    /// malloc: its heaps are read.
+    /// malloc's heaps.
     Malloc,
 }
 
 impl Part {
-    /// All, in the order in which they are made of a core: the answer first, then what costs little.
+    /// All parts, in the order in which they are made for a core: the most important first, then cheap ones.
     pub(super) const ALL: [Part; 6] =
         [Part::Map, Part::Findings, Part::Threads, Part::Written, Part::Types, Part::Malloc];
 }
 
-/// What `triage` takes at most, as it does by itself.
+/// Time limit for `triage`, equal to the command's default.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// Kinds, and the regions that they are sums of.
+/// Kinds, and the regions that they sum up.
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) summary: SummaryReport,
     pub(super) regions: RegionsReport,
 }
 
-/// Threads, and what their stacks take.
+/// Threads and their stacks.
 #[derive(Debug)]
 pub(super) struct Threads {
     pub(super) stacks: StacksReport,
-    /// Equal stacks merged: the frames of each thread stand in its group.
+    /// Equal stacks merged. The frames of each thread are in its group.
     pub(super) threads: ThreadsReport,
 }
 
-/// The reports of a look, as far as they are made.
+/// The reports of a sample that have been made so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
     pub(super) core: Option<Arc<CoreRow>>,
-    /// The program's name, as the kernel has it.
+    /// Name of the program, as the kernel has it.
     pub(super) name: Option<String>,
     pub(super) map: Option<Arc<Map>>,
     pub(super) findings: Option<Arc<TriageReport>>,
     pub(super) types: Option<Arc<HeapStatReport>>,
     pub(super) threads: Option<Arc<Threads>>,
     pub(super) malloc: Option<Arc<MallocReport>>,
-    /// What could not be read or understood so far.
     pub(super) warnings: Arc<Vec<Warning>>,
 }
 
 impl Look {
-    /// Make a part of it.
     pub(super) fn make(&mut self, part: Part, session: &Session<'_>, progress: &Progress) {
         match part {
             Part::Map | Part::Written => {
@@ -95,7 +92,7 @@ impl Look {
             }
             Part::Threads => {
                 let options = ThreadOptions { group: true, ..ThreadOptions::default() };
-                // What of stacks is zero is read of cores only: a process would stand still for it.
+                // Zero pages of stacks are counted only in cores: a process would be stopped for longer.
                 let zero_fill = session.process.facts().producer != Producer::Live;
                 self.threads = Some(Arc::new(Threads {
                     stacks: commands::stacks(session, &doing(session), zero_fill, progress),
@@ -108,7 +105,7 @@ impl Look {
         }
     }
 
-    /// Put down which process it was, and what could not be read. A process that stands still goes on.
+    /// Records the process and the warnings. A stopped process resumes.
     pub(super) fn finish(&mut self, session: &Session<'_>) {
         let whole = envelope("explore", session, ());
         self.core = Some(Arc::new(whole.core));
@@ -117,7 +114,7 @@ impl Look {
         self.name = name.filter(|name| !name.is_empty());
     }
 
-    /// Take over what `newer` has.
+    /// Takes over the parts that `newer` has.
     pub(super) fn update(&mut self, newer: Look) {
         self.core = newer.core.or(self.core.take());
         self.name = newer.name.or(self.name.take());
@@ -129,7 +126,7 @@ impl Look {
         self.warnings = newer.warnings;
     }
 
-    /// The parts that `newer` has too, as they were before.
+    /// Returns the previous state of the parts that `newer` has.
     pub(super) fn replaced_by(&self, newer: &Look) -> Look {
         Look {
             map: self.map.clone().filter(|_| newer.map.is_some()),

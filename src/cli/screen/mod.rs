@@ -1,19 +1,19 @@
-//! `explore` and `top`: a core, or a process that runs, on a screen to look around in, from kinds of memory down to single regions, types, stacks and
-//! blocks of malloc.
+//! `explore` and `top`: an interactive screen for a core or a running process, from kinds of memory down to single
+//! regions, types, stacks and malloc blocks.
 //!
-//! The screen analyses nothing. All figures are fields of reports that the library makes (`look.rs`); what goes beyond
-//! them is a command of ours that is run when it is asked for (`asked.rs`), and its own answer is shown.
+//! The screen analyses nothing. All figures are fields of the library's reports (`look.rs`). For anything else it runs
+//! a coremap command on request and shows its output (`asked.rs`).
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `look` | the reports of one look at the process |
+//! | `look` | the reports of one sample |
 //! | `worker` | the thread that makes them, so that keys are answered at once |
-//! | `clock` | when the next look at a process that runs is due |
-//! | `level`, `levels` | a list on the screen; how each comes from the reports |
-//! | `state`, `cursor`, `keys` | where one is, and what a key does there |
-//! | `asked`, `page`, `words` | a command that was asked for, and its text |
-//! | `draw` | how all of it looks |
-//! | `terminal` | taking the terminal and giving it back, whatever happens |
+//! | `clock` | when a running process is sampled next |
+//! | `level`, `levels` | a list on the screen; how each is built from the reports |
+//! | `state`, `cursor`, `keys` | the user's position, and the effect of keys |
+//! | `asked`, `page`, `words` | a requested command, and its output |
+//! | `draw` | drawing |
+//! | `terminal` | taking the terminal, and restoring it in any case |
 //! | `run` | the loop |
 
 mod asked;

@@ -1,4 +1,4 @@
-//! A text on the screen: the answer of a command, the stack of a thread, what could not be read.
+//! A text on the screen: the output of a command, the stack of a thread, or the warnings.
 
 use std::time::Instant;
 
@@ -6,53 +6,53 @@ use coremap::bytes::printable;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// A text, as far as it is there.
+/// A text, which may not be available yet.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// What it is: the line that would be typed for it.
+    /// Title: the command line that prints the same.
     pub(super) title: String,
     pub(super) lines: Vec<Line<'static>>,
-    /// First line and first column that are seen.
+    /// First visible line, and first visible column.
     pub(super) top: usize,
     pub(super) left: usize,
-    /// Since when it is waited for; `None` once it is there.
+    /// Since when the text is awaited. `None` once it is available.
     pub(super) since: Option<Instant>,
-    /// What was looked for in it.
+    /// The text that was searched for.
     pub(super) find: String,
 }
 
 impl Page {
-    /// A page whose text is not there yet.
+    /// A page whose text is not available yet.
     pub(super) fn awaited(title: String) -> Page {
         let since = Some(Instant::now());
         Page { title, lines: Vec::new(), top: 0, left: 0, since, find: String::new() }
     }
 
-    /// A page of that text.
+    /// A page with this text.
     pub(super) fn of(title: String, text: &str) -> Page {
         let mut page = Page::awaited(title);
         page.arrive(text);
         page
     }
 
-    /// The text is there.
+    /// Sets the text.
     pub(super) fn arrive(&mut self, text: &str) {
         self.lines = text.lines().map(line).collect();
         self.since = None;
     }
 
-    /// Move by so many lines.
+    /// Scrolls by `by` lines.
     pub(super) fn step(&mut self, by: isize, room: usize) {
         self.top = self.top.saturating_add_signed(by).min(self.lines.len().saturating_sub(room));
     }
 
-    /// Move by so many columns.
+    /// Scrolls by `by` columns.
     pub(super) fn aside(&mut self, by: isize) {
         let widest = self.lines.iter().map(Line::width).max().unwrap_or(0);
         self.left = self.left.saturating_add_signed(by).min(widest.saturating_sub(1));
     }
 
-    /// Go to the next line, from line `from` on, that holds what is looked for; whether there is one.
+    /// Scrolls to the next line, from line `from` on, that contains the searched text. Returns false if there is none.
     pub(super) fn next(&mut self, from: usize, room: usize) -> bool {
         let find = self.find.to_lowercase();
         let holds = |line: &Line<'_>| line.to_string().to_lowercase().contains(&find);
@@ -64,7 +64,7 @@ impl Page {
     }
 }
 
-/// Escape sequences that our own tables are written with, and what they mean.
+/// Escape sequences that coremap's tables use, and their styles.
 const STYLES: [(&str, Style); 4] = [
     ("\x1b[0m", Style::new()),
     ("\x1b[1m", Style::new().add_modifier(Modifier::BOLD)),
@@ -72,7 +72,7 @@ const STYLES: [(&str, Style); 4] = [
     ("\x1b[35m", Style::new().fg(Color::Magenta)),
 ];
 
-/// A line of an answer. Any escape sequence but ours is shown, and not obeyed.
+/// Converts a line of output. Any other escape sequence is shown as text and has no effect.
 fn line(text: &str) -> Line<'static> {
     let mut spans = Vec::new();
     let mut style = Style::new();

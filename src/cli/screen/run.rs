@@ -1,4 +1,4 @@
-//! The loop: keys and news in, pictures out.
+//! The loop: handles keys and news, and draws the screen.
 
 use std::io;
 use std::path::Path;
@@ -24,26 +24,26 @@ use crate::cli::screen::worker::{News, Source, Worker};
 use crate::cli::screen::{draw, keys, words};
 use crate::cli::{Exit, Failure};
 
-/// How often news are looked for while something is made, and while nothing is.
+/// Interval of checks for news while the worker is busy, and while it is idle.
 const BUSY: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What says the same as text.
+/// Commands that print the same as text.
 const INSTEAD: &str = "`coremap triage CORE` and `coremap summary CORE` print the same as text";
 
-/// Look around in a core, or once in a process that runs.
+/// Shows a core, or one sample of a running process.
 ///
 /// # Errors
-/// Where there is no terminal, or no core.
+/// Fails if there is no terminal, or the core cannot be opened.
 pub(crate) fn explore(core: &Path, common: &Common) -> Result<Exit, Failure> {
     begin("explore", core, common, None)
 }
 
-/// Look at a process that runs, every so often.
+/// Shows a running process, sampled every `every`.
 ///
 /// # Errors
-/// Where there is no terminal, or no such process.
+/// Fails if there is no terminal, or no such process.
 pub(crate) fn top(process: &Path, common: &Common, every: Duration) -> Result<Exit, Failure> {
     begin("top", process, common, Some(every))
 }
@@ -57,12 +57,13 @@ fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Dura
         return Err(Failure::Usage(why.to_owned()));
     }
     terminal::wanted(command, INSTEAD)?;
-    // What can't be opened is told before the terminal is taken.
+    // Errors of opening are reported before the terminal is taken.
     let process = open(core, common, &progress())?;
     let runs = process.facts().producer == Producer::Live;
     let color = look(common).color;
     let theme = Theme { color, unicode: terminal::shows_unicode(), bars: common.color != Colour::Never };
-    // Whether there are colours was decided: the library below would ask NO_COLOR once more.
+    // The use of colours is already decided; the library would check NO_COLOR
+    // again.
     force_color_output(color);
     let mut state = State::new(command, core.display().to_string(), theme);
     if runs {
@@ -72,27 +73,27 @@ fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Dura
         state.tab = Tab::Memory;
     }
     let looking = Looking { state, common, core, asked: None, next: None };
-    // From here on it runs again, and is opened for each look.
+    // The process resumes here, and is opened again for each sample.
     let looked = if runs {
         drop(process);
         looking.run(|| Worker::of_process(Source::new(core.to_owned(), common)))
     } else {
         looking.run(|| Worker::of_core(process))
     };
-    // Also where it failed: what is said of that is to stand on the terminal as it was.
+    // Also after an error, whose message belongs on the restored terminal.
     terminal::give_back();
     looked.map_err(Failure::Output)?;
     Ok(Exit::Done)
 }
 
-/// One who looks.
 struct Looking<'a> {
     state: State,
     common: &'a Common,
     core: &'a Path,
     /// The command that runs for the page.
     asked: Option<Asked>,
-    /// A command that waits until the look is over: only one may look at a process that runs.
+    /// A command that waits until the sample is taken, because only one process
+    /// may trace the target.
     next: Option<Vec<String>>,
 }
 
@@ -105,7 +106,7 @@ impl Looking<'_> {
             let mut changed = self.news(&worker) | self.answered();
             self.tick(&worker);
             let waits = self.state.making.is_some() || self.asked.is_some();
-            // What counts seconds is drawn anew as they pass.
+            // Anything that counts seconds is redrawn as they pass.
             let counts = waits || self.state.live.is_some();
             changed |= drawn.is_none_or(|at| counts && at.elapsed() >= if waits { BUSY } else { SECOND });
             if changed {
@@ -118,7 +119,7 @@ impl Looking<'_> {
             if !event::poll(if waits { BUSY } else { IDLE })? {
                 continue;
             }
-            // All that was typed meanwhile, before the next picture.
+            // Handles all keys typed so far before the next drawing.
             while event::poll(Duration::ZERO)? {
                 let todo = match event::read()? {
                     Event::Key(key) => keys::press(&mut self.state, key),
@@ -145,7 +146,7 @@ impl Looking<'_> {
         }
     }
 
-    /// What is due now.
+    /// Starts what is due now.
     fn tick(&mut self, worker: &Worker) {
         let Some(live) = &self.state.live else {
             return self.ask_next();
@@ -159,7 +160,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Let a part be made soon.
+    /// Makes a part as soon as possible.
     fn hurry(&mut self, part: Part, worker: &Worker) {
         match self.state.live {
             Some(_) => self.look(worker),
@@ -167,7 +168,8 @@ impl Looking<'_> {
         }
     }
 
-    /// Look once more, at what is seen; the map is always part of it.
+    /// Samples the process again for the visible list. The map is always
+    /// included.
     fn look(&mut self, worker: &Worker) {
         let part = self.state.part();
         let Some(live) = &mut self.state.live else { return };
@@ -180,7 +182,7 @@ impl Looking<'_> {
         worker.order(parts);
     }
 
-    /// What the worker tells; whether anything is to be drawn for it.
+    /// Handles the worker's news. Returns whether to redraw.
     fn news(&mut self, worker: &Worker) -> bool {
         let mut any = false;
         loop {
@@ -191,7 +193,7 @@ impl Looking<'_> {
                 Ok(News::Made(look, cost)) => {
                     self.state.making = None;
                     self.state.arrive(look, cost);
-                    // Another tab was gone to meanwhile.
+                    // The user has changed to another tab in the meantime.
                     if self.state.live.is_some() && self.state.level.is_none() {
                         self.look(worker);
                     }
@@ -207,7 +209,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Run a command for a page of its own.
+    /// Runs a command and shows its output on a page.
     fn ask(&mut self, words: Vec<String>) {
         if self.core.as_os_str() == "-" {
             let line = words::line(&words, "CORE");
@@ -246,11 +248,11 @@ impl Looking<'_> {
     }
 }
 
-/// Let the shell have the terminal, as any program does for Ctrl-Z.
+/// Returns the terminal to the shell, as for Ctrl-Z.
 #[cfg(unix)]
 fn suspend(screen: &mut Screen) -> io::Result<()> {
     terminal::give_back();
-    // Comes back when the shell lets us go on.
+    // This returns when the shell continues the program.
     signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
     screen.take_again()
 }

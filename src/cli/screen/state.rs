@@ -1,4 +1,4 @@
-//! Where one is: the tab, what was gone into, the row, and what is shown above all that.
+//! The user's position: the tab, the opened rows, the selected row, and anything shown above the list.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -15,34 +15,31 @@ use crate::cli::screen::look::{Look, Part};
 use crate::cli::screen::page::Page;
 use crate::cli::screen::words;
 
-/// What the loop is to do for a key.
+/// What the loop has to do for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Do {
-    /// Leave the screen.
     Leave,
-    /// Let the shell have the terminal for a while.
+    /// Return the terminal to the shell for a while.
     Suspend,
-    /// Let that part be the next.
+    /// Make this part next.
     Hurry(Part),
-    /// Look once more.
     Look,
-    /// Run that command and show its answer.
+    /// Run this command and show its output.
     Ask(Vec<String>),
-    /// Give up the command that runs.
     GiveUp,
 }
 
-/// A list that was gone into.
+/// An opened list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
-    /// Key of the row it is beneath; of the first list of a tab nothing.
+    /// Key of the row that was opened. Empty for the first list of a tab.
     pub(super) key: String,
-    /// What that is called.
+    /// Name of that row.
     pub(super) title: String,
     pub(super) cursor: Cursor,
-    /// What rows must hold to be seen.
+    /// Text that rows must contain to be visible.
     pub(super) filter: String,
-    /// The order asked for.
+    /// The order that the user chose.
     pub(super) sort: Option<Sort>,
 }
 
@@ -54,7 +51,6 @@ pub(super) enum Over {
     Help,
 }
 
-/// How the screen is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) color: bool,
@@ -62,61 +58,60 @@ pub(super) struct Theme {
     pub(super) bars: bool,
 }
 
-/// A part that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Making {
     pub(super) part: Part,
     pub(super) since: Instant,
-    /// In words, and the share of it that is done.
+    /// Description, and the finished share.
     pub(super) doing: (&'static str, Option<f64>),
 }
 
-/// What there is of a process that runs, and not of a core.
+/// State that only a running process has.
 pub(super) struct Live {
     pub(super) clock: Clock,
-    /// Whether one look follows another by itself.
+    /// Whether samples are repeated automatically.
     pub(super) again: bool,
-    /// The first look at each part, and the one before the present.
+    /// The first sample of each part, and the one before the current sample.
     pub(super) first: Look,
     pub(super) last: Look,
-    /// Why there was no look the last time.
+    /// Why the last sample failed.
     pub(super) failed: Option<String>,
 }
 
-/// All that is drawn.
+/// Everything that is drawn.
 pub(super) struct State {
     /// Name of the command: explore or top.
     pub(super) command: &'static str,
-    /// The core, as the user names it.
+    /// The core as the user named it.
     pub(super) core: String,
     pub(super) look: Look,
     pub(super) tab: Tab,
-    /// Of each tab the lists that were gone into, the last of which is seen.
+    /// The opened lists of each tab. The last is visible.
     places: [Vec<Place>; Tab::ALL.len()],
-    /// Of each tab how its rows are put together.
+    /// Index of each tab's grouping.
     groupings: [usize; Tab::ALL.len()],
-    /// What memory is measured by, where somebody said so.
+    /// Measure of memory, if the user chose one.
     pub(super) measure: Option<Measure>,
-    /// The list that is seen; `None` where its report is not there yet.
+    /// The visible list. `None` if its report is not available yet.
     pub(super) level: Option<Level>,
-    /// Numbers of its rows, as they stand on the screen.
+    /// Indices of its visible rows, in order.
     pub(super) seen: Vec<usize>,
     pub(super) page: Option<Page>,
     pub(super) over: Over,
-    /// Whether keys are text for the filter, or for what is looked for on a page.
+    /// Whether keys are typed as text, for the filter or for a search on a page.
     pub(super) typing: bool,
-    /// A sentence at the bottom, until the next key.
+    /// A message at the bottom, until the next key.
     pub(super) said: Option<String>,
     pub(super) making: Option<Making>,
     pub(super) live: Option<Live>,
     pub(super) theme: Theme,
-    /// Columns of the screen, and rows of a list or page that fit on it, as it was last drawn.
+    /// Width of the screen, and rows of a list or page that fit, at the last drawing.
     pub(super) columns: u16,
     pub(super) room: usize,
 }
 
 impl State {
-    /// At the first tab, with nothing there yet.
+    /// The initial state: the first tab, with no report available.
     pub(super) fn new(command: &'static str, core: String, theme: Theme) -> State {
         State {
             command,
@@ -144,7 +139,7 @@ impl State {
         Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0)
     }
 
-    /// The lists of the tab that were gone into.
+    /// The opened lists of the current tab.
     pub(super) fn places(&self) -> &[Place] {
         self.places.get(self.number()).map(Vec::as_slice).unwrap_or_default()
     }
@@ -154,7 +149,7 @@ impl State {
         &mut self.places[number]
     }
 
-    /// The list that is seen. There always is one.
+    /// The visible list's position. There always is one.
     pub(super) fn place(&mut self) -> &mut Place {
         let places = self.places_mut();
         if places.is_empty() {
@@ -164,36 +159,34 @@ impl State {
         &mut places[last]
     }
 
-    /// How rows of the tab are put together.
+    /// Index of the tab's grouping.
     pub(super) fn grouping(&self) -> usize {
         self.groupings.get(self.number()).copied().unwrap_or(0)
     }
 
-    /// The order of the rows.
     pub(super) fn sort(&self) -> Sort {
         let asked = self.places().last().and_then(|place| place.sort);
         asked.or(self.level.as_ref().map(|level| level.sort)).unwrap_or_default()
     }
 
-    /// The row that one is at.
     pub(super) fn row(&self) -> Option<&Row> {
         let at = self.places().last()?.cursor.at;
         self.level.as_ref()?.rows.get(*self.seen.get(at)?)
     }
 
-    /// Make the list anew, after what it comes from or how it is asked for has changed.
+    /// Rebuilds the list, after its report or the view has changed.
     pub(super) fn refresh(&mut self) {
         loop {
             let path: Vec<String> = self.places().iter().skip(1).map(|place| place.key.clone()).collect();
             let view = View { tab: self.tab, grouping: self.grouping(), measure: self.measure, path: &path };
             self.level = level(view, &self.look);
-            // What is weighed can grow; findings are sentences that change.
+            // Only lists with bytes can grow; findings are sentences that change.
             let weighed = self.level.as_ref().is_some_and(|level| !level.measure.is_empty() && !level.sentences);
             if let (Some(now), Some(live), true) = (&mut self.level, &self.live, weighed) {
                 let (first, last) = (level(view, &live.first), level(view, &live.last));
                 now.compare(first.as_ref(), last.as_ref());
             }
-            // The row that was gone into is gone.
+            // The opened row is gone.
             if self.level.is_none() && !path.is_empty() {
                 self.places_mut().pop();
                 continue;
@@ -203,10 +196,10 @@ impl State {
         self.select();
     }
 
-    /// A look is there.
+    /// Takes over a new sample.
     pub(super) fn arrive(&mut self, look: Look, cost: Option<Cost>) {
         if let Some(live) = &mut self.live {
-            // Of a part that is seen for the first time the first look is this one.
+            // For a part that is shown for the first time, this sample is the first.
             let mut first = look.clone();
             first.update(std::mem::take(&mut live.first));
             live.first = first;
@@ -218,7 +211,7 @@ impl State {
         self.refresh();
     }
 
-    /// There was no look, and why.
+    /// Records why a sample failed.
     pub(super) fn fail(&mut self, why: String) {
         if let Some(live) = &mut self.live {
             live.clock.end(None, Instant::now());
@@ -226,7 +219,7 @@ impl State {
         }
     }
 
-    /// Choose rows and their order anew.
+    /// Chooses and sorts the visible rows.
     pub(super) fn select(&mut self) {
         let sort = self.sort();
         let filter = self.place().filter.clone();
@@ -237,36 +230,34 @@ impl State {
         self.hold();
     }
 
-    /// Remember which row one is at. At the first one stays at the first, whatever that becomes.
+    /// Remembers the selected row. A selection of the first row stays at the first row, whichever that becomes.
     fn hold(&mut self) {
         let first = self.place().cursor.at == 0;
         let key = self.row().filter(|_| !first).map(|row| row.key.clone());
         self.place().cursor.key = key;
     }
 
-    /// Move by so many rows.
     pub(super) fn step(&mut self, by: isize) {
         let rows = self.seen.len();
         self.place().cursor.step(by, rows);
         self.hold();
     }
 
-    /// Go to the row of that number, or the last.
+    /// Selects row `at`, or the last one.
     pub(super) fn go(&mut self, at: usize) {
         let rows = self.seen.len();
         self.place().cursor.go(at, rows);
         self.hold();
     }
 
-    /// Show another tab.
     pub(super) fn show(&mut self, tab: Tab) -> Option<Do> {
         self.tab = tab;
         self.refresh();
         self.level.is_none().then(|| Do::Hurry(self.part()))
     }
 
-    /// What the tab needs. Of a process that runs not all of memory is read to say what has it, but what its
-    /// structures say.
+    /// The part that the tab needs. For a running process, the findings are those of the map, without reading all
+    /// memory.
     pub(super) fn part(&self) -> Part {
         match self.tab.part() {
             Part::Findings if self.live.is_some() => Part::Map,
@@ -274,7 +265,7 @@ impl State {
         }
     }
 
-    /// Put the rows together in the next way.
+    /// Changes to the next grouping.
     pub(super) fn regroup(&mut self) {
         let ways = self.tab.groupings().len();
         if ways < 2 {
@@ -287,7 +278,7 @@ impl State {
         self.refresh();
     }
 
-    /// Let the clock stand, or go.
+    /// Pauses or resumes sampling.
     pub(super) fn pause(&mut self) -> Option<Do> {
         match &mut self.live {
             Some(live) if live.again => live.clock.paused = !live.clock.paused,
@@ -297,7 +288,7 @@ impl State {
         None
     }
 
-    /// Measure memory by something else.
+    /// Changes the measure of memory.
     pub(super) fn remeasure(&mut self) {
         if self.tab != Tab::Memory {
             self.said = Some("m changes the measure in the tab Memory only".to_owned());
@@ -310,7 +301,7 @@ impl State {
         self.refresh();
     }
 
-    /// Take the next order.
+    /// Changes to the next order.
     pub(super) fn reorder(&mut self) {
         let Some(sorts) = self.level.as_ref().map(Level::sorts) else { return };
         let now = self.sort();
@@ -321,7 +312,6 @@ impl State {
         self.select();
     }
 
-    /// Go into the row.
     pub(super) fn enter(&mut self) -> Option<Do> {
         let row = self.row()?;
         let (key, title) = (row.key.clone(), row.name.clone());
@@ -343,7 +333,7 @@ impl State {
         }
     }
 
-    /// Go back out; whether that did anything.
+    /// Closes the list. Returns false if it is the first one.
     pub(super) fn leave(&mut self) -> bool {
         if self.places().len() > 1 {
             self.places_mut().pop();
@@ -358,12 +348,12 @@ impl State {
         false
     }
 
-    /// The command that tells more of the row, as it would be typed.
+    /// The command line that shows more about the row.
     pub(super) fn more(&self) -> Option<String> {
         self.row()?.command.as_ref().map(|words| words::line(words, &self.core))
     }
 
-    /// The stack of a thread, as `threads` shows it.
+    /// A page with the stack of a thread, as `threads` shows it.
     fn stack(&self, tid: u32) -> Option<Page> {
         let report = &self.look.threads.as_ref()?.threads;
         let mut thread = report.threads.iter().find(|thread| thread.tid == tid)?.clone();
@@ -385,12 +375,12 @@ impl State {
         Some(Page::of(words::line(&words, &self.core), String::from_utf8_lossy(&text).trim_start_matches('\n')))
     }
 
-    /// What could not be read or understood.
+    /// Shows a page with the warnings.
     pub(super) fn warnings(&mut self) {
         let mut text = String::new();
         let mut told: Vec<String> = Vec::new();
         for warning in self.look.warnings.iter() {
-            // Several parts may have met the same.
+            // Several parts may have the same warning.
             let line = printable(&format!("{}: {}", warning.code, warning.message)).into_owned();
             if !told.contains(&line) {
                 text.push_str(&format!("{line}\n\n"));

@@ -1,4 +1,4 @@
-//! The terminal: taken for the screen, and given back as it was, also where the program is ended by a signal or panics.
+//! Takes the terminal for the screen, and restores it, also if a signal ends the program or it panics.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,48 +17,48 @@ use ratatui::layout::{Position, Rect};
 
 use crate::cli::Failure;
 
-/// Whether the terminal is ours.
+/// Whether the screen has the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Held while something is written to it: nothing may come behind what gives it back.
+/// Locked during writes to the terminal: nothing may be written after it is restored.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// How long a signal waits for a picture that is being written, in tries of a millisecond. Who reads the terminal may
+/// Maximum number of tries, one per millisecond, for which a signal waits for a drawing. The reader of the terminal may
 /// have stopped reading.
 const TRIES: u32 = 100;
 
-/// A picture is written at once, so that no half of it is seen.
+/// Size of the output buffer: a drawing is written at once, so that no half of it is visible.
 const PICTURE: usize = 64 << 10;
 
 type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
-/// The terminal, as long as it is ours.
+/// The terminal while the screen has it.
 pub(super) struct Screen {
     terminal: Drawn,
 }
 
 impl Screen {
-    /// Take the terminal.
+    /// Takes the terminal.
     ///
     /// # Errors
-    /// Those of the terminal.
+    /// Errors of the terminal.
     pub(super) fn take() -> io::Result<Screen> {
         Ok(Screen { terminal: taken()? })
     }
 
-    /// Take it once more after it was given back.
+    /// Takes the terminal again after it was restored.
     ///
     /// # Errors
-    /// Those of the terminal.
+    /// Errors of the terminal.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
         self.terminal = taken()?;
         Ok(())
     }
 
-    /// The terminal has another size, or had one meanwhile: nothing of what was drawn need be there.
+    /// Clears the terminal after its size has changed, because earlier output may be gone.
     ///
     /// # Errors
-    /// Those of the terminal.
+    /// Errors of the terminal.
     pub(super) fn resize(&mut self) -> io::Result<()> {
         let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         if TAKEN.load(Ordering::SeqCst) {
@@ -68,10 +68,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Draw a picture; nothing where the terminal was given back meanwhile.
+    /// Draws the screen, unless the terminal was restored in the meantime.
     ///
     /// # Errors
-    /// Those of the terminal.
+    /// Errors of the terminal.
     pub(super) fn draw(&mut self, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
         let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         if TAKEN.load(Ordering::SeqCst) {
@@ -87,11 +87,11 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal with nothing on it. ratatui's own `Terminal::clear` asks the terminal where its cursor is, and one that
-/// does not answer would be none that we could draw on.
+/// Takes the terminal and clears it. ratatui's own `Terminal::clear` queries the cursor position, which some terminals
+/// do not answer.
 fn taken() -> io::Result<Drawn> {
     let out = BufWriter::with_capacity(PICTURE, io::stdout());
-    // A signal that comes in between waits, and gives back what was taken.
+    // A signal in between waits for the lock, and restores the terminal.
     let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     TAKEN.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
@@ -99,9 +99,9 @@ fn taken() -> io::Result<Drawn> {
     Terminal::new(CrosstermBackend::new(out))
 }
 
-/// Give the terminal back as it was, if it is ours. From any thread, and while it panics.
+/// Restores the terminal if the screen has it. May be called from any thread, even during a panic.
 pub(crate) fn give_back() {
-    // A picture that this very thread is drawing when it panics is never done: no longer than this.
+    // If this thread panicked while it was drawing, the lock is never released, so the wait is limited.
     let _held = (0..TRIES).find_map(|_| match WRITING.try_lock() {
         Ok(held) => Some(held),
         Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
@@ -117,10 +117,10 @@ pub(crate) fn give_back() {
     }
 }
 
-/// That there is a terminal to draw on. `instead`: what says the same as text.
+/// Checks that there is a terminal to draw on. `instead` names commands that print the same as text.
 ///
 /// # Errors
-/// A sentence where there is none.
+/// A sentence if there is none.
 pub(super) fn wanted(command: &str, instead: &str) -> Result<(), Failure> {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     if io::stdout().is_terminal() && !dumb {
@@ -130,8 +130,8 @@ pub(super) fn wanted(command: &str, instead: &str) -> Result<(), Failure> {
     Err(Failure::Usage(format!("{command} is interactive, but {what}; {instead}")))
 }
 
-/// Whether the terminal shows more than ASCII, as the locale says: of these the first that is set and not empty
-/// (POSIX, Base Definitions, 8.2). Windows' consoles do.
+/// Whether the terminal shows more than ASCII, according to the locale: the first of these variables that is set and
+/// not empty (POSIX, Base Definitions, 8.2). Consoles of Windows do.
 pub(super) fn shows_unicode() -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let locale = names.map(|value| value.to_string_lossy().to_lowercase()).find(|value| !value.is_empty());

@@ -1,4 +1,4 @@
-//! Lists made of the reports of recorded cores, and all of them drawn.
+//! Builds lists from reports of recorded cores, and draws all of them.
 
 use std::path::Path;
 
@@ -50,9 +50,8 @@ fn press(state: &mut State, code: KeyCode) -> Option<Do> {
     keys::press(state, KeyEvent::from(code))
 }
 
-/// The picture, as lines.
 fn drawn(state: &mut State, columns: u16, rows: u16) -> Vec<String> {
-    // Drawing into memory can't fail, and its type says so.
+    // Drawing into memory cannot fail, as its error type shows.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
     let Ok(_) = terminal.draw(|frame| draw::screen(state, frame));
     let buffer = terminal.backend().buffer();
@@ -82,7 +81,7 @@ fn what_is_beneath_a_row_adds_up_to_it() {
         let total = &map.summary.total;
         assert_eq!(at(&look, Tab::Memory, 0, Some(Measure::Mapped), &[]).bytes(), total.size, "{core}");
         assert_eq!(at(&look, Tab::Memory, 0, Some(Measure::InCore), &[]).bytes(), total.in_core, "{core}");
-        // What triage counted in a scan of its own.
+        // triage counted this in its own scan.
         let written = look.findings.as_ref().map(|report| report.written);
         assert_eq!(Some(at(&look, Tab::Memory, 0, Some(Measure::Written), &[]).bytes()), written, "{core}");
     }
@@ -121,7 +120,7 @@ fn threads_are_listed_once_and_have_their_stacks() {
         let groups = at(&look, Tab::Threads, 1, None, &[]);
         let counted: u64 = groups.rows.iter().filter_map(|row| row.count).sum();
         assert_eq!(counted, all.len() as u64, "{core}");
-        // Enter shows the frames of that very thread.
+        // Enter shows the frames of this thread.
         let mut state = state(&look);
         state.show(Tab::Threads);
         while state.row().is_some_and(|row| row.opens != Opens::Stack(tids[0])) {
@@ -151,7 +150,7 @@ fn types_have_the_counts_of_the_report_and_questions_beneath() {
     let questions = at(&look, Tab::Types, 0, None, std::slice::from_ref(&array.key));
     let words: Vec<&[String]> = questions.rows.iter().filter_map(|row| row.command.as_deref()).collect();
     assert_eq!(words.len(), questions.rows.len());
-    // The expression is for that name alone.
+    // The expression matches only this name.
     let Some([_, _, expression]) = words.first() else { panic!("{words:?}") };
     let Ok(expression) = regex::Regex::new(expression) else { panic!("{expression}") };
     let fits: Vec<&str> =
@@ -173,7 +172,7 @@ fn every_list_is_drawn_on_every_screen() {
                     drawn(&mut state, columns, rows);
                 }
             }
-            // Wherever one goes the row is on the screen.
+            // The selected row is always on the screen.
             for _ in 0..40 {
                 press(&mut state, KeyCode::Down);
                 let picture = drawn(&mut state, 80, 24);
@@ -198,7 +197,7 @@ fn a_list_says_how_much_it_is_and_a_row_what_it_is() {
     let exactly = format!("written: {} bytes", coremap::units::exact(row.bytes.unwrap_or(0)));
     assert!(picture.iter().any(|line| line.contains(&exactly)), "{exactly}: {picture:#?}");
     assert!(picture.iter().any(|line| line.contains("more: coremap regions --kind")), "{picture:#?}");
-    // Its share is that of the sum.
+    // Its share is relative to the sum.
     let share = row.bytes.unwrap_or(0) as f64 * 100.0 / list.bytes() as f64;
     assert!(picture.iter().any(|l| l.starts_with('>') && l.contains(&format!("{share:.1} %"))), "{picture:#?}");
 }
@@ -214,17 +213,17 @@ fn keys_go_in_and_out_and_leave() {
     assert_eq!(state.places().len(), 2);
     press(&mut state, KeyCode::Esc);
     assert_eq!(state.places().len(), 1);
-    // Where one was, one is again.
+    // The previous position is restored.
     press(&mut state, KeyCode::Down);
     let key = state.row().map(|row| row.key.clone());
     press(&mut state, KeyCode::Enter);
     press(&mut state, KeyCode::Backspace);
     assert_eq!(state.row().map(|row| row.key.clone()), key);
-    // A region is asked about by its command.
+    // Enter on a region runs its command.
     press(&mut state, KeyCode::Char('v'));
     let Some(Do::Ask(words)) = press(&mut state, KeyCode::Enter) else { panic!("nothing is asked") };
     assert_eq!(words[0], "whatis");
-    // What is typed is text, also a q.
+    // Typed characters are text, even q.
     press(&mut state, KeyCode::Char('/'));
     for c in "qzzz".chars() {
         assert_eq!(press(&mut state, KeyCode::Char(c)), None);
@@ -234,7 +233,7 @@ fn keys_go_in_and_out_and_leave() {
     assert_eq!(press(&mut state, KeyCode::Enter), None);
     press(&mut state, KeyCode::Esc);
     assert!(!state.seen.is_empty());
-    // Without what a tab needs it is asked for.
+    // A tab requests the part that it lacks.
     let mut empty = State::new("explore", "some/core".to_owned(), THEME);
     assert_eq!(press(&mut empty, KeyCode::Char('5')), Some(Do::Hurry(Part::Malloc)));
     assert!(drawn(&mut empty, 80, 24).iter().any(|line| line.contains("not read yet")));

@@ -1,8 +1,8 @@
-//! Commands of ours as words, and as a line that a shell takes.
+//! coremap commands as lists of words, and as shell command lines.
 
 use coremap::shell::quoted;
 
-/// The line's words, as a POSIX shell parts them where it has no variables and no patterns.
+/// Splits a line into words like a POSIX shell, but without variables and patterns.
 pub(super) fn parted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -19,14 +19,14 @@ pub(super) fn parted(line: &str) -> Vec<String> {
     words
 }
 
-/// The words of a finding's command, without the program before them and the core behind them.
+/// Words of a finding's command, without the program and the core.
 pub(super) fn of_finding(command: &str) -> Option<Vec<String>> {
     let mut words = parted(command);
     words.pop()?;
     (words.len() > 1).then(|| words.split_off(1))
 }
 
-/// The line that somebody would type.
+/// The command line to type.
 pub(super) fn line(words: &[String], core: &str) -> String {
     let all = words.iter().map(String::as_str).chain([core]);
     all.fold("coremap".to_owned(), |line, word| format!("{line} {}", quoted(word)))

@@ -1,4 +1,4 @@
-//! The thread that makes reports, so that keys are answered while it does.
+//! The thread that makes reports, so that keys are answered meanwhile.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,41 +17,42 @@ use crate::cli::args::Common;
 use crate::cli::screen::clock::Cost;
 use crate::cli::screen::look::{Look, Part};
 
-/// As large as the stack of a program's first thread, which commands run on otherwise.
+/// Stack size of the worker, as large as a main thread's, on which commands run
+/// otherwise.
 const STACK: usize = 8 << 20;
 
-/// What the worker tells.
+/// News from the worker.
 pub(super) enum News {
     /// A part was begun.
     Begun(Part),
-    /// It is there, with whatever else is in the look; of a process that runs with what it cost.
+    /// The part is available, with everything else in the sample. For a running
+    /// process, also the cost.
     Made(Look, Option<Cost>),
-    /// The process could not be looked at, and why.
+    /// The process could not be sampled, and why.
     Failed(String),
 }
 
-/// What is looked at now: for those who wait.
+/// The process that is being read, and its progress.
 #[derive(Clone)]
 struct Present {
     process: Arc<Process>,
     progress: Arc<Progress>,
 }
 
-/// Shared by the worker and the loop.
 type Shared = Arc<Mutex<Option<Present>>>;
 
 fn held(present: &Shared) -> MutexGuard<'_, Option<Present>> {
     present.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The worker, as the loop sees it.
+/// The loop's side of the worker.
 pub(super) struct Worker {
     orders: Sender<Vec<Part>>,
     pub(super) news: Receiver<News>,
     present: Shared,
 }
 
-/// How a process that runs is opened, for each look anew.
+/// How a running process is opened for each sample.
 pub(super) struct Source {
     path: PathBuf,
     symbols: Vec<PathBuf>,
@@ -80,10 +81,10 @@ impl Source {
 }
 
 impl Worker {
-    /// Begin with all parts of a core, each made once.
+    /// Starts making all parts for a core, each once.
     ///
     /// # Errors
-    /// Where there can be no further thread.
+    /// Fails if no thread can be started.
     pub(super) fn of_core(process: Process) -> io::Result<Worker> {
         let now = Present { process: Arc::new(process), progress: Arc::new(Progress::silent()) };
         let its = now.clone();
@@ -92,10 +93,10 @@ impl Worker {
         })
     }
 
-    /// Look at a process that runs whenever that is ordered.
+    /// Starts a worker that samples a running process on request.
     ///
     /// # Errors
-    /// Where there can be no further thread.
+    /// Fails if no thread can be started.
     pub(super) fn of_process(source: Source) -> io::Result<Worker> {
         Worker::begin(None, move |orders, news, present| {
             for parts in orders {
@@ -121,13 +122,13 @@ impl Worker {
         Ok(Worker { orders, news, present })
     }
 
-    /// Let these parts be the next that are made.
+    /// Makes these parts next.
     pub(super) fn order(&self, parts: Vec<Part>) {
-        // It has ended where all of a core is made.
+        // The worker ends when all parts of a core are made.
         let _ = self.orders.send(parts);
     }
 
-    /// What is being done, with the share of it that is done, where that is counted.
+    /// The current work, and the finished share if it is counted.
     pub(super) fn doing(&self) -> (&'static str, Option<f64>) {
         let Some(now) = held(&self.present).clone() else { return ("opening", None) };
         let (done, total) = now.progress.state();
@@ -136,7 +137,7 @@ impl Worker {
     }
 }
 
-/// Make all parts, those first that somebody waits for.
+/// Makes all parts, requested ones first.
 fn make_all(session: &Session<'_>, progress: &Progress, orders: &Receiver<Vec<Part>>, news: &Sender<News>) {
     let mut left: VecDeque<Part> = Part::ALL.into();
     while !left.is_empty() {
@@ -148,7 +149,7 @@ fn make_all(session: &Session<'_>, progress: &Progress, orders: &Receiver<Vec<Pa
                     left = first.into_iter().chain(rest).collect();
                 }
                 Err(TryRecvError::Empty) => break,
-                // Nobody looks any more.
+                // The loop has ended.
                 Err(TryRecvError::Disconnected) => return,
             }
         }
@@ -165,7 +166,8 @@ fn make_all(session: &Session<'_>, progress: &Progress, orders: &Receiver<Vec<Pa
     }
 }
 
-/// Look at a process that runs: it stands still until all is read that its reports need.
+/// Samples a running process. It is stopped until everything its reports need
+/// has been read.
 fn look(source: &Source, parts: &[Part], news: &Sender<News>, present: &Shared) -> News {
     let began = Instant::now();
     let _ = news.send(News::Begun(parts.last().copied().unwrap_or(Part::Map)));

@@ -1,4 +1,4 @@
-//! `anon`: memory that nothing claims: equal blocks, what fills them, who owns them.
+//! `anon`: equal blocks in memory without a known owner, their contents and their likely owners.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "anon",
     &[answer::<AnonReport>],

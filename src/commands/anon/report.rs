@@ -14,9 +14,9 @@ pub struct AnonReport {
     pub more: u64,
     /// Number of regions.
     pub regions: u64,
-    /// Their bytes.
+    /// Total size in bytes.
     pub size: u64,
-    /// Bytes of them in the core.
+    /// Bytes in the core.
     pub in_core: u64,
     /// Bytes of memory searched for pointers to them.
     pub scanned: u64,

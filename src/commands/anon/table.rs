@@ -1,4 +1,4 @@
-//! Anonymous memory as a document.
+//! The table of `anon`.
 
 use std::io::{self, Write};
 
@@ -94,7 +94,7 @@ impl Render for AnonReport {
     }
 }
 
-/// A cluster in CSV, which has no room for the list of owners.
+/// A cluster in CSV, without the list of owners.
 #[derive(Default, Serialize)]
 struct Row<'a> {
     size: u64,
@@ -140,14 +140,14 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Clusters whose owner is told in full, and from how many bytes on.
+/// Maximum number of clusters whose owner is described in full, and their minimum size in bytes.
 const OWNERS: usize = 8;
 const TOLD: u64 = 1 << 20;
 
-/// Contents that are told below the table.
+/// Maximum number of contents shown below the table.
 const CONTENTS: usize = 6;
 
-/// The kind of owner.
+/// Returns the kind of owner in one word.
 fn shortly(c: &BlockClusterRow) -> String {
     match c.owners.first().filter(|_| c.owner.is_some()) {
         None => "-".into(),

@@ -44,7 +44,7 @@ pub fn check(session: &Session<'_>) -> CheckReport {
     CheckReport { invariants, conflicts }
 }
 
-/// Whether all that was resident is of a kind, or of a mapping that the core does not list.
+/// Checks that all resident bytes belong to a kind, or to a mapping that the core does not list.
 fn resident(session: &Session<'_>, residence: &Residence) -> Invariant {
     let divided = by_kind(session, residence, None);
     let rss = |share: &Share| share.figures.get(Figure::Rss);

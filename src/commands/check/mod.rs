@@ -1,4 +1,4 @@
-//! `check`: the invariants: every byte has one label, and the sums hold.
+//! `check`: checks the invariants of the map. Every byte has one label, and the sums agree.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "check",
     &[answer::<CheckReport>],

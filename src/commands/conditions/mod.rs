@@ -1,4 +1,4 @@
-//! `--fail-if`: figures of a report held against limits, for CI.
+//! `--fail-if`: compares figures of a report with limits, for CI.
 
 mod parse;
 #[cfg(test)]
@@ -37,7 +37,7 @@ enum Subject {
     Kind(Kind),
     Total,
     Threads,
-    /// Whether there is a finding with this id; it has no limit.
+    /// Whether there is a finding with this id. Such a condition has no limit.
     Finding(&'static str),
 }
 
@@ -50,7 +50,7 @@ enum Op {
     Equal,
 }
 
-/// `mantissa / scale` of a unit, or of a hundredth: exact, as it was written.
+/// An exact limit as written: `mantissa / scale` units, or `mantissa / scale` percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     Figure { mantissa: i128, scale: i128, unit: u64 },
@@ -67,22 +67,22 @@ impl Condition {
         parse::parse(text, scope)
     }
 
-    /// Whether its column needs a scan of all pages.
+    /// Whether the condition's column needs a scan of all pages.
     pub fn needs_scan(&self) -> bool {
         matches!(self.column, "written" | "zero")
     }
 
-    /// Whether its column needs resident figures.
+    /// Whether the condition's column needs resident figures.
     pub fn needs_residence(&self) -> bool {
         matches!(self.column, "rss" | "pss" | "private_dirty" | "swap")
     }
 
-    /// The condition as given.
+    /// The condition as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Compares it with a figure. `whole`: denominator of percentages, and its name.
+    /// Compares a figure with the limit. `whole` is the denominator of percentages, and `of` its name.
     fn judge(&self, value: i128, whole: u64, of: &str) -> ConditionRow {
         let (left, right) = match self.limit {
             Limit::Figure { mantissa, scale, unit } => (value * scale, mantissa * i128::from(unit)),
@@ -115,7 +115,7 @@ impl Condition {
         }
     }
 
-    /// Checks it against findings. `None` if it is about a figure.
+    /// Checks whether there is a finding with the id. `None` if the condition is about a figure.
     fn judge_finding(&self, findings: &[Finding]) -> Option<ConditionRow> {
         let Subject::Finding(id) = self.subject else { return None };
         let found: Vec<&Finding> = findings.iter().filter(|f| f.id == id).collect();

@@ -1,25 +1,24 @@
-//! `stack.written>1GiB` as data. What it can't be is said with what it can be.
+//! Parses conditions such as `stack.written>1GiB`. Errors list what is allowed.
 
 use crate::commands::conditions::{Condition, Limit, Op, Scope, Subject};
 use crate::map::Kind;
 use crate::report::{FINDING_IDS, finding_id};
 use crate::units;
 
-/// Digits of a number, before and after its point: what 64 bits hold.
+/// Maximum number of digits of a number, before and after the point together,
+/// so that it fits in 64 bits.
 const MAX_DIGITS: usize = 18;
 
-/// Names of the columns that `summary` has.
 const SUMMARY: &[&str] =
     &["size", "in_core", "written", "zero", "count", "largest", "rss", "pss", "private_dirty", "swap"];
 
-/// The same of its sum: the largest region of all kinds is none of them.
+/// Columns of the total of `summary`. It has no largest region.
 const TOTAL: &[&str] = &["size", "in_core", "written", "zero", "count", "rss", "pss", "private_dirty", "swap"];
 
-/// Names of the columns that `diff` has.
 const DIFF: &[&str] =
     &["old", "new", "delta", "old_count", "new_count", "delta_count", "old_in_core", "new_in_core", "delta_in_core"];
 
-/// Read a condition.
+/// Parses a condition.
 ///
 /// # Errors
 /// A sentence that says what is wrong.
@@ -116,7 +115,7 @@ fn limit(text: &str, counts: bool) -> Result<Limit, String> {
     }
 }
 
-/// `-1.5` as -15 and 10.
+/// Returns `-1.5` as (-15, 10).
 fn decimal(text: &str) -> Option<(i128, i128)> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

@@ -7,7 +7,6 @@ use crate::targets::Producer;
 
 const GIB: u64 = 1 << 30;
 
-/// Stack: 1 GiB in 4 regions, half of it zero; the total is 4 GiB in 10.
 fn summary() -> SummaryReport {
     let stack = KindRow {
         kind: Kind::Stack,
@@ -42,7 +41,7 @@ fn holds(text: &str) -> bool {
     judge_summary(&[c], &summary(), 300)[0].holds
 }
 
-/// GCHeap grew from 100 to 120, Malloc is new with 7, AnonRW shrank from 10 to 4.
+/// GCHeap grew from 100 to 120, Malloc is new with 7, and AnonRW shrank from 10 to 4.
 fn diff_holds(text: &str) -> bool {
     let row =
         |kind, old: u64, new: u64| DiffRow { kind, old, new, delta: new as i64 - old as i64, ..DiffRow::default() };
@@ -98,7 +97,7 @@ fn what_a_core_has_nothing_of_is_nothing() {
 fn percentages_of_a_diff_are_of_the_older_core() {
     assert!(diff_holds("gcheap.delta>=20%") && !diff_holds("gcheap.delta>20%"));
     assert!(diff_holds("gcheap.delta>19.9%") && diff_holds("gcheap.new==120%"));
-    // Any growth is more than any share of nothing.
+    // Growth from 0 exceeds every percentage.
     assert!(diff_holds("malloc.delta>1000%") && !diff_holds("stack.delta>0%"));
     assert!(diff_holds("anonrw.delta<-50%") && diff_holds("anonrw.delta==-6") && !diff_holds("anonrw.delta<-60%"));
     assert!(diff_holds("threads.delta>4") && diff_holds("threads.delta==50%"));

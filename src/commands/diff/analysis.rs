@@ -8,16 +8,16 @@ use crate::process::Process;
 use crate::report::KindOrTotal;
 use crate::series::{BlockSize, KindFigures, Moment, Rest, Sum};
 
-/// One of two moments to compare: a core, a process as it is now, or a look of a recording.
+/// One side of a comparison: a core, a running process, or a sample of a recording.
 #[derive(Clone, Copy)]
 pub struct DiffInput<'a> {
-    /// Which it is.
+    /// Its source.
     pub core: &'a DiffSide,
-    /// What it has.
+    /// Its figures.
     pub moment: &'a Moment,
 }
 
-/// Put two moments side by side.
+/// Compares two moments.
 pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
     let named = |m: &Moment| -> BTreeMap<Kind, KindFigures> {
         m.kinds.iter().filter_map(|(name, figures)| Some((Kind::from_name(name)?, *figures))).collect()
@@ -47,10 +47,10 @@ pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
     }
 }
 
-/// Of a kind that is not there.
+/// Figures of a kind that is not present.
 const NONE: KindFigures = KindFigures { count: 0, size: 0, readable: 0, written: Some(0), rss: Some(0), swap: Some(0) };
 
-/// What a summary says of a moment.
+/// Returns the figures of a summary as a moment.
 pub fn moment_of(summary: &SummaryReport, threads: u64) -> Moment {
     let figures = |k: &crate::commands::summary::KindRow| KindFigures {
         count: k.count,
@@ -67,7 +67,8 @@ pub fn moment_of(summary: &SummaryReport, threads: u64) -> Moment {
     }
 }
 
-/// Sums of both sides by key. A row that is not listed on one side has nothing there, unless that side lists only some.
+/// Joins the sums of both sides by key. A key that one side does not list counts as 0 there, unless that side lists
+/// only some of its rows.
 fn side_by_side<'a, K: Ord + Clone>(
     old: (&'a BTreeMap<K, Sum>, &'a Rest),
     new: (&'a BTreeMap<K, Sum>, &'a Rest),
@@ -82,7 +83,7 @@ fn side_by_side<'a, K: Ord + Clone>(
     })
 }
 
-/// Types by name: their addresses say nothing in another process.
+/// Compares types by name, because their addresses differ between processes.
 fn types(old: &Moment, new: &Moment) -> Option<Vec<TypeDelta>> {
     let (old, new) = (old.types.as_ref()?, new.types.as_ref()?);
     let all = side_by_side((&old.types, &old.rest), (&new.types, &new.rest));
@@ -104,7 +105,7 @@ fn types(old: &Moment, new: &Moment) -> Option<Vec<TypeDelta>> {
     Some(rows)
 }
 
-/// Used blocks by the size of their chunks. Those of different allocators have different sizes, and that is no news.
+/// Compares used blocks by chunk size. `None` if the allocators differ, since their chunk sizes do too.
 fn sizes(old: &Moment, new: &Moment) -> Option<Vec<SizeDelta>> {
     let (old, new) = (old.malloc.as_ref()?, new.malloc.as_ref()?);
     if old.allocator != new.allocator {
@@ -128,7 +129,7 @@ fn sizes(old: &Moment, new: &Moment) -> Option<Vec<SizeDelta>> {
     Some(rows)
 }
 
-/// How much a row changed; of one that a side does not list, what the other has.
+/// Sort key of a row: its change. If one side does not list the row, the value of the other.
 fn weight(delta: Option<i64>, old: Option<u64>, new: Option<u64>) -> u64 {
     delta.map_or_else(|| old.or(new).unwrap_or(0), i64::unsigned_abs)
 }
@@ -159,7 +160,7 @@ fn delta(old: u64, new: u64) -> i64 {
     i64::try_from(i128::from(new) - i128::from(old)).unwrap_or(if new > old { i64::MAX } else { i64::MIN })
 }
 
-/// A core as `diff` names it.
+/// Describes a core for `diff`.
 pub fn side(process: &Process) -> DiffSide {
     DiffSide {
         path: process.facts().path.clone(),

@@ -1,5 +1,5 @@
-//! What `summary --json` said of a core, read back: the older side of a `diff`
-//! when the core itself is long gone.
+//! Reads the output of `summary --json`, as the older side of a `diff` when the
+//! core is gone.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -10,34 +10,34 @@ use crate::map::Kind;
 use crate::report::SCHEMA_VERSION;
 use crate::targets::Producer;
 
-/// A summary read back.
+/// A summary that was read back.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// The core it was of.
+    /// The core that it describes.
     pub core: DiffSide,
-    /// What was said of it, without findings.
+    /// The summary, without findings.
     pub summary: SummaryReport,
 }
 
-/// Why a file is no summary.
+/// Why a file is not a summary.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BaselineError {
-    /// Not JSON.
+    /// The file is not JSON.
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// JSON of something else.
+    /// The file is JSON, but not a summary.
     #[error("not an answer of `coremap summary --json`: {0}")]
     Form(String),
 }
 
 impl Baseline {
-    /// Whether a file begins as JSON does; no core does, packed or not.
+    /// Whether a file begins like JSON. No core does, compressed or not.
     pub fn is_json(start: &[u8]) -> bool {
         start.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{')
     }
 
-    /// Read what `summary --json` wrote. `path`: where from.
+    /// Reads the output of `summary --json`. `path` is its origin.
     ///
     /// # Errors
     /// [`BaselineError`]

@@ -1,4 +1,4 @@
-//! `diff`: two cores side by side, looks of recordings among them, or one core and the answer of another.
+//! `diff`: compares two cores, samples of recordings, or a core with the earlier summary of another.
 
 mod analysis;
 mod baseline;
@@ -11,5 +11,4 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process("diff", &[answer::<DiffReport>], "Compare two cores of one program");

@@ -13,7 +13,7 @@ pub struct DiffReport {
     pub new: DiffSide,
     /// Kinds, by change of size.
     pub kinds: Vec<DiffRow>,
-    /// Sum over all kinds.
+    /// Sums over all kinds.
     pub total: DiffRow,
     /// Number of threads.
     pub threads: CountDelta,

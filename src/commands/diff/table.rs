@@ -1,4 +1,4 @@
-//! Two cores side by side, as a document.
+//! The tables of `diff`.
 
 use std::io::{self, Write};
 
@@ -78,7 +78,7 @@ impl Render for DiffReport {
     }
 }
 
-/// Types that a person is shown; the rest changed less.
+/// Maximum number of types shown, by change.
 const TYPES_SHOWN: usize = 40;
 
 fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
@@ -105,7 +105,7 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
     table
 }
 
-/// Sizes of blocks that a person is shown; the rest changed less.
+/// Maximum number of block sizes shown, by change.
 const SIZES_SHOWN: usize = 20;
 
 fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {

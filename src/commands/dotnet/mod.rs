@@ -1,5 +1,5 @@
-//! The commands that only .NET has. Of all commands these alone know the structures of a runtime; the others
-//! ask [`crate::runtimes::api`], and a test of the source looks that it stays so.
+//! Commands that only .NET has. No other command knows the structures of a runtime: they use [`crate::runtimes::api`].
+//! `tests/all/source_rules.rs` checks this.
 
 pub mod async_chains;
 pub mod exceptions;
@@ -14,12 +14,12 @@ use crate::runtimes::api::{ClrGc, ManagedRuntime};
 use crate::runtimes::coreclr::CoreClr;
 use crate::session::Session;
 
-/// CoreCLR, for what only it has.
+/// The CoreCLR runtimes of the process.
 fn coreclr<'s, 'p>(session: &'s Session<'p>) -> impl Iterator<Item = &'s CoreClr<'p>> {
     session.found(Offer::CoreClr).filter_map(|(_, found)| found.coreclr())
 }
 
-/// Runtimes with the collector of .NET.
+/// The runtimes that use the GC of .NET.
 fn clr_gcs<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'s dyn ManagedRuntime, &'s dyn ClrGc)> {
     session.found(Offer::ClrGc).filter_map(|(_, found)| {
         let runtime: &dyn ManagedRuntime = found.runtime();
@@ -27,7 +27,7 @@ fn clr_gcs<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'s dyn Manage
     })
 }
 
-/// Find the roots in stacks: what that reads, GC info of the frames' methods too, is what a smaller core needs for them.
+/// Finds the roots on stacks, so that a smaller core includes what that reads, such as the GC info of methods.
 pub(in crate::commands) fn read_stack_roots(session: &Session<'_>) {
     for (id, runtime) in session.found(Offer::CoreClr).filter_map(|(id, found)| Some((id, found.coreclr()?))) {
         let walker = session.walker(session.known_stacks());

@@ -1,4 +1,4 @@
-//! `dump`: a core of a process that runs. What is written is made by [`crate::dump`].
+//! `dump`: reports the core that [`crate::dump`] wrote of a running process.
 
 mod report;
 mod table;
@@ -7,6 +7,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_live};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_live("dump", &[answer::<DumpReport>], "Write a core of a running process, which continues afterwards");

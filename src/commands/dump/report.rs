@@ -1,4 +1,4 @@
-//! The core that was written of a process that runs.
+//! The report of `dump`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What was written of a process, as a document.
+//! The table of `dump`.
 
 use std::io::{self, Write};
 use std::slice;

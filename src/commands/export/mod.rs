@@ -1,4 +1,4 @@
-//! `export`: what a core holds, as a file of other people's viewers. The files are made by [`crate::export`].
+//! `export`: writes data of a core in the formats of other viewers. [`crate::export`] encodes them.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "export",
     &[answer::<ExportReport>],

@@ -1,4 +1,4 @@
-//! What was exported.
+//! The report of `export`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

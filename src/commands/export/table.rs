@@ -1,4 +1,4 @@
-//! What was exported, as a document.
+//! The table of `export`.
 
 use std::io::{self, Write};
 
@@ -38,7 +38,7 @@ impl Render for ExportReport {
     }
 }
 
-/// Programs that open the file.
+/// Names the programs that open the file.
 fn opened_with(format: ExportFormat) -> &'static str {
     match format {
         ExportFormat::Gcdump => {

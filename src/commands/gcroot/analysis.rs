@@ -9,13 +9,14 @@ use crate::runtimes::api::{ManagedRuntime, ObjectNames, RuntimeId};
 use crate::runtimes::graph::{Graph, Search};
 use crate::session::Session;
 
-/// Tell why the object at `addr` is alive: a shortest path from each root that
-/// leads to it, with `all` from all of them.
+/// Explains why the object at `addr` is alive: a shortest path from each root
+/// that reaches it. With `all`, from all of them.
 pub fn gcroot(session: &Session<'_>, addr: Addr, all: bool) -> GcRootReport {
     gcroots(session, &[addr], all).pop().unwrap_or_default()
 }
 
-/// The same of several objects: heap, stacks and roots are read once for all of them.
+/// Explains several objects. Heap, stacks and roots are read once for all of
+/// them.
 pub(in crate::commands) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
     session.process.target().expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
@@ -30,7 +31,7 @@ pub(in crate::commands) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: b
     reports
 }
 
-/// Fill in the reports of objects that are on this runtime's heap.
+/// Fills in the reports of the objects on this runtime's heap.
 fn of_runtime(
     session: &Session<'_>,
     (id, runtime): (RuntimeId, &dyn ManagedRuntime),

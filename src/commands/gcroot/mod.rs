@@ -1,4 +1,5 @@
-//! `gcroot`: why objects are alive: paths from roots to one of them, or the shapes of the paths to all of a type.
+//! `gcroot`: why objects are alive. Shows paths from roots to one object, or the shapes of the paths to all objects of
+//! a type.
 
 mod analysis;
 mod report;
@@ -13,7 +14,6 @@ pub use types::gcroot_types;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_runtime(
     "gcroot",
     &[answer::<GcRootReport>, answer::<GcRootTypesReport>],

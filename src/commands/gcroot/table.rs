@@ -1,4 +1,4 @@
-//! Paths from roots as documents.
+//! The tables of `gcroot`.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::RootPathRow;
 use crate::units::{count, exact};
 
-/// Objects shown of each end of a long path.
+/// Number of objects shown at each end of a long path.
 const ENDS: usize = 16;
 
 impl Render for GcRootReport {

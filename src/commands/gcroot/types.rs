@@ -15,8 +15,8 @@ use crate::runtimes::api::{ObjectNames, RootKind, Tally, TypeIndex};
 use crate::runtimes::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
 use crate::session::Session;
 
-/// Tell what keeps the objects of the types whose name matches: their shortest
-/// paths from roots, by shape, at most `top` of them.
+/// Explains what retains the objects of the types whose name matches: their
+/// shortest paths from roots, grouped by shape, at most `top` groups.
 pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTypesReport {
     let mut report = GcRootTypesReport::default();
     with_retained(session, |retained, names, rooted| {
@@ -27,18 +27,18 @@ pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTy
     report
 }
 
-/// What is kept in one way.
+/// Objects with one path shape.
 #[derive(Default)]
 struct Group {
     own: Tally,
     retained: u64,
-    /// Numbers of the first object, and the last: of the shortest path and the longest.
+    /// Node numbers of the objects with the shortest and the longest path.
     first: u32,
     last: u32,
 }
 
 impl Group {
-    /// With those of another, farther from the roots.
+    /// Adds another group, whose objects are farther from the roots.
     fn append(&mut self, other: Group) {
         if self.own.count == 0 {
             *self = other;
@@ -99,10 +99,10 @@ fn one<'g>(
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
 }
 
-/// Objects of a share, which a thread takes at once.
+/// Objects per task of the parallel loop.
 const SHARE: u32 = 1 << 18;
 
-/// The objects of the types asked for, by shape of the ways to them.
+/// Groups the objects of the wanted types by path shape.
 fn groups(
     retained: &Retained<'_>,
     shapes: &Shapes<'_, '_>,
@@ -113,7 +113,8 @@ fn groups(
     let of_share = |share: u32| {
         let mut groups: HashMap<ShapeIndex, Group> = HashMap::new();
         let mut reader = retained.live.reader();
-        // Most of those in a row are of one shape.
+        // Neighbouring objects usually have the same shape, so their group is
+        // kept at hand.
         let (mut shape, mut group) = (ShapeIndex(0), Group::default());
         for number in (share * SHARE).max(1)..((share + 1) * SHARE).min(len) {
             if !retained.kind(number).is_some_and(|kind| wanted.contains(&kind)) {
@@ -188,7 +189,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// The shortest path to an object, and the kind of its root.
+    /// Returns a shortest path to an object, and the kind of its root.
     fn example(&mut self, number: u32) -> (Option<RootKind>, RootPathRow) {
         let way = self.tree.way(number);
         let kind = way.first().and_then(|&n| self.retained.live.source(n)).map(|s| s.kind);

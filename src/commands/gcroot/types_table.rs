@@ -1,4 +1,4 @@
-//! Paths from roots to the objects of some types, as a document.
+//! The table of `gcroot --type`.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact};
 
-/// Types named to people.
+/// Maximum number of types named.
 const TYPES: usize = 5;
 
 impl Render for GcRootTypesReport {
@@ -83,7 +83,7 @@ impl Render for GcRootTypesReport {
 
 fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
     let objects = count(group.count, "object");
-    // Nothing of their own: what they hold is held by others of the types asked for.
+    // They retain nothing themselves: other matching objects dominate them.
     let retain = match group.retained {
         0 => "retained by the objects above".to_owned(),
         n => format!("retaining {} bytes", exact(n)),

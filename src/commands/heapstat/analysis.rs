@@ -13,18 +13,18 @@ use crate::runtimes::api::{
 };
 use crate::session::Session;
 
-/// What to count.
+/// Options of `heapstat`.
 #[derive(Clone, Debug, Default)]
 pub struct HeapStatOptions {
-    /// Only types whose name matches.
+    /// Count only types whose name matches.
     pub name: Option<Regex>,
-    /// Only these objects.
+    /// Count only these objects.
     pub selection: Selection,
-    /// Strings by content too.
+    /// Also group strings by content.
     pub strings: bool,
 }
 
-/// Count the objects of all managed heaps by type.
+/// Counts the objects of all managed heaps by type.
 pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
     session.process.target().expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
@@ -89,7 +89,7 @@ fn one(
     }
 }
 
-/// What makes the sums less than the whole.
+/// Adds a warning for everything that is missing from the sums.
 fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
     let name = runtime.label();
     if heap.in_gc() {

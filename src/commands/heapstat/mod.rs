@@ -1,4 +1,4 @@
-//! `heapstat`: the objects of the heap, counted by type.
+//! `heapstat`: counts the objects on managed heaps by type.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_runtime(
     "heapstat",
     &[answer::<HeapStatReport>],

@@ -11,7 +11,7 @@ pub struct HeapStatReport {
     pub types: Vec<TypeRow>,
     /// Sum over all listed types.
     pub total: ObjectsRow,
-    /// Free space, whichever types were requested.
+    /// Free space, regardless of the requested types.
     pub free: ObjectsRow,
     /// Free blocks of 0.5 MB and more, by address.
     pub fragmentation: Vec<FreeBlockRow>,

@@ -1,4 +1,4 @@
-//! Objects by type as a document.
+//! The tables of `heapstat`.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
 use crate::units::{count, exact};
 
-/// Free blocks shown to people.
+/// Maximum number of free blocks shown.
 const BLOCKS: usize = 20;
 
-/// Places shown to people that could not be walked.
+/// Maximum number of addresses shown at which the walk failed.
 const PLACES: usize = 5;
 
 impl Listing for HeapStatReport {
@@ -34,7 +34,7 @@ impl Render for HeapStatReport {
             doc.table(type_table(self));
         }
         if self.free.objects > 0 {
-            // Of the objects asked for, where there are any.
+            // Share of the requested objects, if there are any.
             let share = match self.total.size {
                 0 => String::new(),
                 total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
@@ -79,9 +79,9 @@ impl Render for HeapStatReport {
     }
 }
 
-/// As SOS has it, but the biggest first.
+/// Columns as in SOS, but largest types first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
-    // Of one runtime the collector knows only some objects; with others there is nothing to be told.
+    // `tracked` is set only for runtimes whose collector does not track all objects. Without them there is no column.
     let tracked = report.types.iter().any(|t| t.tracked.is_some());
     let several = report.types.iter().any(|t| t.runtime.is_some());
     let mut table = TableBlock::default().text("MT").number("Count");

@@ -19,7 +19,7 @@ use crate::runtimes::api::{FREE, Link, ManagedRuntime, ObjectNames, RuntimeId, l
 use crate::session::Session;
 use crate::units::exact;
 
-/// Rows of which is told what can be reached from their blocks.
+/// Number of rows for which reachable blocks are counted.
 const REACHES: usize = 10;
 
 /// A word of the managed heap that points at native memory.
@@ -29,7 +29,7 @@ struct Word {
     value: Addr,
 }
 
-/// What a word points at.
+/// Native memory that a word points at.
 #[derive(Clone, Copy)]
 enum Held {
     Malloc(Block),
@@ -48,7 +48,7 @@ struct Group {
     first: Option<(Addr, Addr)>,
 }
 
-/// Tell which types hold native memory, at most `limit` rows.
+/// Lists types whose objects point at native memory, at most `limit` rows.
 pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress) -> HoldersReport {
     let heap: Vec<AddrRange> =
         union(session.map().regions.iter().filter(|r| r.kind.holds_objects()).map(|r| r.range).collect());
@@ -96,7 +96,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     HoldersReport { buffers: owned(session), ..report }
 }
 
-/// What objects are known to own, most bytes first.
+/// Lists native memory that objects own according to their runtime, most bytes first.
 fn owned(session: &Session<'_>) -> Vec<OwnedRow> {
     let mut out: Vec<OwnedRow> = Vec::new();
     for runtime in session.runtimes() {
@@ -123,7 +123,7 @@ fn owned(session: &Session<'_>) -> Vec<OwnedRow> {
     out
 }
 
-/// Put the words of one runtime's objects to the fields of their types.
+/// Groups the words of one runtime's objects by type and field.
 fn group(
     process: &Process,
     runtime: &dyn ManagedRuntime,

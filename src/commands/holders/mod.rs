@@ -1,4 +1,4 @@
-//! `holders`: native memory that managed objects point at.
+//! `holders`: lists native memory that managed objects point at.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_runtime("holders", &[answer::<HoldersReport>], "List native memory owned by managed objects, by type and field");

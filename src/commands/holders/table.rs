@@ -1,4 +1,4 @@
-//! Managed types that hold native memory, as a document.
+//! The table of `holders`.
 
 use std::io::{self, Write};
 
@@ -96,7 +96,7 @@ impl Render for HoldersReport {
 }
 
 impl HoldersReport {
-    /// Native memory that objects own.
+    /// Adds a line for each type that owns native memory.
     fn tell_owned(&self, doc: &mut Document<'_>) {
         for row in &self.buffers {
             let (name, field) = (row.name.shown(), row.field.shown());

@@ -20,7 +20,8 @@ use crate::targets::at;
 use crate::targets::dump_notes::Dumped;
 use crate::units::{human, moment};
 
-/// The process and what the core contains; arguments and values of the environment only with `show_data`.
+/// Describes the process and what the core contains. Arguments and values of the environment are included only with
+/// `show_data`.
 pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
     note_missing_names(session);
     InfoReport {
@@ -59,7 +60,7 @@ fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRo
     let strings = process.strings();
     let safe = |s: &str| printable(s).into_owned();
     let arguments = strings.map(|s| &s.args[..]);
-    // The first 79 bytes of them, in one line.
+    // NT_PRPSINFO has the first 79 bytes of the arguments, in one line.
     let line = info.map(|i| i.args.as_str()).filter(|line| !line.is_empty());
     let command_line = arguments.map(|args| args.iter().map(|a| safe(a)).collect()).or(line.map(|l| vec![safe(l)]));
     let executable = facts
@@ -100,8 +101,8 @@ fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRo
     }
 }
 
-/// The file name in `argv[0]`. Programs write what they do over it, as `postgres: user
-/// database SELECT`: of that the first word.
+/// File name of the program in `argv[0]`. Programs overwrite it with their status, as in `postgres: user database
+/// SELECT`. Then it is the first word.
 fn program_name<'a>(text: &'a str, executable: Option<&str>) -> Option<&'a str> {
     let last = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
     let whole = last(text);
@@ -110,8 +111,8 @@ fn program_name<'a>(text: &'a str, executable: Option<&str>) -> Option<&'a str> 
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The name of a variable. An entry without `=`, or with what no name holds before it, is
-/// data: programs write over their environment too.
+/// Name of an environment variable. An entry without `=`, or with characters before it that no name has, is data:
+/// programs overwrite their environment too.
 fn variable(entry: &str) -> Option<&str> {
     let (name, _) = entry.split_once('=')?;
     let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '%' | '(' | ')');
@@ -121,13 +122,13 @@ fn variable(entry: &str) -> Option<&str> {
 fn signal_row(signal: crash::Signal) -> SignalRow {
     let name = crash::name(signal.number);
     let has_address = matches!(name.as_str(), "SIGSEGV" | "SIGBUS" | "SIGILL" | "SIGFPE" | "SIGTRAP");
-    // si_code up to 0 means sent by a process: then si_addr is not an address.
+    // With `si_code` up to 0 a process sent the signal, and `si_addr` is not an address.
     let fault = signal.info.filter(|s| has_address && s.code > 0);
     SignalRow { number: signal.number, name, code: signal.info.map(|s| s.code), address: fault.map(|s| s.addr) }
 }
 
-/// Facts about the operating system, each with its evidence. A string found
-/// somewhere is no proof: .NET hosts hold the names of every distribution.
+/// Facts about the operating system, each with its evidence. A string alone is no proof: hosts of .NET contain the
+/// names of all distributions.
 fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
     let mut out = Vec::new();
     let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
@@ -149,14 +150,14 @@ fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
             add(OsSubject::Distribution, "Debian family (multiarch library paths)".into(), format!("loaded: {path}"));
         }
     }
-    // Linked into the program, it has no module.
+    // A statically linked C library has no module.
     if let Some(layout) = stacks.layout.filter(|_| !loaded) {
         add(OsSubject::Libc, layout.libc.name().into(), "layout of the thread control blocks".into());
     }
     out
 }
 
-/// "GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36."
+/// Finds the version string of glibc: "GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36."
 fn banner(process: &Process, range: AddrRange) -> Option<String> {
     const START: &[u8] = b"GNU C Library (";
     let finder = memchr::memmem::Finder::new(START);
@@ -171,8 +172,7 @@ fn banner(process: &Process, range: AddrRange) -> Option<String> {
     None
 }
 
-/// LINUX_VERSION_CODE in the vdso's note of owner "Linux", type 0
-/// (arch/x86/entry/vdso/note.S): 0xMMmmpp.
+/// LINUX_VERSION_CODE (0xMMmmpp) in the vdso's note with owner "Linux" and type 0 (arch/x86/entry/vdso/note.S).
 fn kernel_version(process: &Process) -> Option<String> {
     let base = Addr::new(process.auxv(at::SYSINFO_EHDR)?);
     let vdso = process.memory.bytes(base, process.memory.readable(base, 8192) as usize).ok()?;
@@ -186,7 +186,7 @@ fn kernel_version(process: &Process) -> Option<String> {
 fn completeness(session: &Session<'_>) -> Completeness {
     let facts = session.process.facts();
     let map = session.map();
-    // Bytes that are not there because the file ends were not left out.
+    // Bytes missing because the file is truncated do not count as left out of the dump.
     let cut_off = |range| {
         let pieces = facts.space.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
         pieces.filter_map(|p| p.range.intersect(&range)).map(|r| r.len()).fold(0, u64::saturating_add)
@@ -245,7 +245,7 @@ fn completeness(session: &Session<'_>) -> Completeness {
     }
 }
 
-/// How coremap wrote the core.
+/// Describes how coremap wrote the core.
 fn dumped(dumped: &Dumped) -> String {
     let kept = if dumped.kept.is_empty() { "in full".to_owned() } else { format!("for {}", dumped.kept.join(", ")) };
     let stood = dumped.stood.map_or_else(String::new, |stood| {

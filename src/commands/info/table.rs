@@ -6,7 +6,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::ImageFormat;
 use crate::units::{count, exact, human};
 
-/// A command line of which only the program is told.
+/// A hidden command line: only the program's name and the number of arguments.
 fn withheld(p: &ProcessRow) -> Option<String> {
     if !p.command_line_withheld {
         return None;
@@ -21,7 +21,7 @@ fn withheld(p: &ProcessRow) -> Option<String> {
     Some(format!("{} and {arguments}{shown}", p.program.as_deref().unwrap_or("a program")))
 }
 
-/// Names of variables, and how many entries have none.
+/// Names of variables, and the number of entries without a name.
 fn variables(p: &ProcessRow, shown: &[String]) -> String {
     let names = shown.join(" ");
     match p.environment_withheld.saturating_sub(shown.len() as u64) {

@@ -5,7 +5,7 @@ use crate::report::InlinedRow;
 use crate::runtimes::api::CodeVersion;
 use crate::session::Session;
 
-/// Tell what code each of `ips` is of.
+/// Finds the method or function of each address.
 pub fn ip2method(session: &Session<'_>, ips: &[Addr]) -> Ip2MethodReport {
     let names = Names::new(session);
     let results = ips.iter().map(|&ip| row(&names, ip)).collect();
@@ -13,7 +13,6 @@ pub fn ip2method(session: &Session<'_>, ips: &[Addr]) -> Ip2MethodReport {
     Ip2MethodReport { results }
 }
 
-/// What code `ip` is of.
 pub(in crate::commands) fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
     let (runtime, method) = match names.code(ip) {
         Code::Managed(runtime, method) => (runtime, method),

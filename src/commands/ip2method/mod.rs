@@ -1,4 +1,4 @@
-//! `ip2method`: the method that a code address is of.
+//! `ip2method`: finds the method of a code address.
 
 mod analysis;
 mod report;
@@ -11,7 +11,6 @@ pub use table::Short;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "ip2method",
     &[answer::<Ip2MethodReport>],

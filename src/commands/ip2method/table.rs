@@ -7,7 +7,7 @@ use crate::commands::ip2method::report::{Ip2MethodReport, IpRow};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::InlinedRow;
 
-/// One line an address, where that was asked for.
+/// The report with one line per address.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub struct Short(pub Ip2MethodReport);
@@ -56,7 +56,7 @@ fn wide(addr: Option<Addr>) -> String {
     format!("{:016x}", addr.map_or(0, |a| a.get()))
 }
 
-/// Columns of a title, as SOS `ip2md` has them.
+/// Width of a title in columns, as in SOS `ip2md`.
 const TITLE: usize = 22;
 
 fn field(doc: &mut Document<'_>, title: &str, value: impl std::fmt::Display) {
@@ -114,7 +114,7 @@ fn block(doc: &mut Document<'_>, row: &IpRow) {
     }
 }
 
-/// A method of a runtime that has no metadata as CoreCLR has.
+/// Writes a method of a runtime without metadata like CoreCLR's.
 fn plain(doc: &mut Document<'_>, row: &IpRow) {
     field(doc, "IP:", wide(Some(row.ip)));
     field(doc, "Method Name:", row.method.as_deref().unwrap_or("?"));
@@ -146,7 +146,7 @@ fn plain(doc: &mut Document<'_>, row: &IpRow) {
     }
 }
 
-/// The chain of inlined methods, before what they were inlined into.
+/// The chain of inlined methods, each before the method it was inlined into.
 fn inlined(row: &IpRow) -> String {
     row.inlined.iter().map(InlinedRow::before_caller).collect()
 }

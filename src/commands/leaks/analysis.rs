@@ -1,4 +1,4 @@
-//! Used blocks of malloc that no pointer reaches, together by likeness.
+//! Finds used malloc blocks that no pointer reaches, and groups equal ones.
 
 use crate::addr::Addr;
 use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
@@ -14,16 +14,16 @@ use crate::report::ChunkSum;
 use crate::session::Session;
 use crate::units::human;
 
-/// What to list.
+/// Options of `leaks`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeaksOptions {
-    /// Every leaked block.
+    /// Also list every unreachable block.
     pub blocks: bool,
-    /// Clusters, or blocks, at most.
+    /// Maximum number of clusters, or of blocks.
     pub limit: Option<usize>,
 }
 
-/// Leaked and reachable blocks of one part of the heap.
+/// Unreachable and reachable blocks of one part of the heap.
 #[derive(Default)]
 struct Share {
     leaked: Tally,
@@ -32,16 +32,16 @@ struct Share {
     blocks: Vec<LeakedRow>,
 }
 
-/// What is known of all blocks.
+/// The heap's blocks, with the results of the search for pointers.
 struct Known<'a> {
     malloc: &'a Malloc,
     blocks: &'a Blocks,
-    /// What can be reached from outside the heap.
+    /// Blocks reachable from outside the heap.
     reached: BlockMarks,
-    /// What a leaked block points at.
+    /// Blocks that unreachable blocks point at.
     pointed: BlockMarks,
     look: Looker<'a>,
-    /// Leaked blocks to list, of each part.
+    /// Maximum number of unreachable blocks listed per part of the heap.
     list: usize,
 }
 
@@ -76,7 +76,7 @@ impl Known<'_> {
     }
 }
 
-/// Tell which blocks leaked.
+/// Finds the unreachable blocks.
 pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
     let malloc = session.malloc();
     let read = tell_unread(session.process, malloc);
@@ -165,7 +165,7 @@ fn add(report: &mut LeaksReport, share: &Share) {
     report.reachable.merge(share.reachable);
 }
 
-/// Whether all memory that may hold pointers is in the core; what is not is told.
+/// Whether all memory that may contain pointers is in the core. Adds a warning about missing memory.
 fn tell_missing(session: &Session<'_>) -> bool {
     let wanted = session.map().regions.iter().filter(|r| {
         !r.kind.is_reserved()
@@ -179,15 +179,15 @@ fn tell_missing(session: &Session<'_>) -> bool {
             "{} of writable memory is not in the core and may contain pointers to blocks listed as unreachable",
             human(missing)
         );
-        // A kernel leaves out what coredump_filter and MADV_DONTDUMP name.
+        // The kernel omits what coredump_filter and MADV_DONTDUMP exclude, so that is not a partial result.
         let is_partial = facts.is_shrunk || facts.truncation.is_some();
         session.process.diag.add(Warning { code: WarningCode::LeaksIncomplete, message, is_partial });
     }
     missing == 0
 }
 
-/// Whether the blocks that the process uses are those of the C library's malloc, which alone
-/// is looked through; what else there is, is told.
+/// Whether the process allocates from the C library's malloc. Only its blocks are searched; adds a note about any other
+/// allocator.
 fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
     let other = malloc.allocators(process).into_iter().next().filter(|a| !a.walked);
     let nothing = malloc.is_empty();

@@ -1,4 +1,4 @@
-//! `leaks`: used blocks of malloc that no pointer reaches.
+//! `leaks`: finds used malloc blocks that no pointer reaches.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("leaks", &[answer::<LeaksReport>], "Find malloc blocks that are in use but that no pointer reaches");

@@ -1,4 +1,4 @@
-//! `maddress`: the map as SOS `!maddress` prints it. It answers with the rows of `regions`.
+//! `maddress`: the map as SOS `!maddress` prints it. Its JSON has the rows of `regions`.
 
 mod table;
 
@@ -7,7 +7,6 @@ pub use table::{maddress, maddress_summary_csv};
 use crate::commands::command::{Command, answer, of_process};
 use crate::commands::regions::RegionsReport;
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "maddress",
     &[answer::<RegionsReport>],

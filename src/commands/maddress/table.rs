@@ -1,5 +1,4 @@
-//! The map in the shape and words of SOS `!maddress`, for people who know that
-//! one: its columns, its kinds, its sizes (`kb` there means KiB).
+//! The map in the form of SOS `!maddress`: its columns, its kinds and its sizes (where `kb` means KiB).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,11 +10,11 @@ use crate::render::document::Cut;
 use crate::report::{Name, RegionRow};
 use serde::Serialize;
 
-/// Write the tables as SOS prints them; only the summary with `summary_only`. Where there
-/// is a terminal to fit, columns are left out that say least, and paths are cut.
+/// Writes the tables as SOS prints them. With `summary_only`, only the summary. If `width` is known, the least useful
+/// columns are omitted and paths are cut to fit.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     if !summary_only {
         list(rows, width, out)?;
@@ -23,10 +22,10 @@ pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>, ou
     summary(&sums(rows), out)
 }
 
-/// The rows of the summary as CSV.
+/// Writes the rows of the summary as CSV.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn maddress_summary_csv(rows: &[RegionRow], out: &mut dyn Write) -> io::Result<()> {
     #[derive(Default, Serialize)]
     struct Row<'a> {
@@ -56,7 +55,7 @@ impl Words<'_> {
             Backing::File | Backing::Shared | Backing::SecondView => "MEM_MAPPED",
             Backing::Anonymous => "MEM_PRIVATE",
         };
-        // What SOS has no word for it calls by its protection.
+        // SOS names kinds that it does not know by their protection.
         let kind = match facts.sos {
             SosWord::Own => row.kind.to_string(),
             SosWord::Protection => protect.to_owned(),
@@ -80,7 +79,7 @@ fn protect(perms: &str) -> &'static str {
     }
 }
 
-/// `24.00kb`, as SOS humanizes.
+/// Formats a size as SOS does: `24.00kb`.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["b", "kb", "mb", "gb", "tb"];
     let mut value = bytes as f64;
@@ -92,8 +91,8 @@ fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes}b") } else { format!("{value:.2}{}", UNITS[unit]) }
 }
 
-/// Columns of the list in the order they stand in, and which goes first on a
-/// narrow terminal: of most rows the kind says what the others say.
+/// Columns of the list, in order, and the order in which they are dropped on a narrow terminal. In most rows the kind
+/// implies the dropped columns.
 const COLUMNS: [(&str, Option<u8>); 8] = [
     ("Memory Kind", None),
     ("StartAddr", None),
@@ -105,7 +104,7 @@ const COLUMNS: [(&str, Option<u8>); 8] = [
     ("Image", Some(3)),
 ];
 
-/// Where the paths stand, and what they are cut to at most.
+/// Index of the column with paths, and the minimum width that it is cut to.
 const IMAGE: usize = 7;
 const SHORT_IMAGE: usize = 12;
 
@@ -126,7 +125,7 @@ fn list(rows: &[RegionRow], limit: Option<usize>, out: &mut dyn Write) -> io::Re
     ];
     let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
     if let Some(limit) = limit {
-        // Bars and blanks: one each side of a cell and between bars, and the first blank.
+        // A cell has a bar and two blanks; the row has a final bar and one blank.
         let least = |i: usize| if i == IMAGE { widths[i].min(SHORT_IMAGE) } else { widths[i] };
         let frame = |n: usize| 3 * n + 2;
         while kept.iter().map(|&i| least(i)).sum::<usize>() + frame(kept.len()) > limit {

@@ -1,4 +1,4 @@
-//! `malloc`: arenas, sizes, and blocks that are alike.
+//! Reports malloc's arenas, block sizes and groups of similar blocks.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use crate::runtimes::api::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::session::Session;
 use crate::units::{count, exact};
 
-/// What to list.
+/// Options of `malloc`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MallocOptions {
-    /// Every chunk.
+    /// Also list every chunk.
     pub chunks: bool,
-    /// Clusters, or chunks, at most.
+    /// Maximum number of clusters, or of chunks.
     pub limit: Option<usize>,
 }
 
-/// Walk all heaps of the C library's malloc.
+/// Walks all heaps of the C library's malloc.
 pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
@@ -155,7 +155,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     found.into_iter().map(row).collect()
 }
 
-/// What makes the sums less than the whole.
+/// Adds a warning for everything that is missing from the sums.
 fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
@@ -278,7 +278,7 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
     MmappedRow { count, bytes, free: free.count, complete }
 }
 
-/// A runtime's own allocator of small blocks.
+/// Sums of a runtime's small-block allocator.
 fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
     let class = |class: &SmallClass| SmallClassRow {
         size: class.size,
@@ -307,7 +307,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
     }
 }
 
-/// Used blocks by what a runtime noted in them.
+/// Used blocks by the category that a runtime recorded in them.
 fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &MallocTotal) -> CategoriesRow {
     let row = |(&label, sum): (&u8, &Labelled)| CategoryRow {
         number: label,

@@ -1,4 +1,4 @@
-//! Findings on malloc: leak patterns and free memory.
+//! Findings about malloc: leak patterns and free memory.
 
 use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
 use crate::map::Confidence;
@@ -7,35 +7,35 @@ use crate::process::Process;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::units::{count, exact, round};
 
-/// Bytes from which on a pattern is told.
+/// Minimum size of a pattern in bytes.
 const LARGE: u64 = 64 << 20;
 
-/// Share of all that malloc holds, in percent, from which on free memory is told.
+/// Minimum share of free memory in malloc's heaps to be reported, in percent.
 const MOSTLY: u64 = 40;
 
-/// Chunks with mappings of their own that make a pattern.
+/// Minimum number of chunks with a separate mapping that make a pattern.
 const MANY_MAPPED: u64 = 16;
 
-/// Equal blocks that make a pattern, and their share of all used bytes in percent.
+/// Minimum number of equal blocks that make a pattern, and their minimum share of all used bytes in percent.
 const MANY_EQUAL: u64 = 64;
 const SHARE: u64 = 10;
 
-/// Bytes from which on equal blocks are told.
+/// Minimum size of equal blocks together, in bytes.
 const EQUAL: u64 = 16 << 20;
 
-/// Arenas that are many: glibc makes one for each thread that finds the others taken, up to eight for each processor
-/// (arena.c, NARENAS_FROM_NCORES).
+/// Minimum number of arenas to be reported. glibc makes one for each thread that finds the others in use, up to eight
+/// per processor (arena.c, NARENAS_FROM_NCORES).
 const MANY_ARENAS: usize = 8;
 
-/// Bytes free in many arenas, not counting the one that has most, from which on that is told; and of all that arenas
-/// have, in percent, from which on it is a warning. Where one has it all, fewer arenas would not help.
+/// Minimum number of free bytes in arenas, not counting the arena with most, to be reported. Also their minimum share
+/// of the arenas, in percent, for a warning. If one arena has all of it, fewer arenas would not help.
 const FREE_IN_ARENAS: u64 = 8 << 20;
 const MUCH_FREE: u64 = 30;
 
-/// The variable that limits arenas.
+/// Environment variable that limits the number of arenas.
 const ARENA_MAX: &str = "MALLOC_ARENA_MAX";
 
-/// Free memory spread over many arenas.
+/// Reports free memory that is spread over many arenas.
 pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding> {
     let free = |a: &ArenaRow| a.free_bytes.saturating_add(a.top);
     let bytes = report.arenas.iter().map(free).fold(0, u64::saturating_add);
@@ -68,7 +68,7 @@ pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding
     Some(finding.about(bytes).known(Confidence::Derived).more("malloc").within("malloc"))
 }
 
-/// `1 arena has`, `3 arenas have`.
+/// Returns `1 arena has` or `3 arenas have`.
 fn count_have(arenas: u64) -> String {
     format!("{} {}", count(arenas, "arena"), if arenas == 1 { "has" } else { "have" })
 }
@@ -137,13 +137,13 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
     out
 }
 
-/// Whether equal blocks are many, and a large part of all used bytes.
+/// Whether there are many equal blocks, with a large share of all used bytes.
 pub(in crate::commands) fn is_pattern(c: &ClusterRow, total: &MallocTotal) -> bool {
     let share = c.bytes.saturating_mul(100) >= total.used_bytes.saturating_mul(SHARE);
     c.count >= MANY_EQUAL && c.bytes >= EQUAL && share
 }
 
-/// Equal blocks that have a large part of all used bytes.
+/// Reports equal blocks with a large share of all used bytes.
 pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<Finding> {
     let used = total.used_bytes;
     clusters

@@ -1,4 +1,4 @@
-//! `malloc`: malloc's arenas, sizes, and blocks that are alike.
+//! `malloc`: shows malloc's arenas, block sizes and groups of similar blocks.
 
 mod analysis;
 mod findings;
@@ -12,7 +12,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "malloc",
     &[answer::<MallocReport>],

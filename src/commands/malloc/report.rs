@@ -79,11 +79,11 @@ pub struct SmallBlocksRow {
     pub free_pools: u64,
     /// Number of pools whose header is not in the core or invalid, or inconsistent with its list of free blocks.
     pub lost_pools: u64,
-    /// Bytes of used blocks.
+    /// Bytes in used blocks.
     pub bytes_used: u64,
-    /// Bytes of free blocks in pools with used blocks.
+    /// Bytes in free blocks of pools with used blocks.
     pub bytes_free: u64,
-    /// Bytes of free pools.
+    /// Bytes in free pools.
     pub bytes_free_pools: u64,
     /// Bytes of pool headers.
     pub bytes_headers: u64,

@@ -1,4 +1,4 @@
-//! musl's malloc: its slots counted by class, size and content.
+//! Counts the slots of musl's malloc by class, size and content.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::process::Process;
 use crate::report::ChunkSum;
 use crate::units::{count, exact};
 
-/// What slots of some groups hold.
+/// Slots of some groups.
 #[derive(Default)]
 pub(super) struct Share {
-    /// Of groups.
+    /// Slots in groups.
     pub(super) inside: Tally,
-    /// With mappings of their own.
+    /// Slots with a separate mapping.
     pub(super) mapped: Tally,
     classes: BTreeMap<u8, GroupClassRow>,
     asked: u64,
     damaged: u64,
-    /// The first of these.
+    /// First used block with an invalid header.
     first_damaged: Option<Addr>,
 }
 
@@ -33,7 +33,7 @@ impl Share {
         tally.add_slot(slot, look);
         self.damaged += u64::from(slot.damaged);
         self.first_damaged = self.first_damaged.or(slot.damaged.then_some(slot.range.start));
-        // Where the header is not known, all of it counts as asked for.
+        // If the header is invalid, the whole slot counts as requested.
         let asked = if slot.state == SlotState::Used { slot.block.len() } else { 0 };
         self.asked = self.asked.saturating_add(asked);
         let Some(group) = musl.groups.get(slot.group).filter(|_| !slot.mapped) else { return };
@@ -42,12 +42,12 @@ impl Share {
     }
 }
 
-/// Visit all slots; what they hold, by address.
+/// Visits all slots. Returns their sums, by address.
 pub(super) fn walk(process: &Process, musl: &Mallocng, look: &Looker<'_>) -> Vec<Share> {
     musl.walk_many(process, Share::default, |share, slot| share.add(musl, slot, look))
 }
 
-/// What `malloc` tells of mallocng itself; `None` where there is none. Its sums go into `total` and `mmapped`.
+/// Returns the row about mallocng, or `None` if the process does not use it. Adds its sums to `total` and `mmapped`.
 pub(super) fn row(
     process: &Process,
     musl: &Mallocng,
@@ -111,7 +111,7 @@ pub(super) fn row(
     Some(row)
 }
 
-/// What `malloc` tells of the heap of another allocator, and what its blocks hold. Its sums go into `total`.
+/// Returns the row about another allocator's heap, and the sums of its blocks. Adds them to `total`.
 pub(super) fn other(
     process: &Process,
     heap: &ExtentHeap,
@@ -155,7 +155,7 @@ pub(super) fn other(
     (row, shares)
 }
 
-/// What makes the sums less than the whole.
+/// Adds a warning for everything that is missing from the sums.
 fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
     let tell = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
     if let Some(why) = &musl.broken {

@@ -1,4 +1,4 @@
-//! malloc's arenas, sizes and clusters as a document.
+//! The tables of `malloc`.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{ChunkRow, SizeClassRow};
 use crate::units::{count, exact, human, noun};
 
-/// Places shown to people that could not be walked.
+/// Maximum number of addresses shown at which the walk failed.
 const PLACES: usize = 5;
 
 impl Listing for MallocReport {
@@ -85,7 +85,8 @@ impl Render for MallocReport {
     }
 }
 
-/// Whether glibc's malloc is the one that is used, or nobody's is: another allocator leaves it an arena without memory.
+/// Whether to show the arenas: glibc's malloc is in use, or no other allocator is. Another allocator leaves glibc an
+/// arena without memory.
 fn has_arenas(report: &MallocReport) -> bool {
     report.arenas.iter().any(|a| a.committed > 0) || (report.mallocng.is_none() && report.others.is_empty())
 }
@@ -152,7 +153,7 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     ));
 }
 
-/// The arenas shown, those with most memory first.
+/// Arenas in the order shown, most memory first.
 fn shown(report: &MallocReport) -> Vec<&ArenaRow> {
     let mut arenas: Vec<&ArenaRow> = report.arenas.iter().collect();
     arenas.sort_by_key(|a| (std::cmp::Reverse(a.committed), a.address));
@@ -206,7 +207,7 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         ]);
     }
     let sum = |f: fn(&ArenaRow) -> u64| report.arenas.iter().map(f).fold(0, u64::saturating_add);
-    // With the mappings of single chunks the sum is that of the lines above.
+    // With the chunks that have a separate mapping, the total is the sum of the lines above.
     let mapped = &report.mmapped;
     if mapped.count > 0 {
         let mut row = vec!["-".to_owned(); table.columns.len()];
@@ -237,7 +238,7 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
     table
 }
 
-/// musl's slots by class, and blocks with mappings of their own.
+/// musl's slots by class, and blocks with a separate mapping.
 fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> {
     let mut table = TableBlock::default()
         .text("Slot")
@@ -312,7 +313,7 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
             c.address.to_string(),
             exact(c.size),
             c.state.to_string(),
-            // Of most it is the state once more.
+            // For most chunks it equals the state.
             if c.r#where.name() == c.state.name() { String::new() } else { c.r#where.to_string() },
             match c.arena {
                 Some(arena) if Some(arena) == main => "main".to_owned(),
@@ -325,7 +326,7 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
     table
 }
 
-/// A runtime's own allocator of small blocks, whose arenas are beside malloc's.
+/// Shows a runtime's small-block allocator, whose arenas are in addition to malloc's.
 fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
     let Some(blocks) = blocks else { return };
     doc.line("");
@@ -365,7 +366,7 @@ fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
     doc.table(table);
 }
 
-/// Used blocks by what a runtime noted in them; the last row has those without a note.
+/// Used blocks by the category that a runtime recorded. The last row has the blocks without one.
 fn category_table(all: &CategoriesRow) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().flexible("Category").least(16).number("Blocks").number("Requested").number("Chunks");

@@ -4,7 +4,7 @@ use crate::phase::Phase;
 use crate::report::ObjectReport;
 use crate::session::Session;
 
-/// Show the object at `addr`, or that `addr` leads into.
+/// Shows the object at `addr`, or the object that contains `addr`.
 pub fn object(session: &Session<'_>, addr: Addr) -> ObjectReport {
     let _phase = session.process.enter(Phase::References);
     for runtime in session.runtimes() {

@@ -1,4 +1,4 @@
-//! `object`: one object and what is in it. Runtimes make this answer: [`ObjectReport`].
+//! `object`: shows one object and its contents. Runtimes make the answer, an [`ObjectReport`].
 
 mod analysis;
 mod table;
@@ -8,6 +8,5 @@ pub use analysis::object;
 use crate::commands::command::{Command, answer, of_runtime};
 use crate::report::ObjectReport;
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_runtime("object", &[answer::<ObjectReport>], "Show one object's fields, elements and static fields");

@@ -1,4 +1,4 @@
-//! One object as a document.
+//! The tables of `object`.
 
 use std::io::{self, Write};
 
@@ -12,11 +12,10 @@ use crate::report::{
 };
 use crate::units::{count, exact};
 
-/// Columns that a value keeps while its type has more: a GUID, or an address and what
-/// is there.
+/// Columns reserved for a value if the type name needs more: enough for a GUID, or an address with its target.
 const VALUE: usize = 36;
 
-/// Type whose text stands in quotes.
+/// Type whose values are shown in quotes.
 const STRING: &str = "System.String";
 
 impl Render for ObjectReport {
@@ -29,7 +28,7 @@ impl Render for ObjectReport {
         doc.line(format!("{} {name}", self.object));
         let mut facts = vec![format!("{} bytes", exact(self.size.unwrap_or(0)))];
         facts.extend(self.generation.map(str::to_owned));
-        // Other runtimes than .NET tell no module of an object, and their types are no MethodTables.
+        // Runtimes other than .NET report no module of an object, and their types are not MethodTables.
         let word = if self.module.is_some() { "MethodTable" } else { "type" };
         facts.extend(self.method_table.map(|m| format!("{word} {m}")));
         facts.extend(self.module.clone());
@@ -137,7 +136,7 @@ impl Render for ObjectReport {
     }
 }
 
-/// Where an element stands in its array.
+/// Index of an element in its array.
 fn index(e: &ElementRow) -> String {
     match e.indices.as_slice() {
         [] => e.index.to_string(),
@@ -151,7 +150,7 @@ fn more(doc: &mut Document<'_>, count: u64) {
     }
 }
 
-/// `3 × 4`, and where it does not count from 0, from where to where.
+/// Formats the lengths of dimensions, `3 × 4`. A dimension that does not begin at 0 shows both bounds.
 fn dimensions(dimensions: &[DimensionRow]) -> Option<String> {
     let bounded = |d: &DimensionRow| {
         let last = i64::from(d.lower_bound) + i64::from(d.length) - 1;
@@ -209,7 +208,7 @@ fn entries(doc: &mut Document<'_>, collection: &CollectionDetail) {
 fn field_rows(table: &mut TableBlock, fields: &[FieldRow], within: &str) {
     for f in fields {
         let name = format!("{within}{}", f.name);
-        // What stands for one value is not taken apart.
+        // A structure shown as one value has no rows for its fields.
         let apart = f.value.is_none() && !f.fields.is_empty();
         let shown = match f.threads.as_slice() {
             _ if apart => String::new(),

@@ -6,7 +6,7 @@ use crate::commands::objects::report::ObjectsReport;
 use crate::phase::Phase;
 use crate::session::Session;
 
-/// List the objects of the types whose name matches.
+/// Lists the objects of the types whose name matches.
 pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
     session.process.target().expect_scan();
     let mut report = ObjectsReport::default();

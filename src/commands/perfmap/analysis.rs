@@ -5,7 +5,7 @@ use crate::report::CodePart;
 use crate::runtimes::api::CodeEntryKind;
 use crate::session::Session;
 
-/// All code that the process's runtimes made or loaded, by address.
+/// Lists all code that the runtimes of the process compiled or loaded, by address.
 pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
     let names = Names::new(session);
     let mut entries = Vec::new();
@@ -58,7 +58,7 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
     PerfMapReport { entries }
 }
 
-/// The form has one line an entry, and names come from the core.
+/// Escapes line breaks. The format has one line per entry, and names come from the core.
 fn one_line(name: &str) -> String {
     crate::bytes::printable(name).into_owned()
 }

@@ -1,4 +1,4 @@
-//! `perfmap`: the jitted code, as perf reads it.
+//! `perfmap`: lists the jitted code in the format of perf.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use table::perf_map;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_runtime(
     "perfmap",
     &[answer::<PerfMapReport>],

@@ -5,18 +5,18 @@ use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
 use crate::render::{Document, Render, TableBlock, csv_rows};
 use crate::report::CodePart;
 
-/// The line of /tmp/perf-PID.map (perf's tools/perf/Documentation/jit-interface.txt):
-/// start and size in hexadecimal, then the name.
+/// Formats a line of /tmp/perf-PID.map: start and size in hexadecimal, then the name (perf's
+/// tools/perf/Documentation/jit-interface.txt).
 fn line(row: &PerfMapRow) -> String {
     let tier = row.tier.filter(|_| row.says_tier).map(|t| format!("[{t}]")).unwrap_or_default();
     let part = row.part.filter(|p| *p == CodePart::Cold).map(|p| format!("[{p}]")).unwrap_or_default();
     format!("{:x} {:x} {}{tier}{part}", row.start.get(), row.size, row.name)
 }
 
-/// Write the map as perf reads it.
+/// Writes the map in the format of perf.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn perf_map(report: &PerfMapReport, out: &mut dyn Write) -> io::Result<()> {
     for row in &report.entries {
         writeln!(out, "{}", printable(&line(row)))?;

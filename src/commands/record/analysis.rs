@@ -9,14 +9,14 @@ use crate::series::{BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment,
 use crate::session::Session;
 use crate::words::Part;
 
-/// What a process has at this moment: by kind, its findings, and of `parts` what is asked for. Its number, its time and what it cost as a
-/// whole are left to who looks.
+/// Samples the process: kinds, findings, and the optional `parts`. The caller sets the sample's number, time and total
+/// cost.
 pub fn moment(session: &Session<'_>, parts: &[Part], progress: &Progress) -> Moment {
     let mut cost = Cost::default();
     let timed = |took: &mut f64, begun: Instant| *took = begun.elapsed().as_secs_f64() * 1e3;
-    // All parts need it, and none is to pay for it.
+    // Made beforehand, because all parts need the map and none should be charged for it.
     session.map();
-    // Before the summary, which lets a process go that stands still: lists and heaps would change while they are followed.
+    // Before the summary, which resumes a stopped process: lists and heaps would change during the walk.
     let begun = Instant::now();
     let malloc = if parts.contains(&Part::Malloc) { blocks(session, progress) } else { None };
     if parts.contains(&Part::Malloc) {
@@ -48,7 +48,7 @@ pub fn moment(session: &Session<'_>, parts: &[Part], progress: &Progress) -> Mom
     }
 }
 
-/// Who it is that is looked at.
+/// Identifies the process that is sampled.
 pub fn subject(session: &Session<'_>) -> Subject {
     let process = session.process;
     let facts = process.facts();
@@ -65,7 +65,7 @@ pub fn subject(session: &Session<'_>) -> Subject {
     }
 }
 
-/// The same finding may be there several times, of several runtimes say: their bytes together.
+/// Bytes by finding id. Several findings with one id, such as of several runtimes, are added.
 fn findings(all: &[crate::report::Finding]) -> BTreeMap<Name, Option<u64>> {
     let mut out: BTreeMap<Name, Option<u64>> = BTreeMap::new();
     for finding in all {
@@ -94,7 +94,7 @@ fn objects(session: &Session<'_>, progress: &Progress) -> Option<Objects> {
     }
     let mut types: BTreeMap<Name, Sum> = BTreeMap::new();
     for row in report.types {
-        // Types of several loaders, or of several runtimes, may have one name.
+        // Types of several loaders or runtimes may have the same name.
         let sum = types.entry(Name::from(&*row.name)).or_default();
         *sum = sum.plus(Sum { count: row.count, bytes: row.size });
     }
@@ -102,7 +102,7 @@ fn objects(session: &Session<'_>, progress: &Progress) -> Option<Objects> {
     Some(Objects { total, types, rest: Rest::default() })
 }
 
-/// `None` also where no allocator is known.
+/// Sums of malloc blocks. `None` also if the allocator is unknown.
 fn blocks(session: &Session<'_>, progress: &Progress) -> Option<Blocks> {
     if !session.malloc().is_like(session.malloc()) {
         return None;

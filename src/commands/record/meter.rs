@@ -4,7 +4,7 @@ use crate::machine;
 use crate::series::Cost;
 use crate::targets::Stood;
 
-/// What a look costs, from here on.
+/// Measures the cost of a sample.
 #[derive(Debug)]
 pub struct Meter {
     begun: Instant,
@@ -12,12 +12,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The look begins.
+    /// Starts measuring.
     pub fn start() -> Meter {
         Meter { begun: Instant::now(), processor: machine::processor_time() }
     }
 
-    /// The look is over; `stood`: how the process was read, if it is one that runs. Gives how long all of it took.
+    /// Ends measuring and returns the duration of the sample. `stood` describes how a running process was read.
     pub fn read(&self, cost: &mut Cost, stood: Option<Stood>) -> Duration {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let took = self.begun.elapsed();

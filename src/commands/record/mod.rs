@@ -1,4 +1,4 @@
-//! `record`: looks at a process again and again, kept in a file ([`crate::series`]).
+//! `record`: samples a process repeatedly and stores the samples in a file ([`crate::series`]).
 
 mod analysis;
 mod meter;
@@ -13,7 +13,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "record",
     &[answer::<RecordReport>],

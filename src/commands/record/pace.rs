@@ -2,45 +2,47 @@ use std::time::Duration;
 
 use crate::words::Part;
 
-/// Of the time from look to look, what looks may take: a process that is looked at is to go on as if it were not.
+/// Samples may take one part in `SHARE` of the time, so that the process runs nearly undisturbed.
 const SHARE: u32 = 10;
 
-/// When a process is looked at again, and what of it: what takes more than a tenth of the time is looked at less often.
+/// Decides when a process is sampled, and which parts. A part that would take more than a tenth of the time is sampled
+/// less often.
 #[derive(Clone, Debug)]
 pub struct Pace {
     every: Duration,
-    /// When the next look may be at the earliest.
+    /// Earliest time of the next sample.
     next: Duration,
     parts: Vec<Paced>,
 }
 
-/// A part of a look.
+/// An optional part of a sample.
 #[derive(Clone, Debug)]
 struct Paced {
     part: Part,
-    /// When it is taken in again.
+    /// Earliest time at which it is included again.
     due: Duration,
 }
 
 impl Pace {
-    /// A look each `every`, with `parts`.
+    /// A sample every `every`, with `parts`.
     pub fn new(every: Duration, parts: &[Part]) -> Pace {
         let parts = parts.iter().map(|&part| Paced { part, due: Duration::ZERO }).collect();
         Pace { every, next: Duration::ZERO, parts }
     }
 
-    /// What the look at this time takes in; times are those since the recording began.
+    /// Parts that the sample at `now` includes. `now` is the time since the recording began.
     pub fn due(&self, now: Duration) -> Vec<Part> {
         self.parts.iter().filter(|p| p.due <= now).map(|p| p.part).collect()
     }
 
-    /// When the next look is due.
+    /// Time of the next sample.
     pub fn next(&self) -> Duration {
         self.next
     }
 
-    /// A look that was due at [`Pace::next`] began at `at`, took so long, and of that so long for each of these parts. Gives those that
-    /// are looked at less often from now on, each with the time until then.
+    /// Records that the sample due at [`Pace::next`] began at `at` and took `all`, with the durations of its `parts`.
+    /// Returns what is sampled less often from now on, with the new interval. `None` means the sample without its
+    /// parts.
     pub fn took(&mut self, at: Duration, all: Duration, parts: &[(Part, Duration)]) -> Vec<(Option<Part>, Duration)> {
         let mut slower = Vec::new();
         let mut rest = all;
@@ -58,7 +60,7 @@ impl Pace {
         if apart > self.every {
             slower.push((None, apart));
         }
-        // Looks keep to the beats of the clock; those that are missed are left out.
+        // Samples stay on multiples of the interval. Missed ones are skipped.
         let beat = self.next.saturating_add(self.every);
         let late = at.saturating_add(all);
         self.next = match late.saturating_sub(beat).as_nanos().checked_div(self.every.as_nanos()) {
@@ -85,7 +87,7 @@ mod tests {
         for look in 0..5 {
             assert_eq!(pace.next(), S(10 * look));
             assert_eq!(pace.due(pace.next()), [Part::Types, Part::Malloc]);
-            // A bit late, as sleeping is.
+            // Slightly late, as after a sleep.
             let at = pace.next() + Duration::from_millis(3);
             let parts = [(Part::Types, Duration::from_millis(200)), (Part::Malloc, Duration::from_millis(100))];
             assert!(pace.took(at, Duration::from_millis(500), &parts).is_empty());
@@ -108,7 +110,7 @@ mod tests {
         let mut pace = Pace::new(S(10), &[]);
         assert_eq!(pace.took(S(0), S(5), &[]), [(None, S(50))]);
         assert_eq!(pace.next(), S(50));
-        // Longer than from look to look: the beats that were missed are gone.
+        // Longer than the interval: the missed samples are skipped.
         let mut pace = Pace::new(S(10), &[Part::Types]);
         pace.took(S(0), S(25), &[(Part::Types, S(25))]);
         assert_eq!(pace.next(), S(30));

@@ -41,7 +41,7 @@ pub struct RecordCost {
 }
 
 impl RecordCost {
-    /// What these looks cost, in so many seconds from the first to the last.
+    /// Cost of these samples over `seconds`, from the first to the last.
     pub fn of<'a>(costs: impl Iterator<Item = &'a Cost> + Clone, seconds: f64) -> RecordCost {
         let all = |of: fn(&Cost) -> Option<f64>| Spread::of(costs.clone().filter_map(of));
         let stopped_ms = all(|c| c.stopped_ms);
@@ -68,7 +68,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these figures; `None` where there are none.
+    /// Summarises `figures`. `None` if there are none.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut all: Vec<f64> = figures.into_iter().collect();
         all.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Who points at an address: registers, stacks, handles, objects with their
-//! fields, data of modules, and all other memory.
+//! Finds what points at an address: registers, stacks, handles, fields of
+//! objects, module data and all other memory.
 
 use std::collections::BTreeMap;
 
@@ -19,28 +19,29 @@ use crate::runtimes::api::{ObjectNames, Structure};
 use crate::session::Session;
 use crate::units::exact;
 
-/// What is to be pointed at.
+/// Target of the pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Span {
-    /// The object or block of malloc that the address is in, or else the address alone.
+    /// The object or malloc block that contains the address; without one, the
+    /// address alone.
     #[default]
     Thing,
     /// The address alone.
     Exact,
-    /// So many bytes from the address on.
+    /// This number of bytes from the address on.
     Length(u64),
-    /// The region that the address is in.
+    /// The region that contains the address.
     Region,
 }
 
-/// What to look for, where, and how much to tell.
+/// Options of `refs`.
 #[derive(Clone, Debug, Default)]
 pub struct RefsOptions {
-    /// What is to be pointed at.
+    /// Target of the pointers.
     pub span: Span,
-    /// Only pointers in regions of these kinds; everywhere where empty.
+    /// Only pointers in regions of these kinds. Empty means all kinds.
     pub kinds: Vec<Kind>,
-    /// Pointers listed at most.
+    /// Maximum number of pointers listed.
     pub limit: usize,
 }
 
@@ -51,7 +52,7 @@ struct Pointer {
     value: Addr,
 }
 
-/// Words found in one piece of memory.
+/// Words found in one part of memory.
 #[derive(Default)]
 struct Share {
     words: Vec<Pointer>,
@@ -59,8 +60,8 @@ struct Share {
     inside: u64,
 }
 
-/// Sorts of words that tell of an owner, those first that tell most; all
-/// other memory comes after them, and last what nobody uses any more.
+/// Sources of pointers, most informative first. All other memory comes after
+/// them, and memory that is no longer used comes last.
 const ORDER: [PointerSource; 5] = [
     PointerSource::Register,
     PointerSource::Stack,
@@ -69,13 +70,13 @@ const ORDER: [PointerSource; 5] = [
     PointerSource::Region(Kind::Image),
 ];
 
-/// Tell who points at `addr`.
+/// Finds what points at `addr`.
 pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
     let target = target(session, addr, options.span);
     let range = AddrRange::new(target.start, target.end);
     let mut report = RefsReport { address: addr, target, ..RefsReport::default() };
     let wanted = |r: &&Region| match options.kinds.as_slice() {
-        // The other view of a page would say everything twice.
+        // A second view of a page would report every pointer twice.
         [] => r.kind != Kind::DoubleMapped,
         kinds => kinds.contains(&r.kind),
     };
@@ -126,7 +127,7 @@ fn rank(from: PointerSource) -> usize {
     ORDER.iter().position(|o| *o == from).unwrap_or(ORDER.len())
 }
 
-/// What is pointed at.
+/// Describes the target of the pointers.
 fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
     let region = session.map().region_at(addr);
     let mut out = TargetRow {
@@ -182,10 +183,11 @@ fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
     out
 }
 
-/// What a word is of, as far as its region tells.
+/// Describes a word by its region.
 pub(in crate::commands) fn row(session: &Session<'_>, target: AddrRange, at: Addr, value: Addr) -> RefRow {
     let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
-    // Every dumped byte has a region; a word without one would be a bug of the map.
+    // Every dumped byte has a region; a word without one would be a bug of the
+    // map.
     let Some(region) = session.map().region_at(at) else { return out };
     out.kind = Some(region.kind);
     out.from = PointerSource::Region(region.kind);
@@ -197,7 +199,7 @@ pub(in crate::commands) fn row(session: &Session<'_>, target: AddrRange, at: Add
     out
 }
 
-/// Tell which objects, handles and blocks of malloc the words are of.
+/// Adds the objects, handles and malloc blocks that contain the words.
 pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
     in_blocks(session, rows);
@@ -209,7 +211,7 @@ pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     }
 }
 
-/// Of words in tables of handles: of which kind each is.
+/// Adds the kind of handle to words in handle tables.
 fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
     let runtimes = session.runtimes();
     for row in rows.iter_mut().filter(|row| row.kind == Some(Kind::HandleTable)) {
@@ -224,7 +226,7 @@ fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
     }
 }
 
-/// Of words in malloc's heaps: which block each is in.
+/// Adds the block to words in malloc's heaps.
 fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
     let mut here = rows.iter_mut().filter(|r| r.kind.is_some_and(Kind::holds_blocks)).peekable();
     if here.peek().is_none() {
@@ -239,9 +241,9 @@ fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
     }
 }
 
-/// Of `rows` by address: which object of the heap each is in.
+/// Adds the object to words on managed heaps. `rows` is sorted by address.
 fn in_objects(session: &Session<'_>, rows: &mut [RefRow]) {
-    // Registers, which have no address, are in no object.
+    // Registers have no address and are in no object.
     each_in_object(
         session,
         rows,

@@ -1,4 +1,4 @@
-//! `refs`: who points at an address.
+//! `refs`: finds what points at an address.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "refs",
     &[answer::<RefsReport>],

@@ -1,4 +1,4 @@
-//! Who points at an address, as a document.
+//! The table of `refs`.
 
 use std::io::{self, Write};
 

@@ -12,20 +12,20 @@ use crate::progress::Progress;
 use crate::report::{RegionRow, Shown};
 use crate::session::Session;
 
-/// What of the map to list.
+/// Options of `regions`.
 #[derive(Clone, Debug, Default)]
 pub struct RegionOptions {
-    /// Only these kinds; all where empty.
+    /// Only these kinds. Empty means all kinds.
     pub kinds: Vec<Kind>,
-    /// Biggest first instead of by address.
+    /// Sort by size, largest first, instead of by address.
     pub by_size: bool,
-    /// Look at all pages of what nobody claims, and cut it where what fills them changes.
+    /// Read all pages without a known owner, and cut their regions where the content changes.
     pub contents: bool,
-    /// Count zero pages, but of what `contents` cuts.
+    /// Count zero pages, except in regions that `contents` cuts.
     pub zero_fill: bool,
 }
 
-/// List the map.
+/// Lists the regions of the map.
 pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progress) -> RegionsReport {
     let mut names = Shown::default();
     let asked = |r: &&Region| options.kinds.is_empty() || options.kinds.contains(&r.kind);
@@ -36,7 +36,7 @@ pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progre
         true => by_content(session, &listed().collect::<Vec<_>>(), &mut names, progress),
     };
     if options.zero_fill && !options.contents {
-        // Of several kinds all are scanned: the scan takes one, or all.
+        // The scan takes one kind or all, so several kinds mean all.
         let only = options.kinds.first().copied().filter(|_| options.kinds.len() == 1);
         let zeros = ZeroMap::scan(session, only, progress).by_region(all.len());
         let zeros = all.iter().zip(zeros).filter(|(r, _)| asked(r));
@@ -55,7 +55,7 @@ pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progre
     RegionsReport { regions: rows }
 }
 
-/// The same with what nobody claims cut where what fills it changes.
+/// Lists the regions, with those of no known owner cut where their content changes.
 fn by_content(session: &Session<'_>, listed: &[&Region], names: &mut Shown, progress: &Progress) -> Vec<RegionRow> {
     let anonymous: Vec<AddrRange> = listed.iter().filter(|r| r.kind.is_anonymous()).map(|r| r.range).collect();
     let destinations = Destinations::of(session.map());

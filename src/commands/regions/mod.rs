@@ -1,4 +1,4 @@
-//! `regions`: the whole map, region by region.
+//! `regions`: lists the map region by region.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("regions", &[answer::<RegionsReport>], "List every memory region with its kind, owner and confidence");

@@ -7,11 +7,10 @@ use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, RegionRow, Resident};
 use crate::units::{count, human};
 
-/// Regions shown to people where they do not say how many: those of all but the largest programs. It is the whole
-/// map that was asked for.
+/// Default number of regions shown. It covers all but the largest programs, because the user asked for the whole map.
 const SHOWN: usize = 1000;
 
-/// Where the column of written bytes stands, where there is one.
+/// Index of the column of written bytes, if there is one.
 const WRITTEN: usize = 6;
 
 fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
@@ -38,7 +37,7 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         table = table.flexible("Content").cut(Cut::End).least(24);
     }
     let row = move |r: &RegionRow| {
-        // Where the detail is the file itself, once is enough.
+        // The detail is omitted if it is only the file name.
         let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
         let mut cells = vec![
             r.kind.to_string(),

@@ -16,25 +16,25 @@ use crate::session::Session;
 use crate::shell;
 use crate::words::Part;
 
-/// What a page shows.
+/// Options of `report`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageOptions {
-    /// Also texts of strings, arguments and values of the environment.
+    /// Include contents of strings, arguments and values of the environment.
     pub show_data: bool,
 }
 
-/// A page, and what is in it.
+/// A page and its contents.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The file.
+    /// The file's contents.
     pub html: String,
-    /// Answers in it.
+    /// Answers in the page.
     pub parts: Vec<PartRow>,
-    /// What is not in it for want of room.
+    /// Rows omitted to limit the size.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A page about one process.
+/// Makes a page about one process.
 pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
     session.process.target().hold();
     let limits = Limits::default();
@@ -42,7 +42,7 @@ pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) 
     fit(session, &answers, None, options)
 }
 
-/// A page about a process with what is different since an older core of the same program.
+/// Makes a page about a process and its changes since an older core of the same program.
 pub fn report_pair(old: &Session<'_>, new: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
     new.process.target().hold();
     let limits = Limits::default();
@@ -55,9 +55,9 @@ pub fn report_pair(old: &Session<'_>, new: &Session<'_>, options: PageOptions, p
     fit(new, &answers, Some(&pair), options)
 }
 
-/// What `diff` answers.
+/// Compares the two cores, as `diff` does.
 fn difference(old: &Session<'_>, new: &Session<'_>, progress: &Progress) -> DiffReport {
-    // Blocks of different allocators have different sizes, and that is no news.
+    // Different allocators have different block sizes, so comparing these is useless.
     let alike = old.malloc().is_like(new.malloc());
     let parts = if alike { &[Part::Types, Part::Malloc][..] } else { &[Part::Types] };
     let side = |session: &Session<'_>| (commands::side(session.process), moment(session, parts, progress));
@@ -65,7 +65,7 @@ fn difference(old: &Session<'_>, new: &Session<'_>, progress: &Progress) -> Diff
     commands::diff(DiffInput { core: &old.0, moment: &old.1 }, DiffInput { core: &new.0, moment: &new.1 })
 }
 
-/// Times that limits are halved until a page fits.
+/// Maximum number of times that the limits are halved until the page fits.
 const TRIES: u32 = 6;
 
 fn fit(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: PageOptions) -> Page {
@@ -79,7 +79,7 @@ fn fit(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: P
     page
 }
 
-/// The page with limits halved so many times.
+/// Makes the page with limits halved `halved` times.
 fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: PageOptions, halved: u32) -> Page {
     let (data, made) = data(session, answers, pair, options, halved);
     let envelope = envelope("report", session, ());
@@ -95,7 +95,7 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
         pair,
         show_data: options.show_data,
     };
-    // Numbers, names and lists: there is nothing in it that JSON has no form for.
+    // The data has only numbers, strings and lists, so conversion to JSON cannot fail.
     let text = serde_json::to_string(&data).unwrap_or_default();
     let size = |value: &Value| serde_json::to_string(value).map_or(0, |text| text.len() as u64);
     let parts = data.as_object().into_iter().flatten().filter(|(_, value)| value.is_object());
@@ -103,7 +103,7 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
     Page { html: page::write(&view, &text), parts, left_out: made.left_out }
 }
 
-/// What a page is made of, after its limits.
+/// The contents of a page, cut to its limits.
 pub(super) struct Made {
     answers: Answers,
     boxes: boxes::Boxes,
@@ -112,7 +112,6 @@ pub(super) struct Made {
     limits: Limits,
 }
 
-/// The data of a page.
 pub(super) fn data(
     session: &Session<'_>,
     answers: &Answers,
@@ -130,7 +129,7 @@ pub(super) fn data(
     let count = |groups: &mut dyn Iterator<Item = &GroupRow>| groups.map(|g| g.count).sum::<usize>();
     let with = count(&mut groups.iter().filter(managed));
     if with > 0 {
-        // What most threads have is shown first.
+        // The variant that covers most threads is shown first.
         let first = with * 2 >= count(&mut groups.iter());
         flames.insert(usize::from(!first), ("managed frames only", flame::merge(groups, true)));
     }

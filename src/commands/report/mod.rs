@@ -1,9 +1,9 @@
-//! `report`: one page that answers by looking: the findings, pictures of where the memory is, tables, and the answers
-//! of the other commands as JSON, in one file that needs no network and no program but a browser.
+//! `report`: writes one HTML file with findings, pictures of the memory, tables, and the answers of other commands as
+//! JSON. It needs only a browser and no network.
 //!
-//! `gather` asks the other commands and cuts what they answer to what a page can carry; `pictures` makes of that what
-//! has to be drawn, as plain numbers; `page` writes it, and has the only place where text becomes HTML. `verify`
-//! compares the data of a page with a core.
+//! `gather` runs the other commands and cuts their answers to what fits in a page. `pictures` computes what is drawn,
+//! as plain numbers. `page` writes the HTML, and is the only room that turns text into HTML. `verify` compares the data
+//! of a page with a core.
 
 mod analysis;
 mod answer;
@@ -20,7 +20,6 @@ pub use verify::{PageData, PageDataError, read_page, verify};
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "report",
     &[answer::<ReportReport>],

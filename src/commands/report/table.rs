@@ -1,4 +1,4 @@
-//! What was written of a page, as a document.
+//! The table of `report`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The data of a page, compared with a core.
+//! Compares the data of a page with a core.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -11,31 +11,31 @@ use crate::map::audit::Invariant;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// The JSON in a page.
+/// The JSON embedded in a page.
 #[derive(Clone, Debug)]
 pub struct PageData(Value);
 
-/// Why a file is no page of `report`.
+/// Why a file is not a page of `report`.
 #[derive(Debug, Error)]
 pub enum PageDataError {
-    /// There is no such element in it.
+    /// The file contains no data element.
     #[error("it contains no data of `coremap report`")]
     None,
-    /// It can't be read.
+    /// The data cannot be parsed.
     #[error("its data cannot be read: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// What stands before and after the data in a page.
+/// Text before and after the data in a page.
 const BEFORE: &str = "<script type=\"application/json\" id=\"data\">";
 const AFTER: &str = "</script>";
 
-/// The data of a page.
+/// Reads the data of a page.
 ///
 /// # Errors
 /// [`PageDataError`]
 pub fn read_page(html: &str) -> Result<PageData, PageDataError> {
-    // The last one: what is told of a core stands before it, and can't hold a tag.
+    // The last occurrence: data of the core before it cannot contain a tag.
     let (_, rest) = html.rsplit_once(BEFORE).ok_or(PageDataError::None)?;
     let (text, _) = rest.split_once(AFTER).ok_or(PageDataError::None)?;
     let value: Value = serde_json::from_str(text)?;
@@ -45,7 +45,7 @@ pub fn read_page(html: &str) -> Result<PageData, PageDataError> {
     Ok(PageData(value))
 }
 
-/// Parts that are compared, with what the answer calls the comparison.
+/// Parts that are compared, and the name of each comparison in the answer.
 const PARTS: &[(&str, &str)] = &[
     ("info", "page: info"),
     ("triage", "page: triage"),
@@ -65,7 +65,8 @@ const PARTS: &[(&str, &str)] = &[
     ("strip", "page: strip"),
 ];
 
-/// Whether each part of the page's data is what the process says now. Of a page about two cores the newer one's.
+/// Checks that each part of the page's data matches the process. For a page
+/// about two cores, `session` is the newer one.
 pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Vec<Invariant> {
     let show_data = page.0.get("show_data").and_then(Value::as_bool).unwrap_or(false);
     let halved = page.0.get("halved").and_then(Value::as_u64).unwrap_or(0).min(10) as u32;
@@ -92,7 +93,8 @@ pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Ve
     told
 }
 
-/// The first place where they differ. Commands name the file as it was given, which may lie elsewhere now.
+/// Returns the first difference. Commands and paths are ignored: they name the
+/// file as given, which may have moved.
 fn difference(place: &str, theirs: &Value, ours: &Value) -> Option<String> {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {

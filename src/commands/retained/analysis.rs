@@ -12,18 +12,18 @@ use crate::runtimes::api::{Link, ObjectNames, Root, RootKind, TypeIndex, TypeInf
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 
-/// What to tell of.
+/// Options of `retained`.
 #[derive(Clone, Debug, Default)]
 pub struct RetainedOptions {
-    /// Only types whose name matches, and their objects.
+    /// List only types whose name matches, and their objects.
     pub name: Option<Regex>,
-    /// Only what this object keeps, or the one that it leads into.
+    /// Report only what this object retains, or the object that contains this address.
     pub object: Option<Addr>,
-    /// Types and objects listed, of each.
+    /// Maximum number of types, and of objects, listed.
     pub top: usize,
 }
 
-/// Tell what would be freed with what, biggest first.
+/// Computes the memory that would be freed with each type and object, largest first.
 pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedReport {
     let mut report = RetainedReport::default();
     with_retained(session, |retained, names, rooted| {
@@ -116,7 +116,7 @@ impl View<'_, '_> {
             });
         }
         let most = options.top.min(limits::MAX_TOP);
-        // Of a list, whose nodes dominate one another, the first is enough.
+        // In a list, each node dominates the next, so only the first is shown.
         let first = |number, kind| retained.kind(retained.dominator(number)) != Some(kind);
         let top = retained.top(most, |number, kind| {
             (if within == 0 { first(number, kind) } else { retained.dominator(number) == within })
@@ -131,14 +131,13 @@ impl View<'_, '_> {
         }
     }
 
-    /// A type and its name, if it is asked for.
+    /// Returns a type and its name, if the name matches.
     fn picked(&mut self, kind: TypeIndex) -> Option<(TypeInfo, Name)> {
         let info = self.names.heap.type_info(kind)?;
         let name = self.names.of_kind(kind);
         self.options.name.as_ref().is_none_or(|re| re.is_match(&name)).then_some((info, name))
     }
 
-    /// Names of all statics.
     fn name_statics(&mut self) {
         if self.statics.is_empty() {
             self.statics = self.names.all_statics();
@@ -187,7 +186,7 @@ impl View<'_, '_> {
         row
     }
 
-    /// The field, element or static by which an object holds another itself.
+    /// Name of the field, element or static variable through which `holder` refers to `object`.
     fn field(&mut self, holder: Addr, object: Addr) -> Option<Name> {
         let link = self.names.reader.link(holder.get(), object.get())?;
         let field = self.names.link(holder, link)?;

@@ -1,4 +1,4 @@
-//! `retained`: what would be freed with what.
+//! `retained`: shows the memory that would be freed with an object or type.
 
 mod analysis;
 mod report;
@@ -11,7 +11,6 @@ pub use tree::{DominatorLimits, DominatorNode, DominatorTree, dominator_tree};
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_runtime(
     "retained",
     &[answer::<RetainedReport>],

@@ -1,4 +1,4 @@
-//! What would be freed with what, as a document.
+//! The tables of `retained`.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact};
 
-/// Types of unreachable objects shown to people.
+/// Maximum number of types of unreachable objects shown.
 const UNREACHABLE: usize = 5;
 
 impl Render for RetainedReport {
@@ -136,7 +136,7 @@ fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[Reta
     }
 }
 
-/// What an object goes with.
+/// Describes what retains an object.
 fn holder(row: &RetainedRow) -> String {
     if let Some(dominator) = row.dominator {
         let name = row.dominator_type.as_ref().map_or_else(|| "?".into(), Name::shown);
@@ -182,7 +182,7 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
         .number("Retained")
         .type_name("Class Name")
         .least(18);
-    // With an object asked for, it is the same for all.
+    // With a requested object, it is the same for all rows.
     let inside = report.object.is_some();
     table = if inside { table.flexible("Field") } else { table.flexible("Retained by").least(30) };
     for o in &report.objects {

@@ -1,4 +1,4 @@
-//! The dominator tree from its roots down, as far as it matters: what a page can drill into.
+//! The upper part of the dominator tree, which a page can drill into.
 
 use std::collections::HashMap;
 
@@ -43,21 +43,21 @@ pub struct DominatorTree {
     pub rest: u64,
 }
 
-/// How much of the tree to tell.
+/// Limits of the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct DominatorLimits {
-    /// Objects in all.
+    /// Maximum number of objects in total.
     pub nodes: usize,
-    /// Objects below one.
+    /// Maximum number of children of an object.
     pub children: usize,
-    /// Objects that keep less than this share of the live ones are left out, in thousandths.
+    /// Minimum retained bytes, in thousandths of all live objects.
     pub least: u64,
 }
 
-/// Levels of the tree that are told: what lies deeper is in `rest`. A page nests as deep.
+/// Maximum depth of the tree. Deeper objects count in `rest`. HTML elements nest as deep.
 const DEEPEST: usize = 40;
 
-/// The trees, biggest first, each as far as `limits` go.
+/// Builds the dominator trees within `limits`, largest first.
 pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> DominatorTree {
     let mut tree = DominatorTree::default();
     with_retained(session, |retained, names, _| {
@@ -67,7 +67,7 @@ pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> Dominat
         let numbers = retained.top(limits.nodes, |number, _| retained.bytes(number) >= least);
         let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
         for &number in &numbers {
-            // Sources of roots stand between the objects and the top.
+            // Nodes for root kinds are between the objects and the virtual root.
             let up = retained.dominator(number);
             let up = if retained.live.object(up).is_some() { up } else { 0 };
             below.entry(up).or_default().push(number);
@@ -85,7 +85,7 @@ pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> Dominat
 struct Growing<'t, 'g> {
     retained: &'t Retained<'g>,
     names: &'t mut ObjectNames<'g>,
-    /// Objects by what dominates them, those of most bytes first.
+    /// Objects by their immediate dominator, most retained bytes first.
     below: HashMap<u32, Vec<u32>>,
     most: usize,
 }
@@ -111,7 +111,7 @@ impl Growing<'_, '_> {
             node.run += 1;
             let own = self.retained.live.object(last).and_then(|at| self.names.node(at)).map_or(0, |n| n.counted_size);
             node.size = node.size.saturating_add(own);
-            // One that is told below it, of the same type: the next of a list.
+            // A single child of the same type is the next node of a list.
             let next = match self.below.get(&last).map(Vec::as_slice) {
                 Some(&[next]) if self.retained.kind(next) == kind => next,
                 _ => break,

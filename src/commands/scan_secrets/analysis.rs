@@ -14,21 +14,21 @@ use crate::session::Session;
 use crate::targets::at;
 use crate::units::count;
 
-/// Places told of each kind, and of each kind of region among them.
+/// Maximum number of examples per kind of secret, and per kind of region among them.
 const EXAMPLES: usize = 5;
 const EXAMPLES_EACH: u64 = 2;
 
-/// Bytes that the command shows that is told.
+/// Number of bytes that the suggested command shows.
 const SHOWN: u64 = 64;
 
-/// Look for secrets in all dumped memory, in the arguments that the notes hold, and count the process's arguments and
-/// environment.
+/// Scans all dumped memory and the arguments in the notes for secrets. Counts the arguments and the environment of the
+/// process.
 pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport {
     let process = session.process;
     let map = session.map();
     let scan = SecretScan::default();
     let mut kinds: BTreeMap<SecretKind, Tally> = BTreeMap::new();
-    // Of NT_PRPSINFO, which is no memory; where the stack has them too, they count there again.
+    // The arguments in NT_PRPSINFO, which is not memory. If the stack has them too, they count again there.
     let note = process.facts().process.as_ref().map(|info| info.args.as_str()).unwrap_or_default();
     for hit in scan.bytes(note.as_bytes()) {
         kinds.entry(hit.kind).or_default().add(&hit, None, None);
@@ -56,7 +56,6 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     }
 }
 
-/// What was found of one kind.
 #[derive(Default)]
 struct Tally {
     count: u64,
@@ -106,7 +105,7 @@ impl Tally {
     }
 }
 
-/// Where arguments are that are in no memory.
+/// Detail of matches in the notes.
 const NOTE: &str = "arguments in the core's notes (NT_PRPSINFO)";
 
 fn shown() -> String {
@@ -120,7 +119,7 @@ fn regions(counts: BTreeMap<Option<Kind>, u64>) -> Vec<SecretRegionRow> {
     rows
 }
 
-/// Arguments and environment of the process's start: that they are there, whatever they say.
+/// Reports that arguments and environment are present, regardless of their contents.
 fn start(session: &Session<'_>, note: &str) -> Vec<SecretKindRow> {
     let process = session.process;
     let stack = [at::EXECFN, at::RANDOM].into_iter().find_map(|key| process.auxv(key));
@@ -145,7 +144,7 @@ fn start(session: &Session<'_>, note: &str) -> Vec<SecretKindRow> {
             row(SecretKind::Environment, strings.environment.iter().map(String::as_str).collect(), stack),
             row(SecretKind::Argument, strings.args.iter().skip(1).map(String::as_str).collect(), stack),
         ],
-        // The first 79 bytes of them, in one line.
+        // NT_PRPSINFO has the first 79 bytes of the arguments, in one line.
         None => [None, row(SecretKind::Argument, note.split_ascii_whitespace().skip(1).collect(), None)],
     };
     rows.into_iter().flatten().collect()

@@ -1,5 +1,5 @@
-//! `scan-secrets`: what a person would be sorry about in a core that is handed on, by kind and place. No value is kept,
-//! printed or logged.
+//! `scan-secrets`: finds what should not be shared in a core, by kind and location. It never stores, prints or logs a
+//! value.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "scan-secrets",
     &[answer::<SecretsReport>],

@@ -59,7 +59,7 @@ impl Render for SecretsReport {
     }
 }
 
-/// A kind in CSV, which has no room for lists.
+/// A kind in CSV, without its lists.
 #[derive(Default, Serialize)]
 struct Row<'a> {
     kind: SecretKind,
@@ -95,7 +95,7 @@ fn first(row: &SecretKindRow) -> Option<Addr> {
     row.examples.iter().find_map(|e| e.address)
 }
 
-/// `Malloc 12, Stack 1`
+/// Formats counts by kind of region: `Malloc 12, Stack 1`.
 fn regions(rows: &[SecretRegionRow]) -> String {
     let name = |row: &SecretRegionRow| row.kind.map_or("notes", Kind::name);
     rows.iter().map(|row| format!("{} {}", name(row), exact(row.count))).collect::<Vec<_>>().join(", ")

@@ -13,18 +13,18 @@ use crate::progress::Progress;
 use crate::search::{self, Hit, HitEncoding, Pattern};
 use crate::session::Session;
 
-/// Where to look, and how much to tell.
+/// Options of `search`.
 #[derive(Clone, Debug, Default)]
 pub struct SearchOptions {
-    /// Only in regions of these kinds; everywhere where empty.
+    /// Only in regions of these kinds. Empty means all kinds.
     pub kinds: Vec<Kind>,
-    /// Hits listed at most.
+    /// Maximum number of matches listed.
     pub limit: Option<usize>,
-    /// Show the text around each hit.
+    /// Also show the text around each match.
     pub context: bool,
 }
 
-/// Look for `pattern` in all that the core holds.
+/// Searches all dumped memory for `pattern`.
 pub fn search(
     session: &Session<'_>,
     text: &str,
@@ -49,7 +49,8 @@ pub fn search(
     SearchReport { pattern: text.to_owned(), hits, total: result.total, scanned: result.scanned }
 }
 
-/// Tell which managed objects the hits are in, which are in order: only segments that hold some are walked.
+/// Adds the managed objects that contain the matches. `hits` is sorted by address, and only segments with matches are
+/// walked.
 fn objects(session: &Session<'_>, hits: &mut [HitRow]) {
     if !hits.iter().any(|h| h.kind.is_some_and(Kind::holds_objects)) {
         return;
@@ -76,7 +77,7 @@ fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
     HitRow {
         address: hit.address,
         encoding: hit.encoding,
-        // Every dumped byte has a region; a hit without one would be a bug of the map.
+        // Every dumped byte has a region; a match without one would be a bug of the map.
         kind: region.map(|r| r.kind),
         detail: region.map_or_else(String::new, |r| place(session, r, hit.address)),
         length: u64::from(hit.len),
@@ -87,10 +88,10 @@ fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
     }
 }
 
-/// Bytes shown on each side of a hit.
+/// Number of bytes shown on each side of a match.
 const CONTEXT: u64 = 48;
 
-/// The text before a hit, its own, and that behind it, as far as they are text: what is not becomes a dot.
+/// Text before a match, the match, and the text after it. Bytes that are not text become dots.
 fn context_of(process: &Process, hit: &Hit) -> [String; 3] {
     let wide = hit.encoding == HitEncoding::Utf16;
     let unit = if wide { 2 } else { 1 };
@@ -108,7 +109,7 @@ fn context_of(process: &Process, hit: &Hit) -> [String; 3] {
     [before, matched, behind].map(|bytes| readable(bytes, wide))
 }
 
-/// Bytes as text, with a dot for what is none.
+/// Converts bytes to text, with dots for bytes that are not text.
 fn readable(bytes: &[u8], wide: bool) -> String {
     let text: String = if wide {
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();

@@ -1,4 +1,4 @@
-//! `search`: text or bytes in the dumped memory.
+//! `search`: finds text or bytes in the dumped memory.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "search",
     &[answer::<SearchReport>],

@@ -31,7 +31,7 @@ impl Render for SearchReport {
                 place(h),
             ];
             if with_context {
-                // Where memory begins just before the hit, less stands before it.
+                // If the region begins just before the match, there is less context.
                 let fill = " ".repeat(width(parts).map_or(0, |n| widest - n));
                 row.push(parts.as_ref().map_or_else(String::new, |p| fill + &p.concat()));
             }
@@ -56,7 +56,7 @@ impl Render for SearchReport {
     }
 }
 
-/// Where a hit is: in which object, or else where in its region.
+/// Location of a match: its object, or else its position in the region.
 fn place(h: &HitRow) -> String {
     let Some((object, name)) = h.object.zip(h.name.as_ref()) else { return h.detail.clone() };
     let field = h.field.as_ref().map(Name::shown).unwrap_or_default();
@@ -64,7 +64,7 @@ fn place(h: &HitRow) -> String {
     format!("{object} {}{dot}{field}", name.shown())
 }
 
-/// What stands before a match, the match with its marks, and what stands behind it.
+/// Text before a match, the match between marks, and the text after it.
 fn marked(h: &HitRow) -> Option<[String; 3]> {
     let mut chars = h.context.as_ref()?.chars();
     let mut take = |n: u64| chars.by_ref().take(n as usize).collect::<String>();

@@ -1,4 +1,4 @@
-//! `shrink`: a smaller core that still answers. What is written is made by [`crate::shrink`].
+//! `shrink`: reports the smaller core that [`crate::shrink`] wrote, which still answers the requested commands.
 
 mod plan;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "shrink",
     &[answer::<ShrinkReport>],

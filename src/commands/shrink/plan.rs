@@ -1,4 +1,4 @@
-//! What is read to tell which bytes of a scrubbed core stay.
+//! Runs what a scrubbed core must still answer, to determine which bytes stay.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::runtimes::api::{Heap, Losses, Part, TypeIndex};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
 
-/// Commands whose answers a scrubbed core gives as the whole one does, those first that the others' reads are in.
+/// Commands that a scrubbed core answers as the whole core does. Commands whose reads include those of others come
+/// first.
 const ANSWERED: [Purpose; 11] = [
     Purpose::Regions,
     Purpose::Stacks,
@@ -28,17 +29,17 @@ const ANSWERED: [Purpose; 11] = [
     Purpose::Exceptions,
 ];
 
-/// Bytes of an instance whose fields are named: no class has as many.
+/// Maximum offset at which fields of an instance are named, in bytes. No class is as large.
 const MOST_FIELDS: u64 = 64 << 10;
 
-/// Objects of a type that are asked what they refer to.
+/// Maximum number of objects per type whose references are read.
 const ASKED: u64 = 4096;
 
-/// Fields begin at multiples of this.
+/// Fields begin at multiples of this number of bytes.
 const FIELD: usize = 4;
 
-/// Read what heaps say of their types: names, those of all fields, which ways from roots are told by, and where references are; and
-/// the roots. All objects are walked once, as only the walk tells which types there are.
+/// Reads what heaps know about their types: names, all field names, static variables and the layout of references. Also
+/// reads the roots. All objects are walked once, because only the walk finds which types exist.
 fn read_types(session: &Session<'_>) {
     for (id, runtime) in session.runtimes_by_id() {
         let Some(heap) = runtime.heap() else { continue };
@@ -55,21 +56,21 @@ fn read_types(session: &Session<'_>) {
     }
 }
 
-/// What was seen of the objects of a type.
+/// Summary of the objects of one type.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// How many there were.
     count: u64,
-    /// Whether they stand for types.
+    /// Whether the objects represent types.
     of_types: bool,
-    /// Bytes of the largest.
+    /// Size of the largest object in bytes.
     largest: u64,
 }
 
-/// Ask objects what they refer to: the first ones of each type, as the rest are alike, but all that stand for types, as
-/// what these keep is told by the types. So are class loaders, of which there are few.
+/// Reads the references of the first objects of each type, since the others have the same layout. Objects that
+/// represent types are all read, because their types determine what they refer to. The same applies to class loaders,
+/// of which there are few.
 ///
-/// By the numbers of types.
+/// The result is indexed by type number.
 fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
     let of_part = |mut all: Vec<Seen>, part: &Part| {
         let mut reader = heap.reader();
@@ -101,10 +102,10 @@ fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
     })
 }
 
-/// Run the commands that a scrubbed core must answer, so that what they read as structure is what stays.
+/// Runs the commands that a scrubbed core must answer. What they read as structures stays.
 ///
-/// The process must have been opened with [`Options::record_bytes`](crate::process::Options::record_bytes): without it nothing is known to be structure,
-/// and all goes.
+/// The process must have been opened with [`Options::record_bytes`](crate::process::Options::record_bytes). Without it
+/// no byte counts as a structure, and everything is overwritten.
 pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progress: &Progress) -> Plan<'s> {
     ANSWERED.iter().for_each(|purpose| purpose.read(session, &[], progress));
     read_types(session);
@@ -113,9 +114,9 @@ pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progre
         session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
     }
     session.block_labels();
-    // Names of symbols, whoever asks for one.
+    // All symbol names, because any of them may be needed later.
     session.symbols().read_all();
-    // Flags of the VM.
+    // The runtime's flags, such as those of the Java VM.
     let findings = session.runtimes().into_iter().filter_map(|runtime| runtime.findings());
     findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());

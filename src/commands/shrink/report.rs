@@ -1,4 +1,4 @@
-//! The smaller core that was written.
+//! The report of `shrink`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub struct TextLeftRow {
     pub bytes: u64,
 }
 
-/// Rows of what was counted.
+/// Rows of the counted bytes, largest first.
 pub fn rule_rows(counts: &Counts) -> Vec<RuleRow> {
     let rows = By::all().map(|by| RuleRow { rule: by.name(), became: by.became(), bytes: counts.of(by) });
     let mut rows: Vec<RuleRow> = rows.filter(|row| row.bytes > 0).collect();
@@ -69,7 +69,7 @@ pub fn rule_rows(counts: &Counts) -> Vec<RuleRow> {
     rows
 }
 
-/// How much text is left, the most first.
+/// Remaining text, largest first.
 pub fn text_left(left: &LeftTexts) -> Vec<TextLeftRow> {
     let rows = left.runs.iter();
     let rows = rows.map(|(&(region, rule), &Runs { runs, bytes })| TextLeftRow { region, rule, runs, bytes });
@@ -93,7 +93,7 @@ pub struct LeftText {
     pub text: String,
 }
 
-/// Texts that are left, by their first place; `None` where they were not asked for.
+/// Remaining texts, by address of their first occurrence. `None` if they were not requested.
 pub fn left_texts(session: &Session<'_>, left: LeftTexts) -> Option<Vec<LeftText>> {
     let map = session.map();
     let rows = left.texts?.into_iter().map(|((text, encoding), places)| LeftText {

@@ -1,4 +1,4 @@
-//! What was written of a core, as a document.
+//! The table of `shrink`.
 
 use std::io::{self, Write};
 use std::slice;
@@ -72,7 +72,7 @@ impl Render for ShrinkReport {
     }
 }
 
-/// What became of the bytes of a rule, for people.
+/// Describes what a rule did with its bytes.
 fn told(row: &RuleRow) -> &'static str {
     let Some(by) = By::all().find(|by| by.name() == row.rule) else { return "" };
     match by {
@@ -106,7 +106,6 @@ fn told(row: &RuleRow) -> &'static str {
     }
 }
 
-/// The row of CSV.
 #[derive(Default, Serialize)]
 struct Row<'a> {
     file: &'a str,

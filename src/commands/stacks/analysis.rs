@@ -15,8 +15,8 @@ use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
-/// Measure all stacks; with `zero_fill`, what of them was ever written. `doing`: what
-/// each thread does.
+/// Measures all stacks. With `zero_fill`, also how much of them was ever written. `doing` is the activity of each
+/// thread.
 pub fn stacks(
     session: &Session<'_>,
     doing: &HashMap<u32, Doing>,
@@ -30,7 +30,7 @@ pub fn stacks(
         row.crashed = row.tid.is_some() && row.tid == crashed;
         let Some(doing) = row.tid.or(row.used_by).and_then(|tid| doing.get(&tid)) else { continue };
         row.managed_id = doing.managed_id;
-        // Once a thread, beside its own stack.
+        // Shown once per thread, in the row of its own stack.
         row.does = doing.text.clone().filter(|_| row.tid.is_some());
     }
     let mut total = sum(&rows, zero_fill);
@@ -40,10 +40,10 @@ pub fn stacks(
     StacksReport { stacks: rows, groups, total, findings }
 }
 
-/// Threads that a group lists by number.
+/// Maximum number of thread ids listed per group.
 const LISTED: usize = 64;
 
-/// Stacks of threads by what these do.
+/// Groups the stacks of threads by activity.
 fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
     let mut by_text: HashMap<Option<&str>, StackGroup> = HashMap::new();
     for row in rows.iter().filter(|r| r.tid.is_some()) {
@@ -64,12 +64,12 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         }
     }
     let mut out: Vec<StackGroup> = by_text.into_values().collect();
-    // Never by what they do: that reads another way where names were overwritten.
+    // Not sorted by activity, because its text differs if names were overwritten (`shrink --scrub`).
     out.sort_by_key(|g| (Reverse(g.count), Reverse(g.reserved), Reverse(g.in_use), g.tids.iter().min().copied()));
     out
 }
 
-/// A row for each stack and each thread without one.
+/// Returns a row for each stack, and for each thread without one.
 pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
     let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
     if let Some(residence) = session.process.residence() {
@@ -111,14 +111,14 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         reserved: Some(s.stack.len()),
         guard: match (s.guard, s.state) {
             (Some(guard), _) => Some(guard.len().saturating_add(s.zone.len())),
-            // The kernel keeps a gap below the main stack, no guard mapping.
+            // Below the main stack the kernel keeps a gap, not a guard mapping.
             (None, StackState::Main) => Some(0),
             (None, _) if s.confidence == Confidence::Heuristic => None,
             (None, _) => Some(s.zone.len()),
         },
         sp: s.sp,
         current: s.current,
-        // One that overflowed has its stack pointer in the guard.
+        // After an overflow, the stack pointer is in the guard.
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
             .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(PAGE).max(s.stack.start)))),
@@ -133,7 +133,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
 }
 
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
-    // What runs on a block of malloc counts there.
+    // A stack in a malloc block counts as malloc memory.
     let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
     let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
     StacksTotal {
@@ -150,8 +150,8 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
     }
 }
 
-/// What was resident of all stacks and of each group: divided anew, as more is certain of several stacks in one mapping than
-/// of each.
+/// Computes resident sums over all stacks and over each group. They are not added up from the rows, because more is
+/// certain about several stacks in one mapping than about each.
 fn tell_sums(
     session: &Session<'_>,
     zeros: Option<&ZeroMap>,
@@ -180,16 +180,16 @@ fn tell_sums(
 const STACK_SIZE_KNOBS: [&str; 3] =
     ["DOTNET_DefaultStackSize", "DOTNET_Thread_DefaultStackSize", "COMPlus_DefaultStackSize"];
 
-/// From how many threads on their stacks are worth a word.
+/// Minimum number of threads for a finding about their stacks.
 const MANY_STACKS: usize = 32;
 
-/// Threads named in a finding.
+/// Maximum number of threads named in a finding.
 const NAMED: usize = 8;
 
-/// Reserve that makes stacks a warning.
+/// Minimum reserved bytes that make stacks a warning.
 const LARGE_RESERVE: u64 = 1 << 30;
 
-/// Findings on thread stacks: sums, and where their size comes from.
+/// Findings about thread stacks: their sums, and the source of their size.
 pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
     let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Thread).collect();
     let mut out = Vec::new();
@@ -230,14 +230,14 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         text.push_str(". ");
         let (knob, evidence) = size_source(session, size);
         text.push_str(&knob);
-        // A reserve that is known not to be memory is no news.
+        // A large reserve is unimportant if it is known not to be resident.
         let large = rss.unwrap_or(reserve) >= LARGE_RESERVE;
         out.push(Finding {
             id: "stacks",
             severity: if large { Severity::Warning } else { Severity::Info },
             text,
             evidence,
-            // Where the reserve is the news, that; else what counts as memory.
+            // RSS if known. Otherwise the reserve if that is large, else the written bytes.
             bytes: rss.or(if large { Some(reserve) } else { written }),
             command: Some("stacks --zero-fill".into()),
             ..Finding::default()
@@ -293,10 +293,10 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     out
 }
 
-/// Stacks that glibc keeps for reuse, in bytes (`stack_cache_maxsize`, nptl/allocatestack.c).
+/// Maximum bytes of stacks that glibc caches for reuse (`stack_cache_maxsize`, nptl/allocatestack.c).
 const CACHE: u64 = 40 << 20;
 
-/// Stacks that are kept after their threads ended.
+/// Reports stacks that remain after their threads ended.
 fn kept(rows: &[StackRow]) -> Option<Finding> {
     let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
@@ -326,14 +326,14 @@ fn kept(rows: &[StackRow]) -> Option<Finding> {
     Some(if severity == Severity::Warning { finding.about(bytes) } else { finding }.within("stacks"))
 }
 
-/// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.
+/// Describes the source of a thread's stack size: the runtime's environment variable, else `ulimit -s`.
 fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
     let process = session.process;
     for knob in STACK_SIZE_KNOBS {
         let Some(value) = process.environment(knob) else { continue };
         let evidence = format!("environment variable {knob} on the main stack");
-        // The runtime reads it as hexadecimal, with or without 0x. What is no number may be
-        // anything, and is nobody's business.
+        // The runtime reads the value as hexadecimal, with or without 0x. Any other value may be confidential and is
+        // not shown.
         let told = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
             Ok(bytes) => {
                 let seen = bytes.checked_next_multiple_of(4096) == Some(size);

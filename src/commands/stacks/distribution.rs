@@ -1,8 +1,8 @@
-//! What is most common among numbers.
+//! The most common value of a list.
 
 use std::collections::BTreeMap;
 
-/// The most common value, with its count; the larger of equals.
+/// Returns the most common value and its count. If several are equally common, the largest.
 pub(super) fn most_common(values: impl IntoIterator<Item = u64>) -> Option<(u64, usize)> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for v in values {

@@ -1,4 +1,4 @@
-//! `stacks`: the stacks of threads: how large they are, how much of them is in use, and what was ever written.
+//! `stacks`: shows the stacks of threads: their size, how much is in use, and how much was ever written.
 
 mod analysis;
 mod distribution;
@@ -11,7 +11,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "stacks",
     &[answer::<StacksReport>],

@@ -55,13 +55,14 @@ pub struct StackRow {
     pub current: bool,
     /// Bytes from `sp` to `high`. `null` if unknown.
     pub in_use: Option<u64>,
-    /// High-water mark: bytes from the lowest non-zero page to `high`. `null` without `--zero-fill`, and if the contents
-    /// are lost.
+    /// High-water mark: bytes from the lowest non-zero page to `high`. `null` without `--zero-fill`, and if the
+    /// contents are lost.
     pub touched: Option<u64>,
     /// Bytes that the core contains.
     pub in_core: u64,
     /// Whether the core has only zeros for it although its thread runs on it. Its contents are lost, and how much was
-    /// written is unknown. gdb up to 13 writes such cores with glibc 2.42 and newer, which has the guard inside the mapping.
+    /// written is unknown. gdb up to 13 writes such cores with glibc 2.42 and newer, which has the guard inside the
+    /// mapping.
     pub lost: bool,
     /// Bytes in pages that are all zero. `null` if `touched` is.
     pub zero: Option<u64>,

@@ -11,11 +11,11 @@ use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::{Resident, StackState};
 use crate::units::{count, exact, human};
 
-/// Groups of threads that are shown; the rest is summed up.
+/// Maximum number of groups shown. The others are summed.
 const SHOWN: usize = 24;
 
-/// Width of what a thread does that other columns give way to: where it waits, and
-/// the method that brought it there, `Monitor.Wait ← Lab.Parking.Park`.
+/// Minimum width of the activity column, to which other columns give way.
+/// Enough for a wait and its caller: `Monitor.Wait ← Lab.Parking.Park`.
 const DOES: usize = 31;
 
 impl Listing for StacksReport {
@@ -49,7 +49,7 @@ impl Render for StacksReport {
             table = table.number("Touched").number("Written").optional();
             table = table.number("Zero").optional_rank(2);
         }
-        // Worth a column of figures where not all is sure.
+        // The confidence is worth a column only if some of it is not exact.
         let sure = self.stacks.iter().all(|s| s.confidence == Some(Confidence::Exact));
         table = table.text("Confidence").optional_rank(if sure { 5 } else { 0 });
         let told = self.stacks.iter().any(|s| s.does.is_some());
@@ -137,7 +137,7 @@ impl Render for StacksReport {
     }
 }
 
-/// The thread's name, or what the stack is where it is not a thread's own.
+/// Name of the thread, or the use of a stack that is not a thread's own.
 fn name(s: &StackRow) -> String {
     let what = match s.state {
         StackState::Cached => "(ended)",
@@ -150,7 +150,7 @@ fn name(s: &StackRow) -> String {
     [name, what].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// How sure it is, and where it counts, if not as Stack.
+/// The confidence, and the kind that the stack counts as, if not Stack.
 fn known(s: &StackRow) -> String {
     let sure = s.confidence.map_or("unknown", Confidence::name);
     match s.kind.filter(|kind| s.low.is_some() && *kind != Kind::Stack) {
@@ -159,7 +159,7 @@ fn known(s: &StackRow) -> String {
     }
 }
 
-/// Threads by activity, largest groups first.
+/// Shows threads by activity, largest groups first.
 fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let zero_fill = groups.iter().any(|g| g.written.is_some());
     let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();

@@ -12,7 +12,7 @@ use crate::native::malloc;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Sum the map by kind; with `zero_fill`, count zero pages too.
+/// Sums the map by kind. With `zero_fill`, also counts zero pages.
 pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
     let map = session.map();
     let zeros = zero_fill.then(|| ZeroMap::scan(session, None, progress));
@@ -29,7 +29,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
         ..TotalRow::default()
     };
     let rss = resident::tell(session, &mut kinds, &mut total, zeros.as_ref());
-    // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
+    // The server GC reserves hundreds of GiB. Sorted by size only, used memory would come after reserved address space.
     kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.resident.rss, r.in_core, r.size)), r.kind.name()));
     let source = session.process.producer().lists();
     let base = BaseRow { source, size: map.base.size(), in_core: session.process.space().dumped_total() };

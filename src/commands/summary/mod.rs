@@ -1,4 +1,4 @@
-//! `summary`: where the memory went, by kind, and what of all that coremap finds a reader should notice.
+//! `summary`: shows where the memory went, by kind, and the most important findings.
 
 mod analysis;
 mod report;
@@ -11,6 +11,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("summary", &[answer::<SummaryReport>], "Show memory by kind, sorted by bytes in the core");

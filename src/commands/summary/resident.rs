@@ -1,4 +1,4 @@
-//! What was resident, by kind, and how that agrees with the sums that the kernel keeps.
+//! Resident memory by kind, and how it agrees with the kernel's own totals.
 
 use crate::analysis::resident::{ByKind, by_kind, resident};
 use crate::analysis::zero::ZeroMap;
@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::targets::Residence;
 use crate::targets::residence::{CgroupFigures, Figure, StatusFigures};
 
-/// Put figures into the rows; the sums, where they are known.
+/// Adds the resident figures to the rows, and to the sums where they are known.
 pub(super) fn tell(
     session: &Session<'_>,
     kinds: &mut [KindRow],
@@ -23,7 +23,7 @@ pub(super) fn tell(
     Some(sums(residence, &divided))
 }
 
-/// The sum of the kinds beside what the kernel says.
+/// Compares the sum of the kinds with the kernel's totals.
 fn sums(residence: &Residence, divided: &ByKind) -> RssReport {
     let (all, kinds) = (residence.total(), divided.total());
     let told = |figure: Figure| residence.told.has(figure).then(|| all.get(figure));
@@ -58,17 +58,17 @@ fn sums(residence: &Residence, divided: &ByKind) -> RssReport {
     }
 }
 
-/// `a` − `b`.
+/// Returns `a` − `b`. `None` if the result does not fit.
 fn less(a: u64, b: u64) -> Option<i64> {
     i64::try_from(a).ok()?.checked_sub_unsigned(b)
 }
 
-/// A control group, with what its parts leave over.
+/// Figures of a control group, with the remainder that is in no other counter.
 fn cgroup(figures: &CgroupFigures) -> CgroupRow {
     let CgroupFigures { version, current, max, peak, swap, anon, file, file_mapped, shmem, .. } = *figures;
     let CgroupFigures { kernel, kernel_stack, page_tables, slab, sock, .. } = *figures;
     let parts = anon.zip(file).map(|(anon, file)| {
-        // What is not told apart is in what is left over.
+        // Parts that the kernel does not report separately remain in `other`.
         [anon, file, kernel.unwrap_or(0), sock.unwrap_or(0)].into_iter().fold(0, u64::saturating_add)
     });
     let other = current.zip(parts).and_then(|(current, parts)| less(current, parts));

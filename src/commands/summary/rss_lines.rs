@@ -1,10 +1,9 @@
-//! Lines on what was resident: how the kinds agree with the kernel's sums, and what else counts as memory.
+//! Lines about resident memory: how the kinds agree with the kernel's totals, and what else counts as memory.
 
 use crate::commands::summary::report::{CgroupRow, RssReport};
 use crate::render::Document;
 use crate::units::{exact, human};
 
-/// Tell them below the table.
 pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
     let kinds = match told.not_in_core {
         0 => format!("kinds {}", kib(told.kinds)),
@@ -30,7 +29,7 @@ pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
     }
 }
 
-/// VmRSS beside the sum of smaps.
+/// Compares VmRSS with the sum of smaps.
 fn counted(told: &RssReport) -> String {
     let (Some(vm_rss), Some(counting)) = (told.vm_rss, told.counting) else { return String::new() };
     let why = "the kernel updates it in batches, or it was read at another time";
@@ -41,7 +40,7 @@ fn counted(told: &RssReport) -> String {
     }
 }
 
-/// What a control group is charged with, part by part.
+/// Lists what a control group is charged for.
 fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
     let part = |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", human(bytes)));
     let within = |whole: Option<String>, parts: Vec<Option<String>>| {
@@ -75,7 +74,7 @@ fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
     format!("cgroup v{} (all its processes): {charged}{limit} = {}{swap}", group.version, parts.join(" + "))
 }
 
-/// `1,234 KiB`; bytes where it is no whole number of them, as where a page is divided.
+/// Formats a size: `1,234 KiB`, or bytes if it is not a whole number of KiB, as with shares of a page.
 fn kib(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) { format!("{} KiB", exact(bytes / 1024)) } else { format!("{} bytes", exact(bytes)) }
 }

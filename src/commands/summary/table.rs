@@ -8,7 +8,7 @@ use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Render, csv_rows};
 use crate::units::{count, exact, human};
 
-/// Findings that are shown, those of most weight.
+/// Maximum number of findings shown, most important first.
 const TOLD: usize = 3;
 
 impl Render for SummaryReport {
@@ -27,7 +27,7 @@ impl Render for SummaryReport {
             .optional_rank(2);
         let resident = ResidentColumns::of(&self.total.resident);
         table = match &resident {
-            // What was in RAM is what people come for.
+            // RSS, if known, is the column that most readers look for.
             Some(columns) => columns.add(table.optional_rank(4).number("RSS").number("%").optional_rank(2).bar()),
             None => table.bar(),
         };

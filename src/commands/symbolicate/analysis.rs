@@ -8,11 +8,11 @@ use crate::runtimes::api::{ObjectNames, buffer_at};
 use crate::session::Session;
 use crate::symbolicate::{self, Inlined, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
 
-/// Give names to the addresses in the text of a tracing tool: in place, or as
-/// folded stacks.
+/// Names the addresses in the output of a tracing tool: in place, or as folded
+/// stacks.
 ///
 /// # Errors
-/// Those of reading and writing, and where there is nothing to fold.
+/// Fails on errors of reading and writing, and if there is nothing to fold.
 pub fn symbolicate(
     session: &Session<'_>,
     input: &mut dyn BufRead,
@@ -32,7 +32,7 @@ pub fn symbolicate(
     Ok(report(summary?))
 }
 
-/// The mappings of files for code that NT_FILE does not list, as the runtimes know them.
+/// Mappings of files with code that NT_FILE does not list but runtimes know.
 fn code_mappings(session: &Session<'_>) -> Vec<Mapping> {
     let base = session.process.base();
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ fn row(inlined: Inlined) -> InlinedRow {
     InlinedRow { method: inlined.symbol, line: inlined.line, ..InlinedRow::default() }
 }
 
-/// What is said of an address in an interpreter.
+/// Note for an address in an interpreter.
 const ONLY_THE_FRAME: &str =
     "interpreter code: the method is in the stack frame, which a text of addresses does not contain";
 
@@ -94,7 +94,8 @@ impl Namer for Names<'_, '_> {
         match self.code(ip) {
             Code::Managed(runtime, method) => {
                 let inlined = self.runtime(runtime).map(|code| code.inlined(&method, ip)).unwrap_or_default();
-                // Where methods are inlined lines are read on the way; elsewhere they may stand in a file.
+                // With inlined methods the lines are read anyway. Otherwise
+                // they may need a file.
                 let line = if inlined.is_empty() { None } else { self.source(runtime, &method, ip).line };
                 let inlined = inlined.into_iter().map(|i| Inlined { symbol: i.method, line: i.source.line });
                 Some(Resolved {
@@ -128,11 +129,13 @@ impl Namer for Names<'_, '_> {
         }
     }
 
-    /// The object that owns the block that malloc returned at `address`, or what a runtime wrote into it.
+    /// Describes the owner of the malloc block at `address`: an object, or the
+    /// category that a runtime recorded in the block.
     fn owner(&self, address: Addr) -> Option<String> {
         let session = self.session();
         let labels = session.block_labels();
-        // A runtime that labels blocks puts its note before what it hands on.
+        // A runtime that labels blocks puts its header before the memory that
+        // it hands out.
         let starts = [Some(address), labels.map(|labels| address.saturating_add(labels.header()))];
         for runtime in session.runtimes() {
             let Some(heap) = runtime.heap() else { continue };

@@ -1,4 +1,4 @@
-//! `symbolicate`: names for the addresses in the texts of tracing tools.
+//! `symbolicate`: names the addresses in the output of tracing tools.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "symbolicate",
     &[answer::<SymbolicateReport>],

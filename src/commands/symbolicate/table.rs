@@ -37,7 +37,7 @@ impl<'a> CsvRow<'a> {
     }
 }
 
-/// The chain of inlined methods, before what they were inlined into.
+/// The chain of inlined methods, each before the method it was inlined into.
 fn inlined(row: &TextFrameRow) -> String {
     row.inlined.iter().map(InlinedRow::before_caller).collect()
 }

@@ -1,4 +1,4 @@
-//! `threads`: what every thread is doing: its frames, its names, what it is for and what it waits for.
+//! `threads`: shows the activity of every thread: its frames, names and role, and what it waits for.
 
 mod analysis;
 mod report;
@@ -11,7 +11,6 @@ pub use table::folded;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command = of_process(
     "threads",
     &[answer::<ThreadsReport>],

@@ -13,18 +13,19 @@ use crate::render::{Document, Render, csv_each};
 use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
 use crate::units::{count, exact};
 
-/// Spaces a level of the tree is set in; deeper ones than this stay there.
+/// Indentation per level of the tree, and maximum indentation.
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 40;
 
-/// The role of a thread that virtual ones run on.
+/// Role of a thread that runs virtual threads.
 const CARRIER: &str = "carrier of virtual threads";
 
-/// Columns before a frame's name: in the tree its count, in a thread its address.
+/// Columns before a frame's name: its count in the tree, its address in a
+/// thread.
 const COUNT: usize = 5;
 const ADDRESS: usize = 19;
 
-/// Numbers of threads listed in the tree.
+/// Maximum number of thread ids listed in the tree.
 const LISTED: usize = 8;
 
 impl Render for ThreadsReport {
@@ -77,7 +78,7 @@ impl Render for ThreadsReport {
     }
 }
 
-/// Virtual threads, equal ones merged.
+/// Shows virtual threads, equal ones merged.
 fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
     doc.line(format!(
         "{}, {} of them mounted on a carrier thread",
@@ -116,10 +117,11 @@ fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
     }
 }
 
-/// Folded stacks, a line each: frames from the outermost on, and how many threads.
+/// Writes folded stacks, one per line: frames from the outermost on, and the
+/// number of threads.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn folded(report: &ThreadsReport, out: &mut dyn Write) -> io::Result<()> {
     for (stack, count) in fold(report.groups.as_deref().unwrap_or_default()) {
         writeln!(out, "{} {count}", printable(&stack.line()))?;
@@ -169,7 +171,7 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     }
 }
 
-/// What a thread waits for, in words.
+/// Describes what a thread waits for.
 fn wait_line(wait: &WaitRow) -> String {
     let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
     let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
@@ -189,7 +191,7 @@ fn wait_line(wait: &WaitRow) -> String {
     format!("waits for the lock of {object}, held by {holder}{guess}")
 }
 
-/// Frames of the same function in a row, counted.
+/// Merges consecutive frames of the same function and counts them.
 fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, usize)> {
     let mut out: Vec<(&FrameRow, usize)> = Vec::new();
     for frame in frames {
@@ -203,7 +205,8 @@ fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, us
     out
 }
 
-/// Frames of one place; in code that an interpreter runs the line tells more than the address.
+/// Whether two frames are at the same position. In interpreted code the line is
+/// more precise than the address.
 fn same_place(one: &FrameRow, two: &FrameRow) -> bool {
     one.ip == two.ip && one.kind == two.kind && (one.bci, one.line) == (two.bci, two.line) && one.title() == two.title()
 }
@@ -241,7 +244,7 @@ fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, 
     }
     for (title, times) in named {
         let times = if times > 1 { format!("  × {times}") } else { String::new() };
-        // What is wrapped stands further in than the next frame.
+        // Wrapped text is indented further than the next frame.
         doc.titled(format!("{indent}{:>4} {title}{times}", branch.count), indent.len() + COUNT + 2);
     }
     if !branch.tids.is_empty() {

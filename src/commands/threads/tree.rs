@@ -1,13 +1,12 @@
-//! Equal stacks as a tree, and folded for flame graphs.
+//! Merges equal stacks into a tree, or folds them for flame graphs.
 
 use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
 use crate::report::{FrameNames, FrameRow, FrameRowKind};
 
-/// How little sure each frame of each group is, the outermost frame first: where stacks
-/// are the same so far, as little as in the least sure of them, so that one name does
-/// not stand there as two.
+/// Doubt of each frame of each group, outermost frame first. Frames with a common path have the greatest doubt of all
+/// of them, so that one name does not appear twice.
 fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
     let mut nodes: HashMap<(usize, FrameRowKind, u32), usize> = HashMap::new();
     let mut doubt: Vec<u8> = vec![0];
@@ -32,7 +31,7 @@ fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| path.into_iter().map(of).collect()).collect()
 }
 
-/// Folded stacks by their text: the outermost frame first, with how many threads have it.
+/// Folded stacks in alphabetical order, outermost frame first, with their numbers of threads.
 pub(super) fn fold(groups: &[GroupRow]) -> Vec<(Folded<'_>, usize)> {
     let mut names = FrameNames::default();
     let mut counts: HashMap<Vec<(u32, u8)>, (Folded<'_>, usize)> = HashMap::new();
@@ -46,7 +45,7 @@ pub(super) fn fold(groups: &[GroupRow]) -> Vec<(Folded<'_>, usize)> {
     out
 }
 
-/// A stack whose line is written when it is its turn.
+/// A stack whose line is formatted only when it is written.
 pub(super) struct Folded<'a>(Vec<(&'a FrameRow, u8)>);
 
 impl Folded<'_> {
@@ -54,27 +53,23 @@ impl Folded<'_> {
         self.0.iter().map(|(f, doubt)| format!("{}{}", f.shown().replace(';', ":"), FrameRow::mark(*doubt)))
     }
 
-    /// Its frames in one line.
     pub(super) fn line(&self) -> String {
         if self.0.is_empty() { "(no frames)".to_owned() } else { self.titles().collect::<Vec<_>>().join(";") }
     }
 }
 
-/// A part of the tree of stacks: frames that the same threads have, the
-/// outermost first.
+/// A branch of the tree of stacks: frames shared by the same threads, outermost first.
 pub(super) struct Branch<'a> {
-    /// How deep in the tree.
     pub(super) depth: usize,
-    /// Threads that go through here.
+    /// Number of threads that pass through this branch.
     pub(super) count: usize,
-    /// Their frames from here on, as far as they are the same, and how little sure.
+    /// Frames of the branch, with their doubt.
     pub(super) frames: Vec<(&'a FrameRow, u8)>,
-    /// Threads whose stacks end here.
+    /// Ids of the threads whose stacks end here.
     pub(super) tids: Vec<u32>,
 }
 
-/// The groups as a tree from the outermost frames on; where stacks part, the
-/// branch of most threads comes first.
+/// Builds the tree from the outermost frames on. At each fork, the branch with most threads comes first.
 pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     let mut out = Vec::new();
     let all: Vec<usize> = (0..groups.len()).collect();
@@ -82,7 +77,7 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     let titles: Vec<Vec<u32>> =
         groups.iter().map(|g| g.frames.iter().rev().map(|f| names.number(f)).collect()).collect();
     let doubts = doubts(groups, &mut names);
-    // An explicit stack: a core may be made to branch at every frame.
+    // An explicit stack, because a hostile core may branch at every frame.
     let mut work = split(groups, &titles, &all, 0, 0);
     while let Some((members, from, depth)) = work.pop() {
         let Some(first) = members.first().and_then(|&i| titles.get(i)) else { continue };
@@ -109,10 +104,10 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     out
 }
 
-/// Members of a part of the tree, where it begins, how deep it is.
+/// Members of a branch, index of its first frame, and depth.
 type Part = (Vec<usize>, usize, usize);
 
-/// Groups by their frame at `from`; that of most threads last, as it is taken first.
+/// Divides groups by their frame at index `from`. The branch with most threads comes last, because it is popped first.
 fn split(groups: &[GroupRow], titles: &[Vec<u32>], members: &[usize], from: usize, depth: usize) -> Vec<Part> {
     let mut index: HashMap<Option<u32>, usize> = HashMap::new();
     let mut parts: Vec<Vec<usize>> = Vec::new();

@@ -11,53 +11,53 @@ use crate::series::shape::{Nature, Point, Shape, judge};
 use crate::series::{Moment, Recording};
 use crate::shell::quoted;
 
-/// A recording, or a core as a recording of one look.
+/// A recording, or a core as a recording with one sample.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its path, as given.
+    /// Path as given.
     pub path: String,
     /// Whether it is a recording.
     pub is_recording: bool,
-    /// Its looks.
+    /// The samples.
     pub recording: Recording,
 }
 
-/// Why looks can't be put in a row.
+/// Why samples cannot form a series.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrendError {
-    /// Nothing was looked at.
+    /// An input without samples.
     #[error("{0} contains no samples")]
     Empty(String),
-    /// Recordings of two processes.
+    /// Recordings of different processes.
     #[error(
         "{first} and {second} are recordings of different processes (the pid or start time differs from process {pid}); a trend is of one process"
     )]
     TwoProcesses {
         /// Path of a recording.
         first: String,
-        /// Process id in it.
+        /// Process id in the first recording.
         pid: u32,
-        /// Path of the other.
+        /// Path of the other recording.
         second: String,
     },
-    /// A recording among files whose times do not fit it.
+    /// Inputs that are not in the order of their times.
     #[error("cores are out of order by file time: {0} is older than the file before it; list them oldest first")]
     Order(String),
 }
 
-/// A change of less than this in all the time is worth no word: of bytes, and of things.
+/// Minimum change over the whole time to be reported: in bytes, and in items.
 const LEAST_BYTES: f64 = 65_536.0;
 const LEAST_COUNT: f64 = 2.0;
 
-/// As sure as anything is called.
+/// Maximum confidence that is ever reported.
 const SUREST: f64 = 0.9999;
 
 const GIB: f64 = (1u64 << 30) as f64;
 const HOUR: f64 = 3600.0;
 
-/// What becomes of each figure of the looks of `sources`, in their order. `every`: seconds from core to core, where their files' times are
-/// not asked.
+/// Judges each figure of the samples of `sources`, in their order. `every` is the number of seconds between cores, if
+/// the files' times are not to be used.
 ///
 /// # Errors
 /// [`TrendError`]
@@ -103,7 +103,8 @@ fn file(source: &Source) -> TrendFile {
     }
 }
 
-/// Recordings must be of one process; cores of one whose number was lost, or of several pods, say so by themselves.
+/// Checks that all recordings are of one process. Cores are not checked: their process id may be lost, or they may be
+/// of several pods, and the report shows them.
 fn one_process(sources: &[Source]) -> Result<(), TrendError> {
     let who = |s: &Source| s.recording.subject.pid.zip(s.recording.subject.start_ticks);
     let mut recordings = sources.iter().filter(|s| s.is_recording && who(s).is_some());
@@ -118,7 +119,7 @@ fn one_process(sources: &[Source]) -> Result<(), TrendError> {
     }
 }
 
-/// When each look was taken, from the first on, and how that is known.
+/// Times of the samples in seconds from the first one, and their source.
 fn times(sources: &[Source], every: Option<f64>) -> Result<(SeriesClock, Vec<f64>), TrendError> {
     if let [source] = sources {
         let first = source.recording.moments.first().map_or(0.0, |m| m.seconds);
@@ -146,16 +147,17 @@ fn times(sources: &[Source], every: Option<f64>) -> Result<(SeriesClock, Vec<f64
     }
 }
 
-/// How often there were less objects than at the look before: nothing else than a collection makes them less.
+/// Number of times that objects shrank between samples; only a collection does that. `None` if objects were not
+/// counted.
 fn collections(moments: &[&Moment]) -> Option<usize> {
     let totals: Vec<u64> = moments.iter().filter_map(|m| Some(m.types.as_ref()?.total.bytes)).collect();
     (!totals.is_empty()).then(|| totals.windows(2).filter(|w| w[1] < w[0] - w[0] / 1000).count())
 }
 
-/// What all series have in common.
+/// Context that all series share.
 struct About<'a> {
     times: &'a [f64],
-    /// Whether the times are times.
+    /// Whether the times are real times.
     rated: bool,
     collected: bool,
     collections: Option<usize>,
@@ -184,7 +186,7 @@ impl About<'_> {
         let one_way = matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks);
         let per_hour = |of: f64| Some(of * HOUR).filter(|rate| self.rated && rate.is_finite()).map(rounded);
         let trend = shape.trend;
-        // What was told by other means than the slope may have a slope that tells nothing.
+        // The verdict may rest on other evidence than the slope, and then the slope may be meaningless.
         let bounded = trend.filter(|t| one_way && t.low.signum() == t.high.signum());
         let slope = trend.map(|t| t.line.slope);
         let grows = shape.verdict == Verdict::Grows;
@@ -220,7 +222,7 @@ impl About<'_> {
         }
     }
 
-    /// What shows more of it: of the process where it still runs, or of the last core.
+    /// The command that shows more of a series: of the process if it still runs, or else of the last core.
     fn command(&self, key: &Key, shape: &Shape) -> Option<String> {
         let of = self.of?;
         let path = if of.is_recording { &of.recording.subject.path } else { &of.path };
@@ -260,7 +262,7 @@ fn of_kind(kind: Kind) -> String {
     }
 }
 
-/// Of a rate the digits that mean something.
+/// Rounds a rate to its significant digits.
 fn rounded(rate: f64) -> f64 {
     if rate.abs() >= 100.0 { rate.round() } else { (rate * 100.0).round() / 100.0 }
 }
@@ -269,7 +271,7 @@ fn difference(new: u64, old: u64) -> i64 {
     i64::try_from(i128::from(new) - i128::from(old)).unwrap_or(if new > old { i64::MAX } else { i64::MIN })
 }
 
-/// What is told first: what grows, and fastest; things are counted last.
+/// Order of the rows: growing series first, fastest first. Counts come last.
 fn by_weight(a: &SeriesRow, b: &SeriesRow) -> Ordering {
     let rank = |row: &SeriesRow| match row.verdict {
         Verdict::Grows => 0,
@@ -284,7 +286,7 @@ fn by_weight(a: &SeriesRow, b: &SeriesRow) -> Ordering {
         _ => row.change as f64,
     };
     let counts = |row: &SeriesRow| row.measure == Measure::Count;
-    // Of two views of the same bytes the closer one goes first: a size, a type.
+    // Among views of the same bytes the most specific comes first: a size, a type.
     let close = |row: &SeriesRow| std::cmp::Reverse(row.of);
     rank(a)
         .cmp(&rank(b))

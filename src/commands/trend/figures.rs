@@ -1,4 +1,4 @@
-//! The series of a row of looks: for each figure its value at each look that knows it.
+//! Builds the series of figures: the value of each figure in each sample that has it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::map::Kind;
 use crate::report::{Measure, Name, SeriesOf};
 use crate::series::{BlockSize, KindFigures, Moment, Rest, Sum};
 
-/// What a series is of.
+/// Identity of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) of: SeriesOf,
@@ -14,24 +14,24 @@ pub(super) struct Key {
     pub(super) measure: Measure,
 }
 
-/// A value at a look.
+/// A value in a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
-    /// The look's index in the row.
+    /// Index of the sample.
     pub(super) look: usize,
     /// Bytes, or a number.
     pub(super) value: u64,
-    /// How many things that are.
+    /// Number of items.
     pub(super) count: Option<u64>,
 }
 
-/// Each figure with its values, in the order of the looks.
+/// The values of each figure, in the order of the samples.
 pub(super) type All = BTreeMap<Key, Vec<Value>>;
 
-/// What all objects together are called.
+/// Name of the sum over all objects.
 pub(super) const ALL_OBJECTS: &str = "all objects";
 
-/// All series of these looks.
+/// Builds all series of these samples.
 pub(super) fn all(moments: &[&Moment]) -> All {
     let mut all = All::new();
     let mut add = |look: usize, of: SeriesOf, name: Name, measure: Measure, value: Option<u64>, count: Option<u64>| {
@@ -40,7 +40,7 @@ pub(super) fn all(moments: &[&Moment]) -> All {
         }
     };
     let kinds = names(moments.iter().map(|m| m.kinds.keys()));
-    // What is about all of a kind is there already.
+    // A finding whose bytes are those of a kind would be a duplicate.
     let mut findings = names(moments.iter().map(|m| m.findings.keys()));
     findings.retain(|name| !is_a_kind(moments, name));
     let measured = measured(moments);
@@ -72,16 +72,16 @@ pub(super) fn all(moments: &[&Moment]) -> All {
     without_twins(all)
 }
 
-/// A kind of which there is nothing.
+/// Figures of a kind that is not present.
 const NO_KIND: KindFigures =
     KindFigures { count: 0, size: 0, readable: 0, written: Some(0), rss: Some(0), swap: Some(0) };
 
-/// What a finding is about. One that is not there is about nothing; one that is may be about no bytes.
+/// Bytes of a finding: 0 if it is absent, `None` if it has no size.
 fn of_finding(moment: &Moment, name: &Name) -> Option<u64> {
     moment.findings.get(name).map_or(Some(0), |bytes| *bytes)
 }
 
-/// Whether a finding has at each look the bytes of one kind.
+/// Whether a finding has the bytes of one kind in every sample.
 fn is_a_kind(moments: &[&Moment], finding: &Name) -> bool {
     let kinds = names(moments.iter().map(|m| m.kinds.keys()));
     let measures: [fn(&KindFigures) -> Option<u64>; 4] =
@@ -109,7 +109,7 @@ fn objects(moments: &[&Moment], add: &mut Add<'_>) {
 }
 
 fn blocks(moments: &[&Moment], add: &mut Add<'_>) {
-    // Sizes of another allocator are other sizes.
+    // Block sizes of different allocators cannot be compared.
     let allocator = moments.iter().rev().find_map(|m| m.malloc.as_ref()).map(|b| b.allocator.clone());
     let with = moments.iter().enumerate();
     let with: Vec<_> = with
@@ -138,10 +138,10 @@ fn blocks(moments: &[&Moment], add: &mut Add<'_>) {
     }
 }
 
-/// Behind the size of blocks that have a mapping each.
+/// Suffix for sizes of blocks with a separate mapping.
 pub(super) const MMAPPED: &str = " mmapped";
 
-/// The sum of a row that may not be listed: nothing where all are; not known else.
+/// The sum of a row: 0 if it is absent from a complete list, `None` if the list is incomplete.
 fn known(listed: Option<&Sum>, rest: &Rest) -> Option<Sum> {
     listed.copied().or_else(|| (rest.rows == 0).then(Sum::default))
 }
@@ -153,7 +153,7 @@ fn names<'m>(of: impl Iterator<Item = impl Iterator<Item = &'m Name>>) -> Vec<Na
     all
 }
 
-/// What of kinds says most, of what all looks know.
+/// The most useful measure of kinds that all samples have.
 fn measured(moments: &[&Moment]) -> Measure {
     let all = |of: fn(&KindFigures) -> Option<u64>| moments.iter().all(|m| m.kinds.values().all(|k| of(k).is_some()));
     if all(|k| k.rss) {
@@ -174,7 +174,7 @@ fn of_kind(kind: &KindFigures, measure: Measure) -> Option<u64> {
     }
 }
 
-/// Without sizes that have at each look the value that the other measure has too.
+/// Removes series of sizes whose values equal those of another measure in every sample.
 fn without_twins(all: All) -> All {
     let same = |key: &Key, values: &[Value]| {
         let others = all.range(Key { measure: Measure::Rss, ..key.clone() }..key.clone());

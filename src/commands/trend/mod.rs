@@ -1,4 +1,4 @@
-//! `trend`: what grows from look to look, of recordings or of a row of cores ([`crate::series`]).
+//! `trend`: finds what grows between the samples of recordings or a series of cores ([`crate::series`]).
 
 mod analysis;
 mod figures;
@@ -11,6 +11,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("trend", &[answer::<TrendReport>], "Find what grows over time, from recordings or a series of cores");

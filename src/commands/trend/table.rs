@@ -9,10 +9,10 @@ use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
 use crate::units::{count, exact, human, seconds};
 
-/// Rows shown where nobody says how many.
+/// Default number of rows shown.
 const SHOWN: usize = 20;
 
-/// Kinds that grow and get a sentence of their own.
+/// Maximum number of growing figures described in a sentence.
 const TOLD: usize = 3;
 
 impl Render for TrendReport {
@@ -72,7 +72,7 @@ impl Listing for TrendReport {
 }
 
 impl TrendReport {
-    /// What was looked at.
+    /// Lists the inputs.
     fn head(&self, doc: &mut Document<'_>) {
         for file in &self.files {
             let form = if file.recording { format!("  {}", count(file.looks, "sample")) } else { String::new() };
@@ -98,7 +98,7 @@ impl TrendReport {
         doc.line("");
     }
 
-    /// What grows fastest, and how many do what.
+    /// Describes the fastest growth, and counts the verdicts.
     fn below(&self, doc: &mut Document<'_>) {
         let told = self.told();
         if !told.is_empty() {
@@ -128,7 +128,8 @@ impl TrendReport {
         }
     }
 
-    /// What grows fastest of each sort, the closest view of it: a size of blocks says more than all of malloc.
+    /// The fastest-growing figure of each subject, in its most specific view: a block size is more informative than all
+    /// of malloc.
     fn told(&self) -> Vec<&SeriesRow> {
         let growing = || self.series.iter().filter(|row| row.verdict == Verdict::Grows);
         let first =
@@ -151,7 +152,7 @@ impl TrendReport {
     }
 }
 
-/// What it is, as a person says it.
+/// Name of a figure for readers.
 fn name(row: &SeriesRow) -> String {
     match row.of {
         SeriesOf::MallocClass => format!("up to {} bytes", thousands(&row.name)),
@@ -167,9 +168,9 @@ fn thousands(number: &str) -> String {
     number.parse().map_or_else(|_| number.to_owned(), exact)
 }
 
-/// Its change in an hour, or from core to core.
+/// Change per hour, or from core to core.
 fn rate(row: &SeriesRow, rated: bool) -> String {
-    // Of what stays where it is the slope is noise.
+    // The slope of a figure that does not change is noise.
     if matches!(row.verdict, Verdict::Steady | Verdict::Settled | Verdict::Jumped) {
         return "-".to_owned();
     }
@@ -184,7 +185,7 @@ fn rate(row: &SeriesRow, rated: bool) -> String {
     if value.abs() < 0.5 { "0".to_owned() } else { format!("{sign}{}", amount(value, row.measure)) }
 }
 
-/// A sentence on what grows.
+/// Describes a growing figure in a sentence.
 fn growth(row: &SeriesRow) -> String {
     let what = match row.of {
         SeriesOf::MallocSize | SeriesOf::MallocClass => format!("malloc blocks of {}", name(row)),

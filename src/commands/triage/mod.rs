@@ -1,5 +1,6 @@
-//! `triage`: what has the memory, most important first. Every byte that was written belongs to one
-//! finding; what lies within such a one (a type that keeps much, blocks that are alike) is told beside it.
+//! `triage`: explains where the memory went, most important cause first. Every written byte belongs to one finding.
+//! Details within a finding, such as a type that retains much or equal blocks, are findings of their own that refer to
+//! it.
 
 mod analysis;
 mod report;
@@ -11,6 +12,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("triage", &[answer::<TriageReport>], "Explain where the memory went, most important cause first");

@@ -7,7 +7,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::{Finding, Severity};
 use crate::units::round;
 
-/// Share of the written bytes below which a finding that only counts gets no line of its own.
+/// Share of the written bytes below which a finding that only counts bytes gets no line of its own.
 const SMALL: f64 = 0.001;
 
 /// Whether a finding only counts bytes, and few of them.

@@ -1,4 +1,4 @@
-//! `whatis`: everything known of addresses.
+//! `whatis`: describes everything known about addresses.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};
 
-/// Its row in the table of commands.
 pub(super) const COMMAND: Command =
     of_process("whatis", &[answer::<WhatisReport>], "Explain what is at one or more addresses, with the evidence");

@@ -27,7 +27,7 @@ impl Render for WhatisReport {
     }
 }
 
-/// The region of an address as a row, and what tells most of what is there.
+/// A row of the CSV: the region of an address, and the most specific fact about it.
 #[derive(Default, Serialize)]
 struct CsvRow<'a> {
     start: Addr,
@@ -52,7 +52,7 @@ struct CsvRow<'a> {
 }
 
 impl<'a> CsvRow<'a> {
-    /// Of an address that is mapped.
+    /// Makes a row. `None` if the address is not mapped.
     fn of(row: &'a WhatisRow) -> Option<CsvRow<'a>> {
         let r = row.region.as_ref()?;
         let object = row.object.as_ref();
@@ -138,7 +138,6 @@ impl WhatisRow {
     }
 }
 
-/// Facts from managed runtimes.
 fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
@@ -175,7 +174,6 @@ fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     }
 }
 
-/// Facts from native structures.
 fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(f) = &row.frame {
         let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
@@ -198,7 +196,7 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     }
 }
 
-/// A block of malloc, and those like it.
+/// Shows a malloc block, and the number of equal blocks.
 fn block(doc: &mut Document<'_>, row: &WhatisRow) {
     let Some(b) = &row.block else { return };
     let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
@@ -220,7 +218,7 @@ fn block(doc: &mut Document<'_>, row: &WhatisRow) {
     }
 }
 
-/// Sixteen bytes a line, with their ASCII.
+/// Shows sixteen bytes per line, in hexadecimal and ASCII.
 fn dump(doc: &mut Document<'_>, address: Addr, hex: &str) {
     let bytes: Vec<u8> =
         (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
@@ -228,7 +226,7 @@ fn dump(doc: &mut Document<'_>, address: Addr, hex: &str) {
         let text: String =
             line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
         let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
-        // 80 columns with an address of user space.
+        // Fits in 80 columns for addresses in user space.
         doc.whole(format!("{}  {:<47} {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
     }
 }

@@ -1,4 +1,4 @@
-//! Synthetic cores, honest or lying.
+//! Synthetic cores, valid or with false headers.
 
 use std::io::Write;
 
@@ -14,7 +14,8 @@ const PT_NOTE: u32 = 4;
 const PHDR: usize = 56;
 const EHDR: usize = 64;
 
-/// A PT_LOAD. What is not said is what an honest producer would write.
+/// A PT_LOAD. Anything not set has the value that an honest producer would
+/// write.
 #[derive(Clone)]
 pub struct Load {
     vaddr: u64,
@@ -34,7 +35,8 @@ impl Load {
         Load { flags, ..self }
     }
 
-    /// Bytes in the file; also its size in memory unless `memsz` says more.
+    /// Sets the bytes in the file. They also set the size in memory, unless
+    /// `memsz` does.
     pub fn bytes(self, bytes: impl Into<Vec<u8>>) -> Load {
         Load { bytes: bytes.into(), ..self }
     }
@@ -43,29 +45,30 @@ impl Load {
         Load { memsz: Some(memsz), ..self }
     }
 
-    /// `p_filesz`, whatever bytes there are.
+    /// Sets `p_filesz`, regardless of the bytes.
     pub fn filesz(self, filesz: u64) -> Load {
         Load { filesz: Some(filesz), ..self }
     }
 
-    /// `p_offset`, wherever that leads: into another segment's bytes, say.
+    /// Sets `p_offset`, regardless of the bytes. It may point into another
+    /// segment, for example.
     pub fn offset(self, offset: u64) -> Load {
         Load { offset: Some(offset), ..self }
     }
 }
 
-/// How the number of program headers is told.
+/// How the number of program headers is stored.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Count {
     /// In `e_phnum`.
     Plain,
-    /// By PN_XNUM and section header 0, as the kernel does over 65,534.
+    /// As PN_XNUM with the number in section header 0, as the kernel does above
+    /// 65,534.
     Extended,
-    /// By PN_XNUM, and section header 0 says this.
+    /// As PN_XNUM with this false number in section header 0.
     ExtendedLying(u32),
 }
 
-/// A core under construction.
 #[derive(Clone)]
 pub struct CoreBuilder {
     machine: u16,
@@ -111,28 +114,28 @@ impl CoreBuilder {
         self
     }
 
-    /// A note made by [`notes`], or any bytes that claim to be one.
+    /// Adds a note made by [`notes`], or any bytes that claim to be one.
     pub fn note(mut self, note: impl AsRef<[u8]>) -> CoreBuilder {
         self.notes.extend(note.as_ref());
         self
     }
 
-    /// Notes after the segments, as gdb writes them.
+    /// Puts the notes after the segments, as gdb does.
     pub fn notes_last(self) -> CoreBuilder {
         CoreBuilder { notes_last: true, ..self }
     }
 
-    /// That many PT_NOTE headers over the same notes.
+    /// Writes this number of PT_NOTE headers for the same notes.
     pub fn note_headers(self, note_headers: usize) -> CoreBuilder {
         CoreBuilder { note_headers, ..self }
     }
 
-    /// `p_filesz` of PT_NOTE, whatever notes there are.
+    /// Sets `p_filesz` of PT_NOTE, regardless of the notes.
     pub fn note_size(self, size: u64) -> CoreBuilder {
         CoreBuilder { note_size: Some(size), ..self }
     }
 
-    /// Empty section headers, as gdb writes one for each segment.
+    /// Adds empty section headers, as gdb writes one per segment.
     pub fn sections(self, sections: u16) -> CoreBuilder {
         CoreBuilder { sections, ..self }
     }
@@ -146,7 +149,6 @@ impl CoreBuilder {
         CoreBuilder { count, ..self }
     }
 
-    /// Overwrite bytes of the finished file.
     pub fn patch(mut self, at: usize, bytes: &[u8]) -> CoreBuilder {
         self.patches.push((at, bytes.to_vec()));
         self
@@ -156,7 +158,7 @@ impl CoreBuilder {
         self.loads.len() + self.note_headers
     }
 
-    /// Where the notes begin and end in the file.
+    /// File range of the notes.
     pub fn notes_range(&self) -> std::ops::Range<usize> {
         let data: usize = self.loads.iter().map(|l| l.bytes.len()).sum();
         let first = EHDR + PHDR * self.headers();
@@ -164,13 +166,12 @@ impl CoreBuilder {
         start..start + self.notes.len()
     }
 
-    /// Where the first segment's bytes begin in the file.
+    /// File offset of the first segment's bytes.
     pub fn data_offset(&self) -> usize {
         let first = EHDR + PHDR * self.headers();
         if self.notes_last { first } else { first + self.notes.len() }
     }
 
-    /// The file.
     pub fn build(&self) -> Vec<u8> {
         let mut data_at = self.data_offset() as u64;
         let notes = self.notes_range();
@@ -238,13 +239,11 @@ impl CoreBuilder {
         }
     }
 
-    /// The file, on disk.
     pub fn write(&self) -> tempfile::NamedTempFile {
         file_with(&self.build())
     }
 }
 
-/// A temporary file with these bytes.
 pub fn file_with(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -259,8 +258,8 @@ fn program_header(out: &mut Vec<u8>, kind: u32, flags: u32, offset: u64, vaddr: 
     }
 }
 
-/// An ELF image as it lies in memory: header, these PT_LOADs (vaddr, memsz,
-/// flags; all from file offset 0), filled up to `len` bytes.
+/// An ELF image as in memory: the header and these PT_LOADs (vaddr, memsz,
+/// flags; all from file offset 0), padded to `len` bytes.
 pub fn image(loads: &[(u64, u64, u32)], len: usize) -> Vec<u8> {
     let mut out = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     out.extend(3u16.to_le_bytes());
@@ -280,12 +279,12 @@ pub fn image(loads: &[(u64, u64, u32)], len: usize) -> Vec<u8> {
     out
 }
 
-/// A small core with one of everything, for cutting and mutating.
+/// A small core with one of everything, to be truncated and mutated.
 pub fn small_core() -> CoreBuilder {
     small_core_with("/lib/libx.so")
 }
 
-/// The same with a library of that path.
+/// The small core with a library of that path.
 pub fn small_core_with(library: &str) -> CoreBuilder {
     CoreBuilder::x86_64()
         .note(notes::prstatus_x86_64(1234, 11, 0x7000_0000_0f00, 0x40_0100, 0))

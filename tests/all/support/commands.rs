@@ -1,5 +1,5 @@
-//! Every command of the program once, and runs of them over the recorded cores, for all tests
-//! that go through all of them: CSV, schema, tables, damaged cores, cores without a runtime.
+//! Every command of the program once, and runs of them on the recorded cores. They serve all tests that cover every
+//! command: CSV, schema, tables, damaged cores, cores without a runtime.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,19 +11,18 @@ use serde_json::Value;
 use super::real;
 use super::run::{Output, program};
 
-/// A command, and how the tests ask it.
+/// A command, and how the tests run it.
 #[derive(Debug)]
 pub struct Command {
     pub name: &'static str,
     pub subject: Subject,
-    /// Options and arguments before the core with which it can be asked of any core.
+    /// Options and arguments before the core with which it can be run on any core.
     pub asked: &'static [&'static str],
-    /// Whether it is run over each core that was made to be bad. The others read nothing that one of
-    /// these does not.
+    /// Whether it is run on each hostile core. The other commands read nothing that one of these does not.
     pub hostile: bool,
 }
 
-/// Of each command, `asked` and `hostile`.
+/// `asked` and `hostile` of each command.
 pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("triage", &[], true),
     ("explore", &[], false),
@@ -77,7 +76,6 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
     all.map(|(c, e)| Command { name: c.name, subject: c.subject, asked: e.1, hostile: e.2 }).collect()
 });
 
-/// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
     COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Process | Subject::Runtime))
 }
@@ -96,26 +94,25 @@ pub const METHODS: &str = "dotnet8-methods.core";
 pub const KERNEL10: &str = "dotnet10-kernel-shrunk.core";
 pub const SERVER: &str = "dotnet10-server-ingc-shrunk.core";
 
-/// Stands for a text for `symbolicate`: two words of a trace.
+/// Placeholder for a text file for `symbolicate`: two addresses of a trace.
 pub const FRAMES: &str = "frames.txt";
 
-/// Stands for a file that is to be written.
+/// Placeholder for a file to write.
 pub const NEW: &str = "new.core";
 
-/// Stands for the recording of testdata: `slow-leak.c`, ten minutes.
+/// Placeholder for the recording in testdata: ten minutes of `slow-leak.c`.
 pub const RECORDING: &str = "slow-leak.jsonl";
 
-/// A command with arguments and cores, and what is looked at in its answer.
+/// A command with arguments and cores, and which parts of its answer are checked.
 #[derive(Debug)]
 pub struct Run {
     pub args: &'static [&'static str],
-    /// A place in the JSON that must be filled, so that the schema has something to check.
+    /// JSON pointer to a value that must not be null, so that the schema has something to check.
     pub there: Option<&'static str>,
-    /// The list in the JSON that has as many entries as the CSV has rows; empty where no list
-    /// has. `None`: the CSV is not looked at.
+    /// JSON pointer of the list with as many entries as the CSV has rows. Empty if there is no such list. `None` if the
+    /// CSV is not checked.
     pub rows: Option<&'static str>,
-    /// Whether it is looked at on terminals: tables and prose. Frames and addresses in text are
-    /// words that are never broken.
+    /// Whether tables and prose are checked on terminals. Frames and addresses in text are words that are never broken.
     pub table: bool,
 }
 
@@ -137,7 +134,7 @@ impl Run {
     }
 }
 
-/// Each command that answers of a core, with each option that changes the form of its answer.
+/// Each command that takes a core, with each option that changes the form of its answer.
 pub const RUNS: &[Run] = &[
     run(&["info", GLIBC]).json("/modules/0").csv("/modules").table(),
     run(&["info", "--show-data", CREATEDUMP]).json("/core/runtimes/0"),
@@ -223,7 +220,7 @@ pub const RUNS: &[Run] = &[
     run(&["check", CREATEDUMP]).table(),
 ];
 
-/// The folder of the unpacked cores, those that `args` name among them.
+/// The folder of the decompressed cores, including those that `args` name.
 pub fn unpacked(args: &[&str]) -> PathBuf {
     for name in args.iter().filter(|a| **a != NEW).filter_map(|a| a.strip_suffix(".core")) {
         real::plain(name);
@@ -231,7 +228,7 @@ pub fn unpacked(args: &[&str]) -> PathBuf {
     real::folder().to_owned()
 }
 
-/// Run the program with `args` and then `form`, among the unpacked cores.
+/// Runs the program with `args` and then `form`, in the folder of decompressed cores.
 pub fn answer(args: &[&str], form: &[&str]) -> Output {
     let (dir, text) = (tempfile::tempdir().unwrap(), frames());
     let (text, new) = (text.path().to_str().unwrap(), dir.path().join(NEW));
@@ -246,12 +243,12 @@ pub fn answer(args: &[&str], form: &[&str]) -> Output {
     out
 }
 
-/// What [`RECORDING`] stands for.
+/// The file that [`RECORDING`] represents.
 pub fn recording() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/recordings/slow-leak.jsonl")
 }
 
-/// What [`FRAMES`] stands for.
+/// The file that [`FRAMES`] represents.
 pub fn frames() -> tempfile::NamedTempFile {
     super::builder::file_with(b"0x7f8e3e84433c 0x7f8e3e8317b9\n")
 }

@@ -1,5 +1,5 @@
-//! A fake .NET 8 in a synthetic core: the structures that the program reads,
-//! laid out by the bundled table's own numbers, and no others.
+//! A fake .NET 8 in a synthetic core. It has only the structures that the
+//! program reads, laid out by the bundled table.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::builder::{CoreBuilder, Load, R, W, X, image};
 use super::notes;
 
-/// Where things are. Each area is a mapping of its own.
+/// Addresses of the areas. Each area is a mapping of its own.
 pub const IMAGE: u64 = 0x7f00_0000_0000;
 pub const DATA: u64 = 0x7e00_0000_0000;
 pub const HEAP: u64 = 0x7d00_0000_0000;
@@ -19,11 +19,11 @@ pub const LOADER: u64 = 0x7a00_0000_0000;
 pub const CODE: u64 = 0x7900_0000_0000;
 /// Mapped, but not in the dump.
 pub const HIDDEN: u64 = 0x7800_0000_0000;
-/// For what a test maps of its own.
+/// For mappings that a test adds.
 pub const FREE: u64 = 0x7000_0000_0000;
 pub const STACK: u64 = 0x7fff_0000_0000;
 
-/// Parts of the image, from its start.
+/// Offsets of the image's parts.
 const TEXT: u64 = 0x1000;
 pub const SLOTS: u64 = 0x1100;
 pub const GLOBALS: u64 = 0x2000;
@@ -32,7 +32,7 @@ const VARIABLES: u64 = 0x3800;
 const DYNAMIC: u64 = 0x5000;
 const SYMBOLS: u64 = 0x5100;
 const DESCRIPTOR: u64 = 0x6000;
-/// Room for a global that is a table itself.
+/// Offset of the room for a global that is itself a table.
 pub const TABLE: u64 = 0x7000;
 const IMAGE_LEN: u64 = 0x8000;
 
@@ -40,12 +40,12 @@ const SLOT_COUNT: u64 = 128;
 const GENERATION: u64 = 0x108;
 const START_SEGMENT: u64 = 0x30;
 
-/// Address space of one region, and how much of it is committed.
+/// Address space of one region, and its committed bytes.
 pub const REGION: u64 = 0x1_0000;
 const COMMITTED: u64 = 0x4000;
 const PAGE: u64 = 0x1000;
 
-/// The bundled layout, read by the tests themselves.
+/// The bundled layout, parsed by the tests themselves.
 #[derive(Default)]
 pub struct Table(Value);
 
@@ -54,7 +54,7 @@ impl Table {
         Table(serde_json::from_str(include_str!("../../../src/layout/tables/dotnet-8-x64.json")).unwrap())
     }
 
-    /// Offset of a field, or a constant of a group.
+    /// Offset of a field, or value of a constant.
     #[track_caller]
     pub fn at(&self, kind: &str, field: &str) -> u64 {
         let number = self.0["types"][kind][field].as_u64().or_else(|| self.0["constants"][kind][field].as_u64());
@@ -69,7 +69,7 @@ impl Table {
         self.0["types"].as_object().unwrap().keys().cloned().collect()
     }
 
-    /// Names of a type's fields, and `!` where it has a size.
+    /// Names of a type's fields, with `!` if it has a size.
     pub fn fields(&self, kind: &str) -> Vec<String> {
         let fields = self.0["types"][kind].as_object().unwrap();
         fields.iter().filter(|(_, v)| v.is_u64()).map(|(name, _)| name.clone()).collect()
@@ -79,7 +79,7 @@ impl Table {
         self.0["globals"][format!("DacSlot.{global}")].as_u64().unwrap()
     }
 
-    /// Room for a struct: past its last field.
+    /// Bytes for a struct: more than its last field needs.
     fn room(&self, kind: &str) -> u64 {
         self.fields(kind).iter().map(|f| self.at(kind, f)).max().unwrap() + 16
     }
@@ -92,7 +92,8 @@ struct Area {
     memsz: u64,
 }
 
-/// The process under construction; addresses of what a test may want to bend.
+/// The process under construction, with the addresses of structures that a test
+/// may want to change.
 #[derive(Default)]
 pub struct Fake {
     pub table: Table,
@@ -109,9 +110,9 @@ pub struct Fake {
     pub app_domain: u64,
     /// LoaderHeapBlocks of the high-frequency heap.
     pub blocks: Vec<u64>,
-    /// CodeHeapListNodes: of a loader code heap, of a host code heap.
+    /// CodeHeapListNodes of a loader code heap and of a host code heap.
     pub code_nodes: Vec<u64>,
-    /// Path of the runtime's library, where it is not the usual one.
+    /// Path of the runtime's library, if not the usual one.
     pub path: Option<&'static str>,
     /// More rows of NT_FILE: start, end, page in the file, path.
     pub files: Vec<(u64, u64, u64, String)>,
@@ -120,11 +121,11 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A sane runtime.
+    /// A valid runtime.
     pub fn dotnet_8() -> Fake {
         let area = |base, flags, dumped: u64, memsz| Area { base, flags, bytes: vec![0; dumped as usize], memsz };
         let mut elf = image(&[(0, TEXT, R), (TEXT, IMAGE_LEN - TEXT, R | W), (DYNAMIC, 0x100, R | W)], 0);
-        // The second PT_LOAD from its own place in the file; the third is PT_DYNAMIC.
+        // The second PT_LOAD has its own file offset; the third is PT_DYNAMIC.
         elf[64 + 56 + 8..64 + 56 + 16].copy_from_slice(&TEXT.to_le_bytes());
         elf[64 + 112] = 2;
         elf.resize(TEXT as usize, 0);
@@ -164,7 +165,7 @@ impl Fake {
         self.set("GcDacVars", IMAGE + VARS, "generation_size", GENERATION);
         self.set("GcDacVars", IMAGE + VARS, "total_generation_count", 5);
         self.poke(vars(self, "count_free_region_kinds"), &3u32.to_le_bytes());
-        // generation_field_offsets: a GC of regions has no allocation_start.
+        // generation_field_offsets: a GC with regions has no allocation_start.
         let offsets = self.room_for(64);
         for (field, value) in [("start_segment", START_SEGMENT as u32), ("allocation_start", u32::MAX)] {
             self.poke(offsets + 4 * self.table.at("generation_fields", field), &value.to_le_bytes());
@@ -189,7 +190,7 @@ impl Fake {
         self.expect("GCHeapReserve", HEAP + 6 * REGION..HEAP + 8 * REGION);
     }
 
-    /// A heap_segment over the region at `start`.
+    /// Adds a heap_segment for the region at `start`.
     pub fn segment(&mut self, start: u64, kind: &'static str) -> u64 {
         let at = self.make("dac_heap_segment");
         let end = start + COMMITTED;
@@ -263,7 +264,7 @@ impl Fake {
         at
     }
 
-    /// A heap of blocks; of which type, the table says.
+    /// Adds a heap with blocks. The table has its type.
     pub fn heap(&mut self, kind: &str, first: u64) -> u64 {
         let at = self.make(kind);
         self.room_for(64);
@@ -271,8 +272,8 @@ impl Fake {
         at
     }
 
-    /// The contract descriptor, exported through a DT_HASH. `json` goes to a
-    /// mapping of its own; its size and the number of pointers are as told.
+    /// Adds the contract descriptor, exported through a DT_HASH. `json` gets
+    /// its own mapping; `size` and `pointers` are what the descriptor claims.
     pub fn descriptor(&mut self, json: &[u8], size: u32, pointers: u32) {
         let (names, hash, json_at) = (IMAGE + SYMBOLS + 0x100, IMAGE + SYMBOLS + 0x200, FREE + (1 << 40));
         for (i, (tag, value)) in [(4, hash), (5, names), (6, IMAGE + SYMBOLS)].into_iter().enumerate() {
@@ -280,7 +281,7 @@ impl Fake {
             self.put(IMAGE + DYNAMIC + 16 * i as u64 + 8, value);
         }
         self.poke(names, b"\0DotNetRuntimeContractDescriptor\0");
-        // One bucket that leads to symbol 1: name 1, global object in section 1.
+        // One bucket with symbol 1: name 1, a global object in section 1.
         let words: Vec<u8> = [1u32, 2, 1, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect();
         self.poke(hash, &words);
         self.poke(IMAGE + SYMBOLS + 24, &[1, 0, 0, 0, 0x11, 0, 1, 0]);
@@ -294,15 +295,16 @@ impl Fake {
         self.map(json_at, json.to_vec());
     }
 
-    /// The version text of the runtime's library; shorter than any it may have had.
+    /// Sets the version text of the runtime's library (up to 48 bytes, which
+    /// overwrite any earlier text).
     pub fn version(&mut self, text: &str) {
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(48, 0);
         self.poke(IMAGE + TEXT, &bytes);
     }
 
-    /// A program (with an interpreter) of two pages at `base`, the second of them
-    /// writable and beginning with `data`.
+    /// Adds a program (with an interpreter) of two pages at `base`. The second
+    /// page is writable and begins with `data`.
     pub fn program(&mut self, base: u64, path: &str, data: &[u8]) {
         let mut elf = image(&[(0, PAGE, R), (PAGE, PAGE, R | W), (0, 0, R)], 0);
         elf[64 + 56 + 8..64 + 56 + 16].copy_from_slice(&PAGE.to_le_bytes());
@@ -316,7 +318,7 @@ impl Fake {
         self.files.push((base + PAGE, base + 2 * PAGE, 1, path.to_owned()));
     }
 
-    /// As [`Fake::map`], to be executed and not written.
+    /// Like [`Fake::map`], but executable and not writable.
     pub fn map_code(&mut self, base: u64, bytes: Vec<u8>) {
         self.map(base, bytes);
         self.areas.last_mut().unwrap().flags = R | X;
@@ -341,7 +343,8 @@ impl Fake {
         self.put(at + self.table.at(kind, field), value);
     }
 
-    /// A MethodTable whose class leads back to it, with a GCDesc in front, last word first.
+    /// Adds a MethodTable whose class points back to it. A GCDesc precedes it,
+    /// last word first.
     pub fn method_table(&mut self, flags: u32, base_size: u32, gc_desc: &[i64]) -> u64 {
         let front = self.room_for(8 * gc_desc.len() as u64 + 16);
         let (table, class) = (self.make("MethodTable"), self.make("EEClass"));
@@ -356,7 +359,7 @@ impl Fake {
         table
     }
 
-    /// Make a segment reach from `start` to `end`.
+    /// Makes a segment extend from `start` to `end`.
     pub fn place(&mut self, segment: usize, start: u64, end: u64) {
         let at = self.segments[segment];
         for (field, value) in [("mem", start), ("allocated", end), ("committed", end), ("reserved", end)] {
@@ -364,12 +367,12 @@ impl Fake {
         }
     }
 
-    /// What a global of g_dacTable holds.
+    /// Sets a global of g_dacTable.
     pub fn set_global(&mut self, name: &str, value: u64) {
         self.put(IMAGE + GLOBALS + 8 * self.table.slot(name), value);
     }
 
-    /// A variable of the GC that GcDacVars points to.
+    /// Sets a variable of the GC that GcDacVars points to.
     pub fn variable(&mut self, field: &str, value: u64) {
         self.put(self.variables, value);
         self.set("GcDacVars", IMAGE + VARS, field, self.variables);
@@ -392,7 +395,6 @@ impl Fake {
         self.expected.entry(kind).or_default().push(range);
     }
 
-    /// The core.
     pub fn core(&self) -> CoreBuilder {
         let path = self.path.unwrap_or("/x/8.0.33/libcoreclr.so");
         let mut files = vec![(IMAGE, IMAGE + TEXT, 0, path), (IMAGE + TEXT, IMAGE + IMAGE_LEN, TEXT / PAGE, path)];

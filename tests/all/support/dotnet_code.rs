@@ -1,30 +1,30 @@
 //! Code in the fake .NET 8: a map of ranges, a heap with two jitted methods, an
-//! image with a precompiled one, and their types; no metadata.
+//! image with a precompiled one, and their types, without metadata.
 
 use std::collections::BTreeMap;
 
 use super::dotnet_builder::{CODE, FREE, Fake, HIDDEN, IMAGE, SLOTS, TABLE};
 
-/// Jitted code: a method of a type, a dynamic method.
+/// Addresses of jitted code: a method of a type, and a dynamic method.
 pub const PLAIN: u64 = CODE + 0x100;
 pub const DYNAMIC: u64 = CODE + 0x400;
 pub const SIZE: u64 = 0x40;
 
-/// An image with one precompiled method.
+/// Addresses of an image and its precompiled method.
 pub const READY_IMAGE: u64 = FREE + (3 << 40);
 pub const READY: u64 = READY_IMAGE + 0x1000;
 
 const HEAP_END: u64 = CODE + 0x1000;
 
-/// Entries of one level of the map of ranges.
+/// Number of entries in one level of the map of ranges.
 const ENTRIES: u64 = 256;
 
-/// Where the structures are that a test may want to bend.
+/// Addresses of the structures that a test may want to change.
 #[derive(Default)]
 pub struct Code {
-    /// Levels of the map of ranges, the top first.
+    /// Levels of the map of ranges, top level first.
     pub levels: Vec<u64>,
-    /// Fragments and sections: of the heap, of the image.
+    /// Fragments and sections of the heap, then of the image.
     pub fragments: Vec<u64>,
     pub sections: Vec<u64>,
     pub nibbles: u64,
@@ -40,18 +40,18 @@ pub struct Code {
     /// ReadyToRunInfo, and the buckets of its table of prepared methods.
     pub info: u64,
     pub buckets: u64,
-    /// MethodDescVersioningState and a NativeCodeVersionNode of the plain method.
+    /// MethodDescVersioningState and NativeCodeVersionNode of the plain method.
     pub state: u64,
     pub node: u64,
 }
 
-/// Bits of the address that choose an entry, level by level.
+/// Index of the entry for an address in one level.
 fn index(level: usize, address: u64) -> u64 {
     address >> (49 - 8 * level) & 0xff
 }
 
 impl Fake {
-    /// A sane runtime with code.
+    /// A valid runtime with code.
     pub fn with_code() -> (Fake, Code) {
         let mut fake = Fake::dotnet_8();
         let mut code = Code::default();
@@ -127,7 +127,7 @@ impl Fake {
         self.poke(functions, &[0x1000u32, 0x1000 + SIZE as u32].map(u32::to_le_bytes).concat());
         self.set("ReadyToRunInfo", code.info, "RuntimeFunctions", functions);
         self.small("ReadyToRunInfo", code.info, "NumRuntimeFunctions", &1u32.to_le_bytes());
-        // A head that counts one bucket, and that bucket.
+        // A header that counts one bucket, then that bucket.
         code.buckets = self.room_for(2 * self.table.size("Bucket"));
         self.poke(code.buckets, &1u32.to_le_bytes());
         let bucket = code.buckets + self.table.size("Bucket");
@@ -138,7 +138,7 @@ impl Fake {
     }
 
     fn ranges(&mut self, code: &mut Code) {
-        // The global is the top level itself.
+        // The global is itself the top level.
         self.put(IMAGE + SLOTS + 8 * self.table.slot("CodeRangeMap"), IMAGE + TABLE);
         let heap_list = self.code_nodes[0];
         let mut known = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! A tiny reader of core headers, written for the tests alone, so that sums
-//! are checked against figures that the program did not compute.
+//! A small reader of core headers for tests only, so that sums are checked
+//! against figures that the program did not compute.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,10 @@ fn u32_at(b: &[u8], at: usize) -> u64 {
     u32::from_le_bytes(b[at..at + 4].try_into().unwrap()).into()
 }
 
-/// The u64 at `at`.
 pub fn u64_at(b: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(b[at..at + 8].try_into().unwrap())
 }
 
-/// A PT_LOAD.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub vaddr: u64,
@@ -26,22 +24,21 @@ pub struct Segment {
     pub flags: u64,
 }
 
-/// What the headers of a well-formed core say.
 pub struct Headers {
     pub loads: Vec<Segment>,
-    /// NT_FILE's mappings.
+    /// Mappings of NT_FILE.
     pub files: Vec<(u64, u64)>,
-    /// Their offsets in their files, in bytes, and their paths.
+    /// Their file offsets in bytes, and their paths.
     pub names: Vec<(u64, String)>,
-    /// (offset, size) of the first PT_NOTE.
+    /// Offset and size of the first PT_NOTE.
     pub notes: (usize, usize),
     /// Bytes of ELF and program headers.
     pub len: usize,
-    /// tids in note order.
+    /// Thread ids in note order.
     pub tids: Vec<u64>,
 }
 
-/// Read the headers of a core that is known to be whole.
+/// Reads the headers of a core that is known to be complete.
 pub fn read(b: &[u8]) -> Headers {
     assert_eq!(&b[..4], b"\x7fELF");
     let (at, count) = (u64_at(b, 32) as usize, u16_at(b, 56) as usize);
@@ -91,7 +88,8 @@ pub fn read(b: &[u8]) -> Headers {
 
 /// Bytes in the union of half-open ranges.
 pub fn union(ranges: impl IntoIterator<Item = (u64, u64)>) -> u64 {
-    // +1 where a range begins, -1 where it ends; what lies under more than none counts.
+    // +1 where a range begins, -1 where it ends. Bytes with a positive count
+    // are covered.
     let mut edges: BTreeMap<u64, i64> = BTreeMap::new();
     for (start, end) in ranges.into_iter().filter(|(s, e)| s < e) {
         *edges.entry(start).or_default() += 1;
@@ -109,13 +107,13 @@ pub fn union(ranges: impl IntoIterator<Item = (u64, u64)>) -> u64 {
 }
 
 impl Headers {
-    /// Bytes of PT_LOAD and NT_FILE.
+    /// Bytes of the union of PT_LOAD and NT_FILE.
     pub fn base(&self) -> u64 {
         let loads = self.loads.iter().map(|l| (l.vaddr, l.vaddr.saturating_add(l.memsz)));
         union(loads.chain(self.files.iter().copied()))
     }
 
-    /// Bytes of memory that a file of `len` bytes holds.
+    /// Bytes of memory contained in a file of `len` bytes.
     pub fn in_core(&self, len: u64) -> u64 {
         union(self.loads.iter().map(|l| {
             let have = l.filesz.min(l.memsz).min(len.saturating_sub(l.offset));

@@ -1,5 +1,5 @@
-//! A strict reader of .gcdump, made from what PerfView's reader expects (microsoft/perfview, src/FastSerialization,
-//! src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs): whatever is not as it says there fails.
+//! A strict reader of .gcdump, written after PerfView's reader (microsoft/perfview, src/FastSerialization,
+//! src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs). Any deviation fails.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The generation of an address in it, as PerfView tells it.
+    /// The generation of an address, as PerfView determines it.
     pub fn generation(&self, address: u64) -> Option<usize> {
         (0..5).rev().find(|&generation| address < self.ends[generation])
     }
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number in groups of seven bits.
+/// Reads a number in groups of seven bits.
 fn packed(blob: &[u8], at: &mut usize) -> i64 {
     let mut value = 0_i64;
     for i in 0..5 {
@@ -135,7 +135,7 @@ fn packed(blob: &[u8], at: &mut usize) -> i64 {
     panic!("more than five bytes");
 }
 
-/// Read all of it, and look that everything adds up.
+/// Reads the whole file and checks that everything adds up.
 pub fn read(bytes: &[u8]) -> GcDump {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let trailer = word(bytes.len() - 4);
@@ -160,7 +160,7 @@ pub fn read(bytes: &[u8]) -> GcDump {
     assert_eq!(r.i32() as usize, count);
     let addresses: Vec<u64> = (0..count).map(|_| r.u64()).collect();
     assert_eq!((r.u8(), r.u8(), r.u8()), (BYTE, 1, END));
-    // What follows the graph.
+    // The data after the graph.
     assert_eq!(r.u8(), 1);
     assert_eq!(r.take(8), [1.0_f32.to_le_bytes(), 1.0_f32.to_le_bytes()].concat());
     assert_eq!(r.u8(), NULL);
@@ -216,7 +216,6 @@ fn nodes(blob: &[u8], starts: &[usize], types: &[Type], addresses: &[u64]) -> Ve
 }
 
 impl GcDump {
-    /// Whether a node is one of the tree of roots.
     pub fn is_root(&self, node: &Node) -> bool {
         node.address == 0
     }
@@ -225,7 +224,7 @@ impl GcDump {
         &self.types[self.nodes[node].kind].name
     }
 
-    /// By name, how many objects and how many bytes.
+    /// Number and bytes of the objects, by type name.
     pub fn by_type(&self) -> BTreeMap<&str, (u64, u64)> {
         let mut out: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for node in self.nodes.iter().filter(|node| !self.is_root(node)) {
@@ -235,7 +234,7 @@ impl GcDump {
         out
     }
 
-    /// How many objects the root leads to, and their bytes.
+    /// Number and bytes of the objects reachable from the root.
     pub fn reached(&self) -> (u64, u64) {
         let mut seen = vec![false; self.nodes.len()];
         let (mut left, mut sum) = (vec![self.root], (0, 0));

@@ -1,5 +1,5 @@
-//! A fake HotSpot in a synthetic core: libjvm's tables of itself, and a code cache that they lead to. Where a field stands
-//! is for the tables to tell, so here each has eight bytes of its own, in the order of [`TYPES`].
+//! A fake HotSpot in a synthetic core: libjvm's exported tables, and a code cache that they lead to. The tables define
+//! the offsets of fields, so here each field has eight bytes, in the order of [`TYPES`].
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ const IMAGE: u64 = 0x7f00_0000_0000;
 const DYNAMIC: u64 = 0x1000;
 const SYMBOLS: u64 = 0x1100;
 const HASH: u64 = 0x1800;
-/// Rows, texts, variables and structs, one behind the other.
+/// Offset of rows, texts, variables and structs, one after the other.
 const DATA: u64 = 0x2000;
 const IMAGE_LEN: u64 = 0x2_0000;
 
-/// The code cache: its reserve is twice what is committed.
+/// The code cache. Its reserve is twice its committed size.
 pub const CODE: u64 = 0x7e00_0000_0000;
 pub const CODE_LEN: u64 = 0x8000;
-/// Bytes of a segment are two to the power of this.
+/// Binary logarithm of the segment size.
 const LOG2_SEGMENT: u64 = 7;
 const SEGMENT: u64 = 1 << LOG2_SEGMENT;
 
 const STACK: u64 = 0x7fff_0000_0000;
 
-/// A C++ type: name, the one above, fields with their types. A field without a name is room of another type's.
+/// A C++ type: name, base type, and fields with their types. A field without a name reserves room for another type.
 type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const TYPES: &[Row] = &[
@@ -98,7 +98,7 @@ const TYPES: &[Row] = &[
     ("InterpreterCodelet", "", &[("_description", "char*"), ("_size", "int"), ("_bytecode", "int")]),
 ];
 
-/// Static variables, with their types.
+/// Static variables: class, name and type.
 const STATICS: &[(&str, &str, &str)] = &[
     ("Abstract_VM_Version", "_s_vm_release", "char*"),
     ("Abstract_VM_Version", "_vm_major_version", "int"),
@@ -115,27 +115,26 @@ pub struct Compiled<'a> {
     pub method: u64,
     pub level: u64,
     pub name: &'a str,
-    /// Offsets in its code, and where the scope is packed that holds up to there.
+    /// Offsets in its code, and the offset of the packed scope that is valid up to there.
     pub pcs: &'a [(u32, u32)],
-    /// Packed scopes, from 1 on.
+    /// Packed scopes, from offset 1 on.
     pub scopes: &'a [u8],
-    /// Methods that they tell of, from 1 on.
+    /// Methods that they refer to, from index 1 on.
     pub metadata: &'a [u64],
 }
 
-/// The process under construction.
 pub struct Fake {
     image: Vec<u8>,
     code: Vec<u8>,
     next: u64,
-    /// Where the next block of the code cache begins.
+    /// Start of the next block of the code cache.
     pub block: u64,
     texts: BTreeMap<String, u64>,
     statics: BTreeMap<(&'static str, &'static str), u64>,
-    /// The CodeHeap, and the StubQueue.
+    /// Addresses of the CodeHeap and the StubQueue.
     pub heap: u64,
     pub queue: u64,
-    /// The array of heaps.
+    /// Address of the array of heaps.
     pub heaps: u64,
 }
 
@@ -143,12 +142,12 @@ fn row(kind: &str) -> &'static Row {
     TYPES.iter().find(|t| t.0 == kind).unwrap_or_else(|| panic!("no type {kind}"))
 }
 
-/// Bytes of a type, with those of the types above.
+/// Size of a type in bytes, including its base types.
 pub fn size(kind: &str) -> u64 {
     if kind.is_empty() { 0 } else { size(row(kind).1) + 8 * row(kind).2.len() as u64 }
 }
 
-/// Offset of a field of a type or of one above it.
+/// Offset of a field of a type or of one of its base types.
 pub fn at(kind: &str, field: &str) -> u64 {
     let (_, above, fields) = row(kind);
     match fields.iter().position(|f| f.0 == field) {
@@ -161,7 +160,7 @@ impl Fake {
     /// A VM whose code cache has no block yet.
     pub fn new() -> Fake {
         let mut elf = image(&[(0, 0x1000, R), (0x1000, IMAGE_LEN - 0x1000, R | W), (DYNAMIC, 0x100, R | W)], 0x1000);
-        // The second PT_LOAD from its own place in the file; the third is PT_DYNAMIC.
+        // The second PT_LOAD has its own file offset; the third is PT_DYNAMIC.
         elf[64 + 56 + 8..64 + 56 + 16].copy_from_slice(&0x1000u64.to_le_bytes());
         elf[64 + 112] = 2;
         elf.resize(IMAGE_LEN as usize, 0);
@@ -234,7 +233,7 @@ impl Fake {
         self.export(&exports);
     }
 
-    /// Variables, each with its symbol, in one bucket of a DT_HASH.
+    /// Adds variables with a symbol each, in one bucket of a DT_HASH.
     fn export(&mut self, variables: &[(String, u64)]) {
         let names = self.room(0x1000);
         for (i, (tag, value)) in [(4, HASH), (5, names - IMAGE), (6, SYMBOLS)].into_iter().enumerate() {
@@ -260,7 +259,7 @@ impl Fake {
         }
     }
 
-    /// Room in libjvm's data.
+    /// Reserves bytes in libjvm's data.
     pub fn room(&mut self, size: u64) -> u64 {
         self.next = self.next.next_multiple_of(8) + size;
         assert!(self.next < IMAGE + IMAGE_LEN);
@@ -304,7 +303,6 @@ impl Fake {
         place
     }
 
-    /// A method of a class, with its descriptor.
     pub fn method(&mut self, class: &str, name: &str, descriptor: &str) -> u64 {
         let (klass, pool) = (self.room(size("Klass")), self.room(size("ConstantPool") + 24));
         let (constant, method) = (self.room(size("ConstMethod") + 16), self.room(size("Method")));
@@ -324,7 +322,8 @@ impl Fake {
         method
     }
 
-    /// A block of the code cache for so many bytes behind its head; `used` or free. Gives where these begin.
+    /// Adds a used or free block of the code cache with this number of bytes after its header. Returns the address of
+    /// these bytes.
     pub fn block(&mut self, bytes: u64, used: bool) -> u64 {
         let segments = (size("HeapBlock") + bytes).div_ceil(SEGMENT);
         let head = self.block;
@@ -334,7 +333,8 @@ impl Fake {
         head + size("HeapBlock")
     }
 
-    /// A blob of so many bytes of code, and `more` behind it. Gives its address; its code begins behind its head.
+    /// Adds a blob with `code` bytes of code and `more` bytes after it. Returns its address; its code begins after its
+    /// header.
     pub fn blob(&mut self, kind: &str, name: &str, code: u64, more: u64) -> u64 {
         let all = size(kind) + code + more;
         let blob = self.block(all, true);
@@ -348,7 +348,7 @@ impl Fake {
         blob
     }
 
-    /// A compiled method of 256 bytes of code.
+    /// Adds a compiled method with 256 bytes of code.
     pub fn nmethod(&mut self, of: &Compiled<'_>) -> u64 {
         let blob = self.blob("nmethod", of.name, 256, 512);
         let (metadata, scopes, pcs) = (size("nmethod") + 256, size("nmethod") + 384, size("nmethod") + 512);
@@ -377,7 +377,7 @@ impl Fake {
         blob
     }
 
-    /// The interpreter, of codelets of 64 bytes with these names. Gives where its code begins.
+    /// Adds the interpreter, with a codelet of 64 bytes for each name. Returns the start of its code.
     pub fn interpreter(&mut self, names: &[&str]) -> u64 {
         let blob = self.blob("CodeBlob", "Interpreter", 64 * names.len() as u64, 0);
         let start = blob + size("CodeBlob");
@@ -393,7 +393,6 @@ impl Fake {
         start
     }
 
-    /// The core.
     pub fn core(&self) -> CoreBuilder {
         let path = "/x/libjvm.so";
         let files = [(IMAGE, IMAGE + 0x1000, 0, path), (IMAGE + 0x1000, IMAGE + IMAGE_LEN, 1, path)];

@@ -1,5 +1,5 @@
-//! A strict reader of .hprof, made from the format's description (openjdk/jdk, src/hotspot/share/services/heapDumper.cpp): whatever is
-//! not as it says there fails.
+//! A strict reader of .hprof, written after the format's description (openjdk/jdk,
+//! src/hotspot/share/services/heapDumper.cpp). Any deviation fails.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ pub struct Class {
     pub loader: u64,
     pub size: u32,
     pub statics: BTreeMap<String, u64>,
-    /// Own fields: name and type.
+    /// Fields declared by the class: name and type.
     pub fields: Vec<(String, u8)>,
 }
 
 #[derive(Debug)]
 pub enum Object {
-    /// Fields by name, those of classes above included.
+    /// Fields by name, including those of base classes.
     Instance {
         class: u64,
         fields: BTreeMap<String, u64>,
@@ -33,7 +33,7 @@ pub enum Object {
 
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// 0 where it is not in the dump.
+    /// 0 if it is not in the dump.
     pub object: u64,
     /// Innermost first: class, method, signature, line.
     pub frames: Vec<(String, String, String, i32)>,
@@ -43,9 +43,9 @@ pub struct Thread {
 pub struct HeapDump {
     pub classes: BTreeMap<u64, Class>,
     pub objects: BTreeMap<u64, Object>,
-    /// By thread's serial.
+    /// Threads by serial number.
     pub threads: BTreeMap<u32, Thread>,
-    /// Object, tag, serial of the thread, number of the frame.
+    /// Object, tag, serial number of the thread, index of the frame.
     pub roots: Vec<(u64, u8, u32, i32)>,
 }
 
@@ -95,21 +95,20 @@ fn width(kind: u8) -> usize {
     }
 }
 
-/// What is known before the end.
+/// Data collected before the end of the file.
 #[derive(Default)]
 struct Reading {
     names: BTreeMap<u64, String>,
-    /// By serial: id and name.
+    /// Id and name of classes, by serial number.
     loaded: BTreeMap<u32, (u64, String)>,
     frames: BTreeMap<u64, (String, String, String, i32)>,
     traces: BTreeMap<u32, (u32, Vec<u64>)>,
     objects_of_threads: BTreeMap<u32, u64>,
-    /// Objects with their values as they are.
+    /// Objects with their raw values.
     instances: Vec<(u64, u64, Vec<u8>)>,
     dump: HeapDump,
 }
 
-/// Read a whole file.
 pub fn read(bytes: &[u8]) -> HeapDump {
     let mut file = Reader { bytes, at: 0 };
     assert_eq!(file.take(19), b"JAVA PROFILE 1.0.2\0");
@@ -223,7 +222,7 @@ impl Reading {
             while of != 0 {
                 let here = &self.dump.classes[&of];
                 for (name, kind) in &here.fields {
-                    // Of two fields of one name the one of the class itself.
+                    // If two fields have the same name, the derived class's counts.
                     let value = values.number(width(*kind));
                     fields.entry(name.clone()).or_insert(value);
                 }
@@ -242,14 +241,14 @@ impl Reading {
 }
 
 impl HeapDump {
-    /// The class of this name, as class files have it.
+    /// The class with this name, as in class files.
     #[track_caller]
     pub fn class(&self, name: &str) -> u64 {
         let mut found = self.classes.iter().filter(|(_, class)| class.name == name);
         *found.next().unwrap_or_else(|| panic!("no {name}")).0
     }
 
-    /// Instances of this class alone, with their fields.
+    /// Instances of exactly this class, with their fields.
     pub fn instances(&self, class: u64) -> impl Iterator<Item = (u64, &BTreeMap<String, u64>)> {
         self.objects.iter().filter_map(move |(id, object)| match object {
             Object::Instance { class: of, fields } if *of == class => Some((*id, fields)),
@@ -257,7 +256,7 @@ impl HeapDump {
         })
     }
 
-    /// What a `java.lang.String` says: its `value` is UTF-16, or with `coder` 0 Latin-1.
+    /// Text of a `java.lang.String`. Its `value` is UTF-16, or Latin-1 if `coder` is 0.
     pub fn text(&self, id: u64) -> String {
         let Object::Instance { fields, .. } = &self.objects[&id] else { panic!("no text at {id:#x}") };
         let Object::Values { kind, bytes } = &self.objects[&fields["value"]] else { panic!("no value") };
@@ -275,7 +274,7 @@ impl HeapDump {
         }
     }
 
-    /// How many objects there are of each class, by its name; of arrays of values by theirs.
+    /// Number of objects per class name. Arrays of primitive values count by the name of their type.
     pub fn counts(&self) -> BTreeMap<&str, u64> {
         let mut out: BTreeMap<&str, u64> = BTreeMap::new();
         for object in self.objects.values() {

@@ -1,4 +1,4 @@
-//! A process of our own to look at: `tests/all/live/target.c`, compiled by the system's C compiler.
+//! A process of our own to read: `tests/all/live/target.c`, compiled by the system's C compiler.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// The program; `None`, said once, where there is no C compiler.
+/// The program. `None`, with a message on stderr the first time, if there is no C compiler.
 fn compiled() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
     let make = || {
@@ -31,24 +31,24 @@ fn compiled() -> Option<&'static Path> {
     PROGRAM.get_or_init(make).as_ref().map(|(_, program)| program.as_path())
 }
 
-/// A process that runs until this is dropped.
+/// A process that runs until this value is dropped.
 pub struct Target {
     child: Child,
     counters: File,
     _folder: TempDir,
-    /// Where it says that its mappings begin: one of 4 GiB of which 8 MiB are written at 2 GiB, 16 MiB of shared memory that
-    /// nobody touched, 16 MiB without access, 1 MiB of a file that nobody touched.
+    /// Addresses of its mappings, as it reports them: 4 GiB of which 8 MiB are written at 2 GiB, 16 MiB of untouched
+    /// shared memory, 16 MiB without access, and 1 MiB of an untouched file.
     pub places: [u64; 4],
 }
 
-/// Which word of the counters holds what.
+/// Indices of the counters.
 const BEATS: u64 = 0;
 const SENT: u64 = 1;
 const HANDLED: u64 = 2;
 const ERRORS: u64 = 3;
 
 impl Target {
-    /// Started, and all its threads at work; `None` where it can't be compiled here.
+    /// Starts the process and waits until all its threads work. `None` if it cannot be compiled here.
     pub fn start() -> Option<Target> {
         let program = compiled()?;
         let folder = tempfile::tempdir().expect("a folder");
@@ -76,7 +76,6 @@ impl Target {
         self.child.id()
     }
 
-    /// As the program names it.
     pub fn path(&self) -> String {
         format!("/proc/{}", self.pid())
     }
@@ -85,7 +84,7 @@ impl Target {
         kill_process(Pid::from_child(&self.child), signal).expect("a signal");
     }
 
-    /// Stand still, all threads of it, until [`Target::go_on`].
+    /// Stops all threads of the process until [`Target::go_on`].
     pub fn stand_still(&self) {
         self.send(Signal::STOP);
         self.wait_for("state T", || self.threads().iter().all(|(_, state, _)| *state == 'T'));
@@ -101,7 +100,7 @@ impl Target {
         u64::from_ne_bytes(bytes)
     }
 
-    /// What /proc has of each thread: its id, state and name.
+    /// Id, state and name of each thread, from /proc.
     pub fn threads(&self) -> Vec<(u32, char, String)> {
         let mut out = Vec::new();
         for entry in std::fs::read_dir(format!("{}/task", self.path())).expect("threads") {
@@ -115,14 +114,14 @@ impl Target {
         out
     }
 
-    /// A line of /proc/PID/NAME that begins so, behind that.
+    /// Rest of the line of /proc/PID/NAME that begins with `key`.
     pub fn line(&self, name: &str, key: &str) -> String {
         let mut text = String::new();
         File::open(format!("{}/{name}", self.path())).expect("a file").read_to_string(&mut text).expect("text");
         text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim().to_owned()
     }
 
-    /// The sum over smaps of a figure, in bytes.
+    /// Sum of a figure over smaps, in bytes.
     pub fn smaps(&self, key: &str) -> u64 {
         let text = std::fs::read_to_string(format!("{}/smaps", self.path())).expect("smaps");
         let kib =
@@ -138,7 +137,8 @@ impl Target {
         }
     }
 
-    /// It runs as before: nobody traces it, no thread stands still, it counts on, and no signal was lost.
+    /// Checks that the process runs as before: it is not traced, no thread is stopped, it continues to count, and no
+    /// signal was lost.
     pub fn goes_on(&self) {
         assert_eq!(self.line("status", "TracerPid:"), "0");
         let (beats, handled) = (self.counter(BEATS), self.counter(HANDLED));
@@ -146,7 +146,7 @@ impl Target {
         for (tid, state, name) in self.threads() {
             assert!(!['T', 't'].contains(&state), "thread {tid} {name} is left in state {state}");
         }
-        // Between the two looks one more may be sent and handled.
+        // Between the two reads one more signal may be sent and handled.
         self.wait_for("signals", || self.counter(SENT).saturating_sub(self.counter(HANDLED)) <= 1);
         assert_eq!(self.counter(ERRORS), 0, "errors of its own");
     }

@@ -1,13 +1,12 @@
-//! A process with a heap of glibc's malloc made by hand, in the form of any
-//! release. Offsets are restated here from glibc's sources, not taken from the
-//! program's table.
+//! A synthetic process with a heap of glibc's malloc, in the form of any release. Offsets are restated here from
+//! glibc's sources, not taken from the program's table.
 
 use std::collections::BTreeMap;
 
 use super::builder::{self, CoreBuilder, Load, R, W, X};
 use super::notes;
 
-/// libc.so, its data, the heap, one thread's TLS.
+/// Addresses: libc.so, its data, the heap, one thread's TLS.
 pub const LIBC: u64 = 0x7f00_0000_0000;
 pub const ARENA: u64 = LIBC + 0x1100;
 pub const HEAP: u64 = 0x5555_0000_0000;
@@ -17,23 +16,22 @@ const TP: u64 = TLS + 0x800;
 pub const MAPPED: u64 = 0x7d00_0000_0000;
 pub const TID: u32 = 77;
 
-/// What differs between releases.
 #[derive(Clone, Copy)]
 pub struct Version {
     pub name: &'static str,
-    /// From malloc_state to its bins.
+    /// Offset of the bins in malloc_state.
     pub start: u64,
-    /// With attached_threads.
+    /// Whether malloc_state has attached_threads.
     pub threads: bool,
-    /// Chunk of the thread's cache, 0 without; bytes of a count; where entries begin; bins.
+    /// Thread cache: size of its chunk (0 if there is none), bytes of a count, offset of the entries, number of bins.
     pub tcache: (u64, u64, u64, u64),
-    /// Counts say how many more fit.
+    /// Whether counts are the number of further entries that fit.
     pub down: bool,
     pub safe: bool,
     pub fastbins: bool,
-    /// Bytes of an mmapped chunk's mapping that its size leaves out.
+    /// Bytes of an mmapped chunk's mapping that its size does not include.
     pub tail: u64,
-    /// From n_mmaps to mp_'s start, to mmapped_mem and to sbrk_base.
+    /// Distances from n_mmaps: back to the start of `mp_`, and on to mmapped_mem and sbrk_base.
     pub mp: (u64, u64, u64),
 }
 
@@ -106,11 +104,11 @@ pub const VERSIONS: [Version; 6] = [
     },
 ];
 
-/// Memory by words.
+/// Memory of the process, written word by word.
 pub struct Fake {
     pub version: Version,
     areas: BTreeMap<u64, Vec<u8>>,
-    /// Chunks in order: address, size, state and where as `malloc --chunks` has them.
+    /// Chunks in order: address, size, state and location as in `malloc --chunks`.
     pub expected: Vec<(u64, u64, &'static str, &'static str)>,
     pub top: u64,
     pub tcache: u64,
@@ -139,11 +137,11 @@ impl Fake {
         if self.version.safe { (place >> 12) ^ to } else { to }
     }
 
-    /// Chunks of each kind: used ones between all others, so that nothing would join.
+    /// A heap with chunks of each kind. Used chunks separate all others, so that none would be merged.
     pub fn new(version: Version) -> Fake {
         let mut areas = BTreeMap::new();
         let mut libc = builder::image(&[(0, 0x1000, R | X), (0x1000, 0x3000, R | W)], 0x1000);
-        // The second segment's p_offset.
+        // p_offset of the second segment.
         libc[64 + 56 + 8..][..8].copy_from_slice(&0x1000u64.to_le_bytes());
         libc.resize(0x4000, 0);
         areas.insert(LIBC, libc);
@@ -218,7 +216,7 @@ impl Fake {
         let (_, width, entries, bins) = self.version.tcache;
         let full: u64 = if self.version.down { 7 } else { 0 };
         for bin in 0..bins {
-            // 0x30 is the second size.
+            // 0x30 is the second size class.
             let n = if bin == 1 { 3 } else { 0 };
             let count = if self.version.down { full - n } else { n };
             self.poke(self.tcache + bin * width, &count.to_le_bytes()[..width as usize]);
@@ -239,7 +237,7 @@ impl Fake {
             self.put(bins + 16 * k, head);
             self.put(bins + 16 * k + 8, head);
         }
-        // 0x420 is in the second large bin: 64 and (size - 0x400) / 64, from bin 1 on.
+        // 0x420 is in the second large bin: 64 plus (size - 0x400) / 64, counted from bin 1.
         let k = 63;
         let head = bins + 16 * k - 16;
         self.put(bins + 16 * k, self.binned);
@@ -248,7 +246,7 @@ impl Fake {
         self.put(self.binned + 24, head);
         self.put(bins - 16, self.top);
         if self.version.fastbins {
-            // 0x40 is the third size.
+            // 0x40 is the third size class.
             self.put(bins - 96 + 16, self.fast[0]);
             for i in 0..3 {
                 let place = self.fast[i] + 16;
@@ -265,7 +263,7 @@ impl Fake {
         self.put(bins + after + 8, HEAP_LEN as u64);
     }
 
-    /// Two mappings joined by the kernel: a plain chunk, and one behind padding.
+    /// Adds two mappings merged by the kernel: a plain chunk, and one after padding.
     fn mapped(&mut self) {
         let tail = self.version.tail;
         self.put(MAPPED + 8, (0x11000 - tail) | 2);
@@ -287,8 +285,8 @@ impl Fake {
         self.put(mp + base, HEAP);
     }
 
-    /// Make the heap `len` bytes long: chunks of 32 to 1,040 bytes behind those there
-    /// are, one in eight free. Returns the number of chunks added.
+    /// Extends the heap to `len` bytes with chunks of 32 to 1,040 bytes, one in eight of them free. Returns the number
+    /// of chunks added.
     pub fn grow(&mut self, len: u64) -> u64 {
         let from = self.top;
         let heap = self.areas.get_mut(&HEAP).unwrap();
@@ -326,7 +324,7 @@ impl Fake {
         count
     }
 
-    /// Fill all used chunks of a heap that was made to grow with pointers to others of them, far and near.
+    /// Fills all used chunks of an extended heap with pointers to each other, near and far.
     pub fn tangle(&mut self) {
         let top = (self.top - HEAP) as usize;
         let is_cache = |size: usize| VERSIONS.iter().any(|v| v.tcache.0 == size as u64);
@@ -341,19 +339,20 @@ impl Fake {
             at += size;
         }
         let mut random = super::Rng(7);
-        // The first are the thread's cache and what is in it. Others of a cache's size would be tried as such.
+        // The first chunks are the thread cache and its entries. Other chunks of a cache's size would be tried as
+        // caches.
         for &(at, size) in used[16..].iter().filter(|u| !is_cache(u.1)) {
             for place in (at + 16..at + size).step_by(8) {
                 let to = used[16 + random.below(used.len() as u64 - 16) as usize].0;
                 area[place..place + 8].copy_from_slice(&(HEAP + to as u64 + 16).to_le_bytes());
             }
         }
-        // All are held by one that something outside holds.
+        // All are reachable from one chunk that outside memory points to.
         let first = used[16].0 as u64 + HEAP + 16;
         self.put(TLS + 0x1f80, first);
     }
 
-    /// A core of it, as gdb would leave it, but for order.
+    /// Returns a core like gdb's, except for the order of its parts.
     pub fn core(&self) -> CoreBuilder {
         let loads = self.areas.iter().flat_map(|(&start, bytes)| {
             if start == LIBC {

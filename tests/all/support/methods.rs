@@ -1,35 +1,31 @@
-//! The shrunk cores for methods, and what the official data-access library
-//! answered of sampled addresses over the whole cores.
+//! The shrunk cores for methods, and the official data-access library's answers
+//! about sampled addresses in the whole cores.
 
 use serde_json::Value;
 
 use super::real;
 use super::run::{Output, run};
 
-/// The unpacked core, as a word of a command line.
+/// Path of the decompressed core, as an argument.
 pub fn core(name: &str) -> String {
     real::plain(name).to_str().unwrap().to_owned()
 }
 
-/// The official rows.
 pub fn official(name: &str) -> Vec<Value> {
     let rows: Vec<Value> = serde_json::from_value(real::official(name)).unwrap();
     assert!(rows.len() >= 50, "{name}: {} rows", rows.len());
     rows
 }
 
-/// The official row of an address.
 #[track_caller]
 pub fn row(name: &str, ip: &str) -> Value {
     official(name).into_iter().find(|r| r["ip"] == ip).unwrap_or_else(|| panic!("{name}: no row of {ip}"))
 }
 
-/// All sampled addresses.
 pub fn ips(rows: &[Value]) -> Vec<String> {
     rows.iter().map(|r| r["ip"].as_str().unwrap().to_owned()).collect()
 }
 
-/// `ip2method` of these addresses.
 #[track_caller]
 pub fn ip2method(options: &[&str], ips: &[impl AsRef<str>], core: &str) -> Output {
     let ips = ips.iter().map(|ip| ip.as_ref());

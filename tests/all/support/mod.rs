@@ -1,5 +1,5 @@
-//! What the integration tests share: a builder for synthetic cores, a runner
-//! for the program, an independent ELF reader, and the real cores.
+//! Shared support of the integration tests: a builder of synthetic cores, a
+//! runner for the program, an independent ELF reader, and the real cores.
 //!
 //! Nothing here may use the library's own parsing: an expectation taken from
 //! the code under test would prove nothing.
@@ -24,17 +24,16 @@ pub mod real;
 pub mod run;
 pub mod terminal;
 
-/// A number that the environment gives, or what is usual.
+/// A number from the environment, or the default.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name}={v} is not a number")))
 }
 
-/// A small generator with a seed that a failure can be repeated with
-/// (SplitMix64).
+/// A small random generator (SplitMix64). A failure can be repeated with its
+/// seed.
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// Any number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -43,7 +42,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n` (0 where `n` is 0).
+    /// Returns a number below `n` (0 if `n` is 0).
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.next() % n }
     }

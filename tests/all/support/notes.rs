@@ -1,12 +1,12 @@
-//! Notes as producers write them (linux/elfcore.h, fs/binfmt_elf.c), and room
-//! to lie.
+//! Notes as producers write them (linux/elfcore.h, fs/binfmt_elf.c), and notes
+//! with false sizes.
 
 /// A note of any owner, type and content.
 pub fn note(owner: &str, kind: u32, desc: &[u8]) -> Vec<u8> {
     sized(owner.len() as u32 + 1, desc.len() as u32, owner, kind, desc)
 }
 
-/// A note whose header says other sizes than it has.
+/// A note whose header states other sizes than it has.
 pub fn sized(name_size: u32, desc_size: u32, owner: &str, kind: u32, desc: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for v in [name_size, desc_size, kind] {
@@ -24,7 +24,7 @@ pub fn prstatus_x86_64(tid: u32, signal: u16, sp: u64, ip: u64, fs_base: u64) ->
     note("CORE", 1, &status(336, tid, signal, &[(19, sp), (16, ip), (21, fs_base)]))
 }
 
-/// NT_PRSTATUS of x86_64 with these registers: indices into `user_regs_struct`.
+/// NT_PRSTATUS of x86_64 with these registers, by index in `user_regs_struct`.
 pub fn prstatus_with(tid: u32, registers: &[(usize, u64)]) -> Vec<u8> {
     note("CORE", 1, &status(336, tid, 0, registers))
 }
@@ -45,13 +45,13 @@ fn status(len: usize, tid: u32, signal: u16, registers: &[(usize, u64)]) -> Vec<
     desc
 }
 
-/// NT_ARM_TLS: tpidr_el0 of the thread before it.
+/// NT_ARM_TLS: tpidr_el0 of the thread in the preceding NT_PRSTATUS.
 #[allow(dead_code, reason = "no test makes such a core at present")]
 pub fn arm_tls(tpidr: u64) -> Vec<u8> {
     note("LINUX", 0x401, &tpidr.to_le_bytes())
 }
 
-/// NT_PRPSINFO: 136 bytes; name and arguments cut to what they have room for.
+/// NT_PRPSINFO: 136 bytes. Name and arguments are cut to fit.
 pub fn prpsinfo(pid: u32, name: &str, args: &str) -> Vec<u8> {
     let mut desc = [0u8; 136];
     desc[24..28].copy_from_slice(&pid.to_le_bytes());
@@ -72,7 +72,7 @@ pub fn siginfo(signo: i32, code: i32, addr: u64) -> Vec<u8> {
     note("CORE", 0x5349_4749, &desc)
 }
 
-/// NT_AUXV, closed by AT_NULL.
+/// NT_AUXV, terminated by AT_NULL.
 pub fn auxv(entries: &[(u64, u64)]) -> Vec<u8> {
     let all = entries.iter().chain(&[(0, 0)]);
     let desc: Vec<u8> = all.flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect();
@@ -84,7 +84,7 @@ pub fn files(page: u64, list: &[(u64, u64, u64, &str)]) -> Vec<u8> {
     files_counted(list.len() as u64, page, list)
 }
 
-/// NT_FILE that says it has `count` entries.
+/// NT_FILE that claims to have `count` entries.
 pub fn files_counted(count: u64, page: u64, list: &[(u64, u64, u64, &str)]) -> Vec<u8> {
     let mut desc: Vec<u8> = [count, page].into_iter().flat_map(u64::to_le_bytes).collect();
     for &(start, end, offset, _) in list {
@@ -97,7 +97,7 @@ pub fn files_counted(count: u64, page: u64, list: &[(u64, u64, u64, &str)]) -> V
     note("CORE", 0x4649_4c45, &desc)
 }
 
-/// What gdb 13 and later sign with.
+/// The note by which gdb 13 and later can be recognised.
 pub fn gdb() -> Vec<u8> {
     note("GDB", 0xff00_0000, b"x86_64\0")
 }

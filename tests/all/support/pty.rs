@@ -1,4 +1,4 @@
-//! The program on a pseudo-terminal, driven by keys, as one who looks at it sees it.
+//! Runs the program on a pseudo-terminal, driven by keys, and shows the screen as a user sees it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,24 +12,24 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
-/// What is not there after so long will never be: the machine may be busy with other tests.
+/// Time after which a test fails. Long, because the machine may be busy with other tests.
 const BLOCKED: Duration = Duration::from_secs(120);
 
 /// A terminal with a program on it.
 pub struct Pty {
     master: File,
-    /// Held open: with the last one closed the terminal is gone, and with it what was set.
+    /// Kept open: when the last descriptor is closed, the terminal and its settings are gone.
     slave: Option<OwnedFd>,
     child: Child,
     output: Receiver<Vec<u8>>,
     pub screen: vt100::Parser,
     /// All bytes that the program wrote.
     pub raw: Vec<u8>,
-    /// How the terminal was before.
+    /// Settings of the terminal before the program started.
     before: Termios,
 }
 
-/// Whether a program can be started as the leader of a terminal's session here; else a word on stderr.
+/// Whether a program can be started here as the leader of a terminal session. If not, prints a message on stderr.
 pub fn there_is_one() -> bool {
     let there = Command::new("setsid").arg("--version").output().is_ok_and(|out| out.status.success());
     if !there {
@@ -47,12 +47,12 @@ fn size(columns: u16, rows: u16) -> Winsize {
 }
 
 impl Pty {
-    /// The program with these arguments, on a terminal of that size; `env`: what is beside a locale of UTF-8.
+    /// Starts the program on a terminal of that size. `env` is added to a UTF-8 locale.
     pub fn start(columns: u16, rows: u16, args: &[&str], env: &[(&str, &str)]) -> Pty {
         Pty::running(columns, rows, &[&[env!("CARGO_BIN_EXE_coremap")], args].concat(), env)
     }
 
-    /// The same with any program.
+    /// Starts any program on a terminal.
     pub fn running(columns: u16, rows: u16, words: &[&str], env: &[(&str, &str)]) -> Pty {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -62,8 +62,8 @@ impl Pty {
         tcsetwinsize(&slave, size(columns, rows)).unwrap();
         let before = tcgetattr(&slave).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
-        // Its own session, with this terminal: so it hears of a new size.
-        // Where the tests run in the background of a shell or under nohup, some signals are ignored, and would be here.
+        // The program gets its own session with this terminal, so that it is notified of a new size. Signals are reset,
+        // because some are ignored if the tests run in the background of a shell or under nohup.
         let mut command = Command::new("env");
         command.args(["--default-signal", "setsid", "--ctty", "--wait"]).args(words);
         command.env_clear().env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
@@ -74,7 +74,7 @@ impl Pty {
         let (send, output) = channel();
         std::thread::spawn(move || {
             let mut bytes = vec![0; 64 << 10];
-            // Nothing more, or nobody who wants it.
+            // The program has closed the terminal, or the receiver is gone.
             while let Ok(n) = reader.read(&mut bytes) {
                 if n == 0 || send.send(bytes[..n].to_vec()).is_err() {
                     break;
@@ -85,7 +85,6 @@ impl Pty {
         Pty { master, slave: Some(slave), child, output, screen, raw: Vec::new(), before }
     }
 
-    /// Type these bytes.
     pub fn keys(&mut self, keys: &str) -> &mut Pty {
         self.master.write_all(keys.as_bytes()).unwrap();
         self
@@ -101,7 +100,7 @@ impl Pty {
         self.screen.screen().contents()
     }
 
-    /// Wait until the screen is as wanted.
+    /// Waits until the screen is as wanted.
     #[track_caller]
     pub fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
@@ -118,12 +117,12 @@ impl Pty {
         }
     }
 
-    /// The screen once nothing more is written to it for a while. For those who look at what comes of it.
+    /// Returns the screen once nothing has been written for a while.
     pub fn settled(&mut self) -> String {
         while let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(3)) {
             let before = self.text();
             self.take(&bytes);
-            // A picture that is drawn anew each second is not settled by silence, but by being the same.
+            // A picture redrawn each second has settled when it stays the same.
             if self.text() == before {
                 break;
             }
@@ -131,7 +130,7 @@ impl Pty {
         self.text()
     }
 
-    /// Wait until that text is on the screen.
+    /// Waits until the text is on the screen.
     #[track_caller]
     pub fn shows(&mut self, text: &str) -> String {
         self.until(text, |screen| screen.contains(text))
@@ -144,12 +143,13 @@ impl Pty {
 
     /// The process id of the program itself.
     pub fn pid(&self) -> u32 {
-        // `env` and `setsid` become it, but where it leads a group of processes, which a child of ours does not.
+        // `env` and `setsid` exec the program. `setsid` would fork only as the leader of a process group, which a child
+        // of ours is not.
         self.child.id()
     }
 
-    /// Wait for its end; all that it wrote is taken. The terminal must be as it was: no other screen, a cursor, and
-    /// lines that are echoed.
+    /// Waits for the program's end and takes everything it wrote. The terminal must be restored: no alternate screen, a
+    /// visible cursor, and echoed lines.
     #[track_caller]
     pub fn end(&mut self) -> ExitStatus {
         let began = Instant::now();
@@ -161,7 +161,7 @@ impl Pty {
             std::thread::sleep(Duration::from_millis(5));
         };
         let after = tcgetattr(self.slave.take().unwrap()).unwrap();
-        // With nobody at it any more the terminal ends, and all that was written is read.
+        // When nobody has the terminal open, it ends, and everything written can be read.
         while let Ok(bytes) = self.output.recv() {
             self.take(&bytes);
         }
@@ -176,7 +176,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        // Where a test fails before the end.
+        // Needed if a test fails before the end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The real cores of testdata/cores with what their processes said of
+//! The real cores of testdata/cores, with what their processes reported about
 //! themselves.
 
 use std::collections::BTreeMap;
@@ -12,33 +12,34 @@ use serde_json::Value;
 use super::cases::case;
 use super::elf;
 
-/// The core as it lies in the repository.
+/// Path of the compressed core in the repository.
 pub fn packed(name: &str) -> PathBuf {
     case(name).packed()
 }
 
-/// The same as a word of a command line.
+/// That path as an argument.
 pub fn argument(name: &str) -> String {
     packed(name).to_str().unwrap().to_owned()
 }
 
-/// A text that lies beside the core.
+/// A text file next to the core.
 pub fn beside(name: &str, file: &str) -> String {
     let path = case(name).folder.join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// What the official data-access library answered of it.
+/// The official data-access library's answer.
 pub fn official(name: &str) -> Value {
     serde_json::from_str(&beside(name, "official.json")).unwrap()
 }
 
-/// Where the unpacked cores are: in cargo's own folder for tests, as nothing runs when a test ends.
+/// The folder of the decompressed cores: cargo's own folder for tests, because
+/// nothing runs when a test ends.
 pub fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The core unpacked, once for all tests, zeros as holes.
+/// Decompresses the core, once for all tests. Zeros become holes.
 pub fn plain(name: &str) -> PathBuf {
     static DONE: OnceLock<Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
     let mut done = DONE.get_or_init(Mutex::default).lock().unwrap();
@@ -53,7 +54,7 @@ pub fn plain(name: &str) -> PathBuf {
     path
 }
 
-/// Zero blocks become holes.
+/// Writes bytes with holes for zero blocks.
 pub fn write_sparse(file: &mut File, bytes: &[u8]) {
     use std::io::Seek;
     for block in bytes.chunks(64 << 10) {
@@ -66,7 +67,7 @@ pub fn write_sparse(file: &mut File, bytes: &[u8]) {
     file.set_len(bytes.len() as u64).unwrap();
 }
 
-/// The core's bytes, unpacked by the crates and not by the program.
+/// The core's bytes, decompressed by the crates and not by the program.
 pub fn bytes(name: &str) -> Vec<u8> {
     let path = packed(name);
     let input = BufReader::new(File::open(&path).unwrap());
@@ -86,7 +87,6 @@ pub fn bytes(name: &str) -> Vec<u8> {
     out
 }
 
-/// A line of /proc/PID/maps.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     pub start: u64,
@@ -95,7 +95,7 @@ pub struct Mapping {
     pub name: String,
 }
 
-/// A thread's own word on its stack.
+/// A stack as reported by its thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
     pub tid: u64,
@@ -104,7 +104,7 @@ pub struct Stack {
     pub guard: u64,
 }
 
-/// What the process said of itself just before the dump.
+/// What the process reported about itself just before the dump.
 pub struct Truth {
     pub pid: u64,
     pub threads: Vec<Stack>,
@@ -113,13 +113,12 @@ pub struct Truth {
     pub all: Value,
 }
 
-/// `0x…` as a number.
 pub fn hex(v: &Value) -> u64 {
     let text = v.as_str().unwrap_or_else(|| panic!("not an address: {v}"));
     u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-/// What the process told, as it stands.
+/// The process's report as raw JSON.
 pub fn told(name: &str) -> Value {
     serde_json::from_str(&beside(name, "truth.json")).unwrap()
 }
@@ -156,7 +155,8 @@ pub fn headers(name: &str) -> (elf::Headers, u64) {
     (elf::read(&bytes), bytes.len() as u64)
 }
 
-/// The core with other words at some addresses, in a file that goes with what is returned.
+/// Writes a copy of the core with other words at some addresses. The file is
+/// removed with the returned value.
 pub fn patched(name: &str, words: &[(u64, u64)]) -> tempfile::NamedTempFile {
     let path = plain(name);
     let mut bytes = std::fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Running the program as a user would, with bounds on its processor time and memory.
+//! Runs the program as a user would, with limits on its processor time and memory.
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::cpu;
 
-/// What came of a run.
 #[derive(Debug)]
 pub struct Output {
-    /// Exit status; `None` where a signal ended it.
+    /// Exit status. `None` if a signal ended it.
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub stdout: String,
@@ -24,12 +23,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// Its JSON answer.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("not JSON: {e}\n{}\n{}", self.stdout, self.stderr))
     }
 
-    /// It ended by itself, without a panic.
+    /// Checks that it ended by itself and did not panic.
     #[track_caller]
     pub fn is_sound(&self) -> &Output {
         let why = format!("code {:?}, signal {:?}: {}", self.code, self.signal, head(&self.stderr));
@@ -50,7 +48,6 @@ fn head(text: &str) -> String {
     text.chars().take(2000).collect()
 }
 
-/// A run to be set up.
 pub struct Run {
     command: Command,
     input: Option<Vec<u8>>,
@@ -58,34 +55,32 @@ pub struct Run {
     kept: usize,
 }
 
-/// Processor time of a run where the test gives none.
+/// Default limit on the processor time of a run.
 const MOST: Duration = Duration::from_secs(60);
 
-/// On the wall, whatever else the machine does: a run that has taken so long is blocked.
+/// Limit on the wall-clock time. A run that takes longer is blocked, however busy the machine is.
 const BLOCKED: Duration = Duration::from_secs(20 * 60);
 
-/// The program with these arguments; nothing of the user's environment that
-/// changes its looks.
+/// The program with these arguments, without environment variables of the user that change its output.
 pub fn program<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coremap"));
     command.args(args);
     Run::of(command)
 }
 
-/// Run with arguments and no more ado.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     program(args).go()
 }
 
-/// A script for the shell in which `$0` is the program.
+/// A shell script in which `$0` is the program.
 pub fn shell<S: AsRef<std::ffi::OsStr>>(script: &str, args: impl IntoIterator<Item = S>) -> Run {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_coremap")]).args(args);
     Run::of(command)
 }
 
-/// A script for the shell as a reader of the documents would type it in the repository's root: `coremap` is the
-/// program, and there is nothing of the user's environment. `tmp` is `$TMPDIR`.
+/// A shell script as a reader of the documents would type it in the repository's root. `coremap` is the program, the
+/// user's environment is empty, and `tmp` is `$TMPDIR`.
 pub fn console(script: &str, tmp: &Path) -> Run {
     let program = Path::new(env!("CARGO_BIN_EXE_coremap")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -95,20 +90,20 @@ pub fn console(script: &str, tmp: &Path) -> Run {
     Run::of(command).dir(Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// The program under `ulimit -v`: it may map the file and this much more.
+/// The program under `ulimit -v`: it may map the file and `ADDRESS_SPACE` more.
 pub fn bounded(args: &[&str], core: &Path) -> Run {
     let file = std::fs::metadata(core).map_or(0, |m| m.len());
     let kib = (ADDRESS_SPACE + file) >> 10;
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("ulimit -v {kib}; exec \"$@\"")).arg("sh");
     command.arg(env!("CARGO_BIN_EXE_coremap")).args(args).arg(core);
-    // Threads and arenas reserve address space by the number of processors.
+    // Threads and arenas reserve address space in proportion to the number of processors.
     command.env("RAYON_NUM_THREADS", "2").env("MALLOC_ARENA_MAX", "2");
     Run::of(command)
 }
 
-/// Run the body of the test `name` in a process of its own, as it changes what all threads of one share.
-/// The test calls this and nothing else.
+/// Runs the body of the test `name` in its own process, because it changes state that all threads share. The test must
+/// call only this.
 #[track_caller]
 pub fn in_own_process(name: &str, body: impl FnOnce()) {
     const ALONE: &str = "COREMAP_TEST_ALONE";
@@ -121,7 +116,7 @@ pub fn in_own_process(name: &str, body: impl FnOnce()) {
     assert!(out.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// What a bounded run may map beside the core.
+/// Bytes that a bounded run may map in addition to the core.
 const ADDRESS_SPACE: u64 = 600 << 20;
 
 impl Run {
@@ -142,26 +137,25 @@ impl Run {
         self
     }
 
-    /// What it reads on standard input.
     pub fn input(mut self, bytes: Vec<u8>) -> Run {
         self.input = Some(bytes);
         self
     }
 
-    /// Let it take so much processor time, in whole seconds. The kernel counts, so that
-    /// other work on the machine does not.
+    /// Limits its processor time, in whole seconds. The kernel enforces it, so other work on the machine does not
+    /// count.
     pub fn within(mut self, most: Duration) -> Run {
         self.most = most;
         self
     }
 
-    /// Keep only the first bytes of each stream; all is read.
+    /// Keeps only the first bytes of each stream; all of it is read.
     pub fn keep(mut self, bytes: usize) -> Run {
         self.kept = bytes;
         self
     }
 
-    /// Run to the end, or fail where it takes more processor time than it may.
+    /// Runs to the end. Fails if it exceeds its processor time.
     #[track_caller]
     pub fn go(mut self) -> Output {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -170,16 +164,16 @@ impl Run {
         let pid = Pid::from_child(&child);
         let limit = |soft, hard| Rlimit { current: Some(soft), maximum: Some(hard) };
         let most = self.most.as_secs();
-        // The kernel's signal would leave a core.
+        // The kernel's signal would write a core.
         for (what, limit) in [(Resource::Cpu, limit(most, most + 5)), (Resource::Core, limit(0, 0))] {
             match prlimit(Some(pid), what, limit) {
-                // By now it may be another user's: a script that does that limits itself.
+                // The process may already belong to another user; a script that does that sets its own limits.
                 Ok(_) | Err(rustix::io::Errno::PERM) => {}
                 Err(e) => panic!("{e}: {:?}", self.command),
             }
         }
         if let (Some(bytes), Some(mut pipe)) = (self.input.take(), child.stdin.take()) {
-            // The program may stop reading early; that is its right.
+            // The program may stop reading early.
             std::thread::spawn(move || pipe.write_all(&bytes));
         }
         let kept = self.kept as u64;
@@ -211,7 +205,7 @@ impl Run {
     }
 }
 
-/// Wait for its end, and tell the processor time it took.
+/// Waits for its end and returns its processor time.
 #[track_caller]
 fn ended(child: &mut Child, pid: Pid) -> Duration {
     let begun = Instant::now();

@@ -1,10 +1,10 @@
-//! The program on a terminal of so many columns, by `script` of util-linux.
+//! Runs the program on a terminal of a given width, with `script` of util-linux.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the shell's `line`, run in `folder`, shows on a terminal; `$coremap` in it is
-/// the program. `None`, with a word on stderr, where there is no `script`.
+/// Returns what the shell shows on a terminal for `line`, run in `folder`. `$coremap` is the program. `None`, with a
+/// message on stderr, if there is no `script`.
 pub fn shows(columns: u32, folder: &Path, line: &str) -> Option<String> {
     if !Command::new("script").arg("--version").output().is_ok_and(|o| o.status.success()) {
         eprintln!("skipped: no `script` (util-linux) to make a terminal with");

@@ -1,4 +1,4 @@
-//! What is known of the row, and the last line: what is being done, what was said, which keys there are.
+//! Draws the facts about the selected row, and the last line: the current work, a message, or the keys.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cli::screen::draw::{BOLD, FAINT, lines, text};
 use crate::cli::screen::look::Part;
 use crate::cli::screen::state::{Over, State};
 
-/// Work shorter than this is not told of.
+/// Minimum duration of work that is shown.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 pub(super) fn about(state: &State, frame: &mut Frame<'_>, area: Rect) {
@@ -22,7 +22,7 @@ pub(super) fn about(state: &State, frame: &mut Frame<'_>, area: Rect) {
         if !sentences {
             all.extend(text::wrapped(&row.name, width).into_iter().map(|line| Line::styled(line, BOLD)));
         }
-        // The command last, and always seen: it is what one goes on with.
+        // The command is last and always visible, because the user continues with it.
         let command = state.more().map(|line| labelled("more", &line, width)).unwrap_or_default();
         let room = usize::from(area.height).saturating_sub(command.len());
         all.extend(flowed(&row.about, width));
@@ -32,7 +32,7 @@ pub(super) fn about(state: &State, frame: &mut Frame<'_>, area: Rect) {
     lines(frame, area, all);
 }
 
-/// What is known of a row, several to a line where they are short.
+/// Formats the facts about a row, several to a line if they are short.
 fn flowed(about: &[(&'static str, String)], width: usize) -> Vec<Line<'static>> {
     const GAP: &str = "   ";
     let mut lines: Vec<Line<'static>> = Vec::new();
@@ -55,7 +55,7 @@ fn flowed(about: &[(&'static str, String)], width: usize) -> Vec<Line<'static>> 
     lines
 }
 
-/// `how: what it rests on`, in lines of the screen's width.
+/// Formats a label and its text, such as `Evidence: …`, in lines of the screen's width.
 fn labelled(what: &str, told: &str, width: usize) -> Vec<Line<'static>> {
     let mut lines = text::wrapped(&format!("{what}: {told}"), width).into_iter();
     let first = lines.next().unwrap_or_default();
@@ -82,7 +82,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     lines(frame, area, [Line::styled(text::fitted(&text, width), BOLD)]);
 }
 
-/// What is being made, once that takes a while.
+/// Describes the current work, once it has taken a while.
 fn doing(state: &State) -> Option<String> {
     let making = state.making.filter(|making| making.since.elapsed() >= PATIENCE)?;
     let what = match making.part {
@@ -98,7 +98,7 @@ fn doing(state: &State) -> Option<String> {
     Some(format!("reading {what}: {words}{share}, {} s", making.since.elapsed().as_secs()))
 }
 
-/// The keys that matter here, as many as there is room for.
+/// The keys that matter here, as many as fit.
 fn keys(state: &State, width: usize) -> &'static str {
     let all: [&str; 3] = match (state.over, &state.page) {
         (Over::Help, _) => ["any key: back   q quit", "any key: back", "?"],

@@ -1,4 +1,4 @@
-//! The first lines: which core, what of it is there, and the tabs.
+//! Draws the first lines: the core, its completeness, and the tabs.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Re
     let room = usize::from(first.width).saturating_sub(title.len());
     let name = state.look.name.as_ref().map(|name| printable(name).into_owned());
     let told = state.look.core.as_ref().map(|core| process(core, state)).unwrap_or_default();
-    // Of a process that runs the path says no more than its number, and how the looks go is what changes.
+    // For a running process the path is only its id, while the state of the sampling changes.
     let (above, below) = match &state.live {
         Some(live) => (name.into_iter().chain([told]).collect::<Vec<_>>().join(" · "), clock(live)),
         None => {
@@ -35,7 +35,6 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Re
     lines(frame, tabs, [tab_line(state, usize::from(tabs.width))]);
 }
 
-/// How it goes with the looks.
 fn clock(live: &Live) -> String {
     let told = if live.again {
         live.clock.told(Instant::now())
@@ -48,7 +47,7 @@ fn clock(live: &Live) -> String {
     }
 }
 
-/// Which process, and how whole its core is.
+/// Describes the process and how complete its core is.
 fn process(core: &CoreRow, state: &State) -> String {
     let mut parts = Vec::new();
     if let Some(truncation) = core.truncation {
@@ -65,7 +64,7 @@ fn process(core: &CoreRow, state: &State) -> String {
         let of = format!("{} mapped", human(total.size));
         let rss = map.summary.rss.as_ref().and_then(|rss| rss.vm_rss).or(total.resident.rss);
         parts.extend(rss.map(|rss| format!("RSS {}", human(rss))));
-        // What of a process that runs a core would hold is no figure that anybody asks for.
+        // For a running process, the size of a core is of no interest.
         let held = state.live.is_none().then(|| format!("{} in the core of ", human(total.in_core)));
         let written = state.look.findings.as_ref().map(|report| format!("{} written of ", human(report.written)));
         let held = held.map(|held| written.unwrap_or_default() + &held);

@@ -1,4 +1,4 @@
-//! A list: its title, the titles of its columns, and rows.
+//! Draws a list: its title, the column titles, and the rows.
 
 use coremap::bytes::printable;
 use coremap::render::{Align, bar};
@@ -12,32 +12,31 @@ use crate::cli::screen::draw::{BOLD, FAINT, lines, text};
 use crate::cli::screen::level::{Level, Mark, Row};
 use crate::cli::screen::state::State;
 
-/// Columns of a bar, and from which width of the screen on twice as many.
+/// Columns of a bar, and the screen width from which on a bar has twice as many.
 const BAR: usize = 10;
 const WIDE: usize = 120;
 
-/// Ranks of the share and of its bar among those of columns.
+/// Ranks of the share and of its bar among the columns.
 const SHARE: u8 = 1;
 const BARRED: u8 = 4;
 
-/// Columns that a name has at least, where it is so long, before others go.
+/// Minimum columns of a long name, and of a sentence, before other columns are dropped.
 const NAME: usize = 24;
 const SENTENCE: usize = 30;
 
-/// Rows that are measured for the widths of columns: so that these stay while one goes down a list, and a list of
-/// a million is drawn as fast as another.
+/// Maximum number of rows measured for column widths. So the widths stay the same during scrolling, and a list of a
+/// million rows is drawn as fast as a short one.
 const MEASURED: usize = 2000;
 
-/// How the columns of a list stand on the screen.
+/// Layout of a list's columns on the screen.
 struct Form {
     marks: bool,
-    /// Whether there is a column for what grows.
     trend: bool,
-    /// Columns of the bytes, of shares and of bars; 0: not shown.
+    /// Widths of the bytes, of shares and of bars. 0 if not shown.
     bytes: usize,
     share: usize,
     bar: usize,
-    /// Number of a column and its width.
+    /// Index and width of each further column.
     cells: Vec<(usize, usize)>,
     name: usize,
 }
@@ -81,7 +80,7 @@ pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     state.place().cursor = cursor;
 }
 
-/// What was gone into, how much it is, and how it is looked at.
+/// Draws the path to this list, its total, and how it is sorted and filtered.
 fn title(state: &State, width: usize) -> Line<'static> {
     let names: Vec<String> = std::iter::once(state.tab.name().to_owned())
         .chain(state.places().iter().skip(1).map(|place| printable(&place.title).into_owned()))
@@ -96,7 +95,7 @@ fn title(state: &State, width: usize) -> Line<'static> {
         let noun = |n: usize| count(n as u64, level.noun);
         let seen = state.seen.len();
         told.push(if seen == all { noun(all) } else { format!("{seen} of {}", noun(all)) });
-        // Findings are parts of each other, and have no sum.
+        // Findings may be parts of each other, so they have no sum.
         if !level.measure.is_empty() && !level.sentences {
             let of = level.measure.to_lowercase();
             let of = if of == "bytes" { String::new() } else { format!(" {of}") };
@@ -117,7 +116,7 @@ fn title(state: &State, width: usize) -> Line<'static> {
     Line::from(vec![Span::styled(path, BOLD), Span::styled(told, FAINT)])
 }
 
-/// Which columns there is room for, and how wide they are.
+/// Chooses the columns that fit, and their widths.
 fn form(level: &Level, seen: &[usize], width: usize, bars: bool) -> Form {
     let measured = || seen.iter().take(MEASURED).filter_map(|at| level.rows.get(*at));
     let widest =
@@ -146,7 +145,7 @@ fn form(level: &Level, seen: &[usize], width: usize, bars: bool) -> Form {
         let rank = |at: usize| level.columns.get(at).map_or(0, |column| column.rank);
         let worst = form.cells.iter().enumerate().map(|(place, (at, _))| (rank(*at), place)).max();
         match worst {
-            // The bar goes before any column of its rank.
+            // The bar is dropped before any column of its rank.
             Some((rank, _)) if form.bar > 0 && BARRED >= rank => form.bar = 0,
             None if form.bar > 0 => form.bar = 0,
             Some((rank, _)) if form.share > 0 && SHARE > rank => form.share = 0,
@@ -158,7 +157,7 @@ fn form(level: &Level, seen: &[usize], width: usize, bars: bool) -> Form {
 }
 
 impl Form {
-    /// Columns of all that stands before a name.
+    /// Number of columns before the name.
     fn before_name(&self) -> usize {
         let gap = |columns: usize| if columns > 0 { columns + 1 } else { 0 };
         let cells: usize = self.cells.iter().map(|(_, width)| width + 2).sum();
@@ -170,7 +169,7 @@ impl Form {
             + cells
     }
 
-    /// A line up to the name.
+    /// Formats a line up to the name.
     fn line(&self, bytes: &str, share: &str, bar: &str, cell: &dyn Fn(usize, usize) -> String) -> String {
         let mut line = String::new();
         if self.bytes > 0 {
@@ -195,7 +194,7 @@ fn size(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), human)
 }
 
-/// A cell filled up to its width.
+/// Pads a cell to its width.
 fn filled(cell: &str, width: usize, align: Align) -> String {
     let cell = text::fitted(cell, width);
     let blank = " ".repeat(width.saturating_sub(text::width(&cell)));
@@ -211,10 +210,10 @@ fn titles(level: &Level, form: &Form) -> String {
     format!("  {marks}{before}{}", level.name)
 }
 
-/// Lines of a sentence, until one is at its row.
+/// Lines of a sentence that is not selected.
 const BRIEF: usize = 2;
 
-/// The name of a row in the lines that it takes.
+/// Formats the name of a row, in as many lines as it takes.
 fn names(level: &Level, row: &Row, form: &Form, here: bool) -> Vec<String> {
     if !level.sentences {
         return vec![text::cut(&row.name, form.name, level.cut)];
@@ -297,7 +296,7 @@ mod tests {
         assert_eq!((cells(&at(60)), at(60).bar), (vec![1], BAR));
         assert!(cells(&narrow).is_empty() && narrow.bar == 0 && narrow.bytes > 0, "{}", narrow.name);
         assert!(narrow.name >= 17);
-        // However narrow: no panic, and nothing beyond the screen but the bytes.
+        // At any width: no panic, and nothing but the bytes exceeds the screen.
         for width in 0..40 {
             let form = at(width);
             assert!(drawn(&level, &level.rows[1], &form, true, true).len() == 1);

@@ -1,4 +1,4 @@
-//! How the screen looks: a head, the tabs, a list or a page, what is known of the row, and a line at the bottom.
+//! Draws the screen: a head, the tabs, a list or a page, facts about the selected row, and a line at the bottom.
 
 mod foot;
 mod head;
@@ -15,15 +15,14 @@ use crate::cli::screen::state::{Over, State};
 
 pub(super) use text::wrapped;
 
-/// Lines of a screen from which on there is room for what is known of a row; at least and at most so many.
+/// Minimum screen height for facts about the row, and the minimum and maximum number of their lines.
 const HIGH: u16 = 18;
 const ABOUT: (u16, u16) = (4, 9);
 
-/// What lines that are no rows look like.
+/// Styles of lines that are not rows.
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draw all of it.
 pub(super) fn screen(state: &mut State, frame: &mut Frame<'_>) {
     let area = frame.area();
     state.columns = area.width;
@@ -34,7 +33,7 @@ pub(super) fn screen(state: &mut State, frame: &mut Frame<'_>) {
         rest = Rect { y: rest.y + lines, height: rest.height - lines, ..rest };
         taken
     };
-    // On a low screen what is below counts more than what is above.
+    // On a low screen, the lines below are more important than the lines above.
     let [first, second, tabs] = [take(u16::from(area.height > 5)), take(u16::from(area.height > 9)), take(1)];
     let main = rest;
     head::draw(state, frame, first, second, tabs);
@@ -57,7 +56,7 @@ pub(super) fn screen(state: &mut State, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draw lines from the top of an area down.
+/// Draws lines from the top of an area down.
 fn lines<'a>(frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = Line<'a>>) {
     for (y, line) in (area.y..area.bottom()).zip(lines) {
         frame.buffer_mut().set_line(area.x, y, &line, area.width);
@@ -66,7 +65,7 @@ fn lines<'a>(frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = 
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let width = HELP.iter().map(|(keys, _)| keys.len()).max().unwrap_or(0);
-    // Beside the keys, or beneath them where that leaves no room.
+    // Beside the keys, or below them if there is not enough room.
     let beside = usize::from(area.width) >= width + 30;
     let indent = if beside { width + 3 } else { 4 };
     let room = usize::from(area.width).saturating_sub(indent);

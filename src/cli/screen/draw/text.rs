@@ -1,4 +1,4 @@
-//! Text in so many columns.
+//! Fits text into columns.
 
 use coremap::bytes::printable;
 use coremap::render::{Cut, shorten};
@@ -6,17 +6,17 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns that a text takes once it is made safe.
+/// Number of columns of a text after escaping.
 pub(super) fn width(text: &str) -> usize {
     printable(text).width()
 }
 
-/// A text in no more than so many columns, its end cut off.
+/// Returns a text in at most `columns` columns, with its end cut off.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
     cut(text, columns, Cut::End)
 }
 
-/// The same with another part cut off.
+/// Returns a text in at most `columns` columns, cut as `cut` says.
 pub(super) fn cut(text: &str, columns: usize, cut: Cut) -> String {
     match columns {
         0 => String::new(),
@@ -24,7 +24,7 @@ pub(super) fn cut(text: &str, columns: usize, cut: Cut) -> String {
     }
 }
 
-/// A text in lines of so many columns, broken between words, and within those that are longer.
+/// Breaks a text into lines of at most `columns` columns: between words, and within longer words.
 pub(in crate::cli::screen) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let text = printable(text);
@@ -48,7 +48,7 @@ pub(in crate::cli::screen) fn wrapped(text: &str, columns: usize) -> Vec<String>
                 columns_left = columns_left.saturating_sub(wide);
                 !fits
             });
-            // A character that is wider than the line stands there all the same.
+            // A character that is wider than the line is still shown.
             let end = end.map_or(word.len(), |(at, c)| if at == 0 && have == 0 { c.len_utf8() } else { at });
             let (head, rest) = word.split_at(end);
             push(&mut lines, head);
@@ -67,7 +67,7 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// A line without its first columns.
+/// Returns a line without its first columns.
 pub(super) fn from_column(line: &Line<'static>, columns: usize) -> Line<'static> {
     let mut left = columns;
     let mut spans = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn from_column(line: &Line<'static>, columns: usize) -> Line<'static>
     Line::from(spans)
 }
 
-/// Let nothing but ASCII stand on the screen.
+/// Replaces everything that is not ASCII.
 pub(super) fn in_ascii(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if !cell.symbol().is_ascii() {

@@ -1,4 +1,4 @@
-//! What has the memory, most important first; before that is known, what a summary says at once.
+//! The list of findings, most important first. Until triage has finished, the findings of the summary.
 
 use coremap::report::{Finding, Severity};
 use coremap::targets::Producer;
@@ -32,7 +32,7 @@ pub(super) fn level(look: &Look) -> Option<Level> {
         (None, None) => return None,
     };
     let mut rows: Vec<Row> = findings.iter().map(row).collect();
-    // One id may be told several times.
+    // Several findings may have the same id.
     for at in 1..rows.len() {
         let (before, rest) = rows.split_at_mut(at);
         if let Some(row) = rest.first_mut() {

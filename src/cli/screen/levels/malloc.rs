@@ -1,4 +1,4 @@
-//! malloc: what of its heaps is used, by blocks that are alike, and what is free, by size and arena.
+//! The lists of malloc: used memory by equal blocks, and free memory by size and arena.
 
 use coremap::commands::malloc::{ArenaRow, GroupClassRow, MallocReport};
 use coremap::report::{ClusterRow, SizeClassRow};
@@ -6,7 +6,7 @@ use coremap::units::{count, exact, human, round};
 
 use crate::cli::screen::level::{Column, Level, Mark, Opens, Row, Sort, at};
 
-/// Keys of what is gone into.
+/// Keys of rows that open further lists.
 const USED: &str = "used";
 const FREE: &str = "free";
 const SMALL: &str = "small blocks";
@@ -23,7 +23,7 @@ pub(super) fn level(report: &MallocReport, grouping: usize, path: &[String]) -> 
     Some(level.with_shares())
 }
 
-/// What malloc is, and what it has.
+/// Names the allocators, and malloc's total memory.
 fn note(report: &MallocReport) -> String {
     let name = |a: &coremap::commands::malloc::AllocatorRow| {
         let walked = if a.walked { "" } else { " (its blocks are not read)" };
@@ -53,7 +53,7 @@ fn counted(row: Row, blocks: u64) -> Row {
     Row { count: Some(blocks), cells: vec![exact(blocks)], ..row }
 }
 
-/// The parts add up to what is committed, as far as malloc itself can be followed.
+/// Divides malloc's memory. The parts add up to the committed bytes, as far as malloc's structures can be followed.
 fn by_use(report: &MallocReport) -> Level {
     let total = &report.total;
     let command = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>());
@@ -71,7 +71,7 @@ fn by_use(report: &MallocReport) -> Level {
     ];
     let rest = rest.into_iter().filter(|(_, _, bytes)| *bytes > 0);
     rows.extend(rest.map(|(key, name, bytes)| Row { cells: vec![String::new()], ..row(key, name, bytes) }));
-    // Beside malloc's own: its bytes are in no sum here.
+    // This is in addition to malloc's own memory, and in no sum here.
     let mut note = note(report);
     if let Some(small) = &report.pymalloc {
         note.push_str(&format!("; in addition {}: {}", small.name, human(small.committed)));
@@ -201,7 +201,7 @@ fn by_arena(report: &MallocReport) -> Level {
     Level { noun, measure: "Committed", name, columns, rows, note: Some(note(report)), ..Level::default() }
 }
 
-/// An allocator of small blocks that a runtime has of its own.
+/// Lists a runtime's small-block allocator.
 fn small(report: &MallocReport) -> Option<Level> {
     let small = report.pymalloc.as_ref()?;
     let one = |class: &coremap::commands::malloc::SmallClassRow| {

@@ -1,4 +1,4 @@
-//! The map: kinds, what is of one kind by its owner, and regions.
+//! The lists of the map: kinds, owners within one kind, and regions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,24 +11,22 @@ use crate::cli::screen::level::{Column, Level, Opens, Row, at};
 use crate::cli::screen::levels::View;
 use crate::cli::screen::look::Map;
 
-/// Rows of one list; smaller ones are put together, as a map may have a million regions.
+/// Maximum number of rows of a list. Smaller rows are merged, because a map may have a million regions.
 const MOST: usize = 20_000;
 
-/// What memory is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli::screen) enum Measure {
-    /// Bytes in RAM.
+    /// Resident bytes.
     Resident,
-    /// Bytes of pages that are not all zero.
+    /// Bytes in pages that are not all zero.
     Written,
-    /// Bytes that the core holds, or a core of a process that runs would hold.
+    /// Bytes in the core; for a running process, bytes that a core would contain.
     InCore,
-    /// Address space.
     Mapped,
 }
 
 impl Measure {
-    /// Those that are known of a map, the best first.
+    /// Measures that are known for a map, most useful first.
     pub(in crate::cli::screen) fn known(map: &Map) -> Vec<Measure> {
         let scanned = map.regions.regions.iter().all(|region| region.written.is_some());
         let mut all = Vec::new();
@@ -38,7 +36,7 @@ impl Measure {
         all
     }
 
-    /// Its title.
+    /// Returns the column title.
     pub(in crate::cli::screen) fn name(self) -> &'static str {
         match self {
             Measure::Resident => "RSS",
@@ -58,13 +56,13 @@ impl Measure {
     }
 }
 
-/// Regions put together.
+/// Sum over several regions.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     count: u64,
     size: u64,
     in_core: u64,
-    /// These are `None` as soon as they are not known of one of them.
+    /// `None` if it is unknown for any of the regions.
     written: Option<u64>,
     rss: Option<u64>,
 }
@@ -108,7 +106,7 @@ pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
                 owners.entry(owner(region)).or_default().push(region);
             }
             match rest {
-                // Where all have one owner, or each has one of its own, the list of them would tell nothing.
+                // If all regions have one owner, or each has its own, a list of owners would be useless.
                 [] if owners.len() == 1 || owners.len() == inside.len() => list.of_regions(inside, false),
                 [] => list.of_owners(owners),
                 [name, ..] => {
@@ -121,12 +119,12 @@ pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
     Some(level.with_shares())
 }
 
-/// Whose a region is: its file's, where it has one; else what the detail says.
+/// Owner of a region: its file, or else its detail.
 fn owner(region: &RegionRow) -> &Name {
     region.file.as_ref().unwrap_or(&region.detail)
 }
 
-/// The file's name in a path: what tells owners apart.
+/// File name of a path.
 fn last_part(path: &str) -> &str {
     path.strip_prefix('/').and_then(|rest| rest.rsplit('/').next()).filter(|name| !name.is_empty()).unwrap_or(path)
 }
@@ -136,7 +134,7 @@ struct List {
 }
 
 impl List {
-    /// Titles of the sums beside the one that is measured by.
+    /// Columns for the other measures.
     fn columns(&self, counted: bool) -> Vec<Column> {
         let count = counted.then(|| Column::number("Regions", 5));
         let sums = [(Measure::InCore, 3), (Measure::Mapped, 4)];
@@ -265,7 +263,7 @@ impl List {
         row
     }
 
-    /// What is beyond the longest list.
+    /// The row for regions beyond the longest list.
     fn rest<'a>(&self, regions: impl Iterator<Item = &'a RegionRow>, counted: bool) -> Option<Row> {
         let sum = Sum::of(regions);
         (sum.count > 0).then(|| Row {

@@ -1,5 +1,5 @@
-//! How each list comes from the reports of a look. What a list shows is a field of a report, or a sum of such fields
-//! over the rows that it stands for.
+//! Builds each list from the reports of a sample. Every value in a list is a field of a report, or a sum of such fields
+//! over several rows.
 
 mod findings;
 mod malloc;
@@ -12,7 +12,6 @@ use crate::cli::screen::look::{Look, Part};
 
 pub(super) use memory::Measure;
 
-/// What one looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
     Findings,
@@ -23,10 +22,8 @@ pub(super) enum Tab {
 }
 
 impl Tab {
-    /// All, as they stand on the screen.
     pub(super) const ALL: [Tab; 5] = [Tab::Findings, Tab::Memory, Tab::Types, Tab::Threads, Tab::Malloc];
 
-    /// Its title.
     pub(super) fn name(self) -> &'static str {
         match self {
             Tab::Findings => "Findings",
@@ -37,7 +34,7 @@ impl Tab {
         }
     }
 
-    /// What it needs.
+    /// Returns the part of a sample that the tab needs.
     pub(super) fn part(self) -> Part {
         match self {
             Tab::Findings => Part::Findings,
@@ -48,7 +45,7 @@ impl Tab {
         }
     }
 
-    /// Ways in which its rows are put together, the usual one first.
+    /// Returns the ways to group its rows, default first.
     pub(super) fn groupings(self) -> &'static [&'static str] {
         match self {
             Tab::Findings | Tab::Types => &[""],
@@ -59,19 +56,18 @@ impl Tab {
     }
 }
 
-/// Which list is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub(super) tab: Tab,
-    /// Number of the tab's grouping.
+    /// Index of the tab's grouping.
     pub(super) grouping: usize,
-    /// What memory is measured by, where somebody said so.
+    /// Measure of memory, if the user chose one.
     pub(super) measure: Option<Measure>,
-    /// Keys of the rows that were gone into.
+    /// Keys of the opened rows.
     pub(super) path: &'a [String],
 }
 
-/// The list; `None` as long as its report is not there, and where there is no such row.
+/// Builds the list. `None` if its report is not available yet, or an opened row is gone.
 pub(super) fn level(view: View<'_>, look: &Look) -> Option<Level> {
     match view.tab {
         Tab::Findings => findings::level(look),

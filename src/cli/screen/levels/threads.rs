@@ -1,4 +1,4 @@
-//! Threads: what each does, and what its stack takes.
+//! The lists of threads: their activity, and the memory of their stacks.
 
 use std::collections::HashMap;
 
@@ -29,10 +29,10 @@ fn size(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), human)
 }
 
-/// What a stack takes, and what that is called.
+/// A measure of stacks: its title, and its value for a stack.
 type Takes = (&'static str, fn(&StackRow) -> Option<u64>);
 
-/// What of stacks is resident or was written, where that is known; else what is in use.
+/// Chooses the measure: resident or written bytes if known, else bytes in use.
 fn takes(report: &Threads) -> Takes {
     let known = |(_, of): &Takes| report.stacks.stacks.iter().any(|stack| of(stack).is_some());
     let best: [Takes; 2] = [("RSS", |stack| stack.resident.rss), ("Written", |stack| stack.written)];
@@ -56,7 +56,7 @@ fn by_thread(report: &Threads) -> Level {
     Level { noun: "stack", measure: measure.0, name: "Activity", columns, rows: rows.collect(), ..Level::default() }
 }
 
-/// A stack, with the thread whose own it is.
+/// Makes a row for a stack, with the thread that owns it.
 fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Option<u64>) -> Row {
     let tid = stack.tid.or(stack.used_by);
     let name = thread.and_then(|thread| thread.managed_name.as_ref().or(thread.name.as_ref())).or(stack.name.as_ref());
@@ -117,7 +117,7 @@ fn waits(wait: &coremap::report::WaitRow) -> String {
     format!("{} {}{of}{owner}", wait.kind, wait.object)
 }
 
-/// Tids listed of a group.
+/// Maximum number of thread ids listed per group.
 const LISTED: usize = 32;
 
 fn by_stack(report: &Threads) -> Level {

@@ -1,4 +1,4 @@
-//! Objects of managed runtimes by type, and what can be asked of one type.
+//! The lists of managed objects by type, and of the commands for one type.
 
 use coremap::commands::heapstat::HeapStatReport;
 use coremap::report::TypeRow;
@@ -6,10 +6,10 @@ use coremap::units::{count, exact, human};
 
 use crate::cli::screen::level::{Column, Level, Opens, Row, Sort};
 
-/// Free space between objects, as all runtimes' listings call it.
+/// Name of free space between objects in the listings of all runtimes.
 const FREE: &str = "Free";
 
-/// Types of text, of which equal ones can be counted.
+/// String types, whose equal values can be counted.
 const STRINGS: [&str; 3] = ["System.String", "java.lang.String", "str"];
 
 pub(super) fn level(report: &HeapStatReport, path: &[String]) -> Option<Level> {
@@ -72,12 +72,12 @@ fn all(report: &HeapStatReport) -> Level {
     .with_shares()
 }
 
-/// An expression for that name and no other.
+/// Returns a regular expression that matches only this name.
 fn exactly(name: &str) -> String {
     format!("^{}$", regex::escape(name))
 }
 
-/// What can be asked of a type; each takes a walk through the heap.
+/// Lists the commands for a type. Each walks the heap.
 fn asked_of(kind: &TypeRow) -> Level {
     let ask = |key: &str, name: &str, words: &[&str]| Row {
         key: key.to_owned(),

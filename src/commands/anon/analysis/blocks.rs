@@ -1,5 +1,5 @@
-//! The blocks that anonymous memory is made of: cut where pointers lead, then where what fills them changes, and equal
-//! ones put together.
+//! Divides anonymous memory into blocks and groups equal blocks. Regions are cut at the addresses that pointers refer
+//! to, then where the content changes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,40 +10,37 @@ use crate::addr::{Addr, AddrRange};
 use crate::memory::content::{Content, Filled, Makeup, stretches, within};
 use crate::report::BlockBorders;
 
-/// Equal blocks whose borders are known, from which on no border is looked for within them: what has many of one size
-/// writes each alike, and a change of content is a change within a block.
+/// Blocks of one size above which none of them is cut by content. If an owner has many blocks of one size, it writes
+/// each in the same way, and a change of content is a change within a block.
 const MANY: usize = 8;
 
-/// A piece of anonymous memory.
 pub(super) struct Block {
     pub(super) range: AddrRange,
     pub(super) borders: BlockBorders,
-    /// What fills it.
+    /// Content of its pages.
     pub(super) makeup: Makeup,
 }
 
 /// Blocks of one size and content.
 pub(super) struct Cluster {
-    /// Size of each.
+    /// Size of each block in bytes.
     pub(super) size: u64,
-    /// What nearly all of each is; `None` where the core has none of it.
+    /// Content of nearly all of each block. `None` if the core has none of it.
     pub(super) content: Option<Content>,
-    /// What all of them hold together.
+    /// Content of all blocks together.
     pub(super) makeup: Makeup,
-    /// All of them, by address.
     pub(super) blocks: Vec<AddrRange>,
-    /// How they were told apart; of several ways the last.
+    /// How the blocks were delimited. If several ways were used, the last in the order of `BlockBorders`.
     pub(super) borders: BlockBorders,
 }
 
 impl Cluster {
-    /// Bytes of all blocks.
     pub(super) fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.blocks.len() as u64)
     }
 }
 
-/// The parts of `regions` between `cuts`; with each, whether it is a whole region.
+/// Cuts `regions` at `cuts`. The flag of a block is true if it is a whole region.
 pub(super) fn cut(regions: &[AddrRange], cuts: &[Addr]) -> Vec<(AddrRange, bool)> {
     let mut out = Vec::new();
     for region in regions {
@@ -59,8 +56,8 @@ pub(super) fn cut(regions: &[AddrRange], cuts: &[Addr]) -> Vec<(AddrRange, bool)
     out
 }
 
-/// Cut `known` blocks (by address; with each, whether it is a whole region) where what fills them changes, by the
-/// `runs` of their pages.
+/// Cuts the blocks of `known` where their content changes. `known` is sorted by address; the flag is true for a whole
+/// region. `runs` is the content of their pages.
 pub(super) fn cut_by_content(known: &[(AddrRange, bool)], runs: &[Filled]) -> Vec<Block> {
     let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
     known.iter().for_each(|(block, _)| *sizes.entry(block.len()).or_default() += 1);
@@ -77,7 +74,7 @@ pub(super) fn cut_by_content(known: &[(AddrRange, bool)], runs: &[Filled]) -> Ve
     known.par_iter().flat_map_iter(blocks).collect()
 }
 
-/// Equal ones of `blocks` put together, those of most bytes first.
+/// Groups equal blocks, most bytes first.
 pub(super) fn clusters(blocks: &[Block]) -> Vec<Cluster> {
     let mut by_look: BTreeMap<(u64, Option<Content>), Cluster> = BTreeMap::new();
     for Block { range, borders, makeup } in blocks {
@@ -116,7 +113,7 @@ mod tests {
         );
     }
 
-    /// Blocks of 0x40000 bytes side by side; a quarter of each is text, the rest random.
+    /// Adjacent blocks of 0x40000 bytes: the first quarter is text, the rest random.
     fn blocks(count: u64) -> (Vec<(AddrRange, bool)>, Vec<Filled>) {
         let all: Vec<AddrRange> = (0..count).map(|i| range((i + 1) << 18, (i + 2) << 18)).collect();
         let halves = |block: &AddrRange| {

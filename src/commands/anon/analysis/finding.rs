@@ -1,4 +1,4 @@
-//! What `summary` says of anonymous memory, without reading all of the core.
+//! The finding about equal blocks in anonymous memory. It reads only part of the core.
 
 use crate::addr::{AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;
@@ -12,26 +12,26 @@ use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
-/// Bytes of anonymous memory in the core from which on it is looked at.
+/// Minimum size of anonymous memory in the core, in bytes.
 const LARGE: u64 = 64 << 20;
 
-/// Equal blocks that make a pattern.
+/// Minimum number of equal blocks.
 const MANY: u64 = 8;
 
-/// Bytes of one block from which on it is told alone.
+/// Minimum size of a single block to be reported, in bytes.
 const HUGE: u64 = 1 << 30;
 
-/// Kinds of memory in which owners keep pointers, those first that are small.
+/// Kinds of memory in which owners store pointers, smallest kinds first.
 const KEEPERS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
 
-/// Equal blocks, told.
+/// The finding, and the blocks it is about.
 pub(in crate::commands) struct EqualBlocks {
     pub(in crate::commands) finding: Finding,
-    /// Where they are, by address; where not all were looked at, as many as there are likely to be.
+    /// Ranges of the blocks, by address. If only a sample was read, the estimated number of blocks.
     pub(in crate::commands) blocks: Vec<AddrRange>,
 }
 
-/// The pattern of most bytes in anonymous memory, where there is much of it.
+/// Reports the equal blocks that have most bytes, if there is much anonymous memory.
 pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks> {
     let anonymous = session.map().regions.iter().filter(|r| is_anonymous(r));
     if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
@@ -76,7 +76,7 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks>
 }
 
 fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
-    // A page or two is no more than a hint.
+    // Fewer pages than these are no more than a hint.
     let few = pattern.pages < SAMPLES && (pattern.pages as u64) < pattern.size.div_ceil(PAGE);
     let sampled = few || pattern.looked < pattern.of;
     let each = if pattern.looked < pattern.of {
@@ -107,7 +107,7 @@ fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
     }
 }
 
-/// Where owners keep pointers, as far as that is little; and whether it is all.
+/// Returns the ranges in which owners store pointers, up to `MAX_FINDING_SCAN` bytes, and whether these are all.
 fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
     let mut left = limits::MAX_FINDING_SCAN;
     let mut all = true;
@@ -115,7 +115,7 @@ fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
     for kind in KEEPERS {
         let of_kind = |r: &&Region| r.kind == kind && r.perms.is_none_or(|p| p.write);
         for region in session.map().regions.iter().filter(of_kind) {
-            // What is left over below the stack pointer keeps nothing.
+            // Old contents below the stack pointer own nothing.
             let live =
                 session.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
             let range = AddrRange::new(live, region.range.end);

@@ -1,9 +1,10 @@
-//! Anonymous memory that nothing claims: which blocks it is made of, what
-//! fills them, and who points at them.
+//! Anonymous memory without a known owner: its blocks, their contents, and what
+//! points at them.
 //!
-//! The kernel joins mappings that lie side by side, so that a hundred blocks of
-//! one size may be one region. They are told apart where pointers lead: who
-//! made a block keeps its start; and where what fills them changes.
+//! The kernel merges adjacent mappings, so a hundred blocks of one size may be
+//! one region. Blocks are separated where pointers lead, because the code that
+//! made a block stores its start address. They are also separated where the
+//! content changes.
 
 mod blocks;
 mod finding;
@@ -28,36 +29,37 @@ use crate::progress::Progress;
 use crate::report::BlockContent;
 use crate::session::Session;
 
-/// Clusters that are listed.
+/// Maximum number of clusters listed.
 const LISTED: usize = 50;
 
-/// Clusters of which is told who points at them.
+/// Maximum number of clusters listed with their owners.
 const EXPLAINED: usize = 20;
 
-/// Contents that are listed.
+/// Maximum number of contents listed.
 const CONTENTS: usize = 50;
 
-/// A word that leads to the start of a page of anonymous memory.
+/// A word that points to the start of a page of anonymous memory.
 #[derive(Clone, Copy)]
 struct Pointer {
     at: Addr,
     value: Addr,
 }
 
-/// Anonymous memory, cut where words lead.
+/// Anonymous memory, cut at the addresses that pointers refer to.
 pub(in crate::commands) struct Survey {
-    /// By address; with each, whether it is a whole region.
+    /// Blocks by address. The flag is true for a whole region.
     pub blocks: Vec<(AddrRange, bool)>,
     pointers: Vec<Pointer>,
     scanned: u64,
 }
 
-/// Whether a region is memory that nothing claims and somebody may write.
+/// Whether a region is writable memory without a known owner.
 pub(in crate::commands) fn is_anonymous(region: &Region) -> bool {
     region.kind == Kind::AnonRW || region.kind == Kind::AnonRWX
 }
 
-/// Tell of anonymous memory.
+/// Reports anonymous memory: equal blocks, their contents and their likely
+/// owners.
 pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
     let anonymous: Vec<&Region> = session.map().regions.iter().filter(|r| is_anonymous(r)).collect();
     let everywhere = session.map().regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
@@ -123,7 +125,6 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
     }
 }
 
-/// What all of it is filled with, by its bytes.
 fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
     let row = |(content, bytes): (Content, u64)| ContentRow {
         content: content.word(),
@@ -133,7 +134,8 @@ fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
     makeup.by_size().into_iter().take(CONTENTS).map(row).collect()
 }
 
-/// Cut anonymous regions into blocks, by pointers that stand in `within`.
+/// Cuts anonymous regions into blocks at the targets of the pointers in
+/// `within`.
 pub(in crate::commands) fn survey(session: &Session<'_>, within: Vec<AddrRange>, progress: &Progress) -> Survey {
     let regions: Vec<AddrRange> = session.map().regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
@@ -143,7 +145,7 @@ pub(in crate::commands) fn survey(session: &Session<'_>, within: Vec<AddrRange>,
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
     let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {
-        // Before the search: of all words few are.
+        // Checked before the search, because few words are aligned to a page.
         if !value.is_aligned(PAGE) {
             return;
         }

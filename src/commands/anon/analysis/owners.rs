@@ -1,5 +1,5 @@
-//! Who points at the blocks of a cluster, and which of them is most likely the
-//! owner.
+//! What points at the blocks of a cluster, and which of these is most likely
+//! the owner.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,19 +14,20 @@ use crate::report::{ChainRow, Name, PointerSource, RootPathRow};
 use crate::session::Session;
 use crate::units::exact;
 
-/// Owners that are listed.
+/// Maximum number of owners listed.
 const LISTED: usize = 5;
 
-/// Share of the blocks, in percent, that an owner points at.
+/// Minimum share of the blocks that an owner points at, in percent.
 const MOST: u64 = 80;
 
-/// What names of statics have before them.
+/// Prefix of the names of static variables.
 const STATIC: &str = "static ";
 
-/// Steps of a path that are told; of a longer one, the ends.
+/// Maximum number of steps shown of a path. Of a longer one, both ends are
+/// shown.
 const STEPS: usize = 4;
 
-/// What words have in common that one owner may have written.
+/// Properties shared by words that one owner may have written.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     from: PointerSource,
@@ -42,7 +43,7 @@ struct Group<'r> {
     example: Option<&'r RefRow>,
 }
 
-/// Who points at the starts of the blocks, by `rows`.
+/// Groups the words of `rows` that point at the starts of the blocks.
 pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
     let starts: HashSet<Addr> = cluster.blocks.iter().map(|b| b.start).collect();
     let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
@@ -79,7 +80,8 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
     out
 }
 
-/// Tell what keeps the first owner of each cluster, where that is a single object.
+/// Adds the path from a root to the first owner of each cluster, if that is a
+/// single object.
 pub(super) fn tell_roots(session: &Session<'_>, clusters: &mut [BlockClusterRow]) {
     let single = |c: &BlockClusterRow| c.owners.first().filter(|o| o.objects == 1).and_then(|o| o.object);
     let objects: Vec<Addr> = clusters.iter().filter_map(single).collect();
@@ -94,9 +96,10 @@ pub(super) fn tell_roots(session: &Session<'_>, clusters: &mut [BlockClusterRow]
     }
 }
 
-/// What keeps an object, in words.
+/// Describes what retains an object.
 fn root(report: &GcRootReport) -> Option<String> {
-    // A static says more than a stack that has it just now.
+    // A static variable explains more than a stack that refers to it at the
+    // moment.
     let says = |p: &&RootPathRow| {
         let field = |c: &ChainRow| c.field.as_ref().is_some_and(|f| f.contains(STATIC));
         (!p.chain.iter().any(field), p.root_kind.starts_with("Stack"), p.chain.len())
@@ -121,7 +124,8 @@ fn dotted(field: &str) -> String {
     if field.starts_with(['[', '(']) { field.to_owned() } else { format!(".{field}") }
 }
 
-/// `[17].name` as `name`: elements of an array are alike.
+/// Returns `[17].name` as `name`, since all elements of an array have one
+/// owner.
 fn without_index(field: &str) -> String {
     match field.strip_prefix('[').and_then(|f| f.split_once(']')) {
         Some((_, rest)) => rest.trim_start_matches('.').to_owned(),
@@ -129,7 +133,7 @@ fn without_index(field: &str) -> String {
     }
 }
 
-/// The owner, where one points at most blocks.
+/// Returns the owner if it points at most blocks.
 pub(super) fn guess(row: &BlockClusterRow) -> Option<String> {
     let owner = row.owners.first().filter(|o| !o.from.is_dead())?;
     if owner.blocks.saturating_mul(100) < row.count.saturating_mul(MOST) {

@@ -1,4 +1,4 @@
-//! Equal blocks, and what fills them, by a fixed number of pages however much memory they are.
+//! Finds equal blocks and their content from a fixed number of pages, however much memory there is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,50 +14,48 @@ use crate::process::Process;
 use crate::session::Session;
 use crate::targets::Run;
 
-/// Most pages of a block that are looked at.
+/// Maximum number of pages sampled per block.
 pub(super) const SAMPLES: usize = 64;
 
-/// Pages of each block that is looked at, however many blocks there are.
+/// Minimum number of pages sampled per block.
 const FEWEST: usize = 2;
 
-/// Equal blocks.
+/// Blocks of one size and content.
 pub(super) struct Pattern {
-    /// Size of each.
+    /// Size of each block in bytes.
     pub(super) size: u64,
-    /// How many; a guess where not all were looked at and they differed.
+    /// Number of blocks: an estimate if only some were sampled and these differed.
     pub(super) blocks: u64,
-    /// Whether that is a guess.
+    /// Whether `blocks` is an estimate.
     pub(super) about: bool,
-    /// Blocks of this size, of which `looked` were looked at, at up to `pages` pages of each.
+    /// Number of blocks of this size. `looked` of them were sampled, up to `pages` pages each.
     pub(super) of: usize,
     pub(super) looked: usize,
     pub(super) pages: usize,
-    /// The first that was seen.
+    /// Start of the first sampled block with this content.
     pub(super) first: Addr,
-    /// What the pages looked at hold.
+    /// Content of the sampled pages.
     pub(super) makeup: Makeup,
-    /// The blocks, by address: where not all were looked at, as many as there are likely to be.
+    /// Ranges of the blocks, by address. If only some blocks of the size were sampled, the estimated number of them.
     pub(super) ranges: Vec<AddrRange>,
-    /// Whether any of this size was cut out of a region.
+    /// Whether any block of this size is only a part of a region.
     pub(super) cut: bool,
 }
 
 impl Pattern {
-    /// Bytes of all blocks.
     pub(super) fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.blocks)
     }
 }
 
-/// Blocks of one size.
 struct Size {
     size: u64,
     blocks: Vec<AddrRange>,
     cut: bool,
 }
 
-/// The pattern of most bytes among `blocks` (by address; whether each is a whole region) that
-/// are `least` bytes or more together.
+/// Returns the pattern with most bytes among `blocks`, if these are at least `least`. `blocks` is sorted by address;
+/// the flag is true for a whole region.
 pub(super) fn largest(
     session: &Session<'_>,
     destinations: &Destinations,
@@ -76,7 +74,7 @@ pub(super) fn largest(
     patterns.filter(|p| p.bytes() >= least).max_by_key(|p| (p.bytes(), Reverse(p.first)))
 }
 
-/// Sizes whose blocks are `least` bytes or more together, those of most bytes.
+/// Sizes whose blocks are at least `least` bytes together, most bytes first.
 fn sizes(blocks: &[(AddrRange, bool)], least: u64) -> Vec<Size> {
     let mut by_size: BTreeMap<u64, Size> = BTreeMap::new();
     for &(block, whole) in blocks {
@@ -92,13 +90,14 @@ fn sizes(blocks: &[(AddrRange, bool)], least: u64) -> Vec<Size> {
     sizes
 }
 
-/// Which of `n` things are looked at where that can be `most`: spread evenly, the first among them.
+/// Returns at most `most` of the indices below `n`, evenly spread, beginning with 0.
 fn spread(n: usize, most: usize) -> impl Iterator<Item = usize> {
     let of = most.min(n);
     (0..of).map(move |i| (i as u128 * n as u128 / of as u128) as usize)
 }
 
-/// The samples of each block that is looked at, `most` together; and the most pages of a block.
+/// Chooses about `most` pages to sample among the blocks of one size. Returns the maximum number of pages per block,
+/// and the pages of each sampled block.
 fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRange>>) {
     let n = size.blocks.len().max(1);
     let pages = (most / n).clamp(FEWEST, SAMPLES);
@@ -124,7 +123,7 @@ fn makeup(session: &Session<'_>, destinations: &Destinations, places: &[AddrRang
     let mut out = Makeup::default();
     for place in places {
         let page = session.process.target().copied(*place);
-        // Of a page that could not be read, nothing is known.
+        // The content of a page that could not be read is unknown.
         if !page.is_empty() {
             out.add(Content::of_page(&page, destinations), page.len() as u64);
         }
@@ -132,7 +131,7 @@ fn makeup(session: &Session<'_>, destinations: &Destinations, places: &[AddrRang
     out
 }
 
-/// Blocks of one size by what they hold, told by those that were looked at.
+/// Groups the blocks of one size by content, extrapolated from the sampled ones.
 fn patterns(size: &Size, pages: usize, contents: &[Makeup]) -> Vec<Pattern> {
     let (of, looked) = (size.blocks.len(), contents.len());
     let seen: BTreeMap<usize, &Makeup> = spread(of, looked).zip(contents).collect();
@@ -194,7 +193,7 @@ mod tests {
         differ[10..40].fill(content(9));
         let differ = patterns(&size, 2, &differ);
         assert_eq!(differ.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(700, true), (300, true)]);
-        // Its blocks are not those that were seen to be otherwise.
+        // The ranges exclude blocks that were seen to differ.
         let ranges = |size: &Size, contents: &[Makeup]| {
             let all = patterns(size, 2, contents);
             all.iter()
@@ -206,7 +205,7 @@ mod tests {
             ranges(&few, &[content(7), content(9), content(7)]),
             [vec![0x100, 0x101, 0x103, 0x104], vec![0x101, 0x102]]
         );
-        // Where all were looked at, nothing is guessed.
+        // If all blocks were sampled, nothing is estimated.
         let size = Size { blocks: blocks(2, 0x1000), ..size };
         let all = patterns(&size, 2, &[content(7), content(9)]);
         assert_eq!(all.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1, false), (1, false)]);

@@ -18,7 +18,7 @@ use crate::runtimes::coreclr::{CoreClr, TypeSystem};
 use crate::session::Session;
 use crate::units::exact;
 
-/// What is waited for, by the beginning of its type's name.
+/// Words for awaited objects, by the beginning of their type's name.
 const AWAITED: [(&str, &str); 9] = [
     ("System.Threading.SemaphoreSlim+TaskNode", "SemaphoreSlim.WaitAsync"),
     ("System.Net.Sockets.Socket+AwaitableSocketAsyncEventArgs", "a socket's operation"),
@@ -31,10 +31,10 @@ const AWAITED: [(&str, &str); 9] = [
     ("System.Threading.Tasks.Task+WhenAnyPromise", "Task.WhenAny"),
 ];
 
-/// Promises of Task.Delay, with and without a token to cancel it.
+/// Type of the promise of Task.Delay, with or without a cancellation token (the name is a prefix of both).
 const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 
-/// Follow all async methods that are not done.
+/// Reports the chains of all pending async methods.
 pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
     session.process.target().expect_scan();
     let (names, mut report) = (&Names::new(session), AsyncReport::default());
@@ -84,18 +84,17 @@ fn one<'p>(
     report.ready += of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64;
     let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
-    // Without the core library's no task is known as one.
+    // Without the names of the core library, no task is recognised.
     report.nameless |= types.modules().iter().any(|m| m.missing.is_some() && m.is_core_library());
     runtime.code().tell_missing();
 }
 
-/// Makes rows of chains.
 struct Rows<'r, 'n, 's, 't, 'p> {
     names: &'n Names<'s, 'p>,
     types: &'t TypeSystem<'p>,
     tasks: &'r Tasks,
     methods: AsyncMethods<'t, 'p>,
-    /// Rows of types, without what differs from object to object.
+    /// Rows by type, without the values that differ between objects.
     known: HashMap<Addr, AsyncFrameRow>,
 }
 
@@ -165,7 +164,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         row
     }
 
-    /// What is waited for, by the first part of a chain.
+    /// Describes what the first element of a chain waits for.
     fn awaiting(&self, node: &Node) -> String {
         if node.machine.is_some() {
             return match node.awaits {
@@ -198,7 +197,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// Milliseconds that a Task.Delay was asked for.
+    /// Milliseconds passed to Task.Delay.
     fn delay(&self, node: &Node) -> Option<u32> {
         let timer = self.reference(node, "_timer")?;
         let at = self.field(self.types.type_of(timer)?, "_dueTime")?;
@@ -215,7 +214,6 @@ impl Rows<'_, '_, '_, '_, '_> {
         self.types.memory.ptr(at).ok().filter(|o| !o.is_null())
     }
 
-    /// The method that a delegate calls.
     fn delegate(&self, delegate: Addr) -> Option<String> {
         let method_table = self.types.type_of(delegate)?;
         let code = |field| {
@@ -227,7 +225,7 @@ impl Rows<'_, '_, '_, '_, '_> {
             Code::Stub(stub) => stub.of.map(|name| printable(&name).into_owned()),
             _ => None,
         };
-        // A static method is behind a stub that moves the arguments.
+        // A delegate to a static method has a stub in `_methodPtr` that shifts the arguments.
         code("_methodPtrAux").and_then(name).or_else(|| code("_methodPtr").and_then(name))
     }
 

@@ -1,4 +1,4 @@
-//! `async`: what async methods wait for, and who waits for them.
+//! `async`: what async methods wait for, and what waits for them.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "async",
     &[answer::<AsyncReport>],

@@ -8,10 +8,10 @@ use crate::render::{Document, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::{count, exact};
 
-/// Objects listed of each chain.
+/// Maximum number of objects listed per chain.
 const LISTED: usize = 3;
 
-/// Parts of a chain that are shown; of longer ones the first and last.
+/// Maximum number of elements shown per chain. Of a longer chain, both ends are shown.
 const SHOWN: usize = 64;
 
 impl Render for AsyncReport {
@@ -72,7 +72,7 @@ impl Render for AsyncReport {
 
 fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     doc.line("");
-    // Of what waits for nothing there is nothing to wait for.
+    // "nothing: " gives a reason, not something to wait for.
     let head = match chain.awaiting.strip_prefix("nothing: ") {
         Some(why) => format!("{} × {why}", exact(chain.count)),
         None => {
@@ -119,7 +119,7 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
 }
 
-/// One step of a chain.
+/// Describes one element of a chain.
 fn line(frame: &AsyncFrameRow) -> String {
     let state = match frame.state {
         Some(-1) => " (running)".to_owned(),

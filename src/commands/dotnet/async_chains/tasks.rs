@@ -1,4 +1,4 @@
-//! Chains of runtimes that tell their tasks alike ([`AsyncTask`]): asyncio's.
+//! Chains of runtimes that report their tasks as [`AsyncTask`], such as asyncio's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,13 +11,13 @@ use crate::report::{AsyncEnd, AsyncPart, Name};
 use crate::runtimes::api::{AsyncFunctions, AsyncTask};
 use crate::session::Session;
 
-/// Objects of a chain that are listed.
+/// Maximum number of objects listed per chain.
 const LISTED: usize = 64;
 
-/// What tells chains apart: what is waited for, functions with their lines.
+/// Equal chains have the same key: what they wait for, their functions with lines, and their end.
 type Key = (String, Vec<(String, Option<u32>)>, AsyncEnd);
 
-/// Add the chains of all runtimes but .NET's.
+/// Adds the chains of all runtimes except .NET.
 pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncReport) {
     for runtime in session.runtimes() {
         let AsyncFunctions::Tasks(tasks) = runtime.async_functions() else { continue };
@@ -32,7 +32,8 @@ pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncRe
     }
 }
 
-/// Chains from what waits for no task to what no task waits for; `true` where there are more.
+/// Follows each chain from a task that waits for no other task to one that no task waits for. Returns true if the limit
+/// was reached.
 fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
     let by_address: HashMap<Addr, usize> = all.iter().enumerate().map(|(i, task)| (task.address, i)).collect();
     let waits: HashSet<Addr> = all.iter().flat_map(|task| task.awaited_by.iter().copied()).collect();
@@ -40,7 +41,7 @@ fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
     let mut told: HashSet<usize> = HashSet::new();
     let leaves = (0..all.len()).filter(|i| all.get(*i).is_some_and(|task| !waits.contains(&task.address)));
     let mut steps = limits::MAX_PY_FRAMES;
-    // Of tasks that wait for one another none is the first.
+    // Tasks that wait for each other in a circle have no first one, so every task is tried as a start.
     let starts: Vec<usize> = leaves.chain(0..all.len()).collect();
     for (n, start) in starts.into_iter().enumerate() {
         if n >= all.len().saturating_sub(waits.len()) && told.contains(&start) {
@@ -69,7 +70,7 @@ fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
 struct Merger<'r> {
     merge: bool,
     index: HashMap<Key, usize>,
-    /// What the chains of each row wait for.
+    /// Index of each row in the report, and the different objects its chains wait for.
     roots: Vec<(usize, HashSet<Addr>)>,
     report: &'r mut AsyncReport,
 }
@@ -112,7 +113,7 @@ impl Merger<'_> {
     }
 }
 
-/// The functions of a task, that of the latest call first, and the task.
+/// Rows of a task: its functions, latest call first, then the task itself.
 fn rows(task: &AsyncTask) -> Vec<AsyncFrameRow> {
     let function = |frame: &crate::runtimes::api::AsyncFrame| {
         let (method, source) = (&frame.activation.method, &frame.activation.position.source);

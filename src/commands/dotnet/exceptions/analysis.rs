@@ -12,7 +12,7 @@ use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
 
-/// List all exception objects.
+/// Lists all exception objects.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();

@@ -1,4 +1,4 @@
-//! `exceptions`: the exception objects on the heap.
+//! `exceptions`: lists exception objects on the heap.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
     of_runtime("exceptions", &[answer::<ExceptionsReport>], "List .NET exception objects on the managed heap");

@@ -8,7 +8,7 @@ use crate::report::FinalizerState;
 use crate::runtimes::api::{FinalizeQueue, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
-/// List the objects with finalizers.
+/// Lists the objects with finalizers.
 pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
     for (runtime, gc) in clr_gcs(session) {
@@ -29,7 +29,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     report
 }
 
-/// The objects of one runtime's queues.
+/// Adds the objects in the queues of one runtime.
 fn list(
     session: &Session<'_>,
     runtime: &dyn ManagedRuntime,

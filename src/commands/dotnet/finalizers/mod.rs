@@ -1,4 +1,4 @@
-//! `finalizers`: the objects with finalizers.
+//! `finalizers`: lists objects with finalizers.
 
 mod analysis;
 mod report;
@@ -9,7 +9,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "finalizers",
     &[answer::<FinalizersReport>],

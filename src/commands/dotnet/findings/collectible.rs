@@ -1,4 +1,4 @@
-//! Collectible assemblies (plug-ins, generated code) that are still loaded.
+//! The finding about collectible assemblies (plug-ins, generated code) that are still loaded.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -15,22 +15,22 @@ use crate::runtimes::coreclr::{Collectible, CoreClr, string_text};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
-/// What every load context derives from (System.Private.CoreLib), and its fields. The state says when `Unload` was
-/// called, or the context was finalized (AssemblyLoadContext.InternalState).
+/// Base class of every load context (System.Private.CoreLib), and its fields. The state says whether `Unload` was
+/// called or the context was finalized (AssemblyLoadContext.InternalState).
 const CONTEXT: &str = "System.Runtime.Loader.AssemblyLoadContext";
 const NAME: &str = "_name";
 const STATE: &str = "_state";
 const UNLOADING: u32 = 1;
 
-/// From how many loader allocators on they are a warning: a program with as many plug-ins is rare. Of contexts that
-/// unload, some wait for the next collection.
+/// Number of loader allocators, or of unloading contexts, that makes the finding a warning. Few programs have so many
+/// plug-ins. A few unloading contexts merely wait for the next collection.
 const MANY: usize = 100;
 const MANY_UNLOADING: usize = 8;
 
-/// Names that are told.
+/// Maximum number of names shown.
 const NAMED: usize = 3;
 
-/// Assemblies of loader allocators that can go, with what these hold.
+/// Reports the assemblies of collectible loader allocators, and the size of their loader heaps.
 pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
@@ -89,7 +89,8 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     Some(finding.known(Confidence::Exact).more(more).within("runtime"))
 }
 
-/// The names of most assemblies, and what keeps one of the first name's.
+/// Lists the most frequent assembly names in words. Also returns the object that keeps an assembly of the first name
+/// loaded.
 fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) {
     let mut names: Vec<(String, (u64, Option<Addr>))> = names.into_iter().collect();
     names.sort_by_key(|(_, (count, _))| Reverse(*count));
@@ -105,7 +106,7 @@ fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) 
     (named, example)
 }
 
-/// Names of the load contexts on the heap that are unloading.
+/// Names of the unloading load contexts on the heap.
 fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<String> {
     let Some(heap) = runtime.heap_of_objects() else { return Vec::new() };
     let types = runtime.types();

@@ -1,4 +1,4 @@
-//! Findings of .NET heaps: thrown exceptions, due finalizers, pending async methods, timers, pinned objects and
+//! Findings about .NET heaps: thrown exceptions, due finalizers, pending async methods, timers, pinned objects and
 //! collectible assemblies.
 
 mod collectible;
@@ -15,16 +15,16 @@ use crate::report::{Finding, Severity, TypeRow};
 use crate::session::Session;
 use crate::units::exact;
 
-/// From how many on each is told.
+/// Minimum number of each to be reported.
 const EXCEPTIONS: usize = 16;
 const FINALIZERS: u64 = 256;
 const CHAINS: u64 = 1000;
 const TIMERS: u64 = 1000;
 
-/// The type of each timer that is set (System.Private.CoreLib).
+/// Type of the object of each active timer (System.Private.CoreLib).
 const TIMER: &str = "System.Threading.TimerQueueTimer";
 
-/// What counts of types tell; `size`: of all objects.
+/// Findings that need only the sums by type. `size` is that of all objects.
 pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], size: u64) -> Vec<Finding> {
     if coreclr(session).next().is_none() {
         return Vec::new();
@@ -38,7 +38,7 @@ pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], si
     timer.into_iter().chain(pinned::large(types, size)).chain(pinned::pinned(session, types)).collect()
 }
 
-/// What its lists tell; `all`: what needs a pass over the heap too.
+/// Findings that need lists of objects. They read the heap, so there are none without `all`.
 pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress: &Progress) -> Vec<Finding> {
     if coreclr(session).next().is_none() || !all {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Objects that the collector may not move, and those so large that it hardly ever does.
+//! Findings about objects that the collector cannot move, and large objects, which it rarely moves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -10,22 +10,22 @@ use crate::runtimes::api::{FREE_NAME, ObjectNames};
 use crate::session::Session;
 use crate::units::{count, human, round};
 
-/// Percent of the heap, and bytes, from which on large objects are told.
+/// Minimum share of the heap in percent, and minimum bytes, of large objects to be reported.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
-/// Handles that pin, and bytes that are pinned, from which on that is told: each process has some dozen handles
-/// of the runtime's own.
+/// Minimum number of pinning handles, or of pinned bytes, to be reported. Each process has some dozen pinning handles
+/// of the runtime itself.
 const HANDLES: u64 = 64;
 const PINNED: u64 = 1 << 20;
 
-/// Pinned objects among others from which on the collector has holes to leave.
+/// Number of pinning handles that makes the finding a warning. The collector leaves holes around pinned objects.
 const HOLES: u64 = 1000;
 
-/// Types that are named.
+/// Maximum number of types named.
 const TYPES: usize = 3;
 
-/// What is on the large object heap; `size`: of all objects.
+/// Reports the large object heap. `size` is that of all objects.
 pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
     let (objects, bytes, named) = of_generation(types, "loh");
     if bytes < LARGE || bytes.saturating_mul(100) < size.saturating_mul(MUCH) {
@@ -41,7 +41,7 @@ pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
     Some(finding.about(bytes).known(Confidence::Exact).more("heapstat --generation loh").within("managed-heap"))
 }
 
-/// What handles pin, and the pinned object heap.
+/// Reports objects pinned by handles, and the pinned object heap.
 pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding> {
     let (on_heap, heap_bytes, heap_types) = of_generation(types, "poh");
     let (mut pinned, mut asynchronous, mut objects, mut bytes) = (0u64, 0u64, 0u64, 0u64);
@@ -86,11 +86,11 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
         "pinning handles and objects on the pinned object heap",
     );
     let command = if heap_bytes > bytes { "heapstat --generation poh" } else { "handles --group" };
-    // A handle may lead to what is on the pinned object heap.
+    // Handles may refer to objects on the pinned object heap, so the two sums are not added.
     Some(finding.about(heap_bytes.max(bytes)).known(Confidence::Exact).more(command).within("managed-heap"))
 }
 
-/// Objects and bytes of one generation, and its largest types in words.
+/// Number and bytes of the objects in one generation, and its largest types in words.
 fn of_generation(types: &[TypeRow], generation: &str) -> (u64, u64, String) {
     let rows = types.iter().filter(|t| &*t.name != FREE_NAME);
     let of = rows.flat_map(|t| t.generations.iter().filter(|g| g.generation == generation).map(move |g| (t, g)));
@@ -103,7 +103,7 @@ fn of_generation(types: &[TypeRow], generation: &str) -> (u64, u64, String) {
     (objects, bytes, largest(named))
 }
 
-/// ` (System.Byte[] 4.00 MiB, …)`; empty where there is none.
+/// Describes the largest types: ` (System.Byte[] 4.00 MiB, …)`. Empty if there are none.
 fn largest(mut types: Vec<(String, u64)>) -> String {
     types.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     let one = |(name, bytes): &(String, u64)| format!("{} {}", Name::from(name.clone()).shown(), human(*bytes));

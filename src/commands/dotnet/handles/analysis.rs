@@ -11,16 +11,16 @@ use crate::report::HandleKind;
 use crate::runtimes::api::{Handle, Heap, ManagedRuntime, ObjectNames};
 use crate::session::Session;
 
-/// Which handles, and how.
+/// Options of `handles`.
 #[derive(Clone, Debug, Default)]
 pub struct HandleOptions {
-    /// Only those to objects of types whose name matches.
+    /// List only handles to objects of types whose name matches.
     pub name: Option<Regex>,
-    /// By kind and type too.
+    /// Also group the handles by kind and type.
     pub group: bool,
 }
 
-/// List the GC handles of all runtimes.
+/// Lists the GC handles of all runtimes.
 pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport {
     let mut report = HandlesReport::default();
     for (runtime, gc) in clr_gcs(session) {
@@ -38,7 +38,7 @@ pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport 
     report
 }
 
-/// The handles of one runtime.
+/// Adds the handles of one runtime.
 fn list(
     session: &Session<'_>,
     options: &HandleOptions,

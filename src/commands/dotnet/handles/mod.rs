@@ -1,4 +1,4 @@
-//! `handles`: the GC handles, and the objects that they lead to.
+//! `handles`: lists GC handles and the objects they refer to.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
     of_runtime("handles", &[answer::<HandlesReport>], "List .NET GC handles and the objects they refer to");

@@ -6,7 +6,7 @@ use crate::runtimes::api::Segment;
 use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
 
-/// Tell of the managed heap; with `loader`, of the loader heaps too.
+/// Reports the managed heap. With `loader`, also the loader heaps.
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let mut gc = None;
     let mut all: Vec<&Segment> = Vec::new();
@@ -40,13 +40,13 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     }
 }
 
-/// A GC that has any segment.
+/// Describes a GC. `None` if it has no segments.
 fn gc_row(version: &str, server: bool, regions: bool, in_progress: bool, segments: &[Segment]) -> Option<GcRow> {
     let heaps = segments.iter().map(|s| u64::from(s.heap) + 1).max()?;
     Some(GcRow { version: version.to_owned(), server, heaps, regions, in_progress })
 }
 
-/// Loader heaps by their allocators.
+/// Lists the loader heaps, by allocator.
 pub(in crate::commands::dotnet) fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
     let base = session.process.base();
     let mut out: Vec<LoaderHeapRow> = Vec::new();
@@ -75,7 +75,7 @@ pub(in crate::commands::dotnet) fn loader_rows(session: &Session<'_>) -> Vec<Loa
     out
 }
 
-/// Bytes of a block that are mapped with some access.
+/// Bytes of a block that are mapped with any access permission.
 fn committed(base: &Base, block: AddrRange) -> u64 {
     base.entries
         .overlapping(block)
@@ -85,8 +85,8 @@ fn committed(base: &Base, block: AddrRange) -> u64 {
         .sum()
 }
 
-/// What a heap reserved in a block and will never use: it allocates from its
-/// current block only.
+/// Bytes that a heap reserved in a block and will never use, because it
+/// allocates only from its current block.
 fn wasted(block: &HeapBlock, committed: u64) -> u64 {
     if block.current { 0 } else { block.range.len().saturating_sub(committed) }
 }

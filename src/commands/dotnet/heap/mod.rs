@@ -1,4 +1,4 @@
-//! `heap`: the GC's segments or regions, and the runtime's own heaps.
+//! `heap`: the GC's segments or regions, and the runtime's loader heaps.
 
 mod analysis;
 mod report;
@@ -10,7 +10,6 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "heap",
     &[answer::<HeapReport>],

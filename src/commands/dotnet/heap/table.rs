@@ -1,4 +1,4 @@
-//! The managed heap as a document.
+//! The tables of `heap`.
 
 use std::io::{self, Write};
 
@@ -38,7 +38,7 @@ impl Render for HeapReport {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        // As --strings and --chunks do: what was asked for beside the rest.
+        // As with --strings and --chunks, the CSV has only the list that was requested.
         match &self.loader {
             Some(loader) => {
                 let rows = loader.iter().map(|l| LoaderCsv {

@@ -6,7 +6,7 @@ use crate::runtimes::api::ObjectNames;
 use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
 use crate::session::Session;
 
-/// List sync blocks with owners and waiters of their locks.
+/// Lists the sync blocks, with owners and waiters of their locks.
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };

@@ -1,4 +1,4 @@
-//! `syncblocks`: the locks of objects: who owns them, who waits.
+//! `syncblocks`: lists the locks of objects, their owners and waiters.
 
 mod analysis;
 mod report;
@@ -9,6 +9,5 @@ pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};
 
-/// Its row in the table of commands.
 pub(in crate::commands) const COMMAND: Command =
     of_runtime("syncblocks", &[answer::<SyncBlocksReport>], "List contended .NET locks with their owners and waiters");

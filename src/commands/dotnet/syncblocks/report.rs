@@ -29,7 +29,7 @@ pub struct SyncBlockRow {
     pub owner: Option<LockThreadRow>,
     /// How many times the owner entered it.
     pub recursion: u32,
-    /// Threads that wait for the lock.
+    /// Number of threads that wait for the lock.
     pub waiting: u32,
     /// Threads in Monitor.Wait on it.
     pub pulse: Vec<LockThreadRow>,

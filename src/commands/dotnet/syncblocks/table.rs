@@ -20,7 +20,7 @@ fn thread(t: &LockThreadRow) -> String {
     }
 }
 
-/// Threads in Wait that are named; the others are counted, and JSON has them.
+/// Maximum number of waiting threads named. The others are counted; JSON lists all.
 const WAITERS: usize = 3;
 
 impl Listing for SyncBlocksReport {

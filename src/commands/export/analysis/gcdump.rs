@@ -1,4 +1,4 @@
-//! A managed heap as a .gcdump.
+//! Exports a managed heap as a .gcdump.
 
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;
@@ -13,7 +13,7 @@ use crate::runtimes::api::Roots;
 use crate::session::Session;
 use crate::units::exact;
 
-/// What the node above a runtime's roots is called, as official tools do.
+/// Name of the node above a runtime's roots, as official tools have it.
 fn root_of(runtime: &str) -> String {
     let is_dotnet = runtime == ".NET" || runtime == "NativeAOT";
     format!("{} Roots", if is_dotnet { ".NET" } else { runtime })

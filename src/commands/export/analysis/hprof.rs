@@ -1,4 +1,4 @@
-//! A managed heap as an .hprof: Java's, or .NET's in the terms of Java.
+//! Exports a managed heap as an .hprof. Heaps of .NET are expressed in Java's terms.
 
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::commands::export::analysis::Files;

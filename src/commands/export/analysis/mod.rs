@@ -1,4 +1,4 @@
-//! From a session to files.
+//! Exports data of a session to files.
 
 mod gcdump;
 mod hprof;
@@ -13,25 +13,26 @@ use crate::progress::Progress;
 use crate::report::{ExportFormat, ExportSubject};
 use crate::session::Session;
 
-/// What to write.
+/// Options of `export`.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
-    /// The format.
+    /// Format of the files.
     pub format: ExportFormat,
-    /// What stacks are of, where the format has them.
+    /// Subject of the stacks, for formats that have stacks.
     pub subject: ExportSubject,
-    /// Of tables: what the column `core` has in every row; the path of the core where it is not said.
+    /// For tables: value of the column `core` in every row. `None` means the core's path.
     pub core_id: Option<String>,
-    /// Of tables: whether texts of strings are told.
+    /// For tables: whether to include the contents of strings.
     pub show_data: bool,
 }
 
-/// Where files go. They appear whole, or not at all.
+/// Destination of the files. A file appears complete or not at all.
 pub trait Files {
-    /// Make the file `name` and have `fill` write it, which gives how many rows it has. Where the format has one file alone, it has no name.
+    /// Creates the file `name` and lets `fill` write it. `fill` returns the number of rows. `name` is `None` if the
+    /// format has only one file.
     ///
     /// # Errors
-    /// What `fill` says, and where the file can't be made.
+    /// Errors of `fill`, and of creating the file.
     fn make(
         &mut self,
         name: Option<&str>,
@@ -39,10 +40,10 @@ pub trait Files {
     ) -> Result<ExportedRow, ExportError>;
 }
 
-/// Write what `options` ask for.
+/// Exports what `options` request.
 ///
 /// # Errors
-/// Where a file could not be written. What a core lacks, or has too much of, is told in the report.
+/// Fails if a file cannot be written. Missing data, and data beyond a limit, are listed in the report.
 pub fn export(
     session: &Session<'_>,
     options: ExportOptions,

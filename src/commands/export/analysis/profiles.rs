@@ -1,4 +1,4 @@
-//! Stacks with weights: what threads do, what keeps the managed heap, what malloc gave out, and who holds native memory.
+//! Exports weighted stacks: thread activity, the retained managed heap, malloc blocks, or owners of native memory.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,6 @@ const TOUCHED: Measure = Measure { name: "touched", bytes: true };
 const BYTES: Measure = Measure { name: "bytes", bytes: true };
 const BLOCKS: Measure = Measure { name: "blocks", bytes: false };
 
-/// Write a profile of what `options` name.
 pub(super) fn write(
     session: &Session<'_>,
     options: ExportOptions,
@@ -64,7 +63,7 @@ pub(super) fn write(
     Ok(ExportReport { files: vec![row], figures: totals.chain([stacks]).collect(), limits, ..ExportReport::default() })
 }
 
-/// The frame of a thread's stack, with its whole name.
+/// A frame of a thread's stack, with its full name.
 fn frame(row: &FrameRow) -> Frame {
     Frame {
         name: format!("{}{}", row.name(), FrameRow::mark(row.doubt())),
@@ -74,7 +73,7 @@ fn frame(row: &FrameRow) -> Frame {
     }
 }
 
-/// Equal stacks of threads, with what their own stacks reserve and have ever touched.
+/// Equal stacks of threads, with the bytes that their stacks reserve and have ever touched.
 fn of_threads(
     session: &Session<'_>,
     progress: &Progress,
@@ -106,7 +105,7 @@ fn of_threads(
     profile
 }
 
-/// Blocks of malloc that are alike: what they are, then their size.
+/// Similar malloc blocks: by content, then by size.
 fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, ExportError> {
     let report = malloc(session, &MallocOptions { chunks: false, limit: Some(usize::MAX) }, progress);
     if report.total.used == 0 {
@@ -115,7 +114,7 @@ fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, Expo
     let mut profile = Profile::new("malloc", &[BYTES, BLOCKS]);
     let (mut bytes, mut blocks) = (0_u64, 0_u64);
     for cluster in &report.clusters {
-        // As the table of clusters says it.
+        // The same words as in the table of clusters.
         let what = cluster.category.clone().unwrap_or_else(|| match cluster.kind {
             ClusterContent::Mixed => cluster.kind.name().to_owned(),
             _ if cluster.fill.is_some() => cluster.begins(),
@@ -134,7 +133,7 @@ fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, Expo
     Ok(profile)
 }
 
-/// Native memory by who points at it, and what of malloc nobody does.
+/// Native memory by the objects that point at it, and the malloc blocks that no object points at.
 fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<String>) -> Result<Profile, ExportError> {
     let report = holders(session, None, progress);
     if report.holders.is_empty() {

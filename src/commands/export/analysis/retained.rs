@@ -1,4 +1,5 @@
-//! What keeps the managed heap, as stacks: from the kind of root by the types of what dominates what, with the objects' own bytes.
+//! The retained managed heap as stacks. A stack begins with the kind of root and continues with the types along the
+//! dominator tree. Its weight is the objects' own bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,24 +16,25 @@ use crate::session::Session;
 const BYTES: Measure = Measure { name: "bytes", bytes: true };
 const OBJECTS: Measure = Measure { name: "objects", bytes: false };
 
-/// What stands in a path.
+/// A step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// All roots.
+    /// The virtual root.
     Top,
-    /// Roots of a kind, by the number that stands for them.
+    /// Roots of one kind, by their node number.
     Source(u32),
     /// Roots of several kinds.
     Several,
-    /// Objects of a type; those that dominate one another, as nodes of a list do, are one step.
+    /// Objects of a type. Consecutive dominators of one type, such as nodes of a list, are one step.
     Type(TypeIndex),
-    /// A static variable, by the number of the object that it holds.
+    /// A static variable, by the node number of its object.
     Variable(u32),
-    /// What is too little to be told, or too deep.
+    /// Paths that are too small or too deep to be listed.
     Others,
 }
 
-/// Names of static variables, by the number of the object that each holds; where nothing else keeps it but the array of statics.
+/// Names of static variables by the node number of their object. Only objects that nothing retains but the array of
+/// statics.
 type Variables = HashMap<u32, Arc<str>>;
 
 fn variables_of(retained: &Retained<'_>, heap: &dyn Heap, roots: &[Root]) -> Variables {
@@ -41,7 +43,7 @@ fn variables_of(retained: &Retained<'_>, heap: &dyn Heap, roots: &[Root]) -> Var
         let number = live.number_of(variable.object)?;
         (live.number_of(variable.array) == Some(retained.dominator(number))).then_some((number, variable.name))
     });
-    // Of two that hold one object the first counts.
+    // If several variables refer to one object, the first counts.
     let mut out = Variables::new();
     for (number, name) in kept {
         out.entry(number).or_insert(name);
@@ -54,13 +56,13 @@ struct Node {
     step: Step,
     parent: u32,
     depth: u32,
-    /// Of the objects that are here themselves.
+    /// Bytes and number of the objects at this node.
     own: (u64, u64),
-    /// And below.
+    /// Bytes of this node and of all nodes below it.
     all: u64,
 }
 
-/// The live objects of all heaps.
+/// Builds the profile of the live objects of all heaps.
 pub(super) fn retained(session: &Session<'_>) -> Result<Profile, ExportError> {
     let mut profile = Profile::new("retained", &[BYTES, OBJECTS]);
     let mut any = false;
@@ -82,7 +84,7 @@ struct Paths {
 }
 
 impl Paths {
-    /// All live objects are put in the node of their path. What dominates an object has a lower number.
+    /// Assigns each live object to the node of its path. A dominator has a lower number than the objects it dominates.
     fn of(retained: &Retained<'_>, variables: &Variables) -> Paths {
         let len = retained.live.len();
         let mut own: Vec<u64> = (0..len as u32).map(|number| retained.bytes(number)).collect();
@@ -113,7 +115,7 @@ impl Paths {
         paths
     }
 
-    /// One step on from `up`.
+    /// Returns the child of `up` for `step`, and creates it if needed.
     fn step(&mut self, up: u32, step: Step) -> u32 {
         let Some(node) = self.nodes.get(up as usize) else { return 0 };
         if node.step == step || node.step == Step::Others {
@@ -129,7 +131,8 @@ impl Paths {
         })
     }
 
-    /// Sums of what is below, and what is too little goes to the others below the nearest that is not. Parents stand before their children.
+    /// Sums the bytes below each node. Nodes that are too small are merged into "others" below their nearest ancestor
+    /// that is not. Parents precede their children in `nodes`.
     fn sum(&mut self) {
         for at in (0..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get_mut(at) else { continue };
@@ -165,7 +168,7 @@ impl Paths {
         }
     }
 
-    /// What is told together below `up`.
+    /// Returns the "others" node below `up`, and creates it if needed.
     fn others(&mut self, up: u32) -> u32 {
         let (next, depth) = (self.nodes.len() as u32, self.nodes.get(up as usize).map_or(0, |node| node.depth + 1));
         *self.below.entry((up, Step::Others)).or_insert_with(|| {

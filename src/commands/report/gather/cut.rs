@@ -1,4 +1,4 @@
-//! Lists cut to what a page carries; what goes is summed and told.
+//! Cuts lists to what fits in a page, and counts what it omits.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct LeftOut {
     pub bytes: Option<u64>,
 }
 
-/// Cuts lists and remembers what it cut.
+/// Cuts lists and records what it cut.
 #[derive(Default)]
 struct Cutter {
     left_out: Vec<LeftOut>,
@@ -40,7 +40,7 @@ impl Cutter {
     }
 }
 
-/// Cut all lists of the answers; those sorted by bytes keep their biggest.
+/// Cuts all lists of the answers. Lists sorted by bytes keep their largest rows.
 pub(in crate::commands::report) fn cut(answers: &mut Answers, limits: &Limits) -> Vec<LeftOut> {
     let mut c = Cutter::default();
     regions(&mut c, &mut answers.regions.regions, limits.regions);
@@ -68,7 +68,7 @@ pub(in crate::commands::report) fn cut(answers: &mut Answers, limits: &Limits) -
     }
     if let Some(retained) = &mut answers.retained {
         c.cut(("retained", "unreachable_types"), &mut retained.unreachable_types, limits.rows, Some(|t| t.size));
-        // The objects that keep most are no list that anything is missing from.
+        // The list of the largest retainers is never complete, so cutting it is not recorded.
         retained.objects.truncate(limits.rows);
     }
     if let Some(heap) = &mut answers.heap {
@@ -95,7 +95,7 @@ pub(in crate::commands::report) fn cut(answers: &mut Answers, limits: &Limits) -
     c.left_out
 }
 
-/// The same of what two cores differ in: rows that changed most stay.
+/// Cuts a comparison of two cores. Rows with the largest change remain.
 pub(in crate::commands::report) fn cut_diff(diff: &DiffReport, limits: &Limits, told: &mut Vec<LeftOut>) -> DiffReport {
     let mut diff = diff.clone();
     let mut c = Cutter::default();
@@ -109,10 +109,10 @@ pub(in crate::commands::report) fn cut_diff(diff: &DiffReport, limits: &Limits, 
     diff
 }
 
-/// Characters of a text in the data.
+/// Maximum number of characters of a text in the data.
 const LONGEST: usize = 2000;
 
-/// Cut texts that are longer than any real name, and tell how many there were, and of how many bytes.
+/// Cuts texts longer than any real name. Returns the number of cut texts and of omitted bytes.
 pub(in crate::commands::report) fn shorten(data: &mut Value) -> Option<LeftOut> {
     let (mut rows, mut bytes) = (0, 0);
     each_text(data, &mut |text| {
@@ -134,7 +134,7 @@ fn each_text(value: &mut Value, with: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// Of too many regions the biggest stay, in the order of their addresses.
+/// If there are too many regions, retains the largest, in address order.
 fn regions(c: &mut Cutter, regions: &mut Vec<RegionRow>, most: usize) {
     if regions.len() <= most {
         return;

@@ -1,38 +1,37 @@
-//! How much of each answer a page has. With them a page is some megabytes at most; where it is more all the same (long
-//! names), it is made again with half of each.
+//! Limits of the answers in a page. They keep a page to a few megabytes. If it is larger all the same, because of long
+//! names, it is made again with half of each limit.
 
-/// Rows of each list.
+/// Maximum number of rows of each list in a page.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands::report) struct Limits {
     /// Types of managed heaps, by own and by retained bytes.
     pub(in crate::commands::report) types: usize,
     /// Objects of the dominator tree.
     pub(in crate::commands::report) dominators: usize,
-    /// Objects below one of them.
+    /// Children of one object of that tree.
     pub(in crate::commands::report) children: usize,
-    /// What an object of the tree keeps at least, in thousandths of all live objects.
+    /// Minimum retained bytes of an object of that tree, in thousandths of all live objects.
     pub(in crate::commands::report) least_thousandths: u64,
-    /// Regions in the data, as `regions` lists them.
+    /// Regions in the data, as listed by `regions`.
     pub(in crate::commands::report) regions: usize,
-    /// Regions in the strip: beyond them neighbours of one kind are drawn as one.
+    /// Regions in the strip. With more regions, adjacent ones of one kind are drawn as one.
     pub(in crate::commands::report) strip: usize,
     /// Regions in the table.
     pub(in crate::commands::report) region_rows: usize,
-    /// Threads, in the data and the table.
+    /// Threads, in the data and in the table.
     pub(in crate::commands::report) threads: usize,
     /// Merged stacks in the data.
     pub(in crate::commands::report) groups: usize,
-    /// Frames of them all.
+    /// Frames of all merged stacks together.
     pub(in crate::commands::report) frames: usize,
     /// Nodes of a flame graph.
     pub(in crate::commands::report) flames: usize,
-    /// Program files.
     pub(in crate::commands::report) modules: usize,
-    /// Types that hold native memory.
+    /// Types that own native memory.
     pub(in crate::commands::report) holders: usize,
     /// Rows of every other list.
     pub(in crate::commands::report) rows: usize,
-    /// Boxes below one in the treemap.
+    /// Children of a box of the treemap.
     pub(in crate::commands::report) boxes: usize,
 }
 
@@ -59,7 +58,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Half of each.
     pub(in crate::commands::report) fn halved(self) -> Limits {
         let half = |n: usize| (n / 2).max(1);
         Limits {

@@ -1,4 +1,4 @@
-//! What a page is made of: the answers of other commands, as they give them, and then cut to what a page can carry.
+//! Collects the contents of a page: the answers of other commands, then cut to what fits in a page.
 
 mod cut;
 mod limits;
@@ -29,7 +29,7 @@ use crate::commands::{ThreadOptions, TriageOptions};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Answers about one process, each under the name of its command. `None`: the process has nothing of the kind.
+/// Answers about one process, named by command. `None` if the process has no such data.
 #[derive(Clone, Serialize)]
 pub(super) struct Answers {
     pub(super) info: InfoReport,
@@ -51,7 +51,6 @@ pub(super) struct Answers {
     pub(super) written: Vec<u64>,
 }
 
-/// Ask them all.
 pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progress: &Progress) -> Answers {
     let managed = session.runtimes().iter().any(|runtime| runtime.heap().is_some());
     let map = session.map();
@@ -63,7 +62,7 @@ pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progr
     let dominators =
         DominatorLimits { nodes: limits.dominators, children: limits.children, least: limits.least_thousandths };
     let info = commands::info(session, show_data);
-    // These three ask the same graph of the heap. It is large, and goes before others begin.
+    // These three use the same graph of the heap. It is large, so it is dropped before the others begin.
     let graphs = session.keep_graphs();
     let triage = commands::triage(session, &TriageOptions::default(), progress);
     let retained =

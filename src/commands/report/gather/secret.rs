@@ -1,9 +1,9 @@
-//! What a page does not show unless it is asked to: contents of strings, messages, and words out of blocks.
+//! Hides what a page shows only on request: contents of strings, messages, and words of blocks.
 
 use crate::commands::report::gather::Answers;
 use crate::report::{ClusterContent, ClusterRow};
 
-/// Take contents out. The command line and the environment's values are withheld where `info` is asked.
+/// Removes contents. `info` itself hides the command line and the values of the environment.
 pub(super) fn withhold(answers: &mut Answers) {
     if let Some(strings) = answers.heapstat.as_mut().and_then(|heap| heap.strings.as_mut()) {
         for row in &mut strings.duplicates {
@@ -20,7 +20,7 @@ pub(super) fn withhold(answers: &mut Answers) {
     answers.leaks.iter_mut().for_each(|leaks| words(&mut leaks.clusters));
 }
 
-/// The first word of a block may be the beginning of a text.
+/// Removes first words, because the first word of a block may be the beginning of a text.
 fn words(clusters: &mut [ClusterRow]) {
     for row in clusters.iter_mut().filter(|row| row.kind == ClusterContent::Word) {
         row.first_word = None;

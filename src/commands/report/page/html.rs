@@ -1,29 +1,28 @@
-//! The one place where text of a core becomes part of a page. Tags and names of attributes are words of this program
-//! (`&'static str`); every value and every text goes through [`Html::write_escaped`], so no name can end an element.
+//! The only module that writes text of a core into a page. Tags and attribute names are `&'static str` of this program.
+//! Every value and text passes [`Html::write_escaped`], so no name can end an element.
 
 use std::fmt::{Display, Write};
 
 use crate::bytes::printable;
 
-/// Characters of a text that a page shows; a name may have megabytes.
+/// Maximum number of characters of a text in a page; a name may have megabytes.
 const SHOWN: usize = 400;
 
-/// A page, or a part of one, as it is written.
+/// HTML that is being written.
 #[derive(Default)]
 pub(super) struct Html {
     text: String,
 }
 
-/// An attribute: its name, and its value.
+/// Name and value of an attribute.
 pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
 impl Html {
-    /// What was written.
     pub(super) fn into_string(self) -> String {
         self.text
     }
 
-    /// The start of an element.
+    /// Writes a start tag.
     pub(super) fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Html {
         self.text.push('<');
         self.text.push_str(tag);
@@ -38,7 +37,7 @@ impl Html {
         self
     }
 
-    /// Its end.
+    /// Writes an end tag.
     pub(super) fn close(&mut self, tag: &'static str) -> &mut Html {
         self.text.push_str("</");
         self.text.push_str(tag);
@@ -46,25 +45,25 @@ impl Html {
         self
     }
 
-    /// Text.
+    /// Writes text, escaped.
     pub(super) fn text(&mut self, text: impl Display) -> &mut Html {
         self.write_escaped(&text.to_string());
         self
     }
 
-    /// An element that holds no more than text.
+    /// Writes an element that contains only text.
     pub(super) fn leaf(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: impl Display) -> &mut Html {
         self.open(tag, attributes).text(text).close(tag)
     }
 
-    /// Another part, escaped when it was written.
+    /// Appends HTML that is already escaped.
     pub(super) fn part(&mut self, part: Html) -> &mut Html {
         self.text.push_str(&part.text);
         self
     }
 
-    /// Characters that mean something in HTML become references, those that nobody sees or that move the line are
-    /// shown as escapes, and of what is very long the beginning stands.
+    /// Writes text. Characters with a meaning in HTML become character references. Invisible ones, and line breaks,
+    /// become escapes. Long text is cut.
     fn write_escaped(&mut self, text: &str) {
         let shown = text.char_indices().nth(SHOWN).map(|(end, _)| text.get(..end).unwrap_or_default());
         for c in printable(shown.unwrap_or(text)).chars() {
@@ -83,14 +82,14 @@ impl Html {
     }
 }
 
-/// JSON within a `script` element: whatever could end that, or begin another, is written as an escape, which means the
-/// same to every reader of JSON (RFC 8259, 7).
+/// Escapes JSON for a `script` element. Characters that could end the element or begin another are written as `\u`
+/// escapes, which mean the same in JSON (RFC 8259, section 7).
 pub(super) fn json_in_script(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 64);
     for c in json.chars() {
         match c {
             '<' | '>' | '&' => {
-                // Writing to a String can't fail.
+                // Writing to a String cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c if crate::bytes::is_harmful(c) && c != '\n' => {

@@ -1,5 +1,5 @@
-//! The page itself: one file that a browser shows from wherever it lies. Its policy allows the one style and the one
-//! script that stand in it, by their hashes, and no request at all; what comes out of a core is text (`html.rs`).
+//! Writes the page: one file that a browser can show from anywhere. Its content security policy allows only its own
+//! style and script, by their hashes, and no request at all. Data of a core is always text (`html.rs`).
 
 mod html;
 mod sections;
@@ -17,19 +17,19 @@ use crate::commands::summary::SummaryReport;
 use crate::commands::triage::TriageReport;
 use crate::report::CoreRow;
 
-/// The frame of a page, its style and its script: files of their own, so that editors know what they are.
+/// Frame, style and script of a page. They are separate files so that editors recognise their languages.
 const FRAME: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// What a page shows.
+/// Data shown on a page.
 pub(super) struct View<'a> {
     pub(super) core: &'a CoreRow,
-    /// The core as a shell takes it.
+    /// The core's path, quoted for a shell.
     pub(super) path: String,
     pub(super) answers: &'a Answers,
     pub(super) boxes: &'a Boxes,
-    /// Merged stacks: all frames, and the managed ones alone where there are any.
+    /// Merged stacks: with all frames, and with managed frames only, if there are any.
     pub(super) flames: &'a [(&'static str, Merged)],
     pub(super) left_out: &'a [LeftOut],
     pub(super) warnings: &'a [crate::diag::Warning],
@@ -38,7 +38,7 @@ pub(super) struct View<'a> {
     pub(super) show_data: bool,
 }
 
-/// What an older core of the same program said, and what is different.
+/// Figures of an older core of the same program, and the comparison with it.
 #[derive(serde::Serialize)]
 pub(super) struct Pair {
     pub(super) core: CoreRow,
@@ -47,13 +47,13 @@ pub(super) struct Pair {
     pub(super) diff: DiffReport,
 }
 
-/// The page, with `data` as the JSON in it.
+/// Writes the page, with `data` as its embedded JSON.
 pub(super) fn write(view: &View<'_>, data: &str) -> String {
     let mut body = Html::default();
     sections::all(&mut body, view);
     let mut title = Html::default();
     title.text(format!("coremap: {}", sections::head::title(view)));
-    // Parts in this order, each once: what a part holds is not looked through again.
+    // Each placeholder is replaced once, in order. The replacements are not searched for placeholders.
     let mut out = String::with_capacity(FRAME.len() + STYLE.len() + SCRIPT.len() + 2 * data.len());
     let mut rest = FRAME;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -74,7 +74,7 @@ pub(super) fn write(view: &View<'_>, data: &str) -> String {
     out
 }
 
-/// Nothing may be loaded, run or sent but what is in the file.
+/// The content security policy: only what is in the file may be loaded or run, and nothing may be sent.
 fn policy() -> String {
     let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(&Sha256::digest(text.as_bytes())));
     format!(
@@ -93,7 +93,7 @@ mod tests {
         for part in ["policy", "title", "style", "body", "data", "script"] {
             assert_eq!(FRAME.matches(&format!("{{{{{part}}}}}")).count(), 1, "{part}");
         }
-        // The hashes are of what stands between the tags, and an end of a script or style in it would cut it short.
+        // The hashes cover the text between the tags, which an end tag within it would cut short.
         assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
         assert!(FRAME.contains("<style>{{style}}</style>") && FRAME.contains("<script>{{script}}</script>"));
     }

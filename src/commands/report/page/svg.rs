@@ -1,4 +1,4 @@
-//! Pictures, as SVG that is drawn here and needs no script. Scripts draw the treemap anew to zoom into it.
+//! Pictures as SVG that need no script. The script redraws only the treemap, to zoom into it.
 
 use crate::commands::report::page::html::Html;
 use crate::commands::report::pictures::flame::{Flame, Merged};
@@ -8,22 +8,21 @@ use crate::commands::summary::KindRow;
 use crate::report::FrameRowKind;
 use crate::units::{count, human};
 
-/// Width of every picture, in units of its own.
+/// Width of every picture in its own units.
 const WIDTH: f64 = 1180.0;
 
-/// Height of the treemap.
 const TREEMAP: f64 = 440.0;
 
-/// Height of a bar, of a frame.
+/// Heights of a bar and of a flame graph's frame.
 const BAR: f64 = 40.0;
 const FRAME: f64 = 18.0;
 
-/// Width of a letter in a picture, about; of headings, which are bold.
+/// Approximate widths of a letter and of a bold one.
 const LETTER: f64 = 6.8;
 const BOLD: f64 = 7.8;
 
-/// One bar of what kinds have: `of` tells a kind's bytes and how many of them are zero. It is as wide as the picture for
-/// `whole` bytes, and for all it has where that is less.
+/// Draws one bar divided by kind. `of` returns a kind's bytes and its zero bytes. The full width represents `whole`
+/// bytes, or the sum of the kinds if that is larger.
 pub(super) fn kind_bar(
     out: &mut Html,
     label: &str,
@@ -94,7 +93,7 @@ fn label(out: &mut Html, class: &'static str, at: (f64, f64), width: f64, text: 
     out.leaf("text", &[("class", &class), ("x", &format!("{:.1}", at.0)), ("y", &format!("{:.1}", at.1))], shown);
 }
 
-/// The treemap by what was written.
+/// Draws the treemap by written bytes.
 pub(super) fn treemap(out: &mut Html, tree: &Boxes) {
     let total = tree.bytes.first().copied().unwrap_or(0);
     out.open(
@@ -130,7 +129,7 @@ fn boxed(out: &mut Html, part: &Boxes, r: Rect, depth: usize) {
     out.leaf("title", &[], format!("{}: {}", part.name, human(written(part))));
     rect(out, if depth == 0 { "box" } else { "box in" }, r);
     let mut within = if depth < 2 && r.width > 70.0 && r.height > 44.0 { part.within(0) } else { Vec::new() };
-    // A box with one box in it would say the same twice: what is in that one is drawn.
+    // A box with a single child would show the same twice, so the child's contents are drawn.
     while let [only] = within.as_slice() {
         within = only.within(0);
     }
@@ -148,7 +147,8 @@ fn boxed(out: &mut Html, part: &Boxes, r: Rect, depth: usize) {
     out.close("g");
 }
 
-/// Merged stacks, the outermost frames on top, and how many frames are too narrow to be drawn.
+/// Draws merged stacks as a flame graph, outermost frames on top. Returns the number of frames that are too narrow to
+/// draw.
 pub(super) fn flame(out: &mut Html, id: &'static str, title: &str, merged: &Merged, most: usize) -> usize {
     let mut drawing = Drawing { left: most, dropped: 0, deepest: 0, total: merged.root.threads.max(1) };
     let mut body = Html::default();
@@ -208,7 +208,7 @@ impl Drawing {
     }
 }
 
-/// What the colours mean.
+/// Writes the meaning of the colours.
 pub(super) fn legend(out: &mut Html, kinds: &[KindRow], zero: bool) {
     out.open("p", &[("class", &"legend")]);
     for family in Family::ALL {

@@ -1,5 +1,5 @@
-//! Tables of a page: plain ones that a browser shows without scripts; numbers carry their exact value, which scripts sort
-//! by and tests add up.
+//! Tables of a page. They are plain HTML that needs no script. Numbers carry their exact value, which scripts sort by
+//! and tests add up.
 
 use std::fmt::Display;
 
@@ -7,47 +7,44 @@ use crate::addr::Addr;
 use crate::commands::report::page::html::Html;
 use crate::units::{exact, human};
 
-/// A cell.
 pub(super) enum Cell {
     /// Text.
     Text(String),
-    /// A name out of the process.
+    /// A name from the process.
     Code(String),
-    /// An address, which is never broken.
+    /// An address, which is never wrapped.
     Address(Addr),
-    /// Bytes; `None`: unknown.
+    /// Bytes. `None` if unknown.
     Size(Option<u64>),
-    /// A number; `None`: unknown.
+    /// A number. `None` if unknown.
     Count(Option<u64>),
-    /// A number that is a name: no thousands are set off; `None`: unknown.
+    /// A number used as a name, without digit grouping. `None` if unknown.
     Id(Option<u32>),
-    /// A change of bytes; `None`: unknown.
+    /// A change in bytes. `None` if unknown.
     SizeChange(Option<i64>),
-    /// A change of a number; `None`: unknown.
+    /// A change of a number. `None` if unknown.
     CountChange(Option<i64>),
     /// A share from 0 to 1, as a bar with its percentage.
     Share(Option<f64>),
-    /// Parts of the largest row's bytes, each from 0 to 1, the longest first: drawn over one another.
+    /// Shares of the largest row's bytes, each from 0 to 1, longest first. Drawn on top of each other.
     Bars(Vec<f64>),
-    /// A text with the colour of a family before it.
+    /// A text preceded by the colour of a family.
     Coloured(&'static str, String),
-    /// How sure something is, in its word.
+    /// A confidence.
     Sure(&'static str),
 }
 
-/// A table.
 pub(super) struct Table {
-    /// Its id in the page.
+    /// Id in the page.
     pub(super) id: &'static str,
-    /// What it is, for who can't see where it stands.
+    /// Description for readers who cannot see the table's surroundings.
     pub(super) caption: String,
-    /// Its columns, and whether they hold numbers.
+    /// Names of the columns, and whether they contain numbers.
     pub(super) columns: Vec<(&'static str, bool)>,
-    /// Its rows.
     pub(super) rows: Vec<Vec<Cell>>,
-    /// Sums, and what is left out: they stay where they are when the rows are sorted or filtered.
+    /// Rows for sums and omitted rows. They stay in place when rows are sorted or filtered.
     pub(super) foot: Vec<Vec<Cell>>,
-    /// Whether scripts offer to filter it.
+    /// Whether scripts offer a filter.
     pub(super) filter: bool,
 }
 
@@ -63,7 +60,6 @@ impl Table {
         }
     }
 
-    /// Write it.
     pub(super) fn write(&self, out: &mut Html) {
         let filter: &dyn Display = if self.filter { &"yes" } else { &"no" };
         out.open("div", &[("class", &"scroll"), ("tabindex", &0), ("role", &"region"), ("aria-label", &self.caption)]);
@@ -137,12 +133,12 @@ fn write_cell(out: &mut Html, cell: &Cell) {
     }
 }
 
-/// `12.3 %`
+/// Formats a share: `12.3 %`.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// `+1.50 MiB`; nothing changed is `0`.
+/// Formats a change: `+1.50 MiB`, or `0`.
 pub(super) fn signed(change: i64, shown: fn(u64) -> String) -> String {
     match change {
         0 => "0".to_owned(),
@@ -158,7 +154,7 @@ fn bars(out: &mut Html, parts: &[f64]) {
         &[("class", &"bar"), ("viewBox", view), ("preserveAspectRatio", &"none"), ("aria-hidden", &"true")],
     );
     for (part, class) in parts.iter().zip(["b1", "b2", "b3"]) {
-        // What is there at all is seen.
+        // A share above 0 is always visible.
         let width = if *part > 0.0 { (part * 100.0).clamp(0.6, 100.0) } else { 0.0 };
         out.open("rect", &[("class", &class), ("width", &format!("{width:.2}")), ("height", &8)]).close("rect");
     }

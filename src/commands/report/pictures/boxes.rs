@@ -1,8 +1,8 @@
-//! The tree behind the treemap: kinds, whose they are, and which one; each with its bytes in three measures, which add
-//! up to those of `summary`.
+//! The tree behind the treemap: kinds, then owners, then details. Each box has its bytes in three measures, which add
+//! up to the totals of `summary`.
 //!
-//! Regions tell places. What a place is used for (types in a generation, blocks in malloc's heaps) is counted by objects
-//! and not by pages, so it stands beside the places and is drawn only where it fits into what the core holds of them.
+//! Regions are places. The use of a place (types in a generation, blocks in malloc's heaps) is counted in objects, not
+//! in pages. So it is stored beside the places, and drawn only if it fits into what the core contains of them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,28 +16,27 @@ use crate::map::kind_facts::Grouping;
 use crate::report::{ClusterContent, ClusterRow, RegionRow};
 use crate::units::{count, human, round};
 
-/// Bytes in the measures of a page: written, in the core, address space.
+/// Bytes of a box: written, in the core, and address space.
 pub(in crate::commands::report) type Measures = [u64; 3];
 
 /// A box of the treemap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(in crate::commands::report) struct Boxes {
-    /// What it is.
     #[serde(rename = "n")]
     pub(in crate::commands::report) name: String,
-    /// Class of its colour; empty: that of the box around it.
+    /// CSS class of its colour. Empty for the colour of the enclosing box.
     #[serde(rename = "f", skip_serializing_if = "str::is_empty")]
     pub(in crate::commands::report) class: &'static str,
-    /// Written, in the core, address space.
+    /// Bytes: written, in the core, and address space.
     #[serde(rename = "b")]
     pub(in crate::commands::report) bytes: Measures,
-    /// The places within: they add up to it.
+    /// The places within. They add up to this box.
     #[serde(rename = "c", skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::report) places: Vec<Boxes>,
-    /// What it is used for, counted by objects: drawn instead of the places where it fits.
+    /// Its uses, counted in objects. Drawn instead of the places if they fit.
     #[serde(rename = "u", skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::report) uses: Vec<Boxes>,
-    /// What the rest beside the uses is.
+    /// Name for what remains besides the uses.
     #[serde(rename = "r", skip_serializing_if = "str::is_empty")]
     pub(in crate::commands::report) rest: &'static str,
 }
@@ -47,7 +46,7 @@ impl Boxes {
         Boxes { name: name.into(), bytes, ..Boxes::default() }
     }
 
-    /// What is drawn within it by that measure, biggest first.
+    /// Boxes to draw within this one by `measure`, largest first.
     pub(in crate::commands::report) fn within(&self, measure: usize) -> Vec<Boxes> {
         let of = |b: &Boxes| b.bytes.get(measure).copied().unwrap_or(0);
         let whole = of(self);
@@ -59,7 +58,7 @@ impl Boxes {
                 drawn.push(Boxes::leaf(self.rest, [whole - used; 3]));
             }
         } else if measure == 0 && used > 0 && used <= self.bytes.get(1).copied().unwrap_or(0) {
-            // Objects and blocks with pages of zeros: more than was written, and still what it was written for.
+            // Objects and blocks may include zero pages. They exceed the written bytes, but still explain them.
             drawn = self.uses.clone();
         }
         drawn.retain(|b| of(b) > 0);
@@ -68,7 +67,7 @@ impl Boxes {
     }
 }
 
-/// The tree of all that is mapped; at most so many boxes in each.
+/// Builds the tree of all mapped memory, with at most `most` children in each box.
 pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxes {
     let stacks = Stacks::of(answers);
     let mut kinds: BTreeMap<Kind, BTreeMap<String, BTreeMap<String, Measures>>> = BTreeMap::new();
@@ -83,7 +82,7 @@ pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxe
             let told = if kind == Kind::Stack { stacks.counted(&name, details.len()) } else { name.clone() };
             let details = details.into_iter().map(|(name, bytes)| Boxes::leaf(name, bytes)).collect();
             let mut owner = summed(told, details, most);
-            // One detail that says no more than its owner.
+            // A single detail that repeats its owner is omitted.
             if owner.places.len() == 1 && owner.places.iter().all(|d| d.name.is_empty() || d.name == owner.name) {
                 owner.places.clear();
             }
@@ -107,11 +106,11 @@ fn add(sum: &mut Measures, more: Measures) {
     }
 }
 
-/// A box of those, of which the biggest stay and the others become one.
+/// Makes a box of its children. The largest remain, the others are merged into one.
 fn summed(name: String, mut within: Vec<Boxes>, most: usize) -> Boxes {
     let mut whole = Boxes { name, ..Boxes::default() };
     within.iter().for_each(|b| add(&mut whole.bytes, b.bytes));
-    // By what was written, else by what is there: reserved ones hold nothing.
+    // Sorted by written bytes first, because reserved memory is large but empty.
     within.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     let others = within.split_off(most.min(within.len()));
     if !others.is_empty() {
@@ -123,7 +122,7 @@ fn summed(name: String, mut within: Vec<Boxes>, most: usize) -> Boxes {
     whole
 }
 
-/// Whose a region is, and which one.
+/// Owner and detail of a region.
 fn place(row: &RegionRow, stacks: &Stacks<'_>) -> (String, String) {
     let detail = row.detail.to_string();
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -152,7 +151,7 @@ fn place(row: &RegionRow, stacks: &Stacks<'_>) -> (String, String) {
     }
 }
 
-/// Stacks by address, with what their threads do.
+/// Stacks by address, with the activity of their threads.
 struct Stacks<'a> {
     rows: Vec<(Addr, Addr, &'a str)>,
 }
@@ -172,14 +171,14 @@ impl<'a> Stacks<'a> {
         found.map_or("", |(_, _, does)| does).to_owned()
     }
 
-    /// `22 threads: Monitor.Wait`
+    /// Formats a group of stacks: `22 threads: Monitor.Wait`.
     fn counted(&self, does: &str, stacks: usize) -> String {
         let what = if does.is_empty() { "unknown activity" } else { does };
         format!("{}: {what}", count(stacks as u64, "thread"))
     }
 }
 
-/// What a kind is used for, and what the rest of it is.
+/// Uses of a kind, and the name for what remains.
 fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str) {
     if kind == Kind::Malloc {
         blocks(answers, most)
@@ -192,13 +191,13 @@ fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str
     }
 }
 
-/// Used blocks of malloc, and what the rest of malloc's memory is.
+/// Used malloc blocks, and the name for what remains.
 fn blocks(answers: &Answers, most: usize) -> (Vec<Boxes>, &'static str) {
     let Some(malloc) = &answers.malloc else { return Default::default() };
     let mut blocks: Vec<Boxes> =
         malloc.clusters.iter().take(most).map(|c| Boxes::leaf(cluster(c), [c.bytes; 3])).collect();
     let told: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
-    // Blocks of other allocators are not in this kind.
+    // Blocks of other allocators have another kind.
     let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
     let used = malloc.total.used_bytes.saturating_sub(others);
     match used.checked_sub(told) {
@@ -209,7 +208,7 @@ fn blocks(answers: &Answers, most: usize) -> (Vec<Boxes>, &'static str) {
     (blocks, "free blocks and malloc structures")
 }
 
-/// Used blocks of obmalloc by size, and what the rest of its arenas is.
+/// Used blocks of obmalloc by size, and the name for what remains.
 fn small_blocks(answers: &Answers) -> (Vec<Boxes>, &'static str) {
     let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {
         return Default::default();
@@ -230,7 +229,7 @@ fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<Boxes> {
     };
     let clusters = answers.anon.clusters.iter().filter(|c| of_kind(c.example)).take(most).map(|c| {
         let with = c.filled_with.as_deref().map_or(String::new(), |with| format!(", {with}"));
-        // The whole way from its root is in the table.
+        // The table shows the whole path from the root.
         let owner = c.owner.as_deref().and_then(|owner| owner.split([' ', ',']).next());
         let owner = owner.filter(|o| *o != "data").map_or(String::new(), |owner| format!(", of {owner}?"));
         let name = format!("{} of {}{with}{owner}", count(c.count, "block"), round(c.size));
@@ -239,7 +238,7 @@ fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<Boxes> {
     clusters.collect()
 }
 
-/// Blocks that are alike, in words.
+/// Describes equal blocks in words.
 pub(in crate::commands::report) fn cluster(row: &ClusterRow) -> String {
     let blocks = format!("{} of {}", count(row.count, "block"), human(row.size));
     let what = match (row.kind, row.fill, &row.symbol) {
@@ -277,7 +276,7 @@ mod tests {
         let places = vec![Boxes::leaf("heap 0", [20, 40, 90])];
         let gen0 = Boxes { bytes: [20, 40, 90], uses, places, rest: "free", ..Boxes::default() };
         let names = |measure| gen0.within(measure).into_iter().map(|b| (b.name, b.bytes)).collect::<Vec<_>>();
-        // 30 bytes of objects don't fit into 20 written ones: 10 of them are zeros in the core's 40.
+        // 30 bytes of objects do not fit into 20 written bytes, but into the 40 in the core: 10 of them are zeros.
         assert_eq!(names(0), [("a type".to_owned(), [30; 3])]);
         let nowhere = Boxes { bytes: [20, 25, 90], ..gen0.clone() };
         assert_eq!(nowhere.within(0).first().map(|b| b.name.as_str()), Some("heap 0"));

@@ -15,12 +15,11 @@ impl Family {
         Family::Reserved,
     ];
 
-    /// Of which family a kind is.
     pub(in crate::commands::report) fn of(kind: Kind) -> Family {
         kind.facts().family
     }
 
-    /// The class that gives its colour.
+    /// CSS class of its colour.
     pub(in crate::commands::report) fn class(self) -> &'static str {
         match self {
             Family::Heap => "f-heap",
@@ -34,7 +33,7 @@ impl Family {
         }
     }
 
-    /// What a legend says.
+    /// Its name in a legend.
     pub(in crate::commands::report) fn title(self) -> &'static str {
         match self {
             Family::Heap => "managed heap",

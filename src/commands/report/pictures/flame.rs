@@ -1,37 +1,36 @@
-//! Stacks merged from their beginnings, as a flame graph draws them.
+//! Merges stacks from the outermost frame on, as for a flame graph.
 
 use std::collections::HashMap;
 
 use crate::commands::threads::GroupRow;
 use crate::report::{FrameRow, FrameRowKind};
 
-/// Threads whose stacks begin alike.
+/// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]
 pub(in crate::commands::report) struct Flame {
-    /// The frame.
     pub(in crate::commands::report) name: String,
-    /// What the frame is of; `None` for all threads, and for what is no frame.
+    /// Kind of the frame. `None` for the root, and for nodes that are not frames.
     pub(in crate::commands::report) kind: Option<FrameRowKind>,
-    /// How many threads.
     pub(in crate::commands::report) threads: u64,
-    /// The next frames, those of most threads first.
+    /// The next frames, most threads first.
     pub(in crate::commands::report) children: Vec<Flame>,
 }
 
-/// The merged stacks, and the frames that all of them begin with, outermost first, which are not drawn.
+/// Merged stacks. `common` has the outermost frames that all stacks share, which are not drawn, outermost first.
 #[derive(Clone, Debug, Default)]
 pub(in crate::commands::report) struct Merged {
     pub(in crate::commands::report) root: Flame,
     pub(in crate::commands::report) common: Vec<String>,
 }
 
-/// Frames of one stack that are told, the outermost ones: a page nests as deep, and nobody scrolls further.
+/// Maximum number of frames shown per stack, counted from the outermost. HTML elements nest as deep, and nobody scrolls
+/// further.
 const DEEPEST: usize = 100;
 
-/// What stands behind the name of a frame that stands for several in a row.
+/// Suffix of a frame that represents several consecutive ones.
 const AGAIN: &str = " (recursive)";
 
-/// Merge the stacks; `managed`: only their managed frames.
+/// Merges the stacks. With `managed`, only their managed frames.
 pub(in crate::commands::report) fn merge(groups: &[GroupRow], managed: bool) -> Merged {
     let mut nodes = vec![Node::default()];
     let mut places: HashMap<(usize, String), usize> = HashMap::new();
@@ -61,7 +60,7 @@ pub(in crate::commands::report) fn merge(groups: &[GroupRow], managed: bool) -> 
         common.push(node.name.clone());
         at = only;
     }
-    // One stack, or all alike: there would be nothing left to draw.
+    // With a single stack, or all equal, nothing would be left to draw.
     if nodes.get(at).is_none_or(|node| node.children.is_empty()) {
         (at, common) = (0, Vec::new());
     }
@@ -83,7 +82,7 @@ fn add(nodes: &mut [Node], at: usize, threads: u64) {
     }
 }
 
-/// The one node that all threads of this one go on to.
+/// Returns the only child, if it has all threads of the node and is not a managed frame.
 fn only_child(nodes: &[Node], at: usize) -> Option<(usize, &Node)> {
     let node = nodes.get(at)?;
     let &[only] = node.children.as_slice() else { return None };
@@ -98,7 +97,7 @@ fn grown(nodes: &[Node], at: usize) -> Flame {
     Flame { name: node.name.clone(), kind: node.kind, threads: node.threads, children }
 }
 
-/// Frames from the outermost on; those in a row that have no name are one, with the name of their module.
+/// Names of frames, outermost first. Consecutive frames without a name are merged under the name of their module.
 fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind>)> {
     let mut out: Vec<(String, Option<FrameRowKind>)> = Vec::new();
     for frame in frames.iter().rev().filter(|f| !managed || f.kind == FrameRowKind::Managed) {
@@ -113,7 +112,7 @@ fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind
         if let Some((last, _)) = out.last_mut()
             && last.trim_end_matches(AGAIN) == name
         {
-            // A method that calls itself is one frame, however deep it went.
+            // A recursive method is one frame, regardless of its depth.
             if frame.method.is_some() && !last.ends_with(AGAIN) {
                 last.push_str(AGAIN);
             }

@@ -1,4 +1,4 @@
-//! What a page draws, as numbers that know no HTML: the tree of boxes, the merged stacks, the strip of addresses.
+//! Computes what a page draws, as numbers without HTML: the tree of boxes, merged stacks, and the strip of addresses.
 
 pub(super) mod boxes;
 pub(super) mod family;

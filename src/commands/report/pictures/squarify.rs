@@ -1,6 +1,5 @@
-//! Rectangles for a treemap: squarified, as Bruls, Huizing and van Wijk describe it (Squarified Treemaps, 2000).
+//! Rectangles for a treemap, by the squarified layout of Bruls, Huizing and van Wijk (Squarified Treemaps, 2000).
 
-/// A rectangle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::commands::report) struct Rect {
     pub(in crate::commands::report) x: f64,
@@ -9,7 +8,7 @@ pub(in crate::commands::report) struct Rect {
     pub(in crate::commands::report) height: f64,
 }
 
-/// A rectangle for each value, in `within`, by its share of all values. They must come biggest first.
+/// Returns a rectangle within `within` for each value, by its share of the sum. Values must be in descending order.
 pub(in crate::commands::report) fn squarify(values: &[u64], within: Rect) -> Vec<Rect> {
     let total: f64 = values.iter().map(|&v| v as f64).sum();
     let mut out = Vec::with_capacity(values.len());
@@ -45,7 +44,7 @@ pub(in crate::commands::report) fn squarify(values: &[u64], within: Rect) -> Vec
     out
 }
 
-/// How many of the values make a row whose worst rectangle is least long.
+/// Returns the number of values whose row has the best worst aspect ratio.
 fn row_length(values: &[u64], scale: f64, side: f64) -> usize {
     let (mut sum, mut best) = (0.0, f64::INFINITY);
     let largest = values.first().map_or(0.0, |&v| v as f64 * scale);
@@ -75,7 +74,7 @@ mod tests {
             assert!(rect.x >= -1e-9 && rect.x + rect.width <= 600.0 + 1e-9, "{rect:?}");
             assert!(rect.y >= -1e-9 && rect.y + rect.height <= 400.0 + 1e-9, "{rect:?}");
         }
-        // The paper's example: the first two share a column of half the width.
+        // The paper's example: the first two rectangles share a column of half the width.
         assert_eq!(rects.first().map(|r| (r.width.round(), r.height.round())), Some((300.0, 200.0)));
     }
 

@@ -1,4 +1,4 @@
-//! All regions as columns of numbers, for the strip of addresses: a region is some twenty bytes, not two hundred.
+//! All regions as columns of numbers, for the strip of addresses. A region takes some 20 bytes instead of 200.
 
 use std::collections::HashMap;
 
@@ -10,37 +10,36 @@ use crate::commands::report::gather::Answers;
 use crate::commands::report::pictures::Family;
 use crate::map::{Confidence, Kind};
 
-/// Characters of a region's detail that the strip knows.
+/// Maximum number of characters of a region's detail.
 const DETAIL: usize = 100;
 
-/// Regions by address, a column for each thing that is known of them. Sizes in bytes.
+/// Regions by address, with one column per property. Sizes in bytes.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::commands::report) struct Strip {
-    /// Names of kinds, which `kind` has indices into.
+    /// Names of kinds, indexed by `kind`.
     pub(in crate::commands::report) kinds: Vec<&'static str>,
-    /// The class of each kind's family.
+    /// CSS class of each kind's family.
     pub(in crate::commands::report) families: Vec<&'static str>,
-    /// Details, which `detail` has indices into.
+    /// Details, indexed by `detail`.
     pub(in crate::commands::report) details: Vec<String>,
-    /// From the end of the region before; text where JSON's numbers would not be exact (2^53).
+    /// Bytes from the end of the previous region. A string from 2^53 on, where JSON numbers would not be exact.
     pub(in crate::commands::report) gap: Vec<Value>,
-    /// Lengths.
     pub(in crate::commands::report) size: Vec<Value>,
-    /// What each is.
+    /// Index into `kinds`.
     pub(in crate::commands::report) kind: Vec<usize>,
-    /// Which one.
+    /// Index into `details`.
     pub(in crate::commands::report) detail: Vec<usize>,
-    /// How sure: 0 exact, 1 derived, 2 heuristic.
+    /// Confidence: 0 exact, 1 derived, 2 heuristic.
     pub(in crate::commands::report) confidence: Vec<u8>,
-    /// Held by the core.
+    /// Bytes in the core.
     pub(in crate::commands::report) in_core: Vec<u64>,
-    /// Held in pages that are not all zero.
+    /// Bytes in pages that are not all zero.
     pub(in crate::commands::report) written: Vec<u64>,
-    /// Regions that are drawn with their neighbour of the same kind, as there are too many.
+    /// Number of regions merged with their neighbour of the same kind, because there are too many.
     pub(in crate::commands::report) merged: u64,
 }
 
-/// The columns; beyond `most` regions neighbours of one kind without a gap are one.
+/// Builds the columns. With more than `most` regions, adjacent ones of one kind are merged.
 pub(in crate::commands::report) fn strip(answers: &Answers, most: usize) -> Strip {
     let mut strip = Strip::default();
     let mut kinds: HashMap<Kind, usize> = HashMap::new();
@@ -57,7 +56,7 @@ pub(in crate::commands::report) fn strip(answers: &Answers, most: usize) -> Stri
         });
         let gap = row.start.since(end);
         end = row.end;
-        // There are far more than a screen has columns: what tells neighbours apart is of no use to the eye.
+        // There are far more regions than a screen has columns, so details of neighbours would not be visible.
         if merge && gap == 0 && strip.kind.last() == Some(&kind) {
             strip.merged += 1;
             if let (Some(size), Some(core), Some(wrote)) =
@@ -89,7 +88,7 @@ pub(in crate::commands::report) fn strip(answers: &Answers, most: usize) -> Stri
     strip
 }
 
-/// Exact for who reads JSON's numbers as doubles.
+/// Encodes a number exactly, even for readers that parse JSON numbers as doubles.
 fn number(n: u64) -> Value {
     if n < 1 << 53 { n.into() } else { n.to_string().into() }
 }

@@ -1,4 +1,4 @@
-//! What a thread does, in a few words: what it waits in, and whose code that is.
+//! Describes the activity of a thread in a few words: the function in which it waits, and the code that called it.
 
 use std::collections::HashMap;
 
@@ -15,26 +15,25 @@ use crate::targets::Thread;
 
 use super::rows::module_at;
 
-/// What a thread does.
+/// Activity of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Doing {
-    /// The runtime's number of it.
+    /// Managed thread id.
     pub managed_id: Option<u32>,
-    /// The function it is in, and the one that called for it; `None` where neither
-    /// is known.
+    /// The innermost function, and the code that called it. `None` if neither is known.
     pub text: Option<String>,
 }
 
-/// Native modules in which a thread waits for others: libc and its kin.
+/// Beginnings of the names of native modules that only wait on behalf of others: the C library and its parts.
 const WAITS: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "[vdso]"];
 
-/// Native frames that are asked for a name.
+/// Maximum number of native frames per thread that are named.
 const NATIVE_FRAMES: usize = 32;
 
-/// Between the two functions.
+/// Separator between the two functions.
 const FOR: &str = " ← ";
 
-/// What each thread does, by the system's number.
+/// Activity of each thread, by thread id of the system.
 pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let (process, names) = (session.process, &Names::new(session));
     let runtimes = session.runtimes();
@@ -53,14 +52,13 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     process.threads().iter().map(of_thread).collect()
 }
 
-/// What to add where a frame up to that of the number `last` is a guess.
+/// Returns a suffix if any of the frames up to index `last` is a guess.
 fn guess(frames: &[StackFrame], last: usize) -> &'static str {
     if frames.iter().take(last.saturating_add(1)).any(|f| f.trust.is_guess()) { " (guess)" } else { "" }
 }
 
-/// By managed frames: the innermost, and the innermost that is not the framework's; and
-/// the number of the frame that is furthest out of those. `native`: the innermost native
-/// function.
+/// Describes managed frames: the innermost method, and the innermost that is not the framework's. Also returns the
+/// index of the outer one. `native` returns the innermost native function.
 fn managed(frames: &[StackFrame], locked: bool, native: impl FnOnce() -> Option<String>) -> Option<(String, usize)> {
     let methods = || frames.iter().enumerate().filter_map(|(i, f)| Some((i, &**f.method()?)));
     let (_, first) = methods().next()?;
@@ -82,21 +80,21 @@ fn is_framework(method: &Method) -> bool {
     method.role != MethodRole::Program
 }
 
-/// A method's name without parameters and type arguments.
+/// Returns a method's name without parameters and type arguments.
 fn plain(name: &str) -> &str {
-    // A token stands in the form `module!0x….(method 0x…)`.
+    // A token has the form `module!0x….(method 0x…)`.
     let end = name.find('(').filter(|&at| !name.get(at..).is_some_and(|rest| rest.starts_with("(method")));
     let name = end.and_then(|at| name.get(..at)).unwrap_or(name);
     name.find("[[").and_then(|at| name.get(..at)).filter(|head| head.contains('.')).unwrap_or(name)
 }
 
-/// `Monitor.Wait` of `System.Threading.Monitor.Wait(System.Object)`: without the namespace.
+/// Returns a name without its namespace: `Monitor.Wait` for `System.Threading.Monitor.Wait(System.Object)`.
 fn short(name: &str) -> String {
     let name = plain(name);
     if name.contains('!') {
         return name.to_owned();
     }
-    // Names of methods may have dots in front (`.ctor`); of types and namespaces not.
+    // Names of methods may begin with a dot (`.ctor`); names of types and namespaces do not.
     let (owner, method) = match name.rsplit_once("..") {
         Some((owner, method)) => (owner, format!(".{method}")),
         None => match name.rsplit_once('.') {
@@ -108,26 +106,26 @@ fn short(name: &str) -> String {
     format!("{kind}.{method}")
 }
 
-/// Name of a function, and of the module it is in.
+/// Name of a function, and of its module.
 type Place = (Option<String>, Option<String>);
 
-/// By native frames, where there is no managed code.
+/// Describes threads by native frames, if they have no managed code.
 struct Natives<'n, 's, 'p> {
     process: &'n Process,
     names: &'n Names<'s, 'p>,
-    /// Names of code, and of the module it is in.
+    /// Cache of functions and modules by code address.
     known: HashMap<Addr, Place>,
 }
 
 impl Natives<'_, '_, '_> {
-    /// The innermost function that has a name.
+    /// Name of the innermost function that has one.
     fn first(&mut self, frames: &[StackFrame]) -> Option<String> {
         let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
         native.filter_map(|f| self.place(f).0).next()
     }
 
-    /// The innermost function, and the innermost that is not the C library's; and the
-    /// number of the frame that is furthest out of those.
+    /// Describes native frames: the innermost function, and the innermost outside the C library. Also returns the index
+    /// of the outer one.
     fn text(&mut self, frames: &[StackFrame]) -> Option<(String, usize)> {
         let native = frames.iter().enumerate().filter(|(_, f)| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
         let places: Vec<_> = native.map(|(i, f)| (i, self.place(f))).collect();
@@ -172,7 +170,7 @@ mod tests {
         assert_eq!(short("System.Object..ctor()"), "Object..ctor");
         assert_eq!(short("Main()"), "Main");
         assert_eq!(plain("Lab.Queue.Wait(Int32, System.String)"), "Lab.Queue.Wait");
-        // Without metadata a token is all there is.
+        // Without metadata the token is the only name.
         assert_eq!(plain("lab.dll!0x02000069.(method 0x06000177)"), "lab.dll!0x02000069.(method 0x06000177)");
         assert_eq!(plain("Lab.Box.Swap[[System.Int32, System.Private.CoreLib]](Int32)"), "Lab.Box.Swap");
     }

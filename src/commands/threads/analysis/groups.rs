@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use crate::commands::threads::report::GroupRow;
 use crate::report::{FrameNames, FrameRowKind, ThreadRow};
 
-/// Move frames out of rows into one group for each different stack. Of a frame that was
-/// found in several ways the group tells the least sure.
+/// Moves the frames of the rows into one group per distinct stack. If a frame was found in several ways, the group has
+/// the least certain one.
 pub(super) fn merge(rows: &mut [ThreadRow]) -> Vec<GroupRow> {
     let mut names = FrameNames::default();
     let mut index: HashMap<Vec<(FrameRowKind, u32)>, usize> = HashMap::new();
@@ -24,7 +24,7 @@ pub(super) fn merge(rows: &mut [ThreadRow]) -> Vec<GroupRow> {
             None => out.push(GroupRow { count: 1, tids: vec![row.tid], frames }),
         }
     }
-    // A stable sort: groups of one size keep the core's order.
+    // A stable sort: groups of one size stay in the core's order.
     out.sort_by_key(|g| std::cmp::Reverse(g.count));
     out
 }

@@ -1,4 +1,4 @@
-//! Threads that are none of the system's, merged by what they do.
+//! Virtual threads, which are not threads of the system, merged by stack and state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,13 @@ use crate::session::Session;
 
 use super::rows::Rows;
 
-/// Threads of a group that are listed.
+/// Maximum number of threads listed per group.
 const LISTED: usize = 64;
 
-/// A group is told by state, by why its frames end, and by their names.
+/// Groups are distinguished by state, by why their frames end, and by the names of the frames.
 type Key = (Option<&'static str>, Option<&'static str>, Vec<u32>);
 
-/// Those of all runtimes.
+/// Collects the virtual threads of all runtimes.
 pub(super) fn light(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> VirtualThreads {
     let mut merger = Merger { left: limits::MAX_ALL_FRAMES, ..Merger::default() };
     for (id, runtime) in session.runtimes_by_id() {
@@ -34,9 +34,9 @@ struct Merger {
     index: HashMap<Key, usize>,
     objects: Vec<HashSet<Addr>>,
     out: VirtualThreads,
-    /// Frames of groups that may still be kept.
+    /// Number of frames that may still be stored.
     left: usize,
-    /// Threads whose group could not be.
+    /// Number of threads whose group could not be stored.
     lost: u64,
 }
 
@@ -49,7 +49,7 @@ impl Merger {
         let next = self.out.groups.len();
         let key = (thread.state, thread.missing, names);
         if !self.index.contains_key(&key) {
-            // One without frames is kept too.
+            // A group without frames takes memory too.
             let Some(left) = self.left.checked_sub(frames.len() + 1) else {
                 self.lost += 1;
                 return;
@@ -77,7 +77,7 @@ impl Merger {
                 format!("the stacks of {} more virtual threads are not listed", self.lost),
             );
         }
-        // A stable sort: groups of one size stay in the order in which they were met.
+        // A stable sort: groups of one size stay in the order in which they were found.
         self.out.groups.sort_by_key(|group| std::cmp::Reverse(group.count));
         self.out
     }

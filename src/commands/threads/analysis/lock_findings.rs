@@ -1,4 +1,4 @@
-//! What the waits of threads for one another come to.
+//! Findings about threads that wait for locks: deadlocks and contended locks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,13 +6,13 @@ use crate::addr::Addr;
 use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRow};
 use crate::units::count;
 
-/// Threads listed by number in a finding.
+/// Maximum number of thread ids listed in a finding.
 const LISTED: usize = 8;
 
-/// From how many threads on one lock is worth a word.
+/// Minimum number of threads that wait for one lock, to be reported.
 const MANY: usize = 2;
 
-/// Deadlocks first, then locks that several wait for.
+/// Deadlocks first, then locks that several threads wait for.
 pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
     let by_tid: HashMap<u32, &ThreadRow> = rows.iter().map(|r| (r.tid, r)).collect();
     let mut out: Vec<Finding> = cycles(rows, &by_tid).iter().map(|cycle| deadlock(cycle)).collect();
@@ -32,8 +32,8 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind == WaitKind::Lock)
 }
 
-/// Threads of which each waits for a lock that the next one holds, the last for one
-/// of the first.
+/// Finds cycles of threads in which each waits for a lock that the next one
+/// holds.
 fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
     let next = |row: &ThreadRow| by_tid.get(&lock(row)?.owner_tid?).copied();
     let mut out = Vec::new();
@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_cycle_is_found_once_whoever_leads_into_it() {
-        // 1 -> 2 -> 3 -> 4 -> 2; 5 waits for itself, 6 for a thread that runs, 7 for nobody known.
+        // 1 -> 2 -> 3 -> 4 -> 2. Thread 5 waits for itself, 6 for a running
+        // thread, 7 for an unknown owner.
         let rows = [
             waiting(1, 0x10, Some(2)),
             waiting(2, 0x20, Some(3)),
@@ -140,7 +141,7 @@ mod tests {
         let found: Vec<Vec<u32>> = cycles(&rows, &by_tid).iter().map(|c| c.iter().map(|r| r.tid).collect()).collect();
         assert_eq!(found, [vec![2, 3, 4], vec![5]]);
         let ids: Vec<_> = findings(&rows).iter().map(|f| f.id).collect();
-        // Two want the object at 0x10.
+        // Two threads wait for the object at 0x10.
         assert_eq!(ids, ["deadlock", "deadlock", "lock-waiters"]);
     }
 

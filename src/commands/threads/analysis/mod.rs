@@ -1,4 +1,4 @@
-//! What every thread is doing: its stack, its names, what it is for.
+//! Reports the activity of every thread: its stack, its names and its role.
 
 mod doing;
 mod groups;
@@ -26,10 +26,10 @@ use crate::units::count;
 pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
 
-/// Modules listed by name in a warning.
+/// Maximum number of modules named in a warning.
 const NAMED: usize = 8;
 
-/// Which threads and frames are asked for.
+/// Options of `threads`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadOptions {
     /// Only managed frames and the runtime's marks.
@@ -40,11 +40,11 @@ pub struct ThreadOptions {
     pub tid: Option<u32>,
     /// Merge equal stacks.
     pub group: bool,
-    /// Also threads that are none of the system's: virtual threads. It takes a walk through the heap.
+    /// Also list virtual threads, which are not threads of the system. This walks the heap.
     pub virtual_threads: bool,
 }
 
-/// Follow the stacks of all threads asked for.
+/// Unwinds the stacks of all requested threads.
 pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let (process, names) = (session.process, &Names::new(session));
     let runtimes = session.runtimes();
@@ -79,7 +79,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             ..ThreadRow::default()
         };
         let known = known_to(&runtimes, thread.tid);
-        // A thread that was in several runtimes is told by the first.
+        // A thread that is known to several runtimes is described by the first.
         if let Some((runtime, known)) = known.first() {
             runtime.describe(known, &mut row);
         }
@@ -105,10 +105,10 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     ThreadsReport { threads: out, groups, virtual_threads, findings }
 }
 
-/// A thread, and the runtime that knows it so.
+/// A thread, and the runtime that knows it.
 type Known<'s> = (&'s dyn ManagedRuntime, &'s ManagedThread);
 
-/// What the runtimes know of a thread.
+/// Finds a thread in all runtimes.
 fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>> {
     let of = |runtime: &&'s dyn ManagedRuntime| {
         let runtime = *runtime;
@@ -117,8 +117,8 @@ fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>>
     runtimes.iter().flat_map(of).collect()
 }
 
-/// What a thread is for, and how sure that is: as its runtime says, or any other that is
-/// there, as it may have native threads of its own.
+/// Role of a thread, and the confidence in it. Decided by the thread's runtime; for a thread that no runtime knows, by
+/// the first that recognises it, since runtimes have native threads of their own.
 fn role(
     process: &Process,
     runtimes: &[&dyn ManagedRuntime],
@@ -133,14 +133,14 @@ fn role(
     told.or_else(|| (process.main_tid() == Some(row.tid)).then_some(("main", Confidence::Exact)))
 }
 
-/// The module at whose code a stack ended because that is not in the core.
+/// Name of the module at which a stack ended because the module's code is not in the core.
 fn missing_module(process: &Process, end: End) -> Option<String> {
     let End::NoUnwindData(ip) = end else { return None };
     let module = module_at(process, ip)?;
     (process.memory.readable(ip, 1) == 0).then(|| printable(module.name()).into_owned())
 }
 
-/// Tell how many stacks ended early for want of which modules.
+/// Adds a note on how many stacks ended early, and which modules are missing.
 fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     if short.is_empty() {
         return;
@@ -161,7 +161,7 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     );
 }
 
-/// Tell how many stacks rest on guesses, as a frame's mark is easily overlooked.
+/// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked.
 fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));

@@ -11,42 +11,41 @@ use crate::runtimes::api::{Execution, FrameKind, LightFrame, Mark, Method, Posit
 use crate::session::Session;
 use crate::targets::at;
 
-/// A module's name; none where no file list gave it one.
+/// Name of a module. `None` if no file list has one.
 fn named(name: &str) -> Option<Name> {
     (!name.is_empty()).then(|| Name::from(&*printable(name)))
 }
 
-/// What stands for the class of a frame that finds an exception's handler.
+/// Class shown for a frame that dispatches an exception.
 const DISPATCH: &str = "exception dispatch";
 
-/// What a frame of an interpreter is called in a process that has compiled methods of another runtime too: only code is
-/// `managed` there, so that the managed frames of a stack are those that the other runtime's own tools list.
+/// Class shown for frames of an interpreter if another runtime in the process has compiled methods. Then only compiled
+/// methods are `managed`, so the managed frames of a stack match the other runtime's own tools.
 const INTERPRETED: &str = "interpreted";
 
-/// Modules looked back at from an address: more than lie one in another's holes.
+/// Maximum number of modules checked below an address. More never nest in each other's holes.
 const NESTED: usize = 16;
 
-/// The module that holds an address; of several the one that begins last.
+/// Returns the module that contains an address. If several do, the one that begins last.
 pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
     let after = process.modules.partition_point(|m| m.range.start <= ip);
     process.modules.get(..after)?.iter().rev().take(NESTED).find(|m| m.range.contains(ip))
 }
 
-/// What the row of a frame that tells its method itself depends on.
+/// Cache key of a row whose method comes from the frame itself.
 type Told = (*const Method, Option<i64>, Option<Execution>);
 
-/// Rows of frames; those of the same address are made once.
+/// Makes rows of frames. Rows are cached by address.
 pub(super) struct Rows<'a, 's, 'p> {
     process: &'p Process,
     names: &'a Names<'s, 'p>,
     native: HashMap<(Addr, bool), FrameRow>,
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
-    /// By the method, its bytecode and how it runs.
+    /// Cached rows by method, bytecode offset and execution mode.
     told: HashMap<Told, (Arc<Method>, FrameRow)>,
-    /// Names of runtimes.
     runtimes: HashMap<RuntimeId, Name>,
-    /// Runtimes without code, if another has some.
+    /// Runtimes without compiled code, if another runtime has some.
     interpreters: HashSet<RuntimeId>,
 }
 
@@ -115,14 +114,15 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         }
     }
 
-    /// A frame that is on no thread of the system.
+    /// Row of a frame of a virtual thread.
     pub(super) fn light(&mut self, runtime: RuntimeId, frame: &LightFrame) -> FrameRow {
         let row =
             self.told(frame.ip.saturating_sub(1), false, runtime, &frame.activation.method, &frame.activation.position);
         FrameRow { ip: Some(frame.ip), sp: frame.sp, trust: Trust::UnwindData, ..row }
     }
 
-    /// A method that the frame tells, and not its address; `code`: that of the call, unless `exact`.
+    /// Row of a frame whose method comes from the frame, not from its address. `code` is the address of the call,
+    /// unless `exact`.
     fn told(
         &mut self,
         code: Addr,
@@ -141,12 +141,12 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                     how: position.how,
                     ..self.described(runtime, method, Source { il_offset: None, ..source })
                 };
-                // The method is kept with its row, or another could come to stand at its address.
+                // Storing the method with its row keeps it alive, so that no other method can get its address.
                 self.told.insert(key, (method.clone(), row.clone()));
                 row
             }
         };
-        // Of one that was inlined the code is another's, and an interpreter's is no method's.
+        // The code of an inlined method belongs to another method, and an interpreter's code to none.
         let offset = method.offset_of(code).filter(|_| position.how != Some(Execution::Inlined));
         FrameRow { offset: offset.map(|at| at + u64::from(!exact)), ..row }
     }

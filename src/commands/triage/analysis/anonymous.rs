@@ -16,10 +16,10 @@ use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::round;
 
-/// Bytes whose content is classified in a second.
+/// Bytes whose content is classified per second.
 const TOLD: u64 = 800 << 20;
 
-/// Percent of all written bytes, and bytes, from which on memory without an owner is a warning.
+/// Minimum share of all written bytes in percent, and minimum bytes, that make memory without an owner a warning.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
@@ -47,10 +47,10 @@ pub(super) fn anonymous(
     let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
     let destinations = Destinations::of(session.map());
     let runs = filled(session.process.target(), &ranges, &destinations, progress);
-    // Each page is told of once: as one of the equal blocks, or by what fills it.
+    // Each page is counted once: in the equal blocks, or by its content.
     let of_blocks = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block))).written().min(share.written);
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
-    // What was overwritten in a core that was scrubbed could be anything.
+    // Memory overwritten in a scrubbed core could have been anything.
     let tells_nothing = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
     let nameless: Vec<&Filled> = others.iter().filter(tells_nothing).collect();
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
@@ -142,7 +142,7 @@ fn touched(blocks: &[AddrRange], range: AddrRange) -> Vec<AddrRange> {
     blocks.get(from..).unwrap_or_default().iter().map_while(|block| block.intersect(&range)).collect()
 }
 
-/// What is left of `ranges` without `blocks`; both sorted and disjoint.
+/// Returns `ranges` without `blocks`. Both are sorted and disjoint.
 fn outside(ranges: &[AddrRange], blocks: &[AddrRange]) -> Vec<AddrRange> {
     let mut out = Vec::new();
     for range in ranges {
@@ -178,7 +178,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
             if tally.of_ram { " resident" } else { "" },
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
-        // How much of it was written is not known here.
+        // How much of it was written is unknown here.
         out.push(
             Finding::new("anonymous", Severity::Info, text, "no allocator, runtime or file owns it")
                 .about(rest)
@@ -204,7 +204,7 @@ fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>)
     parts.join("; ")
 }
 
-/// In how many of `ranges` any of the runs lies.
+/// Number of `ranges` that contain any of the runs.
 fn mappings(ranges: &[AddrRange], runs: &[&Filled]) -> u64 {
     let of = |run: &&Filled| ranges.partition_point(|r| r.end <= run.range.start);
     let mut all: Vec<usize> = runs.iter().map(of).collect();
@@ -212,7 +212,7 @@ fn mappings(ranges: &[AddrRange], runs: &[&Filled]) -> u64 {
     all.len() as u64
 }
 
-/// The runs of each mapping as one stretch, from the first to the last of them.
+/// Merges the runs of each mapping into one range, from the first to the last.
 fn stretches(ranges: &[AddrRange], runs: &[&Filled]) -> Vec<UnnamedRow> {
     let mut out: Vec<(usize, UnnamedRow)> = Vec::new();
     for run in runs {

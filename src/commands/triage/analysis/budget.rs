@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A budget of time, by the clock: people wait by it.
+/// A budget of wall-clock time, since users wait for the answer.
 pub(super) struct Budget {
     end: Option<Instant>,
     /// Skipped analyses, in words.
@@ -10,13 +10,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// From now on.
+    /// A budget that starts now. `None` means no limit.
     pub(super) fn new(time: Option<Duration>) -> Budget {
         Budget { end: time.and_then(|time| Instant::now().checked_add(time)), left_out: Vec::new() }
     }
 
-    /// Whether there is time for what reads `bytes` at so many bytes a second; where not, `what` is told as left
-    /// out. A guess by what such passes have been measured to take (docs/performance.md).
+    /// Whether there is time to process `bytes` at `a_second` bytes per second. If not, records `what` as skipped. The
+    /// rates are measured estimates (docs/performance.md).
     pub(super) fn allows(&mut self, what: &str, bytes: u64, a_second: u64) -> bool {
         let Some(end) = self.end else { return true };
         let takes = Duration::from_secs_f64(bytes as f64 / a_second.max(1) as f64);

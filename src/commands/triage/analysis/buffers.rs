@@ -10,19 +10,19 @@ use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::round;
 
-/// Bytes of buffers from which on they are a warning, and their share of all that malloc has written, in percent.
+/// Minimum size of buffers that makes them a warning, in bytes.
 const LARGE: u64 = 256 << 20;
 
-/// Objects that keep buffers are looked for so many steps up.
+/// Maximum number of dominators visited to find the owner of a buffer.
 const STEPS: usize = 16;
 
-/// Packages of a runtime's own library: what is of them leads to who uses it.
+/// Packages of a runtime's own library. Objects of these are skipped, to find the code that uses them.
 const LIBRARY: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "System."];
 
-/// Names that are told.
+/// Maximum number of names shown.
 const NAMES: usize = 3;
 
-/// What buffers there are; `None` where there is none.
+/// Reports all buffers. `None` if there are none.
 pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
     let all: Vec<&OwnedBuffer> = session.runtimes().into_iter().flat_map(|runtime| runtime.buffers()).collect();
     let of = |how: BufferMemory| {
@@ -48,7 +48,7 @@ pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
     Some(finding.about(allocated.1).known(Confidence::Exact).more("holders").within("malloc"))
 }
 
-/// Add to the finding who keeps the buffers of `runtime`.
+/// Adds to the finding what retains the buffers of `runtime`.
 pub(super) fn tell_keepers(
     finding: &mut Finding,
     runtime: &dyn ManagedRuntime,
@@ -76,7 +76,7 @@ pub(super) fn tell_keepers(
     }
 }
 
-/// Who keeps the object of that number: the nearest that alone keeps it and is not of the runtime's own library.
+/// Describes what retains an object: its nearest dominator outside the runtime's own library.
 fn keeper(number: u32, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> String {
     let mut last = None;
     let mut at = number;

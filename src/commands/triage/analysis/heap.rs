@@ -15,23 +15,22 @@ use crate::runtimes::api::FREE_NAME;
 use crate::session::Session;
 use crate::units::round;
 
-/// Bytes of a heap that passes of each sort go through in a second: half of what was measured on real heaps of some gigabytes, or less
-/// (docs/performance.md).
+/// Bytes of a heap processed per second by each kind of pass. At most half of the rates measured on real heaps of some
+/// gigabytes (docs/performance.md).
 const COUNTED: u64 = 1 << 30;
 const STRINGS: u64 = 400 << 20;
 const GRAPH: u64 = 200 << 20;
 
-/// Percent of a heap, and bytes, from which on waste is told.
+/// Minimum share of a heap in percent, and minimum bytes, of waste to be reported.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
-/// Types that are named.
+/// Maximum number of types named.
 const TYPES: usize = 4;
 
-/// Adds findings on the managed heaps.
 pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, progress: &Progress, found: &mut Found) {
     let runtimes = session.runtimes();
-    // Where all objects come from malloc, no memory is of the heap alone.
+    // If all objects come from malloc, the heap has no memory of its own.
     let nothing = Share::default();
     let share = match tally.shares.get(&Subject::ManagedHeap) {
         Some(share) => share,
@@ -69,7 +68,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         biggest(types, TYPES)
     );
     found.findings.push(sentence(text).more("heapstat"));
-    // Of small blocks the runtime itself tells what is free.
+    // For small blocks the runtime itself reports what is free.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(&report));
     }
@@ -79,7 +78,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     if budget.allows("retained sizes", share.written, GRAPH) {
         let mut left = runtimes.iter();
         with_retained(session, |retained, names, rooted| {
-            // Runtimes without a heap are left out there.
+            // That function skips runtimes without a heap.
             if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
                 buffers::tell_keepers(finding, *runtime, retained, names);
             }
@@ -100,7 +99,6 @@ fn is_much(bytes: u64, whole: u64) -> bool {
     bytes >= LARGE && bytes.saturating_mul(100) >= whole.saturating_mul(MUCH)
 }
 
-/// Free space between objects.
 fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     let free = report.types.iter().find(|t| &*t.name == FREE_NAME)?;
     if !is_much(free.size, report.total.size) {
@@ -117,7 +115,6 @@ fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-/// Unreachable objects.
 fn unreachable(dead: u64, live: u64) -> Option<Finding> {
     if !is_much(dead, live.saturating_add(dead)) {
         return None;
@@ -130,7 +127,6 @@ fn unreachable(dead: u64, live: u64) -> Option<Finding> {
     Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 
-/// Strings with equal content.
 fn equal_strings(report: &HeapStatReport) -> Option<Finding> {
     let strings = report.strings.as_ref().filter(|s| is_much(s.wasted, report.total.size))?;
     let text = format!(

@@ -1,4 +1,4 @@
-//! A sentence for each subject that needs no analysis beyond the map.
+//! A sentence for each subject that needs nothing but the map.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::{count, human, round};
 
-/// Files that are named.
+/// Maximum number of files named.
 const FILES: usize = 3;
 
-/// What the core itself lacks.
+/// Findings about the core itself, such as missing memory.
 pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
     let truncated = session.process.facts().truncation.map(|t| {
         let text = format!("The core file is truncated: {} of memory is missing at its end.", human(t.missing));
@@ -24,8 +24,8 @@ pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
     truncated.into_iter().collect()
 }
 
-/// Subjects of which the map tells all there is to say. Malloc, stacks, managed heaps and anonymous memory have
-/// rooms of their own. `deep`: blocks of other allocators are counted.
+/// Findings on subjects that the map describes completely. Malloc, stacks, managed heaps and anonymous memory have
+/// modules of their own. `deep` is true if blocks of other allocators are counted.
 pub(super) fn subjects(session: &Session<'_>, tally: &Tally, deep: bool) -> Vec<Finding> {
     tally.shares.iter().filter_map(|(subject, share)| sentence(session, tally, subject, share, deep)).collect()
 }
@@ -68,7 +68,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 "The managed runtime's internal structures and JIT code: {}.",
                 biggest(by_kind(tally, regions(), share), FILES)
             );
-            // Of loader heaps there is a list; of other structures the map has all there is.
+            // Loader heaps have a list of their own; for other structures the map is all there is.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
                 Some(kind) if kind.facts().contents == Contents::Structures => {
@@ -120,7 +120,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
     })
 }
 
-/// Stable names of what is recognised.
+/// Finding ids of recognised owners; these never change.
 fn id(kind: Kind) -> &'static str {
     if kind == Kind::Allocator {
         "allocator"
@@ -131,7 +131,7 @@ fn id(kind: Kind) -> &'static str {
     }
 }
 
-/// Whose it is, in words that say what it is too.
+/// Names the owner, and what the memory is.
 fn title(kind: Kind, owner: &str) -> String {
     if kind == Kind::Tls {
         format!("Thread-local storage of the {owner}")
@@ -144,7 +144,7 @@ fn title(kind: Kind, owner: &str) -> String {
     }
 }
 
-/// What recognising means for who reads of it.
+/// Explains what it means that an owner is only recognised.
 fn what(kind: Kind) -> &'static str {
     if kind == Kind::Allocator {
         "Not the C library's allocator. Its blocks are not walked: the figure includes free blocks."
@@ -155,7 +155,6 @@ fn what(kind: Kind) -> &'static str {
     }
 }
 
-/// Written bytes by the name of the file.
 fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
@@ -165,7 +164,6 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
-/// Written bytes by kind.
 fn by_kind<'r>(tally: &Tally, regions: impl Iterator<Item = &'r Region>, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
     for (region, i) in regions.zip(&share.regions) {

@@ -27,24 +27,24 @@ use crate::session::Session;
 use crate::shell::quoted;
 use crate::units::human;
 
-/// How much time to take.
+/// Options of `triage`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TriageOptions {
-    /// What takes longer is left out, and told; `None`: all of it, however long that takes.
+    /// Time limit. Analyses that would exceed it are skipped and listed. `None` means no limit.
     pub budget: Option<Duration>,
 }
 
-/// Share of all that was written, and bytes, from which on a subject is likely the problem.
+/// Minimum share of all written bytes, and minimum bytes, for a subject to be the likely problem.
 const MOST: f64 = 0.5;
 const LARGE: u64 = 16 << 20;
 
-/// Subjects that nobody can do much about.
+/// Findings that a user can do little about.
 const MUST_BE: [&str; 4] = ["images", "file-pages", "system", "reserved"];
 
-/// Stretches of memory without a name that are listed.
+/// Maximum number of ranges listed that have no known owner.
 const UNNAMED: usize = 100;
 
-/// What is found, with what of the memory it leaves without a name.
+/// Findings, and the memory that they leave without a known owner.
 #[derive(Default)]
 struct Found {
     findings: Vec<Finding>,
@@ -86,8 +86,8 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     }
 }
 
-/// What can be told without reading more than a summary does, from what that has: its scan for zero pages, by region
-/// too, and what malloc uses.
+/// Makes the findings for `summary`, which need no further reading. They use the summary's scan for zero pages, its
+/// figures by region, and malloc's division.
 pub(in crate::commands) fn quick(
     session: &Session<'_>,
     zeros: Option<&ZeroMap>,
@@ -98,20 +98,20 @@ pub(in crate::commands) fn quick(
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
-    // The last that reads: pages of memory that nobody claims, and who points there.
+    // The last step that reads: pages without a known owner, and the pointers to them.
     session.process.target().let_go();
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings
 }
 
-/// Put the most important first, and add what all have alike: their share of what was written or resident, and the core
-/// after the command.
+/// Sorts the findings by importance. Adds each one's share of the written or resident bytes, and the core's path after
+/// its command.
 fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>) {
     let core = quoted(&session.process.facts().path);
-    // A part is no larger a share than the whole: what malloc gave out need not have been written.
+    // A part has at most the share of the whole, because allocated malloc memory need not have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
-    // Large objects of CPython are blocks of malloc.
+    // Large objects of CPython are malloc blocks.
     let beside =
         session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some()));
     let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
@@ -127,8 +127,8 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(f.bytes.unwrap_or(0))));
 }
 
-/// What has most of all memory is likely the problem, where nothing within it is told as that. Files are as large as
-/// they are.
+/// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
+/// exempt.
 fn raise(findings: &mut [Finding]) {
     let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
     let large = |f: &Finding| f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST);
@@ -142,7 +142,7 @@ fn raise(findings: &mut [Finding]) {
     }
 }
 
-/// `part` of `whole`, from 0 to 1, to four places.
+/// Returns `part` / `whole`, from 0 to 1, rounded to four decimal places.
 fn share(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
@@ -150,17 +150,17 @@ fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// A sentence on a subject: it counts, and says nothing of what is wrong.
+/// A finding that only counts bytes and reports no problem.
 fn plain(id: &'static str, text: String, evidence: &str, bytes: u64) -> Finding {
     Finding::new(id, Severity::Info, text, evidence).about(bytes)
 }
 
-/// `1 mapping`, `12 mappings`.
+/// Returns `1 mapping` or `12 mappings`.
 fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", crate::units::exact(n), if n == 1 { one } else { many })
 }
 
-/// Names with sizes, those of most bytes first: `libc.so.6 2.1 MiB, app 1 MiB and 12 more`.
+/// Lists names with sizes, largest first: `libc.so.6 2.1 MiB, app 1 MiB and 12 others`.
 fn biggest(mut sizes: Vec<(String, u64)>, most: usize) -> String {
     sizes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let more = sizes.len().saturating_sub(most);

@@ -1,4 +1,4 @@
-//! malloc and thread stacks.
+//! Findings on malloc and thread stacks.
 
 use crate::analysis::zero::ZeroMap;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
@@ -13,17 +13,18 @@ use crate::report::{ClusterRow, Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
-/// Bytes of malloc's heaps that are walked in a second.
+/// Bytes of malloc's heaps walked per second.
 const WALKED: u64 = 500 << 20;
 
-/// Clusters that are asked for.
+/// Maximum number of clusters requested.
 const CLUSTERS: usize = 50;
 
-/// Percent of all written bytes from which on one block is told alone, and its least size.
+/// Minimum share of all written bytes in percent, and minimum size, for a single block to be reported.
 const ONE_BLOCK: u64 = 10;
 const LARGE_BLOCK: u64 = 16 << 20;
 
-/// Percent of the blocks with mappings of their own that equal blocks tell of already.
+/// Share of the separately mapped blocks, in percent, above which the findings on equal blocks make the finding
+/// `malloc-mmapped` redundant.
 const TOLD: u64 = 80;
 
 /// Adds findings on malloc from a walk of its heaps.
@@ -73,12 +74,12 @@ pub(super) fn malloc(
     found.findings.extend(quick);
 }
 
-/// Whose malloc it is.
+/// Names the malloc implementation.
 fn whose(malloc: &Malloc) -> &'static str {
     if malloc.musl.is_empty() { "glibc's malloc" } else { "musl's malloc" }
 }
 
-/// What its free blocks lie in.
+/// Counts the arenas or groups that contain its free blocks.
 fn places(malloc: &Malloc) -> String {
     match malloc.musl.groups.len() {
         0 => counted(malloc.arenas.len() as u64, "arena", "arenas"),
@@ -86,17 +87,17 @@ fn places(malloc: &Malloc) -> String {
     }
 }
 
-/// What blocks are for, as a runtime noted.
+/// Describes blocks by the category that a runtime recorded.
 fn by_category(all: &CategoriesRow) -> String {
     let mut sizes: Vec<(String, u64)> = all.categories.iter().map(|row| (row.name.clone(), row.asked)).collect();
     sizes.push(("no category".to_owned(), all.others.bytes));
     biggest(sizes, CATEGORIES)
 }
 
-/// Categories that are named.
+/// Maximum number of categories named.
 const CATEGORIES: usize = 6;
 
-/// One block that has much of all memory: a vector, a buffer, an arena of somebody else.
+/// Reports a single block that has much of all memory: a vector, a buffer, or an arena of another allocator.
 fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
     let large =
         |c: &&ClusterRow| c.size >= LARGE_BLOCK && c.size.saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
@@ -131,7 +132,6 @@ fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Findi
     out
 }
 
-/// What stacks have.
 pub(super) fn stacks(session: &Session<'_>, tally: &Tally, zeros: &ZeroMap, found: &mut Found) {
     found.findings.extend(of_stacks(session, tally, Some(zeros)));
 }
@@ -141,7 +141,8 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let rows = measure(session, zeros);
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
-        // What it is about is the reserve where that is the news; what counts is what was written, to all stacks.
+        // If the reserve is the problem, `bytes` is the reserve. The share is always of the bytes written to all
+        // stacks.
         Some(told) => {
             told.share = zeros.map(|_| super::share(share.written, tally.total()));
             if told.severity == Severity::Info {
@@ -169,7 +170,7 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     out
 }
 
-/// What of malloc and stacks a summary tells; `split`: what malloc uses, where there is any.
+/// Findings on malloc and stacks for `summary`. `split` is how malloc's memory divides, if there is any.
 pub(super) fn quick(
     session: &Session<'_>,
     tally: &Tally,

@@ -1,4 +1,4 @@
-//! What threads do: deadlocks, and many of one pool or in one place.
+//! Findings on threads: deadlocks, large pools, and many threads in one place.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -14,29 +14,29 @@ use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
-/// Bytes a stack stands for in the guess of time, and bytes a second: some thousands of threads a second.
+/// Cost of a thread in the time estimate. `STACK` is one unit per stack, and `FOLLOWED` the stacks per second.
 const STACK: u64 = 1;
 const FOLLOWED: u64 = 2000;
 
-/// From how many threads of one pool on that is told, and from how many on it is a warning.
+/// Minimum size of a pool of threads to be reported, and to be a warning.
 const MANY: u64 = 16;
 const TOO_MANY: u64 = 256;
 
-/// Pools that are told, and places of each.
+/// Maximum number of pools reported, and of places for each.
 const POOLS: usize = 3;
 const PLACES: usize = 2;
 
-/// Roles that say what one thread is for, and not that it is one of many.
+/// Roles of a single thread rather than of a pool.
 const ROLES_OF_ONE: [&str; 2] = ["main", "user"];
 
-/// Modules in which every thread begins, by how their names start; and methods, with a name and without.
+/// Modules and methods in which every thread begins. Modules are given by the beginning of their name, methods with and
+/// without a name.
 const BEGINNINGS: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 const BEGINS: [&str; 2] = ["System.Threading.", "System.Private.CoreLib.dll!"];
 
-/// Percent of a pool's threads that its first place must have for places to be told one by one.
+/// Minimum share of a pool's threads in its most common place, in percent, for places to be listed one by one.
 const GATHERED: u64 = 10;
 
-/// What threads do.
 pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, budget: &mut Budget, found: &mut Found) {
     found.findings.extend(crashed(session));
     let count = session.process.threads().len() as u64;
@@ -58,35 +58,34 @@ pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, budget: &mut Budge
     found.findings.extend(pools(&report.threads, &starts, &threads::doing(session), &written));
 }
 
-/// What threads have in common.
+/// What the threads of a pool have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pool {
-    /// What they are for.
+    /// Role.
     Role(&'static str),
-    /// Their name, without the number at its end.
+    /// Name, without the number at its end.
     Name(String),
-    /// The function that they began in.
+    /// Function in which they began.
     Start(String),
-    /// What they are in.
+    /// Function in which they are.
     Place(String),
 }
 
-/// What a thread has in common with others, in one respect.
+/// Returns the pool of a thread in one respect.
 type Way<'a> = &'a dyn Fn(&ThreadRow) -> Option<Pool>;
 
-/// Threads that have one thing in common.
 #[derive(Default)]
 struct Members {
-    /// How many there are in each place.
+    /// Number of threads in each place.
     places: BTreeMap<Option<String>, u64>,
     count: u64,
     written: u64,
-    /// The first one's name.
+    /// Name of the first thread.
     example: Option<String>,
 }
 
-/// Threads that are many and of one pool, or in one place. By the system's number: where they began, what they do,
-/// what they wrote to their stacks.
+/// Finds large pools, and many threads in one place. The maps by thread id have the start function, the activity, and
+/// the bytes written to the stack.
 fn pools(
     threads: &[ThreadRow],
     starts: &HashMap<u32, String>,
@@ -157,15 +156,15 @@ fn finding(pool: &Pool, members: &Members) -> Finding {
     finding.more("threads --group").within("stacks")
 }
 
-/// A name without the number that it ends in, nor what sets that off: `worker` of `worker-12` and of `worker #3`.
-/// None where nothing is left.
+/// Returns a name without the number at its end and the separator before it: `worker` for `worker-12` and `worker #3`.
+/// `None` if nothing remains.
 fn stem(name: &str) -> Option<String> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = stem.trim_end_matches(|c: char| !c.is_alphanumeric());
     (!stem.is_empty()).then(|| stem.to_owned())
 }
 
-/// The function that a thread began in: the outermost that has a name and is not where all threads begin.
+/// Returns the function in which a thread began: the outermost that has a name and in which not all threads begin.
 fn start(frames: &[FrameRow]) -> Option<String> {
     let managed = frames.iter().rev().filter(|f| f.kind == FrameRowKind::Managed && f.method.is_some());
     let own = managed
@@ -213,7 +212,8 @@ mod tests {
                 "300 threadpool worker threads: 250 in Monitor.Wait ← App.Take, 50 in read ← App.Get. Written stack \
                  memory: 1.17 MiB.",
                 "40 threads started in app!worker: all in read ← App.Get. Written stack memory: 160 KiB.",
-                // Those of the collector are too few, and do the same as the twenty without a name, and the main thread.
+                // The collector's threads are too few for a pool. They count with the twenty without a name, and with
+                // the main thread, which do the same.
                 "36 threads with the same innermost frames: all in read ← App.Get. Written stack memory: 144 KiB.",
             ]
         );

@@ -12,42 +12,42 @@ use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{Graph, Retained, Search};
 use crate::units::{exact, round};
 
-/// Percent of what lives from which on an object is looked at, and the least bytes.
+/// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
 const LOOKED_AT: u64 = 5;
 const LEAST: u64 = 1 << 20;
 
-/// Percent of what lives from which on it is a warning.
+/// Minimum share of all live objects that makes a finding a warning, in percent.
 const MUCH: u64 = 10;
 
-/// Share of what an object keeps, in percent, that large parts must make up for it to be a way only.
+/// If large children have this share of an object's retained bytes, in percent, the search continues below the object.
 const WAY: u64 = 50;
 
-/// Suspects that are told.
+/// Maximum number of suspects reported.
 const TOLD: usize = 5;
 
-/// Steps of a way that are named; of a longer one, the ends.
+/// Maximum number of steps named. Of a longer path, both ends are named.
 const STEPS: usize = 3;
 
-/// Where memory gathers, and the way there from where it branched off.
+/// An accumulation point, and the path to it from where it branched off.
 #[derive(Debug, PartialEq, Eq)]
 struct Suspect {
-    /// Numbers of the objects on the way, the last is where it gathers.
+    /// Node numbers of the objects on the path. The last is the accumulation point.
     way: Vec<u32>,
 }
 
-/// Ways to an object that are looked at for one that a static variable begins.
+/// Maximum number of paths to an object that are checked for a static variable.
 const WAYS: usize = 8;
 
-/// Bytes of live objects that a search for such a way goes through in a second.
+/// Bytes of live objects that a search for such paths covers per second.
 const SEARCHED: u64 = 200 << 20;
 
-/// What begins the description of a static variable in that of a field (`[93] (static App.Cache.All)`).
+/// Begins a static variable in the description of a field: `[93] (static App.Cache.All)`.
 const STATIC: &str = "(static ";
 
-/// What begins it where the field itself is the variable (`static App.CACHE`, `global app.CACHE`).
+/// Begin the description of a field that is itself a static variable: `static App.CACHE`, `global app.CACHE`.
 const OF_CLASS: [&str; 2] = ["static ", "global "];
 
-/// What keeps most of the live objects, in sentences.
+/// Reports what retains most of the live objects.
 pub(super) fn suspects(
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
@@ -77,7 +77,7 @@ pub(super) fn suspects(
     out
 }
 
-/// What keeps an object from outside the heap, in words: a static variable where there is one.
+/// Describes the root of an object: a static variable if there is one.
 fn root(object: Addr, retained: &Retained<'_>, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
     let found = Search::new(Graph::new(names.heap), object, &retained.room).run(rooted.roots, WAYS).ok()?;
     let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
@@ -94,20 +94,20 @@ fn root(object: Addr, retained: &Retained<'_>, names: &mut ObjectNames<'_>, root
     })
 }
 
-/// The static variable that a way goes through.
+/// Returns the static variable on a path.
 fn static_of(path: &RootPathRow) -> Option<String> {
-    // The nearest to the object: sys.modules leads to all others.
+    // The nearest to the object, because sys.modules leads to all others.
     path.chain.iter().rev().find_map(|step| {
         let field = step.field.as_deref()?;
-        // In an array of such variables, or in the object that stands for their class.
+        // Either in an array of static variables, or in the object that represents their class.
         let in_array = field.split_once(STATIC).and_then(|(_, name)| name.strip_suffix(')'));
         let whole = OF_CLASS.iter().any(|word| field.starts_with(word));
         in_array.map(|name| format!("static {name}")).or_else(|| whole.then(|| field.to_owned()))
     })
 }
 
-/// Where memory gathers, among `large` objects: number, dominator's number, bytes. Large parts of one kind are
-/// told together, as their owner's.
+/// Finds the accumulation points among `large` objects, given as node number, dominator's number and retained bytes.
+/// Large children of one type are reported together, as their parent's.
 fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) -> Vec<Suspect> {
     let known: BTreeMap<u32, u64> = large.iter().map(|&(n, _, bytes)| (n, bytes)).collect();
     let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -125,7 +125,7 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
         if alike || sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
             out.push(Suspect { way });
         } else if let [one] = below {
-            // Dominators make no cycle, so that this ends.
+            // Dominators form no cycle, so this ends.
             way.push(*one);
             ways.push(way);
         } else {
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn memory_gathers_where_the_way_spreads_out() {
-        // 1 (statics) keeps a cache 2 -> 3 -> 4 with thousands of small ones, and a list 5.
+        // Object 1 (statics) retains a cache 2 -> 3 -> 4 with thousands of small objects, and a list 5.
         assert_eq!(ways(&[(1, 0, 100), (2, 1, 60), (3, 2, 60), (4, 3, 59), (5, 1, 30)]), [vec![2, 3, 4], vec![5]]);
-        // One with small parts only is where it is.
+        // An object with only small children is an accumulation point.
         assert_eq!(ways(&[(1, 0, 100)]), [vec![1]]);
-        // Parts of one kind are no ways of their own.
+        // Children of one type are not followed one by one.
         let alike = gathered(vec![(1, 0, 100), (2, 1, 30), (3, 1, 30), (4, 1, 30)], |n| n > 1);
         assert_eq!(alike, [Suspect { way: vec![1] }]);
-        // A large part that is little of it does not lead away from it.
+        // The search does not follow a large child with only a small share of its parent.
         assert_eq!(ways(&[(1, 0, 100), (2, 1, 10)]), [vec![1]]);
     }
 }

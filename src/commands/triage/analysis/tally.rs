@@ -1,4 +1,4 @@
-//! All memory by what it belongs to: each region to one subject, so that nothing counts twice.
+//! Divides all memory by subject. Each region belongs to one subject, so nothing counts twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::map::{Kind, Region, kind_facts};
 use crate::memory::scan::ZeroStat;
 use crate::session::Session;
 
-/// What memory belongs to, as the findings tell of it.
+/// Subject of memory, as findings report it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// Blocks of the C library's malloc, used and free.
     Malloc,
     /// Stacks of threads, without their guards.
     Stacks,
-    /// Objects of a managed runtime that is walked, and its collector's card tables and bitmaps.
+    /// Objects of a managed runtime whose heap is walked, and its GC's card tables and bitmaps.
     ManagedHeap,
     /// Other structures and code of such a runtime: loader heaps, handles, stubs, jitted code.
     RuntimeData,
     /// Program files.
     Images,
-    /// Other files, mapped, where the process may write.
+    /// Other mapped files that the process may write.
     Files,
-    /// The same where it may only read: what is there is the file's, and the system can take the pages back.
+    /// Other mapped files that the process may only read. Their contents are the file's, and the system can reclaim the
+    /// pages.
     FilePages,
     /// Shared memory and memfd.
     Shared,
-    /// An allocator or runtime that is recognised and not walked, by its name.
+    /// An allocator or runtime that is recognised but not walked, by name.
     Recognised(Kind, Arc<str>),
-    /// What nobody claims and somebody may write.
+    /// Writable memory without a known owner.
     Anonymous,
-    /// What the kernel and the dump's producer put there.
+    /// Memory of the kernel and of the dump's producer.
     System,
-    /// Address space that is kept and never used.
+    /// Address space that is reserved and not used.
     Reserved,
 }
 
 impl Subject {
-    /// What a region belongs to.
     pub(super) fn of(region: &Region) -> Subject {
         match region.kind.facts().subject {
             kind_facts::Subject::Reserved => Subject::Reserved,
@@ -64,25 +64,25 @@ impl Subject {
 pub(super) struct Share {
     /// Address space.
     pub(super) size: u64,
-    /// Held by the core.
+    /// Bytes in the core.
     pub(super) in_core: u64,
-    /// In pages that are not all zero; where no page was looked at, what was resident, or as much as is in the core.
+    /// Bytes in pages that are not all zero. Without a scan of the pages: resident bytes, else bytes in the core.
     pub(super) written: u64,
-    /// Regions, by their places in the map.
+    /// Indices of the regions in the map.
     pub(super) regions: Vec<usize>,
 }
 
-/// All regions by subject.
 pub(super) struct Tally {
     pub(super) shares: BTreeMap<Subject, Share>,
     /// Written bytes of each region.
     pub(super) written: Vec<u64>,
-    /// Whether these are what was resident.
+    /// Whether the written bytes are resident bytes.
     pub(super) of_ram: bool,
 }
 
 impl Tally {
-    /// The regions of a map; `zeros`: what a scan found in each. Without it what was resident counts, where that is known.
+    /// Sums the regions of a map. `zeros` is the result of a scan by region. Without it, resident bytes count if they
+    /// are known.
     pub(super) fn of(session: &Session<'_>, zeros: Option<&[ZeroStat]>) -> Tally {
         let regions = &session.map().regions;
         let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
@@ -106,7 +106,6 @@ impl Tally {
         Tally { shares, written, of_ram: resident.is_some() }
     }
 
-    /// Written bytes by kind.
     pub(super) fn by_kind(&self, session: &Session<'_>) -> BTreeMap<Kind, u64> {
         let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
         for (region, written) in session.map().regions.iter().zip(&self.written) {
@@ -116,7 +115,6 @@ impl Tally {
         sums
     }
 
-    /// Written bytes in all.
     pub(super) fn total(&self) -> u64 {
         self.shares.values().map(|share| share.written).fold(0, u64::saturating_add)
     }

@@ -1,4 +1,4 @@
-//! What fills memory around an address that nobody claims.
+//! Content of the memory around an address without a known owner.
 
 use crate::addr::{AddrRange, PAGE};
 use crate::analysis::contents::Destinations;
@@ -8,7 +8,7 @@ use crate::memory::content::{filled, stretches, within};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Fill in what pages tell.
+/// Adds the content of pages to the rows.
 pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
     let is_anonymous = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind.is_anonymous());
     let rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_anonymous).collect();

@@ -1,4 +1,4 @@
-//! What managed runtimes tell of addresses: objects, descriptions of types and methods, handles.
+//! Facts from managed runtimes: objects, descriptors of types and methods, handles.
 
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::in_object::each_in_object;
@@ -8,7 +8,7 @@ use crate::phase::Phase;
 use crate::runtimes::api::{ManagedRuntime, ObjectNames, Structure};
 use crate::session::Session;
 
-/// Fill in what runtimes tell.
+/// Adds what runtimes know about the addresses.
 pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
     for row in rows.iter_mut() {
         structure(session, row);
@@ -16,7 +16,7 @@ pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
     objects(session, rows);
 }
 
-/// The descriptor that begins at a row's address, or the handle that it is in.
+/// Adds the descriptor that begins at the address, or the handle that contains it.
 fn structure(session: &Session<'_>, row: &mut WhatisRow) {
     let Some(kind) = row.region.as_ref().map(|r| r.kind) else { return };
     let _phase = session.process.enter(Phase::References);
@@ -43,7 +43,8 @@ fn structure(session: &Session<'_>, row: &mut WhatisRow) {
     }
 }
 
-/// Whether an object may be at a row's address: in a managed heap, or where a runtime has them from malloc.
+/// Whether an object may be at the address: on a managed heap, or in a malloc block if a runtime allocates objects
+/// there.
 fn may_hold_objects(session: &Session<'_>, row: &WhatisRow) -> bool {
     let Some(kind) = row.region.as_ref().map(|region| region.kind) else { return false };
     kind.holds_objects()
@@ -55,7 +56,7 @@ fn may_hold_objects(session: &Session<'_>, row: &WhatisRow) -> bool {
             })
 }
 
-/// The objects that addresses in managed heaps are in.
+/// Adds the objects that contain the addresses on managed heaps.
 fn objects(session: &Session<'_>, rows: &mut [WhatisRow]) {
     let mut inside: Vec<&mut WhatisRow> = rows.iter_mut().filter(|row| may_hold_objects(session, row)).collect();
     if inside.is_empty() {

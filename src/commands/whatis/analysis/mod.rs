@@ -1,5 +1,5 @@
-//! `whatis`: each address is asked for what its region may hold, and for nothing else: one in an image does not make
-//! malloc's heaps be walked. What is found by a pass over memory is found for all addresses in one.
+//! `whatis`: each address is checked only for what its region may contain, so an address in an image does not cause a
+//! walk of malloc's heaps. A pass over memory serves all addresses at once.
 
 mod content;
 mod managed;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::report::Shown;
 use crate::session::Session;
 
-/// Tell all that is known of each of `addrs`, with `bytes` bytes of what is there.
+/// Describes each of `addrs`, and shows `bytes` bytes from it on.
 pub fn whatis(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Progress) -> WhatisReport {
     let names = Names::new(session);
     let mut shown = Shown::default();
@@ -31,7 +31,7 @@ pub fn whatis(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Pr
     WhatisReport { first: rows.first().cloned().unwrap_or_default(), results: rows }
 }
 
-/// What the map tells, and what code it is.
+/// Describes an address by the map, and by the code at it.
 fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr: Addr, bytes: usize) -> WhatisRow {
     let map = session.map();
     let region = map.region_at(addr);

@@ -1,4 +1,4 @@
-//! What is told of native memory: frames of stacks, blocks of malloc with those like them, and who holds them.
+//! Facts about native memory: stack frames, malloc blocks with their equals, and owners.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::report::PointerSource;
 use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::session::Session;
 
-/// Fill in what native structures tell.
+/// Adds what native structures show about the addresses.
 pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
     frames(session, names, rows);
     buffers(session, rows);
@@ -31,15 +31,15 @@ pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [Wha
     owners(session, &mut rows, progress);
 }
 
-/// The objects that own the memory, where a runtime knows them.
+/// Adds the objects that own the memory, if a runtime knows them.
 fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
     let outside = |r: &&mut WhatisRow| {
-        // To find all buffers the heap is walked.
+        // Finding all buffers walks the heap.
         let kind = r.region.as_ref().map(|region| region.kind);
         kind.is_some_and(|kind| match kind.facts().contents {
             Contents::Blocks | Contents::Unclaimed => true,
             Contents::File => kind != Kind::DoubleMapped,
-            // Items of small lists are beside the objects.
+            // CPython stores the items of small lists apart from the list object.
             Contents::Objects => kind == Kind::PyMalloc,
             Contents::Nothing
             | Contents::Program
@@ -73,7 +73,7 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
     }
 }
 
-/// The block of a runtime's own allocator that a row's address is in.
+/// Returns the block of a runtime's small-block allocator that contains the address.
 fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlockRow> {
     let blocks = runtime.small_blocks()?;
     let block = blocks.block_at(row.address)?;
@@ -87,7 +87,7 @@ fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlo
     })
 }
 
-/// The frames that addresses on stacks are in.
+/// Adds the stack frames that contain the addresses.
 fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) {
     let mut walks: HashMap<u32, Option<Walk>> = HashMap::new();
     for row in rows {
@@ -107,8 +107,8 @@ fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) 
     }
 }
 
-/// The frame that `addr` is in, its number and its end: from its stack pointer to its caller's, both on this stack.
-/// That of the first function has no caller, and nothing tells where it ends.
+/// Returns the frame that contains `addr`, with its index and its end. A frame extends from its stack pointer to its
+/// caller's, both on this stack. The outermost frame has no caller, so its end is unknown.
 fn frame(walk: &Walk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFrame, Addr)> {
     let real = walk.frames.iter().enumerate().filter(|(_, f)| !matches!(f.kind, FrameKind::Mark(_)));
     let callers = real.clone().skip(1);
@@ -118,14 +118,14 @@ fn frame(walk: &Walk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFram
     })
 }
 
-/// The blocks that addresses in malloc's heaps are in, and how many are like them.
+/// Adds the malloc blocks that contain the addresses, and the number of equal blocks.
 fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
     let mut known: HashMap<Addr, AlikeRow> = HashMap::new();
     for row in rows {
         let all = &session.blocks().1;
         let Some(block) = all.at(row.address) else { continue };
         let make = || alike_row(session, block);
-        // Beyond so many, a pass over all blocks for each would take too long.
+        // Each needs a pass over all blocks, so the number is limited.
         let room = known.len() < limits::MAX_ALIKE_LOOKS || known.contains_key(&block.range.start);
         let cluster = (block.used && room).then(|| known.entry(block.range.start).or_insert_with(make).clone());
         row.block = Some(BlockRow { start: block.range.start, size: block.range.len(), used: block.used, cluster });
@@ -146,15 +146,15 @@ fn alike_row(session: &Session<'_>, block: Block) -> AlikeRow {
     }
 }
 
-/// A word of the managed heap that leads into the block of a row.
+/// A word of the managed heap that points into the block of a row.
 struct Word {
     at: Addr,
-    /// The row, and whether it leads to the start of its block.
+    /// Index of the row, and whether the word points to the start of its block.
     row: usize,
     start: bool,
 }
 
-/// The objects whose fields lead to the blocks: to the start of one, or else into it.
+/// Adds the objects whose fields point to the start of a block, or else into it.
 fn owners(session: &Session<'_>, rows: &mut [&mut WhatisRow], progress: &Progress) {
     rows.sort_by_key(|r| r.block.as_ref().map(|b| b.start));
     let ranges: Vec<AddrRange> =

@@ -1,12 +1,12 @@
-//! Whether bytes begin with text.
+//! Detects text at the beginning of bytes.
 
-/// Characters that make a text.
+/// Minimum number of characters.
 const LEAST: usize = 4;
 
-/// Letters of Latin script end here: any two bytes are some character of UTF-16.
+/// End of the Latin letters. Without this limit, any two bytes would be a UTF-16 character.
 const LATIN: char = '\u{250}';
 
-/// The text that `bytes` begin with: UTF-8, or Latin letters as UTF-16LE.
+/// Returns the text at the beginning of `bytes`: UTF-8, or Latin letters in UTF-16LE.
 pub(super) fn beginning(bytes: &[u8]) -> Option<String> {
     let valid = match std::str::from_utf8(bytes) {
         Ok(text) => text,

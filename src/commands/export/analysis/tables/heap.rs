@@ -1,4 +1,5 @@
-//! The tables of managed heaps: types, objects, references, roots, strings. Objects and references are written as they are walked.
+//! Tables of managed heaps: types, objects, references, roots and strings. Objects and references are written during
+//! the walk.
 
 use std::collections::HashMap;
 
@@ -62,7 +63,7 @@ const STRINGS: &[Column] = &[
     ("text", Form::Text),
 ];
 
-/// A heap with what all of its rows begin with.
+/// A heap, and the values that all of its rows begin with.
 struct Of<'s> {
     core: String,
     name: String,
@@ -75,7 +76,7 @@ impl Of<'_> {
         [self.core.as_str().into(), self.name.as_str().into()]
     }
 
-    /// Every object, with the part that it is in.
+    /// Visits every object, with its part of the heap.
     fn each(
         &self,
         losses: &mut Losses,
@@ -100,7 +101,7 @@ impl Of<'_> {
     }
 }
 
-/// Write the tables of all heaps. `show_data`: texts of strings too.
+/// Writes the tables of all heaps. `show_data` includes the contents of strings.
 pub(super) fn write(
     session: &Session<'_>,
     show_data: bool,
@@ -175,7 +176,7 @@ fn types(table: &mut Table<'_>, of: &Of<'_>, progress: &Progress) -> Result<(), 
     })
 }
 
-/// Names of the fields by which objects hold others, each made once.
+/// Cached names of the fields through which objects refer to others.
 struct Fields<'s> {
     heap: &'s dyn Heap,
     names: ObjectNames<'s>,
@@ -183,7 +184,8 @@ struct Fields<'s> {
 }
 
 impl Fields<'_> {
-    /// The field at `offset` of the object at `addr`; of an array `[]`, and what of its elements.
+    /// Name of the field at `offset` of the object at `addr`. For an array: `[]`, followed by the field of its
+    /// elements.
     fn name(&mut self, addr: Addr, kind: TypeIndex, offset: u64) -> &str {
         let info = self.heap.type_info(kind);
         let within = info.and_then(|info| info.elements).and_then(|elements| {
@@ -195,7 +197,7 @@ impl Fields<'_> {
             Some(rest) => {
                 heap.element_field_name(kind, rest).map_or_else(|| "[]".to_owned(), |name| format!("[].{name}"))
             }
-            // Static variables of a mirror, and keys of a dict, are the object's own: the type has no name of them.
+            // Static variables of a mirror and keys of a dict are named by the object, not by its type.
             None => heap
                 .field_name(kind, offset)
                 .or_else(|| names.link(addr, Link::Field(offset)).map(|name| name.to_string()))
@@ -264,8 +266,8 @@ fn text(content: &StringContent<'_>) -> String {
     }
 }
 
-/// FNV-1a of 64 bits over the bytes of the units (RFC 9923): equal texts of one runtime have it equal. It is no secret what a short text
-/// was that it is of.
+/// FNV-1a, 64 bits, over the bytes of the text's units (RFC 9923). Equal texts of one runtime have equal hashes. The
+/// hash does not hide a short text, which can be guessed.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

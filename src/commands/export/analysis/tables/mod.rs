@@ -1,4 +1,4 @@
-//! A core as tables: what commands list, and every object and reference.
+//! Exports a core as tables: the lists of other commands, and every object and reference.
 
 mod heap;
 
@@ -17,10 +17,10 @@ use crate::session::Session;
 
 const TOOL: &str = concat!("coremap ", env!("CARGO_PKG_VERSION"));
 
-/// Rows of a table.
+/// Writes the rows of a table.
 type Rows<'r> = dyn FnMut(&mut Table<'_>) -> Result<(), ExportError> + 'r;
 
-/// Where tables go, and which core all rows are of.
+/// Destination of the tables, and the value of the column `core`.
 struct Tables<'f> {
     files: &'f mut dyn Files,
     core: String,
@@ -50,7 +50,7 @@ fn number(addr: Addr) -> Cell<'static> {
     Cell::Number(Some(addr.get()))
 }
 
-/// Write all tables; `meta` is the last, so that a folder with it is whole.
+/// Writes all tables. `meta` is written last, so a folder that has it is complete.
 pub(super) fn write(
     session: &Session<'_>,
     options: ExportOptions,
@@ -69,7 +69,7 @@ pub(super) fn write(
     Ok(ExportReport { files: tables.written, figures: tables.figures, limits, ..ExportReport::default() })
 }
 
-/// What stands for a core where nobody says: the path of its file.
+/// Default value of the column `core`: the path of the file.
 fn name_of(session: &Session<'_>) -> String {
     session.process.facts().path.clone()
 }

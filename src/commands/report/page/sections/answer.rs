@@ -1,4 +1,4 @@
-//! The first screen: what has the memory, most important first, and the bar of what was written.
+//! The first screen: where the memory went, most important cause first, and bars of the written bytes.
 
 use std::cmp::Reverse;
 
@@ -13,16 +13,15 @@ use crate::report::{Finding, Severity};
 use crate::targets::Producer;
 use crate::units::{human, noun};
 
-/// Findings that are shown without a click.
+/// Number of findings shown without a click.
 const SHOWN: usize = 5;
 
-/// So many of them at least say what has most of the memory, where less is wrong than that.
+/// Minimum number of findings shown that account for memory, even if fewer problems were found.
 const BIGGEST: usize = 3;
 
-/// But none that has less than this of what was written.
+/// Minimum share of the written bytes for such a finding.
 const LEAST: f64 = 0.05;
 
-/// Write it.
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
     out.open("div", &[("class", &"two")]).open("div", &[]);
@@ -32,7 +31,7 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     if news.is_empty() {
         out.leaf("p", &[("class", &"calm")], "No problem was found. The largest uses of memory:");
     }
-    // Where nothing is wrong the question is still what has the memory.
+    // If nothing is wrong, the question is still where the memory went.
     let mut biggest: Vec<&Finding> =
         counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(LEAST)).collect();
     biggest.sort_by_key(|f| Reverse(f.share.map_or(0, |share| (share * 1e6) as u64)));
@@ -63,7 +62,7 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     command(out, view, "triage");
 }
 
-/// What changed since the older core, in a sentence.
+/// Summarises the changes since the older core in a sentence.
 fn since(out: &mut Html, view: &View<'_>, pair: &Pair) {
     let told = changes::told(view, pair);
     out.open("ul", &[("class", &"findings")]).open("li", &[("class", &"finding s-info"), ("data-id", &"since")]);
@@ -103,7 +102,8 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
     out.close("ul");
 }
 
-/// Whether a finding's bytes are what is set aside, and its share is of what was written: stacks may be of that sort.
+/// Whether a finding's bytes are reserved address space, while its share counts written bytes. Stacks may be such a
+/// finding.
 fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
     let written = view.answers.triage.written as f64;
     let told = finding.bytes.zip(finding.share);
@@ -111,7 +111,7 @@ fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
         && told.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(written, 0.001 * written) + 4096.0)
 }
 
-/// The section that shows what a finding rests on.
+/// Id of the section with the evidence for a finding.
 fn proof(finding: &Finding, view: &View<'_>) -> &'static str {
     match section(finding) {
         "heap" if view.answers.heapstat.is_none() => "memory",
@@ -145,7 +145,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
     out.leaf("h3", &[], format!("Written: {}", human(written)));
     let before = view.pair.and_then(|pair| pair.summary.total.written).unwrap_or(0);
     svg::kind_bar(out, "Written, by kind", &summary.kinds, before, |k| (k.written.unwrap_or(0), 0));
-    // What is set aside would hide the rest: gdb writes reserved ranges as zeros.
+    // Reserved ranges would hide the rest, because gdb writes them as zeros.
     let apart: Vec<KindRow> =
         summary.kinds.iter().filter(|k| Family::of(k.kind) != Family::Reserved).cloned().collect();
     let held: u64 = apart.iter().map(|k| k.in_core).sum();
@@ -215,7 +215,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
     out.leaf("p", &[("class", &"note")], space);
 }
 
-/// Each written byte is in one row.
+/// Writes the table of subjects. Each written byte is in one row.
 fn subjects(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
     let mut table = Table::new(

@@ -1,4 +1,4 @@
-//! What two cores differ in, what grew most first.
+//! The section on the differences between two cores, largest growth first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,10 +12,9 @@ use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
 use crate::units::{exact, human};
 
-/// Rows of each table.
+/// Maximum number of rows of each table.
 const SHOWN: usize = 200;
 
-/// Write it.
 pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     let Some(pair) = view.pair else { return };
     lead(out, view, pair);
@@ -26,7 +25,7 @@ pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     whole_command(out, &format!("coremap diff {} {}", pair.core.path, view.path));
 }
 
-/// `new` − `old`; what can't be held is the most that can.
+/// Returns `new` − `old`, saturating.
 fn change(old: u64, new: u64) -> i64 {
     let size = i64::try_from(new.abs_diff(old)).unwrap_or(i64::MAX);
     if new >= old { size } else { -size }
@@ -47,18 +46,17 @@ fn lead(out: &mut Html, view: &View<'_>, pair: &Pair) {
     out.leaf("p", &[("class", &"lead")], text);
 }
 
-/// What changed, in a sentence.
+/// The changes in a sentence.
 pub(super) struct Told {
-    /// Bytes that are written now and were not.
+    /// Change in written bytes.
     pub(super) by: i64,
-    /// Which kinds that is.
+    /// The kinds that changed most, in words.
     pub(super) text: String,
 }
 
-/// Kinds that the sentence names, each way.
+/// Maximum number of kinds named in each direction.
 const NAMED: usize = 3;
 
-/// What changed most.
 pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
     let total = |summary: &SummaryReport| summary.total.written.unwrap_or(0);
     let by = change(total(&pair.summary), total(&view.answers.summary));
@@ -131,7 +129,7 @@ fn kinds(out: &mut Html, view: &View<'_>, pair: &Pair) {
     table.write(out);
 }
 
-/// Subjects of triage, each written byte in one of them.
+/// Writes the table of triage's subjects. Each written byte belongs to one.
 fn findings(out: &mut Html, view: &View<'_>, pair: &Pair) {
     let mut rows: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for finding in pair.triage.findings.iter().filter(|f| f.within.is_none()) {
@@ -174,7 +172,7 @@ fn types(out: &mut Html, pair: &Pair) {
     table.filter = true;
     let mut sorted: Vec<_> = types.iter().collect();
     sorted.sort_by_key(|t| (Reverse(t.delta), Reverse(t.delta_count)));
-    // What grew most and what shrank most; the others between them are one row.
+    // Largest growth first and largest decrease last; the rows between are summed in one.
     let (first, between, last) = ends(&sorted);
     for row in first.iter().chain(last) {
         table.rows.push(vec![
@@ -246,7 +244,7 @@ fn blocks(out: &mut Html, pair: &Pair) {
     table.write(out);
 }
 
-/// The rows at both ends, and those between them.
+/// Returns the rows at both ends, and those between.
 fn ends<T>(sorted: &[T]) -> (&[T], &[T], &[T]) {
     if sorted.len() <= SHOWN {
         return (sorted, &[], &[]);

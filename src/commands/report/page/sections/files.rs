@@ -1,4 +1,4 @@
-//! The runtime's own heaps, and program and other files.
+//! The sections on the runtime's loader heaps, and on program and other files.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::map::Kind;
 use crate::map::kind_facts::Backing;
 use crate::units::exact;
 
-/// Loader heaps, and segments of the collector.
+/// Writes the section on loader heaps and the GC's segments.
 pub(super) fn runtime(out: &mut Html, view: &View<'_>) {
     let Some(heap) = &view.answers.heap else { return };
     if let Some(gc) = &heap.gc {
@@ -82,7 +82,7 @@ pub(super) fn runtime(out: &mut Html, view: &View<'_>) {
     table.write(out);
 }
 
-/// Modules, and what else is mapped of files.
+/// Writes the section on modules and other mapped files.
 pub(super) fn files(out: &mut Html, view: &View<'_>) {
     let mut table = Table::new(
         "modules",

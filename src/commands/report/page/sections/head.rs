@@ -1,10 +1,10 @@
-//! What it is a page of.
+//! The heading of the page.
 
 use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::units::{count, human};
 
-/// The program and its process.
+/// Returns the title: the program and its process.
 pub(in crate::commands::report::page) fn title(view: &View<'_>) -> String {
     let process = &view.answers.info.process;
     let base = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -17,7 +17,7 @@ pub(in crate::commands::report::page) fn title(view: &View<'_>) -> String {
     }
 }
 
-/// The heading, and a line of facts.
+/// Writes the heading and a line of facts.
 pub(super) fn head(out: &mut Html, view: &View<'_>) {
     let core = view.core;
     out.leaf("h1", &[], title(view));

@@ -1,4 +1,4 @@
-//! The managed heap: types, what keeps what, equal strings.
+//! The section on the managed heap: types, retained memory, equal strings.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,6 @@ use crate::commands::report::page::table::{Cell, Table, percent};
 use crate::commands::retained::DominatorNode;
 use crate::units::{count, exact, human};
 
-/// Write it.
 pub(super) fn heap(out: &mut Html, view: &View<'_>) {
     types(out, view);
     tree(out, view);
@@ -20,7 +19,7 @@ pub(super) fn heap(out: &mut Html, view: &View<'_>) {
 
 fn types(out: &mut Html, view: &View<'_>) {
     let Some(heapstat) = &view.answers.heapstat else { return };
-    // One name in two modules is two types; what they keep is told by both numbers.
+    // Types in two modules may have the same name, so name and MethodTable together identify the retained bytes.
     let mut kept: HashMap<(String, u64), u64> = HashMap::new();
     for row in view.answers.retained.iter().flat_map(|r| &r.types) {
         kept.insert((row.name.to_string(), row.method_table.get()), row.retained);
@@ -106,7 +105,7 @@ fn node_of(out: &mut Html, node: &DominatorNode, live: u64) {
     if node.children.is_empty() {
         write(out);
     } else {
-        // What keeps most of it is open: the interesting object is where that ends.
+        // A node that retains most of the heap is open: the interesting object is where that ends.
         let most = node.retained.saturating_mul(2) >= live;
         out.open("details", if most { &[("open", &"")] } else { &[] }).open("summary", &[]);
         write(out);

@@ -1,11 +1,10 @@
-//! What the core does not hold, what could not be read, and what the page leaves out.
+//! The section on missing data: memory that is not in the core, could not be read, or was omitted from the page.
 
 use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::command;
 use crate::commands::report::page::table::{Cell, Table};
 
-/// Write it.
 pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
     let completeness = &view.answers.info.completeness;
     let columns = [("Memory", false), ("Bytes", true)];

@@ -1,4 +1,4 @@
-//! Where the memory is: the treemap with its table, and the strip of addresses.
+//! The sections on where the memory is: the treemap with its table, and the strip of addresses.
 
 use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
@@ -8,7 +8,7 @@ use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::Family;
 use crate::units::{exact, human};
 
-/// The treemap and the kinds.
+/// Writes the treemap and the table of kinds.
 pub(super) fn memory(out: &mut Html, view: &View<'_>) {
     let summary = &view.answers.summary;
     out.leaf(
@@ -67,7 +67,7 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
     command(out, view, "summary --zero-fill");
 }
 
-/// The strip, and the largest regions.
+/// Writes the strip, and the table of the largest regions.
 pub(super) fn map(out: &mut Html, view: &View<'_>) {
     out.open("div", &[("id", &"strip-tools"), ("class", &"tools")]).close("div");
     out.open("div", &[("id", &"strip")]).close("div");
@@ -76,7 +76,7 @@ pub(super) fn map(out: &mut Html, view: &View<'_>) {
     out.text("The strip of all addresses needs JavaScript.").close("p");
     let mut rows: Vec<usize> = (0..view.answers.regions.regions.len()).collect();
     let row = |i: &usize| view.answers.regions.regions.get(*i);
-    // What holds something first: the largest are often reserved, and empty.
+    // Regions with contents first: the largest are often reserved and empty.
     rows.sort_by_key(|i| row(i).map(|r| (r.kind.is_reserved(), std::cmp::Reverse(r.in_core), r.start)));
     let beyond = rows.split_off(view.limits.region_rows.min(rows.len()));
     let mut table = Table::new(

@@ -1,4 +1,4 @@
-//! The sections of a page, in its order.
+//! The sections of a page, in order.
 
 mod answer;
 mod changes;
@@ -14,10 +14,10 @@ use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::commands::report::page::table::{Cell, Table};
 
-/// A section: its id, its name in links, its heading, and what writes it.
+/// A section: its id, its name in links, its heading, and the function that writes it.
 type Section = (&'static str, &'static str, &'static str, fn(&mut Html, &View<'_>));
 
-/// Write all that this process has something for.
+/// Writes all sections that this process has data for.
 pub(super) fn all(out: &mut Html, view: &View<'_>) {
     let sections = sections(view);
     out.open("header", &[]);
@@ -57,12 +57,12 @@ fn sections(view: &View<'_>) -> Vec<Section> {
     all
 }
 
-/// The command that makes what stands above.
+/// Writes the command that shows the same data.
 fn command(out: &mut Html, view: &View<'_>, command: &str) {
     whole_command(out, &format!("coremap {command} {}", view.path));
 }
 
-/// A sentence; what stands in it between back-ticks is to be typed.
+/// Writes a paragraph. Text between back-ticks becomes code.
 fn prose(out: &mut Html, text: &str) {
     out.open("p", &[]);
     for (at, part) in text.split('`').enumerate() {
@@ -75,12 +75,12 @@ fn prose(out: &mut Html, text: &str) {
     out.close("p");
 }
 
-/// A command line that is complete.
+/// Writes a complete command line.
 fn whole_command(out: &mut Html, line: &str) {
     out.open("p", &[("class", &"cmd")]).leaf("code", &[], line).close("p");
 }
 
-/// A sentence on what a table leaves out, as a row below it: `name` in the first column, sums in the others.
+/// Adds a row that sums what a table omits: its name in the first column, sums in the others.
 fn rest_row(table: &mut Table, mut cells: Vec<Cell>) {
     cells.truncate(table.columns.len());
     while cells.len() < table.columns.len() {
@@ -89,7 +89,7 @@ fn rest_row(table: &mut Table, mut cells: Vec<Cell>) {
     table.foot.push(cells);
 }
 
-/// What the page leaves out of a list: rows and bytes.
+/// Returns the rows and bytes that the page omits from a list.
 fn left_out(view: &View<'_>, part: &str, list: &str) -> Option<(u64, Option<u64>)> {
     let told = view.left_out.iter().filter(|l| l.part == part && l.list == list);
     told.map(|l| (l.rows, l.bytes)).next()

@@ -1,4 +1,4 @@
-//! Native memory: malloc's heaps, blocks that are alike, leaks, who holds what, and memory that nobody claims.
+//! The section on native memory: malloc's heaps, equal blocks, leaks, owners, and memory without a known owner.
 
 use crate::commands::malloc::MallocReport;
 use crate::commands::report::page::View;
@@ -9,7 +9,6 @@ use crate::commands::report::pictures::boxes::cluster;
 use crate::report::ClusterRow;
 use crate::units::{count, exact, human};
 
-/// Write it.
 pub(super) fn native(out: &mut Html, view: &View<'_>) {
     match &view.answers.malloc {
         Some(malloc) => {

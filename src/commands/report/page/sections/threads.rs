@@ -1,4 +1,4 @@
-//! What threads do, and what their stacks take.
+//! The section on threads: their activity and their stacks.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -11,7 +11,6 @@ use crate::commands::report::page::table::{Cell, Table};
 use crate::report::{StackState, ThreadRow};
 use crate::units::{count, exact};
 
-/// Write it.
 pub(super) fn threads(out: &mut Html, view: &View<'_>) {
     flames(out, view);
     groups(out, view);
@@ -27,7 +26,7 @@ fn flames(out: &mut Html, view: &View<'_>) {
     );
     let several = view.flames.len() > 1;
     if several {
-        // Two radio buttons and a rule of the style switch the pictures, without a script.
+        // Two radio buttons and a style rule switch between the pictures, without a script.
         for (at, (title, _)) in view.flames.iter().enumerate() {
             let id = flame_id(title);
             let input = format!("show-{id}");
@@ -59,7 +58,7 @@ fn flames(out: &mut Html, view: &View<'_>) {
     command(out, view, "threads --group");
 }
 
-/// The id of a picture, which the style knows.
+/// Id of a picture; the style sheet refers to it.
 fn flame_id(title: &str) -> &'static str {
     if title.starts_with("managed") { "flame-managed" } else { "flame" }
 }
