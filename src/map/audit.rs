@@ -80,7 +80,8 @@ pub fn conflicts(map: &AddressMap) -> (Vec<Conflict>, usize) {
     let sure: Vec<_> = map.claims.iter().filter(|c| c.confidence != Confidence::Heuristic).collect();
     let mut out = Vec::new();
     let mut left_out = 0;
-    // Claims are sorted by start: those that can still reach the next one.
+    // Claims are sorted by start. `open` has the earlier ones that reach past the start of this
+    // one.
     let mut open: Vec<&Claim> = Vec::new();
     for claim in sure {
         open.retain(|c| c.range.end > claim.range.start);

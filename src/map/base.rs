@@ -37,7 +37,7 @@ impl Ranged for BaseEntry {
 /// The whole base.
 #[derive(Clone)]
 pub struct Base {
-    /// Its runs.
+    /// Runs of equal segment, file and access, by address.
     pub entries: RangeMap<BaseEntry>,
     /// Path of each entry of NT_FILE.
     pub paths: Vec<Arc<str>>,
@@ -135,7 +135,7 @@ impl Base {
             at = end;
         }
         Base {
-            // Made in order of addresses, each from where the last one ended.
+            // The loop makes entries in address order, each from the end of the last one.
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
             flags_tell_no_access: facts.producer.flags_tell_no_access(),

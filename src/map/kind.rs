@@ -119,7 +119,7 @@ words! {
 }
 
 impl Kind {
-    /// The kind with this name, in any letter case.
+    /// Returns the kind with this name, in any letter case.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|k| k.name().eq_ignore_ascii_case(name))
     }

@@ -27,7 +27,8 @@ pub(crate) struct KindFacts {
     pub(crate) group: Grouping,
 }
 
-/// A family of kinds, in the order of a legend: eight colours can be told apart, fifty kinds can't.
+/// A family of kinds, in the order of a legend. A reader distinguishes eight colours, but not
+/// fifty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// Heaps of managed runtimes.
