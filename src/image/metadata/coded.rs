@@ -5,17 +5,17 @@
 use super::table::Table;
 use super::token::{RID, Token};
 
-/// A kind of coded index: which table each of its tags stands for.
+/// A kind of coded index, with the table for each tag.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Coded {
-    /// Low bits that hold the tag.
+    /// Number of low bits that contain the tag.
     pub bits: u32,
-    /// Table of each tag; `None` is a tag that is not used.
+    /// Table of each tag. `None` for an unused tag.
     pub tables: &'static [Option<Table>],
 }
 
 impl Coded {
-    /// The token that `value` stands for; `None` for a tag that is not used.
+    /// Returns the token for `value`. `None` for an unused tag.
     pub fn decode(&self, value: u32) -> Option<Token> {
         let tag = value & ((1 << self.bits) - 1);
         let table = (*self.tables.get(tag as usize)?)?;
@@ -23,7 +23,7 @@ impl Coded {
         (rid <= RID).then(|| Token::new(table, rid))
     }
 
-    /// The value that stands for `token`; `None` where this kind has no such table.
+    /// Returns the value for `token`. `None` if this kind has no such table.
     pub fn encode(&self, token: Token) -> Option<u32> {
         let table = token.table()?;
         let tag = self.tables.iter().position(|t| *t == Some(table))?;
@@ -82,8 +82,8 @@ pub static TYPE_OR_METHOD_DEF: Coded = Coded { bits: 1, tables: &[Some(T::TypeDe
 /// Portable PDB spec, HasCustomDebugInformation.
 pub static HAS_CUSTOM_DEBUG_INFORMATION: Coded = Coded { bits: 5, tables: CUSTOM_OWNERS };
 
-/// Tables whose rows can have custom attributes, in the order of II.24.2.6, then
-/// the five of debug information.
+/// Tables whose rows can have custom attributes, in the order of II.24.2.6, then the five
+/// of debug information.
 const CUSTOM_OWNERS: &[Option<T>] = &[
     Some(T::MethodDef),
     Some(T::Field),
@@ -114,5 +114,5 @@ const CUSTOM_OWNERS: &[Option<T>] = &[
     Some(T::ImportScope),
 ];
 
-/// How many of these there are without those of debug information.
+/// Number of these tables without those of debug information.
 const ATTRIBUTE_OWNERS: usize = 22;
