@@ -188,8 +188,8 @@ fn a_mapping_shows_the_file_whose_pages_it_has() {
     // Only a part of one file.
     assert_eq!(shown(0x10_2000, 0x1000), Some("System.Private.CoreLib.dll"));
     assert_eq!(shown(0x10_6000, 0x2000), Some("de/app.resources.dll"));
-    // A page of two files; more than one file contains; two files with the same page; no assembly;
-    // after all files.
+    // A page of two files; pages contained in no single file; two files with the same page; no
+    // assembly; after all files.
     for (offset, len) in
         [(0x10_4000, 0x1000), (0x10_1000, 0x5000), (0x10_c000, 0x1000), (0, 0x1000), (0x20_0000, 0x1000)]
     {
