@@ -6,14 +6,11 @@
 //!
 //! | tool | printed | passed to the namer |
 //! |---|---|---|
-//! | perf 6.12 | addresses; the first user frame of a sample exact, the others return addresses |
-//! first: as printed; others: minus one |
-//! | perf 6.1 | offsets into the mapped file instead; addresses if there is no file | the same,
-//! after resolving offsets by the mappings |
+//! | perf 6.12 | addresses; a sample's first user frame exact, the others return addresses | the others minus one |
+//! | perf 6.1 | offsets into the mapped file instead; addresses if there is no file | the same, after resolving |
 //! | heaptrack | return addresses minus one | as printed |
 //! | memleak (bcc, libbpf) | return addresses | minus one |
-//! | gdb | frame 0 and frames interrupted by a signal exact, the others return addresses | the same
-//! |
+//! | gdb | frame 0 and frames interrupted by a signal exact, the others return addresses | as for perf 6.12 |
 //! | folded stacks | heaptrack's `-F`: return addresses minus one | as printed |
 //! | any text | `0x` and 8 to 16 digits, or 12 or 16 bare digits | as printed |
 //!

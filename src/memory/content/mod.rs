@@ -6,8 +6,7 @@
 //! | `page` | classifies one page by its bytes |
 //! | `leads` | the destination of a page's pointers |
 //! | `runs` | classifies all pages of given ranges, in one parallel pass |
-//! | `stretches` | divides a range where its content changes for good; the predominant content of
-//! a range |
+//! | `stretches` | divides a range where its content changes for good; a range's main content |
 
 mod leads;
 mod page;
