@@ -1,5 +1,4 @@
-//! Writes a smaller core that still answers: headers, notes, and only the pages that some commands
-//! read.
+//! Writes a smaller core that still answers: headers, notes, and only the pages that some commands read.
 //!
 //! `core/written.rs` describes how mappings are divided.
 
@@ -47,8 +46,7 @@ pub const LEAST_TEXT: u64 = 8;
 impl Texts {
     /// Counts the texts in a run of memory.
     fn count(&mut self, bytes: &[u8]) {
-        // A text ends at the first byte that is not printable. Two-byte texts are counted for even
-        // and odd offsets.
+        // A text ends at the first byte that is not printable. Two-byte texts are counted for even and odd offsets.
         let (mut one, mut two) = (0u64, [0u64; 2]);
         let mut before = None;
         for (i, &b) in bytes.iter().enumerate() {
@@ -59,8 +57,7 @@ impl Texts {
             } else {
                 one = 0;
             }
-            // This zero is the second byte of a two-byte character if the byte before it is
-            // printable.
+            // This zero is the second byte of a two-byte character if the byte before it is printable.
             let wide = &mut two[i % 2];
             if b == 0 && before.is_some_and(|b| matches!(b, b' '..=b'~')) {
                 *wide += 1;
@@ -92,8 +89,8 @@ pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W
     write_as(process, Some(keep), None, out)
 }
 
-/// Writes a core with the pages in `keep`, or with all pages, without the values that `plan`
-/// overwrites. `left` has no texts yet. It collects those that remain, as its own settings say.
+/// Writes a core with the pages in `keep`, or with all pages, without the values that `plan` overwrites. `left` has no
+/// texts yet. It collects those that remain, as its own settings say.
 ///
 /// # Errors
 /// Like [`write()`].
@@ -175,8 +172,8 @@ struct Run<'a> {
     source: u64,
     /// Offset in the new file, in bytes.
     to: u64,
-    /// Extents of the core that are no holes, if its holes show which pages were in RAM. Then those
-    /// holes are holes of the new file too.
+    /// Extents of the core that are no holes, if its holes show which pages were in RAM. Then those holes are holes of
+    /// the new file too.
     holes: Option<&'a Extents>,
 }
 

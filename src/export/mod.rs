@@ -1,8 +1,8 @@
 //! Writes the contents of a core as files for other viewers.
 //!
-//! Each format has a room of its own. It takes plain data and answers of runtimes, and knows no
-//! command and no file, only [`Write`] and [`Seek`]. Data that a format does not support is refused
-//! ([`ExportError::Unfit`]). Nothing is cut silently: what is clipped or left out is counted.
+//! Each format has a room of its own. It takes plain data and answers of runtimes, and knows no command and no file,
+//! only [`Write`] and [`Seek`]. Data that a format does not support is refused ([`ExportError::Unfit`]). Nothing is
+//! cut silently: what is clipped or left out is counted.
 
 use std::io::{self, Seek, Write};
 

@@ -80,7 +80,6 @@ impl<'h> Objects<'h> {
         Some(Objects { space: heap.space(), ids, kinds, total, free, losses })
     }
 
-    /// Number of objects.
     pub(crate) fn len(&self) -> u32 {
         self.ids.len()
     }

@@ -1,8 +1,8 @@
-//! Tables for SQL engines, as Parquet: one file per table, written in row groups. So memory is
-//! bounded, and readers process groups in parallel.
+//! Tables for SQL engines, as Parquet: one file per table, written in row groups. So memory is bounded, and readers
+//! process groups in parallel.
 //!
-//! Numbers and addresses are signed 64-bit integers, because Spark has no unsigned ones, and no
-//! program address has the highest bit. Words are texts with a dictionary. Unknown values are NULL.
+//! Numbers and addresses are signed 64-bit integers, because Spark has no unsigned ones, and no program address has
+//! the highest bit. Words are texts with a dictionary. Unknown values are NULL.
 
 use std::collections::HashMap;
 use std::sync::Arc;

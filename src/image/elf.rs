@@ -130,9 +130,7 @@ fn file_programs(file: &[u8], header: &eh::Header) -> Option<Vec<ph::ProgramHead
 /// A section of an ELF file on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSection {
-    /// Section header.
     pub(crate) header: sh::SectionHeader,
-    /// Name of the section.
     pub(crate) name: String,
 }
 

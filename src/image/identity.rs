@@ -81,7 +81,6 @@ pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &
     found.into_iter().map(|(module, candidate)| Proven { module, map: candidate.map }).collect()
 }
 
-/// A file that may be a module's.
 struct Candidate {
     map: MappedFile,
     place: Place,

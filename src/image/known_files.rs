@@ -1,10 +1,8 @@
-//! Files that anyone can have: those of the system and of runtimes. Their names, and the names in
-//! them, are no secret.
+//! Files that anyone can have: those of the system and of runtimes. Their names, and the names in them, are no secret.
 
 use crate::image::modules::file_name;
 
-/// Folders of the system (file-hierarchy(7)). /usr/local and /usr/src contain whatever somebody put
-/// there.
+/// Folders of the system (file-hierarchy(7)). /usr/local and /usr/src contain whatever somebody put there.
 const SYSTEM: [&str; 5] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/"];
 const NOT_SYSTEM: [&str; 2] = ["/usr/local/", "/usr/src/"];
 
@@ -34,8 +32,7 @@ const RUNTIMES: [&str; 19] = [
 /// Complete names of such files.
 const PROGRAMS: [&str; 5] = ["dotnet", "java", "[vdso]", "createdump", "python3"];
 
-/// Whether `path` is a file that anyone can have. `jdks` are folders of JDKs, with a trailing
-/// slash.
+/// Whether `path` is a file that anyone can have. `jdks` are folders of JDKs, with a trailing slash.
 pub(crate) fn is_everybodys(path: &str, jdks: &[String]) -> bool {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = file_name(path);

@@ -1,9 +1,9 @@
 //! Files under `--symbols`: candidates for a module, and opening one without leaving the folder.
 //!
-//! A core contains file names, and whoever made the core chose them. A folder of symbols may come
-//! from an archive, with any links in it. So only regular files within the folder are opened. Links
-//! are followed as if the folder were the root of a file system: `.build-id` trees consist of
-//! links, and in an unpacked image or a sysroot an absolute link means a file of that image.
+//! A core contains file names, and whoever made the core chose them. A folder of symbols may come from an archive,
+//! with any links in it. So only regular files within the folder are opened. Links are followed as if the folder were
+//! the root of a file system: `.build-id` trees consist of links, and in an unpacked image or a sysroot an absolute
+//! link means a file of that image.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -44,8 +44,7 @@ pub enum Found {
 }
 
 impl SymbolDirs {
-    /// Lists the given directories. Subdirectories are not listed; files in `.build-id` are found
-    /// by build id.
+    /// Lists the given directories. Subdirectories are not listed; files in `.build-id` are found by build id.
     ///
     /// # Errors
     /// Fails if one of them can't be listed.
@@ -89,8 +88,8 @@ impl SymbolDirs {
         self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.path.join(&place.relative))
     }
 
-    /// Returns the possible locations of the module's own file: by build id, by its path or the end
-    /// of its path below a root, or by name in a root.
+    /// Returns the possible locations of the module's own file: by build id, by its path or the end of its path below
+    /// a root, or by name in a root.
     pub(super) fn candidates(&self, module: &Module) -> Vec<Place> {
         let mut out = self.by_build_id(module, "");
         out.extend(self.places(&module.path, module.name()));
@@ -98,9 +97,8 @@ impl SymbolDirs {
         out
     }
 
-    /// Returns the possible locations of a file with this path. These are below a root; below a
-    /// root that is a copy of a folder on the path, such as a .NET installation moved elsewhere; or
-    /// by name in a root.
+    /// Returns the possible locations of a file with this path. These are below a root; below a root that is a copy of
+    /// a folder on the path, such as a .NET installation moved elsewhere; or by name in a root.
     pub fn places(&self, path: &str, name: &str) -> Vec<Place> {
         let mut out = Vec::new();
         let relative = relative(path);
@@ -115,9 +113,9 @@ impl SymbolDirs {
         out
     }
 
-    /// Returns the possible locations of the symbols stripped from the module. These are by build
-    /// id, in the layout of gdb's manual; next to it or in a root as `NAME.debug`, or as `NAME.dbg`
-    /// in .NET's packages; and under its own path below a root's usr/lib/debug.
+    /// Returns the possible locations of the symbols stripped from the module. These are by build id, in the layout of
+    /// gdb's manual; next to it or in a root as `NAME.debug`, or as `NAME.dbg` in .NET's packages; and under its own
+    /// path below a root's usr/lib/debug.
     pub(super) fn debug_candidates(&self, module: &Module) -> Vec<Place> {
         let mut out = self.by_build_id(module, ".debug");
         let relative = relative(&module.path);

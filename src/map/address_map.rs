@@ -38,8 +38,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Access like `rw-p`, as in /proc/PID/maps. `?` marks what the core does not show: access if only NT_FILE
-    /// lists the mapping, and shared or private for a plain file.
+    /// Access like `rw-p`, as in /proc/PID/maps. `?` marks what the core does not show: access if only NT_FILE lists
+    /// the mapping, and shared or private for a plain file.
     pub fn perms_text(&self) -> String {
         let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
         text.push(match &self.file {
@@ -94,8 +94,8 @@ pub struct AddressMap {
 impl AddressMap {
     /// Resolves `claims` over the base of the process with these `facts`.
     ///
-    /// At each address the claim with the highest confidence wins, then the most specific kind, then the
-    /// shorter range. Remaining ties are decided by content, never by insertion order.
+    /// At each address the claim with the highest confidence wins, then the most specific kind, then the shorter
+    /// range. Remaining ties are decided by content, never by insertion order.
     pub fn resolve(facts: &Facts, base: Base, claims: Claims) -> AddressMap {
         let claims = claims.into_sorted();
         let items: Vec<_> = claims
@@ -195,8 +195,8 @@ impl AddressMap {
     }
 }
 
-/// Whether `next` continues `last`: the same label over one mapping, or one claim over mappings of
-/// equal access with no file between them.
+/// Whether `next` continues `last`: the same label over one mapping, or one claim over mappings of equal access with
+/// no file between them.
 fn joins(last: &Region, next: &Region) -> bool {
     let same = last.range.end == next.range.start
         && last.claim == next.claim

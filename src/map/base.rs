@@ -1,5 +1,5 @@
-//! The base: every byte of the core's mappings, as the union of PT_LOAD and NT_FILE, with the label that the
-//! mapping alone gives.
+//! The base: every byte of the core's mappings, as the union of PT_LOAD and NT_FILE, with the label that the mapping
+//! alone gives.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Finds pages that are mapped twice: ranges of a memfd or shared-memory file that are mapped at
-//! two addresses. .NET's W^X maps its code so.
+//! Finds pages that are mapped twice: ranges of a memfd or shared-memory file that are mapped at two addresses. .NET's
+//! W^X maps its code so.
 //!
-//! NT_FILE has a name and an offset but no inode, and names of memfds repeat. So the bytes of both
-//! views are compared, where the core has both.
+//! NT_FILE has a name and an offset but no inode, and names of memfds repeat. So the bytes of both views are compared,
+//! where the core has both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -45,8 +45,8 @@ impl Alias {
 /// Pages compared of each pair of views, spread over both.
 const SAMPLES: u64 = 16;
 
-/// A range of one mapping. `range` contains offsets into the file, in the form of addresses, so
-/// that a [`RangeMap`] can sort them.
+/// A range of one mapping. `range` contains offsets into the file, in the form of addresses, so that a [`RangeMap`]
+/// can sort them.
 #[derive(Clone, Debug)]
 struct View {
     range: AddrRange,
@@ -60,8 +60,7 @@ impl Ranged for View {
     }
 }
 
-/// Finds all second views. The first view of a page is the executable one, or else the one at the
-/// lowest address.
+/// Finds all second views. The first view of a page is the executable one, or else the one at the lowest address.
 pub fn find(target: &dyn Target) -> Vec<Alias> {
     if let Some(views) = &target.facts().second_views {
         return views.iter().filter_map(|view| known(target, view)).collect();
@@ -102,16 +101,16 @@ pub fn find(target: &dyn Target) -> Vec<Alias> {
     out
 }
 
-/// Returns a second view that the core's own note lists. Its bytes were overwritten by scrubbing,
-/// so they cannot be compared.
+/// Returns a second view that the core's own note lists. Its bytes were overwritten by scrubbing, so they cannot be
+/// compared.
 fn known(target: &dyn Target, view: &SecondView) -> Option<Alias> {
     let files = &target.facts().space.files;
     let file = files.iter().find(|file| file.range.contains(view.range.start))?;
     Some(Alias { range: view.range, first: view.first, path: file.path.clone(), compared: view.compared })
 }
 
-/// Whether two mappings with this name and one offset are the same pages. Shared anonymous mappings
-/// all have one name, and so do private System V segments.
+/// Whether two mappings with this name and one offset are the same pages. Shared anonymous mappings all have one name,
+/// and so do private System V segments.
 fn may_alias(path: &str) -> bool {
     match MappingName::of(path) {
         MappingName::Memory => true,
@@ -133,8 +132,7 @@ fn second_view(target: &dyn Target, path: &Arc<str>, view: &View, first: &View) 
     match compare(target, here, there, common.len()) {
         Some(Comparison::Agree) => Some(alias(true)),
         Some(Comparison::Differ) => None,
-        // Only zeros, or nothing dumped. Two new files of one name look the same, but they would
-        // have equal access.
+        // Only zeros, or nothing dumped. Two new files of one name look the same, but they would have equal access.
         Some(Comparison::Zero) | None => match (writable(view), writable(first)) {
             (Some(a), Some(b)) if a != b => Some(alias(false)),
             _ => None,
@@ -148,9 +146,8 @@ enum Comparison {
     Zero,
 }
 
-/// Two views of the same pages differ in at most one of this many written words. In a running
-/// process, a word may be written after one view is read and before the other is. Different files
-/// of one name have almost nothing in common.
+/// Two views of the same pages differ in at most one of this many written words. In a running process, a word may be
+/// written after one view is read and before the other is. Different files of one name have almost nothing in common.
 const WRITTEN_MEANWHILE: usize = 16;
 
 /// Compares pages spread over both ranges. `None` if no page is in the core at both addresses.

@@ -1,5 +1,5 @@
-//! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in
-//! from proven files. Lists are followed only by the walks in `walk.rs`.
+//! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in from
+//! proven files. Lists are followed only by the walks in `walk.rs`.
 
 #[doc(hidden)]
 pub mod alias;
@@ -13,8 +13,8 @@ pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
 
-/// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine,
-/// and no text. Breakpad's and Crashpad's sanitizers use the same form.
+/// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine, and no
+/// text. Breakpad's and Crashpad's sanitizers use the same form.
 pub const OVERWRITTEN: u64 = 0x0def_aced_0def_aced;
 
 pub use process_memory::{Overlay, Pristine, ProcessMemory};
@@ -139,8 +139,8 @@ pub trait Memory: Sync {
     }
 
     /// Like [`Memory::bytes`], for a search. Where reads of structures are recorded
-    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these bytes are not, unless [`Memory::keep`] is
-    /// called for them.
+    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these bytes are not, unless [`Memory::keep`] is called for
+    /// them.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -210,8 +210,8 @@ pub trait Memory: Sync {
         Ok(bytes::text(&bytes))
     }
 
-    /// Like [`Memory::text`], for text that every process with the same program files has, so that
-    /// it is no name of the program's own.
+    /// Like [`Memory::text`], for text that every process with the same program files has, so that it is no name of
+    /// the program's own.
     ///
     /// # Errors
     /// Like [`Memory::text`].

@@ -1,5 +1,5 @@
-//! Walks all pages of given runs in parallel. The scan for zero pages and the classification of
-//! contents use it. Holes of a sparse core file are not read.
+//! Walks all pages of given runs in parallel. The scan for zero pages and the classification of contents use it. Holes
+//! of a sparse core file are not read.
 
 use rayon::prelude::*;
 
@@ -7,8 +7,8 @@ use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
 use crate::targets::{AHEAD, Run, Target};
 
-/// Bytes per task: large enough that starting one costs nothing, small enough that all threads
-/// finish at about the same time.
+/// Bytes per task: large enough that starting one costs nothing, small enough that all threads finish at about the
+/// same time.
 const CHUNK: u64 = 4 << 20;
 
 /// An item that a walk visits.
@@ -19,10 +19,9 @@ pub(super) enum Part<'a> {
     Page(&'a [u8]),
 }
 
-/// Walks the pages of `runs`, which are counted from the start of each run. Runs are divided into
-/// chunks, and `wanted` selects chunks by address. For each chunk, `begin` makes a state from the
-/// index of its run and its addresses. `visit` gets the state with each part, by address. Returns
-/// the states in the order of the runs.
+/// Walks the pages of `runs`, which are counted from the start of each run. Runs are divided into chunks, and `wanted`
+/// selects chunks by address. For each chunk, `begin` makes a state from the index of its run and its addresses.
+/// `visit` gets the state with each part, by address. Returns the states in the order of the runs.
 pub(super) fn walk<S: Send>(
     target: &dyn Target,
     runs: &[Run<'_>],

@@ -1,5 +1,5 @@
-//! Finds dumped pages that are all zero, in one parallel pass. A page that is not zero usually
-//! shows it in its first cache line, so most of a full page is never touched.
+//! Finds dumped pages that are all zero, in one parallel pass. A page that is not zero usually shows it in its first
+//! cache line, so most of a full page is never touched.
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::pages::{Part, walk};
@@ -48,8 +48,8 @@ pub fn is_filled(page: &[u8], fill: u8) -> bool {
 
 /// Scans the dumped bytes of `ranges` (sorted, disjoint). Returns one result for each.
 ///
-/// Pages are counted from the start of each dumped run, which producers align. If two ranges share
-/// a page, the page is judged as a whole, and each range counts its own bytes of it.
+/// Pages are counted from the start of each dumped run, which producers align. If two ranges share a page, the page is
+/// judged as a whole, and each range counts its own bytes of it.
 pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
     let pieces = target.facts().space.pieces.iter();
     let runs: Vec<Run<'_>> = pieces.flat_map(|piece| target.dumped_runs(piece.range)).collect();

@@ -11,13 +11,13 @@ use crate::scrub::plan::Use;
 use crate::scrub::words::Run;
 use crate::scrub::{Counts, Plan, Rule};
 
-/// Texts of at least this many bytes are overwritten in parts. Their replacement depends on a seed
-/// of the whole text, which is computed once.
+/// Texts of at least this many bytes are overwritten in parts. Their replacement depends on a seed of the whole text,
+/// which is computed once.
 const LARGE: u64 = 1 << 20;
 
 impl Plan<'_> {
-    /// Overwrites `bytes`, which start at `start` (a multiple of 8), and counts them by rule.
-    /// Remaining texts are added to `left`.
+    /// Overwrites `bytes`, which start at `start` (a multiple of 8), and counts them by rule. Remaining texts are
+    /// added to `left`.
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: &mut LeftTexts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let before = self.names.as_ref().map(|_| bytes.to_vec());
@@ -41,8 +41,8 @@ impl Plan<'_> {
         left.look(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
     }
 
-    /// Overwrites the characters of strings in `range`. Returns a mask of those bytes: one byte per
-    /// word, the lowest bit for the first byte.
+    /// Overwrites the characters of strings in `range`. Returns a mask of those bytes: one byte per word, the lowest
+    /// bit for the first byte.
     fn texts(&self, range: AddrRange, texts: &[(AddrRange, u8)], bytes: &mut [u8]) -> Vec<u8> {
         let mut mask = vec![0u8; bytes.len().div_ceil(8)];
         for &(text, width) in texts {
@@ -61,8 +61,8 @@ impl Plan<'_> {
         mask
     }
 
-    /// Overwrites `to`, which is `part` of a text. Returns false if the whole text can't be read,
-    /// since the whole decides the replacement of each character.
+    /// Overwrites `to`, which is `part` of a text. Returns false if the whole text can't be read, since the whole
+    /// decides the replacement of each character.
     fn overwrite_text(&self, text: AddrRange, width: usize, part: AddrRange, to: &mut [u8]) -> bool {
         let memory = &self.process.memory;
         let skip = part.start.since(text.start) as usize;
@@ -88,7 +88,6 @@ impl Plan<'_> {
         true
     }
 
-    /// Returns the kind of the region at an address.
     fn kind(&self, at: Addr) -> Kind {
         self.part(at).map_or(Kind::NoAccess, |part| part.kind)
     }

@@ -15,8 +15,7 @@ const FLAGS: u64 = 7;
 /// Largest size of the fencepost chunks at a heap's end: that of two.
 const FENCES: u64 = 4 * WORD;
 
-/// Bytes of a free chunk that belong to malloc: sizes, and up to four links (`struct
-/// malloc_chunk`).
+/// Bytes of a free chunk that belong to malloc: sizes, and up to four links (`struct malloc_chunk`).
 const FREE_WORDS: u64 = 6 * WORD;
 
 /// Returns the bytes that belong to malloc. `read` has the bytes that were read as structures.
@@ -38,8 +37,8 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         let (all, chunks) = (part.committed, part.chunks);
         out.add_of(&read.blocks, all.start, chunks.start.since(all.start));
         out.add_of(&read.blocks, chunks.end, all.end.since(chunks.end));
-        // Two chunks below the minimum size, where a heap once ended (`sysmalloc`). Their size
-        // fields belong to malloc.
+        // Two chunks below the minimum size, where a heap once ended (`sysmalloc`). Their size fields belong to
+        // malloc.
         for head in [4 * WORD - WORD, 2 * WORD - WORD].map(|back| chunks.end.saturating_sub(back)) {
             let size = session.process.memory.peek_u64(head).unwrap_or(0);
             if (1..=FENCES | FLAGS).contains(&size) {

@@ -55,7 +55,6 @@ pub enum By {
     Names,
 }
 
-/// Number of rules.
 const RULES: usize = Kept::ALL.len() + Rule::ALL.len() + 1;
 
 impl By {

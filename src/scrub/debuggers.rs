@@ -1,5 +1,5 @@
-//! Bytes that debuggers need and coremap's answers don't: the vdso's file, and glibc's description
-//! of its thread structures.
+//! Bytes that debuggers need and coremap's answers don't: the vdso's file, and glibc's description of its thread
+//! structures.
 
 use crate::image::{ModuleKind, symbols};
 use crate::map::Kind;
@@ -9,8 +9,8 @@ use crate::targets::byte_set::ByteSet;
 /// Libraries that contain the thread library: libc from glibc 2.34 on, libpthread before.
 const LIBRARIES: [&str; 2] = ["libc.so", "libpthread"];
 
-/// Symbols that libthread_db looks up before it lists threads (glibc's nptl_db/structs.def): its
-/// version, and constants that locate fields.
+/// Symbols that libthread_db looks up before it lists threads (glibc's nptl_db/structs.def): its version, and
+/// constants that locate fields.
 const SYMBOLS: &[&str] = &[
     "__nptl_last_event",
     "__nptl_nthreads",
@@ -58,8 +58,7 @@ const SYMBOLS: &[&str] = &[
     "_thread_db_sizeof_td_thr_events_t",
 ];
 
-/// Maximum number of bytes preserved of a symbol. Only a table of 64 keys is longer, and none of
-/// its fields is read.
+/// Maximum number of bytes preserved of a symbol. Only a table of 64 keys is longer, and none of its fields is read.
 const LONGEST: u64 = 16;
 
 /// Returns the bytes to preserve.

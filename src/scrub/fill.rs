@@ -8,24 +8,21 @@ use crate::memory::{Memory, OVERWRITTEN};
 /// Replacement of a word.
 const FILL: [u8; 8] = OVERWRITTEN.to_le_bytes();
 
-/// Minimum number of characters of a text that is replaced by a stream instead of permuted. A keyed
-/// hash of the whole text seeds the stream. Two texts become equal with probability 1 in 2^64, and
-/// a stream takes a hundredth of the time.
+/// Minimum number of characters of a text that is replaced by a stream instead of permuted. A keyed hash of the whole
+/// text seeds the stream. Two texts become equal with probability 1 in 2^64, and a stream takes a hundredth of the
+/// time.
 const LONG: usize = 16;
 
 /// Bytes of a long text that are read at once.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Rounds of the permutation of a character. Four make it indistinguishable from a random one (Luby
-/// and Rackoff).
+/// Rounds of the permutation of a character. Four make it indistinguishable from a random one (Luby and Rackoff).
 const ROUNDS: u8 = 4;
 
-/// Method of overwriting the characters of strings. With either, zeros stay zeros and nothing else
-/// becomes zero.
+/// Method of overwriting the characters of strings. With either, zeros stay zeros and nothing else becomes zero.
 #[derive(Clone, Debug)]
 pub enum Fill {
-    /// By a key that is made for this core and never stored. Equal texts stay equal, and different
-    /// ones different.
+    /// By a key that is made for this core and never stored. Equal texts stay equal, and different ones different.
     Keyed(Box<RandomState>),
     /// By length alone. For tests, which compare the results of two inputs.
     ByLength,
@@ -40,9 +37,9 @@ impl Default for Fill {
 impl Fill {
     /// Overwrites `text`, which consists of units of `width` bytes.
     ///
-    /// Each unit goes through a permutation chosen by the key and all units before it. The same is
-    /// done from the end backwards. So the whole is a permutation of all texts of that length: no
-    /// two become equal, and a change of any unit changes all.
+    /// Each unit goes through a permutation chosen by the key and all units before it. The same is done from the end
+    /// backwards. So the whole is a permutation of all texts of that length: no two become equal, and a change of any
+    /// unit changes all.
     pub(super) fn text(&self, text: &mut [u8], width: usize) {
         let Fill::Keyed(key) = self else {
             text.chunks_exact_mut(width).filter(|unit| unit.iter().any(|&b| b != 0)).for_each(|unit| unit.fill(b'x'));
@@ -65,8 +62,8 @@ impl Fill {
         }
     }
 
-    /// Returns the seed that, with the length, determines the replacement of a long text. `None` if
-    /// the text can't be read.
+    /// Returns the seed that, with the length, determines the replacement of a long text. `None` if the text can't be
+    /// read.
     pub(super) fn seed(&self, memory: &dyn Memory, text: AddrRange, width: usize) -> Option<u64> {
         let Fill::Keyed(key) = self else { return Some(0) };
         let mut whole = key.build_hasher();
@@ -80,8 +77,7 @@ impl Fill {
         Some(whole.finish())
     }
 
-    /// Overwrites a part of a long text, from unit `first` on. `seed` is the result of
-    /// [`Fill::seed`] for the whole.
+    /// Overwrites a part of a long text, from unit `first` on. `seed` is the result of [`Fill::seed`] for the whole.
     pub(super) fn part(&self, seed: u64, first: usize, part: &mut [u8], width: usize) {
         match self {
             Fill::Keyed(_) => stream(seed, first, part, width),
@@ -100,8 +96,8 @@ fn mix(state: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Overwrites all units by a stream of numbers. Each number depends only on the seed and the unit's
-/// position; `first` is the first unit's.
+/// Overwrites all units by a stream of numbers. Each number depends only on the seed and the unit's position; `first`
+/// is the first unit's.
 fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
     let most = (1u64 << (8 * width.min(2))) - 1;
     for (i, unit) in text.chunks_exact_mut(width).enumerate().filter(|(_, unit)| unit.iter().any(|&b| b != 0)) {
@@ -125,13 +121,12 @@ fn unit(key: &RandomState, before: u64, place: (u8, usize, usize), text: &mut [u
         }
         unit.iter_mut().zip(new.to_le_bytes()).for_each(|(to, from)| *to = from);
     }
-    // The first pass depends on old values, the second on new ones. So both can be undone with the
-    // key.
+    // The first pass depends on old values, the second on new ones. So both can be undone with the key.
     tweak.wrapping_add(STEP.wrapping_mul(1 + u64::from(if place.0 == 0 { old } else { value(unit) })))
 }
 
-/// Permutes a unit of `width` bytes by a Feistel network of two halves. `tweak`, a secret keyed
-/// hash, chooses its round functions.
+/// Permutes a unit of `width` bytes by a Feistel network of two halves. `tweak`, a secret keyed hash, chooses its
+/// round functions.
 fn permuted(tweak: u64, unit: u16, width: usize) -> u16 {
     let bits = 4 * width as u32;
     let mask = (1u16 << bits) - 1;
@@ -144,8 +139,8 @@ fn permuted(tweak: u64, unit: u16, width: usize) -> u16 {
     left << bits | right
 }
 
-/// Overwrites a word except the bytes in `keep` (the lowest bit is the first byte). Returns false
-/// if all other bytes are zero, and changes nothing.
+/// Overwrites a word except the bytes in `keep` (the lowest bit is the first byte). Returns false if all other bytes
+/// are zero, and changes nothing.
 pub(super) fn word(word: &mut [u8; 8], keep: u8) -> bool {
     let kept = |i: usize| keep >> i & 1 != 0;
     if word.iter().enumerate().all(|(i, &b)| b == 0 || kept(i)) {

@@ -1,6 +1,5 @@
-//! Heaps whose objects are located by their starts. Which bytes of an object are preserved follows
-//! from its type and is computed when needed. So the record takes a sixty-fourth of the heap's
-//! size.
+//! Heaps whose objects are located by their starts. Which bytes of an object are preserved follows from its type and
+//! is computed when needed. So the record takes a sixty-fourth of the heap's size.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -17,14 +16,13 @@ use crate::targets::reads::{NameAt, Script};
 /// Maximum number of bytes before an object that belong to it ([`Form::prefix`]).
 const PREFIX: u64 = 8;
 
-/// One heap.
 pub(super) struct HeapObjects<'s> {
     heap: &'s dyn Heap,
     memory: &'s dyn Memory,
     forms: Forms,
     pub(super) starts: Starts,
-    /// Arrays that contain the characters of strings, names or not, if string objects have no
-    /// characters of their own. `wide` has those with two bytes a character.
+    /// Arrays that contain the characters of strings, names or not, if string objects have no characters of their own.
+    /// `wide` has those with two bytes a character.
     characters: Starts,
     wide: Starts,
     /// Objects with the characters of strings that are names.
@@ -136,8 +134,8 @@ impl<'s> HeapObjects<'s> {
         (out, found)
     }
 
-    /// Records a string that is a name. If string objects have no characters of their own, also
-    /// marks the array that has them.
+    /// Records a string that is a name. If string objects have no characters of their own, also marks the array that
+    /// has them.
     fn string(
         &self,
         object: &Object,
@@ -163,8 +161,8 @@ impl<'s> HeapObjects<'s> {
         }
     }
 
-    /// Returns the array with a string's characters, which is the first object that the string
-    /// refers to, and the address of its first element.
+    /// Returns the array with a string's characters, which is the first object that the string refers to, and the
+    /// address of its first element.
     fn array(&self, string: &Object, reader: &mut dyn ObjectReader) -> Option<(Addr, Addr)> {
         let mut array = None;
         reader.each(string.addr.since(Addr::NULL), |_, value| {
@@ -254,8 +252,7 @@ impl Within {
         add(&mut self.plain, self.start, range);
     }
 
-    /// Starts the masks of bytes that stay anywhere and of values, for `range`, which begins at a
-    /// word.
+    /// Starts the masks of bytes that stay anywhere and of values, for `range`, which begins at a word.
     pub(super) fn tell_values(&mut self, range: AddrRange) {
         let words = range.len().div_ceil(8) as usize;
         (self.told_from, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);

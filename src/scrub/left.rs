@@ -48,8 +48,8 @@ pub struct Runs {
     pub bytes: u64,
 }
 
-/// Remaining texts: at least six printable ASCII characters in a row, in bytes that were preserved.
-/// Replacement bytes reveal nothing.
+/// Remaining texts: at least six printable ASCII characters in a row, in bytes that were preserved. Replacement bytes
+/// reveal nothing.
 #[derive(Clone, Debug, Default)]
 pub struct LeftTexts {
     /// Amount of text, by kind of region and reason.

@@ -1,7 +1,7 @@
 //! Decides whether a word is text.
 
-/// Minimum number of consecutive printable characters that make a word, read as a structure, a
-/// text. Shorter runs occur by chance.
+/// Minimum number of consecutive printable characters that make a word, read as a structure, a text. Shorter runs
+/// occur by chance.
 const LETTERS: usize = 6;
 
 /// The same for two-byte characters.

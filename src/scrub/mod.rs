@@ -1,5 +1,5 @@
-//! Overwrites the process's values in a core: an allow list of bytes that stay, and replacements
-//! for all others ([docs/sharing.md](https://docs.rs/coremap)).
+//! Overwrites the process's values in a core: an allow list of bytes that stay, and replacements for all others
+//! ([docs/sharing.md](https://docs.rs/coremap)).
 //!
 //! | file | contents |
 //! |---|---|

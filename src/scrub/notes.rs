@@ -1,5 +1,4 @@
-//! Overwrites ELF notes. `core/scrubbed_notes.rs` reads them, and decides which of their bytes
-//! stay.
+//! Overwrites ELF notes. `core/scrubbed_notes.rs` reads them, and decides which of their bytes stay.
 
 use crate::addr::Addr;
 use crate::core::notes::nt;
@@ -10,8 +9,7 @@ use crate::memory::Memory;
 use crate::scrub::{By, Counts, Kept, Level, Plan, Rule};
 use crate::targets::{Arch, Producer, at};
 
-/// Returns the notes in `bytes` without values, and with one more note that says so. Counts their
-/// bytes.
+/// Returns the notes in `bytes` without values, and with one more note that says so. Counts their bytes.
 pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> Vec<u8> {
     let spared = |owner: &[u8], kind| !plan.has(rule(owner, kind));
     let judge = Judge { is_address: &|value| plan.is_address(value), is_program: &|name| is_program(plan, name) };
@@ -36,9 +34,8 @@ pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> 
     out
 }
 
-/// Whether the program name in NT_PRPSINFO is really one. The kernel writes the first thread's
-/// name. gdb writes the program's first argument (`linux_fill_prpsinfo`), in which daemons may
-/// describe what they work on (`setproctitle`).
+/// Whether the program name in NT_PRPSINFO is really one. The kernel writes the first thread's name. gdb writes the
+/// program's first argument (`linux_fill_prpsinfo`), in which daemons may describe what they work on (`setproctitle`).
 fn is_program(plan: &Plan<'_>, name: &[u8]) -> bool {
     if matches!(plan.process.producer(), Producer::Kernel | Producer::Createdump | Producer::Coremap) {
         return true;

@@ -22,8 +22,7 @@ pub(super) struct Objects<'s> {
     pub(super) heads: ByteSet,
     /// Bytes that stay in any kind of memory.
     pub(super) own: ByteSet,
-    /// Bytes of values. They never stay, even if they look like a structure or were read, unless
-    /// they are in `own`.
+    /// Bytes of values. They never stay, even if they look like a structure or were read, unless they are in `own`.
     pub(super) values: ByteSet,
     /// Large values; sorted, disjoint.
     pub(super) large_values: Vec<AddrRange>,
@@ -33,21 +32,19 @@ pub(super) struct Objects<'s> {
     pub(super) alike: HashMap<u64, u64>,
     /// Lowest and highest address in `alike`. Most words point elsewhere.
     alike_ends: (u64, u64),
-    /// Characters of strings outside of those heaps, with the width of a character in bytes, by
-    /// address.
+    /// Characters of strings outside of those heaps, with the width of a character in bytes, by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Names: texts that stay.
     pub(super) named: Vec<NameAt>,
-    /// Indices of the heaps whose only valid addresses outside of reference fields are starts of
-    /// objects.
+    /// Indices of the heaps whose only valid addresses outside of reference fields are starts of objects.
     pub(super) known: Vec<usize>,
     /// Heaps that can't be walked well enough for any of this, in words.
     pub(super) given_up: Vec<String>,
 }
 
 impl<'s> Objects<'s> {
-    /// Whether a word that points into a heap is no address of its objects. Within the heap, fields
-    /// alone determine the addresses.
+    /// Whether a word that points into a heap is no address of its objects. Within the heap, fields alone determine
+    /// the addresses.
     pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
         let at = Addr::new(value);
         let of = self.known_heaps().find(|heap| heap.starts.covers(at));
@@ -116,8 +113,7 @@ impl<'s> Objects<'s> {
     }
 }
 
-/// Collects all objects of all runtimes. `shown` are texts that answers print as names of threads;
-/// they stay.
+/// Collects all objects of all runtimes. `shown` are texts that answers print as names of threads; they stay.
 pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Objects<'s> {
     let mut out = Objects::default();
     for runtime in session.runtimes() {

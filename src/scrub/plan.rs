@@ -24,7 +24,6 @@ use crate::targets::reads::ReadBytes;
 /// A part of memory with one use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// Addresses.
     pub(super) range: AddrRange,
     /// Use of the memory.
     pub(super) used: Use,
@@ -70,8 +69,8 @@ pub struct Plan<'p> {
     pub(super) debuggers: ByteSet,
     /// Addresses of the guards of stacks and pointers. They are never preserved.
     pub(super) guards: Vec<AddrRange>,
-    /// Guard values, each with its replacement. Functions copy the stack guard into their frames,
-    /// and allocators compare copies.
+    /// Guard values, each with its replacement. Functions copy the stack guard into their frames, and allocators
+    /// compare copies.
     pub(super) guard_values: HashMap<u64, u64>,
     /// Mapped memory. A word that points there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
@@ -145,8 +144,8 @@ impl<'p> Plan<'p> {
         self.names.as_ref().map(Names::table)
     }
 
-    /// Switches a rule off, so that its bytes are preserved. A test that does not notice has no
-    /// secret where the rule matters.
+    /// Switches a rule off, so that its bytes are preserved. A test that does not notice has no secret where the rule
+    /// matters.
     pub fn without(&mut self, rule: Rule) {
         self.off.push(rule);
     }
@@ -188,8 +187,8 @@ pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'
     session.runtimes().into_iter().filter_map(|runtime| runtime.anatomy())
 }
 
-/// Divides all memory by use. Objects may be in other memory too (frozen ones in images); their
-/// headers are preserved there.
+/// Divides all memory by use. Objects may be in other memory too (frozen ones in images); their headers are preserved
+/// there.
 fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
     let mut out: Vec<Part> = Vec::new();

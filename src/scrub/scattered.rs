@@ -1,5 +1,4 @@
-//! Objects outside of heaps, in arenas, malloc blocks or program files: which of their bytes stay,
-//! and which never do.
+//! Objects outside of heaps, in arenas, malloc blocks or program files: which of their bytes stay, and which never do.
 
 use std::collections::HashSet;
 
@@ -12,8 +11,8 @@ use crate::targets::reads::{NameAt, Script};
 /// Minimum length in bytes of a value that is stored as a range instead of byte by byte.
 const LARGE: u64 = 64 << 10;
 
-/// Adds the objects of one runtime. Returns whether its objects are outside of heaps. `shown` are
-/// texts that answers print as names of threads.
+/// Adds the objects of one runtime. Returns whether its objects are outside of heaps. `shown` are texts that answers
+/// print as names of threads.
 pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &mut Objects<'s>) -> bool {
     let scattered = anatomy.scattered(shown, &mut |range, meaning| match meaning {
         Meaning::Structure => out.own.add(range.start, range.len()),

@@ -1,5 +1,5 @@
-//! Stacks. Besides pointers, answers need the headers of signal frames, and the fields of a
-//! thread's control block that describe its stack.
+//! Stacks. Besides pointers, answers need the headers of signal frames, and the fields of a thread's control block
+//! that describe its stack.
 
 use std::collections::HashMap;
 
@@ -15,17 +15,16 @@ use crate::targets::{Arch, at};
 /// `reported_guardsize` in glibc, five words in musl).
 const RECORD: u64 = 5 * 8;
 
-/// Offsets from the thread pointer to the first guard and past the second (`tcbhead_t` of glibc on
-/// x86_64: `stack_guard`, `pointer_guard`). On aarch64 both are variables of ld.so, which nobody
-/// reads.
+/// Offsets from the thread pointer to the first guard and past the second (`tcbhead_t` of glibc on x86_64:
+/// `stack_guard`, `pointer_guard`). On aarch64 both are variables of ld.so, which nobody reads.
 const GUARDS: (u64, u64) = (0x28, 0x38);
 
 /// Size of AT_RANDOM, from which the guards are made.
 const RANDOM: u64 = 16;
 
-/// Replacements of the stack guard and the pointer guard, wherever they occur. C libraries'
-/// allocators use such a number to check their structures (`malloc_context.secret` of musl is the
-/// second word of AT_RANDOM), so all copies must be equal.
+/// Replacements of the stack guard and the pointer guard, wherever they occur. C libraries' allocators use such a
+/// number to check their structures (`malloc_context.secret` of musl is the second word of AT_RANDOM), so all copies
+/// must be equal.
 pub(super) const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
 
 /// Returns the guard values of each thread and of AT_RANDOM, each with its replacement. glibc's
@@ -81,8 +80,8 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     (out, guards)
 }
 
-/// Size of the part of a thread's control block that is searched for its thread id, which
-/// libthread_db and gdb need (`struct pthread`, `tid`: 0x2d0 in glibc 2.31 to 2.41).
+/// Size of the part of a thread's control block that is searched for its thread id, which libthread_db and gdb need
+/// (`struct pthread`, `tid`: 0x2d0 in glibc 2.31 to 2.41).
 const CONTROL_BLOCK: u64 = 0x400;
 
 fn keep_own_id(process: &Process, pointer: Addr, tid: u32, out: &mut ByteSet) {

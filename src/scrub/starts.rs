@@ -10,8 +10,7 @@ const UNIT: u64 = 8;
 /// Bytes of the heap per word of bits.
 const SPAN: u64 = 64 * UNIT;
 
-/// Interval in bytes at which the start of the last object before is stored. An array may be as
-/// large as the heap.
+/// Interval in bytes at which the start of the last object before is stored. An array may be as large as the heap.
 const STEP: u64 = 1 << 20;
 
 /// A set of addresses in the parts of a heap. Threads can mark addresses concurrently.
@@ -24,8 +23,7 @@ pub(super) struct Starts {
 struct Part {
     range: AddrRange,
     bits: Vec<AtomicU64>,
-    /// The last marked address before each multiple of [`STEP`] from the part's start. 0 if there
-    /// is none.
+    /// The last marked address before each multiple of [`STEP`] from the part's start. 0 if there is none.
     before: Vec<u64>,
 }
 
@@ -39,7 +37,6 @@ impl Starts {
         Starts { parts: parts.collect() }
     }
 
-    /// Whether it has no parts.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -62,7 +59,6 @@ impl Starts {
         }
     }
 
-    /// Whether an address is marked.
     pub(super) fn has(&self, at: Addr) -> bool {
         self.part(at).and_then(|part| part.bit(at)).is_some_and(|(bits, bit)| bits.load(Ordering::Relaxed) & bit != 0)
     }
@@ -72,8 +68,8 @@ impl Starts {
         self.parts.iter_mut().for_each(Part::finish);
     }
 
-    /// Visits the marked addresses in `range`, and before them the last one below `range` in the
-    /// same part. That object may extend into `range`.
+    /// Visits the marked addresses in `range`, and before them the last one below `range` in the same part. That
+    /// object may extend into `range`.
     pub(super) fn each(&self, range: AddrRange, mut visit: impl FnMut(Addr)) {
         let first = self.parts.partition_point(|part| part.range.end <= range.start);
         for part in self.parts.iter().skip(first).take_while(|part| part.range.start < range.end) {

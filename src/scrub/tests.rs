@@ -1,5 +1,5 @@
-//! Tests of rules that no secret shows to be necessary, because other rules overwrite the same
-//! bytes. Covers words that were read as a structure, and words that only look like addresses.
+//! Tests of rules that no secret shows to be necessary, because other rules overwrite the same bytes. Covers words
+//! that were read as a structure, and words that only look like addresses.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -40,8 +40,7 @@ pub(super) fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
 }
 
 thread_local! {
-    /// The page used last. Its objects are read again for every page, and a process has a budget
-    /// for reads.
+    /// The page used last. Its objects are read again for every page, and a process has a budget for reads.
     static LAST: RefCell<Option<(Page, Texts)>> = const { RefCell::new(None) };
 }
 
@@ -111,8 +110,8 @@ pub(super) fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) ->
     out
 }
 
-/// Scrubs the words that `chosen` selects, after each was read as a structure. All must change with
-/// the rule, and most must not without it.
+/// Scrubs the words that `chosen` selects, after each was read as a structure. All must change with the rule, and most
+/// must not without it.
 #[track_caller]
 fn goes_by(core: &str, rule: Rule, chosen: impl Fn(&Plan<'_>) -> Vec<(Addr, u64)>) {
     let found = {
@@ -415,8 +414,8 @@ fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
     }
 }
 
-// A core shrunk for thread commands. None of its heap objects can be walked, and code heaps look
-// like any other mapping.
+// A core shrunk for thread commands. None of its heap objects can be walked, and code heaps look like any other
+// mapping.
 const THREADS: &str = "dotnet8-threads/core.zst";
 
 #[test]

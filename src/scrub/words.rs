@@ -84,8 +84,7 @@ impl<'a, 'p> Run<'a, 'p> {
         rest.fill(0);
     }
 
-    /// Returns the state of the word before `at`. A text may have begun before the run, which can
-    /// start anywhere.
+    /// Returns the state of the word before `at`. A text may have begun before the run, which can start anywhere.
     fn before(&mut self, at: Addr, used: Use) -> Before {
         let mut before = Before::default();
         if !matches!(used, Use::Blocks | Use::Stack | Use::Data) {
@@ -146,8 +145,7 @@ impl<'a, 'p> Run<'a, 'p> {
         }
         let no_address = if leads { plan.is_no_address(*word, used, before.after_text) } else { None };
         let pointer = leads && no_address != Some(Rule::Numbers);
-        // A word that was read as a structure but reads as text was no structure, unless it was
-        // declared a name.
+        // A word that was read as a structure but reads as text was no structure, unless it was declared a name.
         let unnamed = keep & !known.sure;
         let is_watched = plan.has(Rule::UnnamedTexts)
             && matches!(used, Use::Blocks | Use::Stack | Use::Data)

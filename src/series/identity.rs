@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-/// Returns the start time of the process at `path` (`/proc/4711`), in clock ticks since the machine
-/// started. The kernel reuses process ids, but no two processes with one id have the same start
-/// time. `None` if there is no such process, if it has ended and waits for its parent, or if `path`
-/// is no process.
+/// Returns the start time of the process at `path` (`/proc/4711`), in clock ticks since the machine started. The
+/// kernel reuses process ids, but no two processes with one id have the same start time. `None` if there is no such
+/// process, if it has ended and waits for its parent, or if `path` is no process.
 pub fn start_ticks(path: &Path) -> Option<u64> {
     starttime(&std::fs::read(path.join("stat")).ok()?)
 }
 
-/// Parses field 22 of /proc/PID/stat (proc(5)). The name before it is in brackets and may contain
-/// anything, even brackets.
+/// Parses field 22 of /proc/PID/stat (proc(5)). The name before it is in brackets and may contain anything, even
+/// brackets.
 fn starttime(stat: &[u8]) -> Option<u64> {
     let name_ends = stat.iter().rposition(|&b| b == b')')?;
     let fields = std::str::from_utf8(stat.get(name_ends + 1..)?).ok()?;

@@ -1,5 +1,4 @@
-//! Selects the rows of a long list that a sample stores, so that a recording stays small and a
-//! series has no gaps.
+//! Selects the rows of a long list that a sample stores, so that a recording stays small and a series has no gaps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -14,8 +13,7 @@ pub(super) struct Most {
     pub(super) largest: usize,
     /// Rows whose bytes changed most since they were first seen.
     pub(super) changed: usize,
-    /// All rows. A row that was stored once is stored in later samples too. Lists up to this length
-    /// are stored whole.
+    /// All rows. A row that was stored once is stored in later samples too. Lists up to this length are stored whole.
     pub(super) ever: usize,
 }
 
@@ -33,8 +31,8 @@ impl<K: Clone + Ord + Hash> Keeper<K> {
         Keeper { most, first: HashMap::new(), kept: BTreeSet::new(), looked: false }
     }
 
-    /// Returns the rows of a sample to store, and the sum of the others. A row that was stored
-    /// before and is gone counts zero.
+    /// Returns the rows of a sample to store, and the sum of the others. A row that was stored before and is gone
+    /// counts zero.
     pub(super) fn pick(&mut self, all: &BTreeMap<K, Sum>) -> (BTreeMap<K, Sum>, Rest) {
         for (key, sum) in all {
             if self.first.len() < limits::MAX_RECORDED_ROWS && !self.first.contains_key(key) {

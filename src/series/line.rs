@@ -52,8 +52,7 @@ pub(super) struct Look {
     kernel: KernelLine,
     kinds: BTreeMap<String, KindLine>,
     findings: BTreeMap<String, Option<u64>>,
-    /// Names that the rows of this and later lines refer to by number. Numbering continues from
-    /// line to line.
+    /// Names that the rows of this and later lines refer to by number. Numbering continues from line to line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) names: Vec<String>,
     types: Option<TypesLine>,
@@ -150,8 +149,7 @@ impl Header {
 }
 
 impl Look {
-    /// Creates the line of a moment. `number` returns the number of a name, and adds new names to
-    /// `names`.
+    /// Creates the line of a moment. `number` returns the number of a name, and adds new names to `names`.
     pub(super) fn of(moment: &Moment, mut number: impl FnMut(&Name, &mut Vec<String>) -> u32) -> Look {
         let mut names = Vec::new();
         let types = moment.types.as_ref().map(|objects| TypesLine {
@@ -205,8 +203,8 @@ impl Look {
         }
     }
 
-    /// Returns the moment of a line. `names` are those of this and all earlier lines. `None` if a
-    /// row has a number without a name.
+    /// Returns the moment of a line. `names` are those of this and all earlier lines. `None` if a row has a number
+    /// without a name.
     pub(super) fn into_moment(self, names: &[Name], known: impl Fn(&str) -> Name) -> Option<Moment> {
         let types = match self.types {
             None => None,

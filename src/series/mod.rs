@@ -1,5 +1,5 @@
-//! Samples of one process over time: what a sample stores, the recording file, and verdicts on the
-//! growth of its figures.
+//! Samples of one process over time: what a sample stores, the recording file, and verdicts on the growth of its
+//! figures.
 //!
 //! | file | contents |
 //! |---|---|

@@ -34,8 +34,7 @@ pub struct Moment {
     pub warnings: Vec<Name>,
 }
 
-/// Figures that the kernel counts for the process and its control group, in bytes. `None` if
-/// unknown.
+/// Figures that the kernel counts for the process and its control group, in bytes. `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelFigures {
     /// Resident memory (VmRSS).
@@ -140,8 +139,7 @@ pub struct Blocks {
     pub used: Sum,
     /// Free blocks, except top chunks.
     pub free: Sum,
-    /// Used blocks by power of two. The key is the largest chunk of the class. All blocks are
-    /// included.
+    /// Used blocks by power of two. The key is the largest chunk of the class. All blocks are included.
     pub classes: BTreeMap<u64, Sum>,
     /// Used blocks by exact size. A size that is missing is in the rest.
     pub sizes: BTreeMap<BlockSize, Sum>,
@@ -175,8 +173,8 @@ pub struct Subject {
     pub pid: Option<u32>,
     /// Name of the process.
     pub name: String,
-    /// Start time of the process, in clock ticks since the machine started (proc(5), starttime). No
-    /// other process with its id has the same. `None` if unknown.
+    /// Start time of the process, in clock ticks since the machine started (proc(5), starttime). No other process with
+    /// its id has the same. `None` if unknown.
     pub start_ticks: Option<u64>,
     /// Machine.
     pub arch: Arch,

@@ -1,5 +1,5 @@
-//! Reads a recording. Nothing in it is trusted: it may come from anyone, and its writer may have
-//! been killed while writing.
+//! Reads a recording. Nothing in it is trusted: it may come from anyone, and its writer may have been killed while
+//! writing.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -42,8 +42,8 @@ pub fn is_recording(start: &[u8]) -> bool {
 /// Reads a recording.
 ///
 /// # Errors
-/// Returns a [`RecordingError`] if the file is no recording. A defect in a later line is no error:
-/// the samples before it are returned.
+/// Returns a [`RecordingError`] if the file is no recording. A defect in a later line is no error: the samples before
+/// it are returned.
 pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> {
     // One byte more than the limit, so that an excess is noticed.
     let mut from = BufReader::new(from.take(limits::MAX_RECORDING + 1));

@@ -15,8 +15,8 @@ const TYPES: Most = Most { largest: 150, changed: 50, ever: 400 };
 /// Stored block sizes per sample.
 const SIZES: Most = Most { largest: 60, changed: 40, ever: 200 };
 
-/// A growing recording, one line per sample. It can be read at any time. Lines that were written
-/// remain even if the writer is killed.
+/// A growing recording, one line per sample. It can be read at any time. Lines that were written remain even if the
+/// writer is killed.
 pub struct RecordingWriter<W> {
     out: W,
     written: u64,
@@ -42,8 +42,8 @@ impl<W: Write> RecordingWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a sample. Stores the types and block sizes with most bytes, or whose bytes change most,
-    /// and the sum of the others.
+    /// Adds a sample. Stores the types and block sizes with most bytes, or whose bytes change most, and the sum of the
+    /// others.
     ///
     /// # Errors
     /// Errors of writing.
@@ -81,8 +81,7 @@ impl<W: Write> RecordingWriter<W> {
     }
 }
 
-/// Escapes JSON text for terminals: control and invisible characters. Beyond ASCII, JSON has
-/// nothing but text.
+/// Escapes JSON text for terminals: control and invisible characters. Beyond ASCII, JSON has nothing but text.
 fn safe(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + 1);
     for c in json.chars() {

@@ -104,7 +104,6 @@ impl<'a> Engine<'a> {
         self.places.learn(frames);
     }
 
-    /// Starts a stack.
     pub(super) fn start(&mut self, start: &Start<'_>) {
         self.foreign = self.is_foreign(start.pid);
     }
@@ -125,8 +124,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Records a block that was not freed. Returns its owner, if known. memleak lists a block again
-    /// each time.
+    /// Records a block that was not freed. Returns its owner, if known. memleak lists a block again each time.
     pub(super) fn block(&mut self, address: u64, size: Option<u64>) -> Option<&str> {
         let address = Addr::new(address);
         let next = self.block_rows.len();

@@ -52,7 +52,6 @@ pub(super) struct Start<'t> {
 /// A mapping listed in the text (PERF_RECORD_MMAP2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextMapping<'t> {
-    /// Process.
     pub(super) pid: Option<u64>,
     /// Start address.
     pub(super) start: u64,
@@ -60,9 +59,7 @@ pub(super) struct TextMapping<'t> {
     pub(super) len: u64,
     /// Offset in the file, in bytes.
     pub(super) offset: u64,
-    /// Whether it is executable.
     pub(super) executable: bool,
-    /// File.
     pub(super) path: &'t [u8],
 }
 
@@ -71,7 +68,6 @@ pub(super) struct TextMapping<'t> {
 pub(super) enum Event<'t> {
     /// The line is not relevant.
     Other,
-    /// A stack begins.
     Start(Start<'t>),
     /// A frame of the stack, the innermost first.
     Frame(Frame<'t>),
@@ -85,13 +81,11 @@ pub(super) enum Event<'t> {
     Rest(u64),
     /// The traced command.
     Command(&'t [u8]),
-    /// The stack ends.
     End,
     /// memleak: a new list starts.
     List,
     /// memleak's `-a`: a block that was not freed, with address and size in bytes.
     Block(u64, Option<u64>),
-    /// A mapping.
     Mapping(TextMapping<'t>),
 }
 

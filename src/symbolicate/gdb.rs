@@ -3,7 +3,6 @@
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
 use crate::symbolicate::scan;
 
-/// Parser of gdb's text.
 #[derive(Default)]
 pub(super) struct Gdb {
     /// Whether the line is below a `Thread N (…)` line.

@@ -16,7 +16,6 @@ use crate::symbolicate::Cost;
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
 use crate::symbolicate::scan;
 
-/// Parser of `heaptrack_print`.
 #[derive(Default)]
 pub(super) struct Heaptrack {
     in_stack: bool,

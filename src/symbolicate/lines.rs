@@ -10,7 +10,6 @@ pub(super) enum Piece<'t> {
     Line(&'t [u8]),
     /// A part of a line that is too long to parse.
     Long {
-        /// Bytes of the part.
         bytes: &'t [u8],
         /// Whether it is the start of the line.
         first: bool,
@@ -25,7 +24,6 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Creates an iterator over `input`.
     pub(super) fn new(input: R) -> Lines<R> {
         Lines { input, line: Vec::new(), long: false }
     }

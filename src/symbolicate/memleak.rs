@@ -15,7 +15,6 @@ use crate::symbolicate::scan;
 /// Symbol that libbpf's memleak prints if it has none.
 const NULL_SYM: &[u8] = b"<null sym>";
 
-/// Parser of memleak's text.
 #[derive(Default)]
 pub(super) struct Memleak {
     in_stack: bool,

@@ -1,8 +1,7 @@
 //! Names the addresses in texts of tracing tools.
 //!
-//! perf, heaptrack, memleak and gdb print mostly addresses for a process with jitted code. This
-//! room knows how each of them prints an address, and what the address means. [`Namer`] hides how
-//! an address gets its name.
+//! perf, heaptrack, memleak and gdb print mostly addresses for a process with jitted code. This room knows how each of
+//! them prints an address, and what the address means. [`Namer`] hides how an address gets its name.
 //!
 //! | tool | printed | passed to the namer |
 //! |---|---|---|
@@ -16,11 +15,11 @@
 //!
 //! An offset in the output always counts from the function's start to the printed address.
 //!
-//! A text is rewritten in place. Only names change, so parsers of the tool's text still work. Names
-//! that a tool found for native code stay. Text that is not understood is copied byte for byte.
+//! A text is rewritten in place. Only names change, so parsers of the tool's text still work. Names that a tool found
+//! for native code stay. Text that is not understood is copied byte for byte.
 //!
-//! heaptrack prints one address for all callers of malloc in a module without symbols ("N calls …
-//! from 0x…"). The name of such an address is that of one of the callers.
+//! heaptrack prints one address for all callers of malloc in a module without symbols ("N calls … from 0x…"). The name
+//! of such an address is that of one of the callers.
 
 mod detect;
 mod engine;
@@ -67,8 +66,8 @@ pub struct Resolved {
     pub module: Option<String>,
     /// Source line, if the namer has it at once.
     pub line: Option<u32>,
-    /// Methods inlined at the address, the innermost first. A text gets `inner():3 <- middle():5 <-
-    /// symbol+0x10`, and a folded stack one frame for each.
+    /// Methods inlined at the address, the innermost first. A text gets `inner():3 <- middle():5 <- symbol+0x10`, and
+    /// a folded stack one frame for each.
     pub inlined: Vec<Inlined>,
     /// Uncertainty of the name, in a sentence.
     pub note: Option<&'static str>,
@@ -76,8 +75,8 @@ pub struct Resolved {
 
 /// Source of names for code addresses.
 pub trait Namer: Sync {
-    /// Returns the function with the instruction at `ip`. `ip` is within the instruction: the
-    /// caller has subtracted one from a return address. `None` if there is no code or no name.
+    /// Returns the function with the instruction at `ip`. `ip` is within the instruction: the caller has subtracted
+    /// one from a return address. `None` if there is no code or no name.
     fn name(&self, ip: Addr) -> Option<Resolved>;
 
     /// Returns the owner of the memory that starts at `address`, in words.
@@ -105,9 +104,8 @@ pub enum Cost {
 pub struct Options {
     /// Tool that wrote the text. Detected if `None`.
     pub format: Option<Format>,
-    /// Process whose samples are named; others of perf stay as they are. A sample's process is
-    /// known only from `-F pid` or PERF_RECORD lines, and a process in a container has another pid
-    /// outside.
+    /// Process whose samples are named; others of perf stay as they are. A sample's process is known only from `-F
+    /// pid` or PERF_RECORD lines, and a process in a container has another pid outside.
     pub pid: Option<u32>,
     /// Weight of heaptrack's folded stacks.
     pub cost: Cost,
@@ -134,8 +132,7 @@ pub struct FrameRow {
     pub line: Option<u32>,
     /// Methods inlined there, the innermost first.
     pub inlined: Vec<Inlined>,
-    /// Reason why there is no virtual address or why it is one of several, or the uncertainty of
-    /// the name.
+    /// Reason why there is no virtual address or why it is one of several, or the uncertainty of the name.
     pub note: Option<&'static str>,
 }
 
@@ -207,13 +204,13 @@ pub fn rewrite(
     rewrite::run(input, output, namer, mappings, options)
 }
 
-/// Writes the stacks of a text as folded stacks, `comm;outermost;…;innermost weight`, sorted, for
-/// flamegraph.pl and similar tools.
+/// Writes the stacks of a text as folded stacks, `comm;outermost;…;innermost weight`, sorted, for flamegraph.pl and
+/// similar tools.
 ///
-/// The weight is samples for perf (as in stackcollapse-perf.pl; the first event's period is
-/// ignored), bytes in memleak's last list, threads for gdb, and [`Options::cost`] for heaptrack.
-/// heaptrack rounds its numbers, and its lists end after the largest stacks. Only perf and
-/// heaptrack have a command. Offsets are left out. A frame without a name is `[its file]`.
+/// The weight is samples for perf (as in stackcollapse-perf.pl; the first event's period is ignored), bytes in
+/// memleak's last list, threads for gdb, and [`Options::cost`] for heaptrack. heaptrack rounds its numbers, and its
+/// lists end after the largest stacks. Only perf and heaptrack have a command. Offsets are left out. A frame without a
+/// name is `[its file]`.
 ///
 /// # Errors
 /// Like [`rewrite()`]. Also fails if the text has no stacks.

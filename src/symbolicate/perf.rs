@@ -15,7 +15,6 @@ pub(super) const UNKNOWN: &[u8] = b"[unknown]";
 /// Lowest kernel address.
 pub(super) const KERNEL: u64 = 1 << 63;
 
-/// Parser of `perf script`.
 #[derive(Default)]
 pub(super) struct Perf {
     /// Whether a user frame of this sample was seen. That is where the thread was, so all

@@ -143,11 +143,8 @@ enum Style {
     Addresses,
 }
 
-/// Note for a file without a mapping at that offset.
 const NOT_MAPPED: &str = "no mapping of this file has this offset";
-/// Note for a file that maps the offset as code more than once.
 const SEVERAL: &str = "the file maps this offset more than once; this is the lowest address";
-/// Note for a kernel address.
 const KERNEL: &str = "a kernel address";
 
 /// All mappings, from the core and from the text.

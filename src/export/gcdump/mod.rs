@@ -1,9 +1,8 @@
-//! `.gcdump`: a managed heap as a graph, as dotnet-gcdump writes it and PerfView and Visual Studio
-//! open it.
+//! `.gcdump`: a managed heap as a graph, as dotnet-gcdump writes it and PerfView and Visual Studio open it.
 //!
-//! It has objects without their contents: type, size, address and references. File layout:
-//! microsoft/perfview, src/FastSerialization, src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs.
-//! The versions are those that dotnet-gcdump writes.
+//! It has objects without their contents: type, size, address and references. File layout: microsoft/perfview,
+//! src/FastSerialization, src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs. The versions are those that
+//! dotnet-gcdump writes.
 
 mod nodes;
 mod roots;
@@ -27,12 +26,10 @@ use stream::{Stream, tag};
 /// Maximum size of all nodes in bytes. The file stores it as a signed 32-bit number.
 const MAX_NODE_BYTES: u64 = i32::MAX as u64;
 
-/// Maximum number of nodes that PerfView opens (graph.cs: their array may have at most int.MaxValue
-/// bytes).
+/// Maximum number of nodes that PerfView opens (graph.cs: their array may have at most int.MaxValue bytes).
 pub const MAX_PERFVIEW_NODES: u64 = 134_217_716;
 
-/// Number of object pages whose nodes are made at once: some tens of MiB, and enough for all
-/// threads.
+/// Number of object pages whose nodes are made at once: some tens of MiB, and enough for all threads.
 const PAGES_AT_ONCE: usize = 64;
 
 /// Facts about the process that the file contains.
@@ -106,8 +103,8 @@ impl Numbered<'_> {
     }
 }
 
-/// Writes the objects of all `sources` as one graph. PerfView and Visual Studio are made for .NET,
-/// but show any other heap as well.
+/// Writes the objects of all `sources` as one graph. PerfView and Visual Studio are made for .NET, but show any other
+/// heap as well.
 ///
 /// # Errors
 /// Fails if there are more objects than the format allows, or the file can't be written.
@@ -179,8 +176,8 @@ fn too_many(what: &str) -> ExportError {
     ExportError::Unfit(format!("the heap is too large for a .gcdump: its limit is {what}"))
 }
 
-/// Writes the table of types: the one for no node, one for each tree node, and those of objects.
-/// Returns the number of object types.
+/// Writes the table of types: the one for no node, one for each tree node, and those of objects. Returns the number of
+/// object types.
 fn write_types(stream: &mut Stream<'_>, heaps: &mut [Numbered<'_>], tree: &Tree) -> Result<u64, ExportError> {
     let present = |heap: &Numbered<'_>| {
         let kinds = (0..).zip(&heap.objects.kinds).filter(|(kind, known)| *kind != FREE.0 && known.tally.count > 0);

@@ -1,13 +1,12 @@
-//! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers
-//! of the children.
+//! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers of the children.
 
 use crate::export::gcdump::Numbered;
 
 /// Number of an object's references that are read at once.
 const AT_ONCE: usize = 256;
 
-/// Appends a number in groups of seven bits, the highest first. All groups but the last have bit 7
-/// set. The sign is bit 6 of the first.
+/// Appends a number in groups of seven bits, the highest first. All groups but the last have bit 7 set. The sign is
+/// bit 6 of the first.
 pub(super) fn put(out: &mut Vec<u8>, value: i32) {
     let fits = |bytes: u32| (-(1_i64 << (7 * bytes - 1))..1 << (7 * bytes - 1)).contains(&i64::from(value));
     let bytes = (1..5).find(|&bytes| fits(bytes)).unwrap_or(5);
@@ -29,7 +28,6 @@ pub(super) struct FileType {
 /// A part of the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// Encoded nodes.
     pub(super) bytes: Vec<u8>,
     /// Offset of each node in `bytes`.
     pub(super) starts: Vec<u32>,
@@ -42,7 +40,6 @@ pub(super) struct Piece {
 pub(super) struct Sums {
     /// Sizes of the objects, as in the file.
     pub(super) size: u64,
-    /// Number of references.
     pub(super) references: u64,
     /// Number of references that point to no object.
     pub(super) strays: u64,
@@ -64,8 +61,8 @@ impl Sums {
     }
 }
 
-/// Encodes the objects of a page of `heap`. Their numbers in the file are `before` above their
-/// numbers over all objects. Stops after `most` bytes.
+/// Encodes the objects of a page of `heap`. Their numbers in the file are `before` above their numbers over all
+/// objects. Stops after `most` bytes.
 pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize) -> Piece {
     let (objects, before) = (&heap.objects, before + heap.first);
     let mut piece = Piece::default();

@@ -1,6 +1,6 @@
-//! The tree of roots above the objects: nodes without size, whose types have names in brackets. The
-//! names are those of dotnet-gcdump and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs,
-//! GCHeapDumper.cs). Other kinds of roots have the runtime's names.
+//! The tree of roots above the objects: nodes without size, whose types have names in brackets. The names are those of
+//! dotnet-gcdump and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs, GCHeapDumper.cs). Other kinds of
+//! roots have the runtime's names.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,15 @@ use crate::runtimes::api::{Root, RootKind};
 /// A child of a tree node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child {
-    /// Another node of the tree.
     Node(u32),
     /// An object, by its number over all heaps.
     Object(u32),
 }
 
-/// A node of the tree.
 #[derive(Debug)]
 pub(super) struct RootNode {
     /// Name of its type, without brackets.
     pub(super) name: String,
-    /// Children, in order.
     pub(super) children: Vec<Child>,
 }
 
@@ -84,7 +81,6 @@ impl Tree {
         }
     }
 
-    /// Adds a node.
     fn node(&mut self, below: Option<u32>, name: String) -> u32 {
         let number = self.nodes.len() as u32;
         self.nodes.push(RootNode { name, children: Vec::new() });
@@ -94,9 +90,8 @@ impl Tree {
         number
     }
 
-    /// Adds a node for each static variable in an array that a root retains, directly or through
-    /// another array. Its object is reachable through the array too. So the nodes add names, and
-    /// don't change what is reachable.
+    /// Adds a node for each static variable in an array that a root retains, directly or through another array. Its
+    /// object is reachable through the array too. So the nodes add names, and don't change what is reachable.
     fn variables(&mut self, top: u32, numbered: &Numbered<'_>) {
         let known = |root: &&Root| numbered.number(root.object).is_some();
         let all = variables(numbered.source.heap, numbered.source.roots.iter().filter(known));

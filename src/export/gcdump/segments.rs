@@ -36,8 +36,8 @@ pub(super) fn of(heap: &dyn Heap) -> Vec<Segment> {
     out
 }
 
-/// Writes the ranges. The reader assigns an address in a range to the first generation whose end is
-/// above it: gen4, gen3, gen2, gen1, gen0.
+/// Writes the ranges. The reader assigns an address in a range to the first generation whose end is above it: gen4,
+/// gen3, gen2, gen1, gen0.
 pub(super) fn write(stream: &mut Stream<'_>, segments: &[Segment]) -> Result<(), ExportError> {
     stream.object("DotNetHeapInfo", 0, 0)?;
     let size: u64 =

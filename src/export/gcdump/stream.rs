@@ -1,5 +1,5 @@
-//! Writes the stream of a .gcdump: a sequence of objects with types and versions, and a table of
-//! file positions at the end.
+//! Writes the stream of a .gcdump: a sequence of objects with types and versions, and a table of file positions at the
+//! end.
 //!
 //! microsoft/perfview, src/FastSerialization: FastSerialization.cs, StreamReaderWriter.cs.
 
@@ -10,7 +10,6 @@ use crate::export::{ExportError, Output};
 /// Magic text at the start of the file.
 const MAGIC: &str = "!FastSerialization.1";
 
-/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// Tags: one byte that says what follows.
@@ -21,7 +20,6 @@ pub(super) mod tag {
     pub(crate) const REFERENCE: u8 = 2;
     /// Start of an object: its type, its fields, [`END`].
     pub(crate) const BEGIN: u8 = 4;
-    /// End of an object.
     pub(crate) const END: u8 = 6;
     /// A one-byte field that older readers skip.
     pub(crate) const BYTE: u8 = 8;
@@ -98,8 +96,8 @@ impl<'o> Stream<'o> {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Writes a text: the number of UTF-16 units, then each unit encoded by itself as in UTF-8. So
-    /// a character above U+FFFF takes six bytes, and the number is not one of bytes.
+    /// Writes a text: the number of UTF-16 units, then each unit encoded by itself as in UTF-8. So a character above
+    /// U+FFFF takes six bytes, and the number is not one of bytes.
     pub(super) fn text(&mut self, text: Option<&str>) -> io::Result<()> {
         let Some(text) = text else { return self.i32(-1) };
         if text.is_ascii() {
@@ -118,8 +116,7 @@ impl<'o> Stream<'o> {
         Ok(())
     }
 
-    /// Starts an object of a type, with its version and the oldest reader version that understands
-    /// it.
+    /// Starts an object of a type, with its version and the oldest reader version that understands it.
     pub(super) fn object(&mut self, name: &'static str, version: i32, reader: i32) -> Result<(), ExportError> {
         self.u8(tag::BEGIN)?;
         if let Some(&(_, place)) = self.types.iter().find(|known| known.0 == name) {
@@ -135,7 +132,6 @@ impl<'o> Stream<'o> {
         Ok(self.u8(tag::END)?)
     }
 
-    /// Ends the object.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.u8(tag::END)
     }

@@ -1,10 +1,8 @@
-//! `.hprof`: a managed heap with its contents, as `jmap -dump` writes it and VisualVM, Eclipse MAT
-//! and others open it.
+//! `.hprof`: a managed heap with its contents, as `jmap -dump` writes it and VisualVM, Eclipse MAT and others open it.
 //!
-//! Format 1.0.2 with 8-byte ids and big-endian numbers: openjdk/jdk,
-//! src/hotspot/share/services/heapDumper.cpp. An object's id is its address. The file has only the
-//! sizes of instances, in their classes. Each tool computes the size of an array itself, most with
-//! 8-byte references.
+//! Format 1.0.2 with 8-byte ids and big-endian numbers: openjdk/jdk, src/hotspot/share/services/heapDumper.cpp. An
+//! object's id is its address. The file has only the sizes of instances, in their classes. Each tool computes the size
+//! of an array itself, most with 8-byte references.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,8 +10,7 @@
 //! | `objects` | writes objects, page by page |
 //! | `taken` | selects the heaps that the format supports |
 //!
-//! Classes, fields and threads come from the runtimes
-//! ([`Fields`](crate::runtimes::api::fields::Fields)).
+//! Classes, fields and threads come from the runtimes ([`Fields`](crate::runtimes::api::fields::Fields)).
 
 mod objects;
 mod records;
@@ -39,11 +36,9 @@ use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, pu
 /// Number of object pages that are made at once: enough for all threads.
 const PAGES_AT_ONCE: usize = 8;
 
-/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Number of ids reserved for classes of the heap that the runtime does not have. Those of classes
-/// in frames follow.
+/// Number of ids reserved for classes of the heap that the runtime does not have. Those of classes in frames follow.
 const MADE_UP_CLASSES: u64 = 0x100;
 
 /// Approximate size in bytes of a segment of classes or roots.
@@ -109,8 +104,7 @@ struct Dump<'s> {
     mirrors: HashSet<u64>,
 }
 
-/// Writes `source`. `classes` returns the classes, including those of the types at the given
-/// addresses.
+/// Writes `source`. `classes` returns the classes, including those of the types at the given addresses.
 ///
 /// # Errors
 /// Fails if the heap has more objects than can be numbered, or none, or the file can't be written.

@@ -20,7 +20,6 @@ const LARGE: u64 = 1 << 20;
 /// Bytes of a large array that are read at once, a multiple of every element size.
 const CHUNK: u64 = 1 << 20;
 
-/// Sums of the written objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) instances: Tally,
@@ -153,8 +152,7 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
             }
             Form::Structs(header) => {
                 sums.object_arrays = sums.object_arrays.plus(one);
-                // Bytes outside of the elements are the header and one more word. Tools add them
-                // themselves.
+                // Bytes outside of the elements are the header and one more word. Tools add them themselves.
                 let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
                 Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
             }
@@ -199,8 +197,8 @@ impl Dump<'_> {
         }
     }
 
-    /// Writes an array, or records it if it is large. Leaves out elements at its end that are not
-    /// in the core, because any length may be claimed.
+    /// Writes an array, or records it if it is large. Leaves out elements at its end that are not in the core, because
+    /// any length may be claimed.
     fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
         let (start, width) = match array.elements {
             Elements::Values(start, kind) => (start, self.width(kind)),
@@ -303,8 +301,7 @@ pub(super) fn write_large(
     Ok(())
 }
 
-/// Writes one word for each word of the structs: the reference if the object has one there, else
-/// zero.
+/// Writes one word for each word of the structs: the reference if the object has one there, else zero.
 fn within(
     array: &Array,
     reader: &mut dyn ObjectReader,
@@ -328,7 +325,6 @@ fn within(
     Ok(zeros(out, array.length - next)?)
 }
 
-/// Writes zero words.
 fn zeros(out: &mut dyn Write, mut words: u64) -> std::io::Result<()> {
     const NONE: [u8; 1 << 12] = [0; 1 << 12];
     while words > 0 {

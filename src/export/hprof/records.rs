@@ -1,5 +1,5 @@
-//! Encodes records: one byte of type, four of time, four of length, and a body. The heap is in
-//! segment records, which consist of sub-records.
+//! Encodes records: one byte of type, four of time, four of length, and a body. The heap is in segment records, which
+//! consist of sub-records.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,7 +15,6 @@ pub(super) mod tag {
     pub(crate) const STRING: u8 = 0x01;
     /// A class with its name.
     pub(crate) const LOAD_CLASS: u8 = 0x02;
-    /// A stack frame.
     pub(crate) const FRAME: u8 = 0x04;
     /// A stack trace of a thread.
     pub(crate) const TRACE: u8 = 0x05;
@@ -39,7 +38,6 @@ pub(super) mod sub {
     pub(crate) const STICKY_CLASS: u8 = 0x05;
     /// A root: a thread.
     pub(crate) const THREAD_OBJECT: u8 = 0x08;
-    /// A class.
     pub(crate) const CLASS: u8 = 0x20;
     /// An object with fields.
     pub(crate) const INSTANCE: u8 = 0x21;
@@ -58,7 +56,6 @@ pub(super) const THREAD_OBJECT: &str = "thread object";
 /// Frame number of a root that is in no particular frame.
 pub(super) const NO_FRAME: i32 = -1;
 
-/// Writes one record.
 pub(super) fn record(out: &mut dyn Write, tag: u8, body: &[u8]) -> Result<(), ExportError> {
     head(out, tag, body.len() as u64)?;
     Ok(out.write_all(body)?)
@@ -201,8 +198,7 @@ pub(super) fn put_loaded(out: &mut Vec<u8>, serial: u32, id: u64, name: u64) -> 
     record(out, tag::LOAD_CLASS, &body)
 }
 
-/// Appends a record for each frame, and one for each thread. `serial` returns the serial number of
-/// a frame's class.
+/// Appends a record for each frame, and one for each thread. `serial` returns the serial number of a frame's class.
 pub(super) fn put_traces(
     out: &mut Vec<u8>,
     threads: &[Thread],

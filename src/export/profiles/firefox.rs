@@ -1,5 +1,5 @@
-//! JSON of the Firefox Profiler. Threads are tracks with one stack each. Memory is one track with
-//! allocations, because their weights have 64 bits.
+//! JSON of the Firefox Profiler. Threads are tracks with one stack each. Memory is one track with allocations, because
+//! their weights have 64 bits.
 
 use std::io::{self, Write};
 
@@ -76,8 +76,7 @@ pub fn write_threads(process: &Process, threads: &Profile, tracks: &[Track], out
     Ok(tracks.len() as u64)
 }
 
-/// Writes the stacks of `memory` as retained allocations, weighed by its first measure. Returns
-/// their number.
+/// Writes the stacks of `memory` as retained allocations, weighed by its first measure. Returns their number.
 ///
 /// # Errors
 /// Errors of writing.

@@ -1,5 +1,4 @@
-//! Collapsed stacks, one per line: `outermost;…;innermost weight`, as all flame graph tools read
-//! them.
+//! Collapsed stacks, one per line: `outermost;…;innermost weight`, as all flame graph tools read them.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! Stacks with weights, for profile viewers. A core is one moment, so stacks count threads or
-//! bytes, not time.
+//! Stacks with weights, for profile viewers. A core is one moment, so stacks count threads or bytes, not time.
 
 pub mod firefox;
 pub mod folded;
@@ -67,8 +66,7 @@ impl Profile {
         Profile { title: title.into(), measures: measures.to_vec(), ..Profile::default() }
     }
 
-    /// Adds a stack, or adds its weights to an equal one. The outermost frame is first. Returns the
-    /// stack's index.
+    /// Adds a stack, or adds its weights to an equal one. The outermost frame is first. Returns the stack's index.
     pub fn add(&mut self, frames: impl IntoIterator<Item = Frame>, weights: &[u64]) -> usize {
         let frames: Vec<u32> = frames.into_iter().map(|frame| self.number(frame)).collect();
         let (next, stacks) = (self.stacks.len(), &mut self.stacks);

@@ -1,5 +1,5 @@
-//! pprof's protobuf format, compressed with gzip (google/pprof, proto/profile.proto). A file has
-//! several measures of one set of stacks.
+//! pprof's protobuf format, compressed with gzip (google/pprof, proto/profile.proto). A file has several measures of
+//! one set of stacks.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -104,8 +104,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Writes `profile` of `program`. `tool` is the name of the writing tool. Returns the number of
-/// stacks.
+/// Writes `profile` of `program`. `tool` is the name of the writing tool. Returns the number of stacks.
 ///
 /// # Errors
 /// Errors of writing.
@@ -147,8 +146,8 @@ fn unit(measure: &Measure) -> &'static str {
     if measure.bytes { "bytes" } else { "count" }
 }
 
-/// Writes a location and a function for each frame, and a mapping for each module. pprof takes the
-/// first mapping for the program.
+/// Writes a location and a function for each frame, and a mapping for each module. pprof takes the first mapping for
+/// the program.
 fn frames<'a>(message: &mut Message, program: &'a str, frames: &'a [Frame], texts: &mut Texts<'a>) {
     let mut modules: HashMap<&str, u64> = HashMap::from([(program, 1)]);
     put_mapping(message, 1, texts.number(program));
@@ -170,8 +169,7 @@ fn frames<'a>(message: &mut Message, program: &'a str, frames: &'a [Frame], text
         message.bytes(field::LOCATION, &location.0);
         let mut function = Message::default();
         function.number(field::function::ID, number);
-        // If the system name were equal, pprof would take the name for a mangled one, and cut what
-        // is in `<>`.
+        // If the system name were equal, pprof would take the name for a mangled one, and cut what is in `<>`.
         function.number(field::function::NAME, texts.number(&frame.name));
         function.number(field::function::FILE, texts.number(frame.file.as_deref().unwrap_or_default()));
         message.bytes(field::FUNCTION, &function.0);

@@ -1,5 +1,5 @@
-//! JSON of speedscope (<https://www.speedscope.app/file-format-schema.json>): shared frames, and a
-//! profile for each measure.
+//! JSON of speedscope (<https://www.speedscope.app/file-format-schema.json>): shared frames, and a profile for each
+//! measure.
 
 use std::io::{self, Write};
 
@@ -51,8 +51,7 @@ struct Sampled<'a> {
 /// # Errors
 /// Errors of writing.
 pub fn write(profile: &Profile, tool: &str, out: &mut dyn Write) -> io::Result<u64> {
-    // The first view shows stacks in file order. Sorted, so that stacks with equal outer frames are
-    // adjacent.
+    // The first view shows stacks in file order. Sorted, so that stacks with equal outer frames are adjacent.
     let mut stacks: Vec<&Stack> = profile.stacks.iter().collect();
     stacks.sort_by(|a, b| a.frames.cmp(&b.frames));
     let sampled = profile.measures.iter().enumerate().map(|(number, measure)| {

@@ -84,8 +84,7 @@ fn what_only_looks_like_one_is_none() {
         found(&data)
     };
     assert!(damaged(0, &[1]).is_some());
-    // An offset of 0 and a negative one, a negative size, an unknown type, an unmapped path, a path
-    // of 2^63 bytes.
+    // An offset of 0 and a negative one, a negative size, an unknown type, an unmapped path, a path of 2^63 bytes.
     for (at, bytes) in [
         (ENTRIES, [0; 8]),
         (ENTRIES, [0xff; 8]),
@@ -188,8 +187,8 @@ fn a_mapping_shows_the_file_whose_pages_it_has() {
     // Only a part of one file.
     assert_eq!(shown(0x10_2000, 0x1000), Some("System.Private.CoreLib.dll"));
     assert_eq!(shown(0x10_6000, 0x2000), Some("de/app.resources.dll"));
-    // A page of two files; pages contained in no single file; two files with the same page; no
-    // assembly; after all files.
+    // A page of two files; pages contained in no single file; two files with the same page; no assembly; after all
+    // files.
     for (offset, len) in
         [(0x10_4000, 0x1000), (0x10_1000, 0x5000), (0x10_c000, 0x1000), (0, 0x1000), (0x20_0000, 0x1000)]
     {

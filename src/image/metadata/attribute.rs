@@ -6,8 +6,8 @@ use crate::limits;
 /// Prolog of every attribute value.
 const PROLOG: &[u8] = &[1, 0];
 
-/// Returns the first argument of an attribute, if it is a text. A type is written as a text. An
-/// assembly after a type's name is removed.
+/// Returns the first argument of an attribute, if it is a text. A type is written as a text. An assembly after a
+/// type's name is removed.
 pub fn first_text(value: &[u8]) -> Option<&str> {
     let rest = value.strip_prefix(PROLOG)?;
     // Compressed length (II.23.2) of one or two bytes.

@@ -1,7 +1,6 @@
 //! Locates the metadata of a PE file: in memory, flat or by section, and in the file on disk.
 //!
-//! ECMA-335 II.25.3.3 (the CLI header); src/inc/corhdr.h of CoreCLR for
-//! ManagedNativeHeader.
+//! ECMA-335 II.25.3.3 (the CLI header); src/inc/corhdr.h of CoreCLR for ManagedNativeHeader.
 
 use super::{Metadata, MetadataError};
 use crate::addr::Addr;
@@ -70,8 +69,7 @@ fn is_public(assembly: &str) -> bool {
 }
 
 impl<'m> Metadata<'m> {
-    /// Reads the metadata root of `len` bytes at `addr`. Borrows it if it is contiguous, else
-    /// copies it.
+    /// Reads the metadata root of `len` bytes at `addr`. Borrows it if it is contiguous, else copies it.
     ///
     /// # Errors
     /// Fails if it can't be read or parsed, or is larger than [`limits::MAX_METADATA`].

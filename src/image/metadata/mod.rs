@@ -1,8 +1,7 @@
-//! .NET metadata (ECMA-335 II.22 to II.24): the tables, heaps and signatures of one module, read
-//! lazily.
+//! .NET metadata (ECMA-335 II.22 to II.24): the tables, heaps and signatures of one module, read lazily.
 //!
-//! Opening costs one pass over the table headers and none over rows. A query costs the cells it
-//! reads. The bytes are not trusted: a row, offset or coded index out of range gives `None`.
+//! Opening costs one pass over the table headers and none over rows. A query costs the cells it reads. The bytes are
+//! not trusted: a row, offset or coded index out of range gives `None`.
 
 pub mod attribute;
 pub mod coded;
@@ -143,8 +142,8 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// Returns the row counts of the tables that a PDB refers to but does not contain (Portable PDB
-    /// spec, #Pdb stream). All 0 for a module.
+    /// Returns the row counts of the tables that a PDB refers to but does not contain (Portable PDB spec, #Pdb
+    /// stream). All 0 for a module.
     fn referenced_rows(&self) -> [u32; 64] {
         let mut counts = [0; 64];
         let pdb = self.data.get(self.pdb.clone()).unwrap_or_default();
@@ -184,8 +183,7 @@ impl<'a> Metadata<'a> {
         self.tables.cell(&self.data, table, rid, column)
     }
 
-    /// Returns the text at `offset` of #Strings (II.24.2.3), at most [`limits::MAX_NAME`] bytes of
-    /// it.
+    /// Returns the text at `offset` of #Strings (II.24.2.3), at most [`limits::MAX_NAME`] bytes of it.
     pub fn string(&self, offset: u32) -> Option<Cow<'_, str>> {
         let heap = self.data.get(self.strings.clone())?;
         let rest = heap.get(offset as usize..).filter(|r| !r.is_empty());
@@ -218,9 +216,9 @@ impl<'a> Metadata<'a> {
         self.data.is_empty()
     }
 
-    /// Returns the ranges of values from the program's source, sorted: texts of #US, constants,
-    /// arguments of attributes, permissions. The rest is names and structure. So is an argument
-    /// that names a state machine among the module's own types.
+    /// Returns the ranges of values from the program's source, sorted: texts of #US, constants, arguments of
+    /// attributes, permissions. The rest is names and structure. So is an argument that names a state machine among
+    /// the module's own types.
     pub fn literals(&self) -> Vec<Range<usize>> {
         let columns =
             [(Table::Constant, 2), (Table::CustomAttribute, 2), (Table::FieldMarshal, 1), (Table::DeclSecurity, 2)];
@@ -246,8 +244,8 @@ impl<'a> Metadata<'a> {
         out
     }
 
-    /// Returns the ranges of all names: #Strings as a whole, and each text in it that a row refers
-    /// to. Texts with equal ends may share bytes.
+    /// Returns the ranges of all names: #Strings as a whole, and each text in it that a row refers to. Texts with
+    /// equal ends may share bytes.
     pub fn all_names(&self) -> Vec<Range<usize>> {
         let heap = self.data.get(self.strings.clone()).unwrap_or_default();
         let mut offsets = Vec::new();
@@ -283,8 +281,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Reads the stream header at `at` (II.24.2.2). Returns its name, its range and the end of the
-/// header.
+/// Reads the stream header at `at` (II.24.2.2). Returns its name, its range and the end of the header.
 ///
 /// A stream that reaches past the end is cut.
 fn stream_header(data: &[u8], at: usize) -> Option<(&[u8], Range<usize>, usize)> {

@@ -154,7 +154,6 @@ impl Pdb {
     }
 }
 
-/// A sequence point.
 struct Point {
     il_offset: u32,
     document: u32,

@@ -2,8 +2,7 @@
 
 use crate::memory::content::page::percent;
 
-/// Number of a pointer destination. [`Words`] assigns one to each kind of memory that it
-/// distinguishes.
+/// Number of a pointer destination. [`Words`] assigns one to each kind of memory that it distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lead(pub u16);
 
@@ -19,8 +18,8 @@ impl<F: Fn(u64) -> Option<Lead> + Sync> Words for F {
     }
 }
 
-/// Minimum percentage of addresses that must have one destination for it to be reported. The others
-/// are fields that a node or object has besides, such as a pointer to its method table.
+/// Minimum percentage of addresses that must have one destination for it to be reported. The others are fields that a
+/// node or object has besides, such as a pointer to its method table.
 const LEADING: usize = 75;
 
 /// Destinations of a page's addresses.

@@ -6,8 +6,8 @@ use crate::memory::OVERWRITTEN;
 use crate::memory::content::leads::{Lead, Leads, Words};
 use crate::words::BlockContent;
 
-/// Contents of a page, or of adjacent pages. The first variant that applies, in this order. Only
-/// the page's bytes are evidence, so all but the first three are likely, not proven.
+/// Contents of a page, or of adjacent pages. The first variant that applies, in this order. Only the page's bytes are
+/// evidence, so all but the first three are likely, not proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Content {
     /// Zeros: never written, or cleared.
@@ -26,8 +26,8 @@ pub enum Content {
     Sparse,
     /// Bits or flags: nearly all bytes are 0x00 or 0xff.
     Bitmap,
-    /// Addresses of mapped memory, in at least one of four words: nodes, tables, objects. With the
-    /// destination of most of them, or `None` if there are several.
+    /// Addresses of mapped memory, in at least one of four words: nodes, tables, objects. With the destination of most
+    /// of them, or `None` if there are several.
     Pointers(Option<Lead>),
     /// Floating-point numbers of 8 or 4 bytes.
     Float,
@@ -39,19 +39,16 @@ pub enum Content {
     Mixed,
 }
 
-/// Minimum percentage of printable bytes in a page of text. The rest are terminators, lengths and
-/// padding.
+/// Minimum percentage of printable bytes in a page of text. The rest are terminators, lengths and padding.
 const TEXT: usize = 75;
 
-/// Minimum percentage of words that are addresses. Tables of structures have one in three or four
-/// words.
+/// Minimum percentage of words that are addresses. Tables of structures have one in three or four words.
 const POINTERS: usize = 25;
 
 /// Minimum percentage of zero words in a sparse page.
 const EMPTY: usize = 90;
 
-/// Minimum percentages of words in a page of structures: addresses, and addresses, zeros or small
-/// numbers.
+/// Minimum percentages of words in a page of structures: addresses, and addresses, zeros or small numbers.
 const SOME_POINTERS: usize = 4;
 const SMALL_WORDS: usize = 60;
 
@@ -68,17 +65,15 @@ const EXPONENTS: i32 = 40;
 /// Number of values of a byte.
 const VALUES: usize = 256;
 
-/// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared
-/// differences over the expected count. With 255 degrees of freedom it is 255 ± 23 for random
-/// bytes. x86 code, text and structures have thousands.
+/// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the expected
+/// count. With 255 degrees of freedom it is 255 ± 23 for random bytes. x86 code, text and structures have thousands.
 const EVEN: f64 = 400.0;
 
 /// Minimum length in bytes of a page that can be called random.
 const FEWEST: usize = 2048;
 
 impl Content {
-    /// Classifies `page`, which consists of whole words. The last page of a mapping may be
-    /// incomplete.
+    /// Classifies `page`, which consists of whole words. The last page of a mapping may be incomplete.
     pub fn of_page(page: &[u8], words: &dyn Words) -> Content {
         let (all, _) = page.as_chunks::<8>();
         let Some(first) = all.first() else { return Content::of_few(page) };
@@ -208,8 +203,8 @@ pub(super) fn percent(n: usize, of: usize) -> usize {
     (n * 100).checked_div(of).unwrap_or(0)
 }
 
-/// Counts the occurrences of each byte value. Uses four tables: with one, a run of equal bytes
-/// would wait for each previous increment.
+/// Counts the occurrences of each byte value. Uses four tables: with one, a run of equal bytes would wait for each
+/// previous increment.
 fn counts(page: &[u8]) -> [u16; VALUES] {
     let mut tables = [[0u16; VALUES]; 4];
     let (quads, rest) = page.as_chunks::<4>();
@@ -266,8 +261,7 @@ fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {
     counts.iter().map(off).sum::<f64>() < EVEN
 }
 
-/// Whether the words of a page are doubles. Their exponents must be plausible, and enough words
-/// must have one.
+/// Whether the words of a page are doubles. Their exponents must be plausible, and enough words must have one.
 fn has_fractions(words: &[[u8; 8]]) -> bool {
     let exponent = |word: &[u8; 8]| i32::from(u16::from_le_bytes([word[6], word[7]]) >> 4 & 0x7ff) - 0x3ff;
     plausible(words.iter().filter(|word| **word != [0; 8]).map(exponent), words.len())

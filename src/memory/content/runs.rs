@@ -23,8 +23,8 @@ impl Ranged for Filled {
     }
 }
 
-/// Returns runs of equal content over the dumped pages of `within` (sorted, disjoint), by address.
-/// A run ends where a range of `within` ends. Bytes that are not in the core are in no run.
+/// Returns runs of equal content over the dumped pages of `within` (sorted, disjoint), by address. A run ends where a
+/// range of `within` ends. Bytes that are not in the core are in no run.
 pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, progress: &Progress) -> Vec<Filled> {
     let _phase = target.reads().enter_if_none(Phase::Anonymous);
     let dumped =

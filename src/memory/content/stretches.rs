@@ -1,6 +1,5 @@
-//! Divides a range where its content changes for good. A mapping has a head, a few pages that
-//! differ, and a tail that was never written. So a change is a border only if the new content
-//! lasts.
+//! Divides a range where its content changes for good. A mapping has a head, a few pages that differ, and a tail that
+//! was never written. So a change is a border only if the new content lasts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,12 +10,11 @@ use crate::memory::content::{Content, Filled};
 /// Minimum percentage of the written bytes that one content needs to describe a whole range.
 const MOST: u64 = 90;
 
-/// Minimum number of written bytes of changing content that form a stretch. Less belongs to the
-/// neighbouring stretch.
+/// Minimum number of written bytes of changing content that form a stretch. Less belongs to the neighbouring stretch.
 const CHANGING: u64 = 16 * PAGE;
 
-/// Minimum number of written bytes of one content that form a stretch. Heaps have many adjacent
-/// pages of one kind by chance, but not of one fill value.
+/// Minimum number of written bytes of one content that form a stretch. Heaps have many adjacent pages of one kind by
+/// chance, but not of one fill value.
 fn lasting(content: Content) -> u64 {
     match content {
         Content::Zero => u64::MAX,
@@ -74,8 +72,8 @@ impl Makeup {
         out
     }
 
-    /// Returns the content of nearly all written bytes, or `Mixed` if there is none. `Zero` if
-    /// nothing was written. `None` if nothing was classified.
+    /// Returns the content of nearly all written bytes, or `Mixed` if there is none. `Zero` if nothing was written.
+    /// `None` if nothing was classified.
     pub fn content(&self) -> Option<Content> {
         if self.written() == 0 {
             return (self.seen() > 0).then_some(Content::Zero);
@@ -122,8 +120,7 @@ pub fn within(runs: &[Filled], range: AddrRange) -> impl Iterator<Item = Filled>
     runs.get(from..).unwrap_or_default().iter().map_while(clipped)
 }
 
-/// Divides `range` where its content changes, given the runs of its pages (by address). The
-/// stretches cover all of it.
+/// Divides `range` where its content changes, given the runs of its pages (by address). The stretches cover all of it.
 pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Vec<Stretch> {
     let mut done: Vec<Part> = Vec::new();
     let mut pending: Option<Part> = None;
@@ -193,8 +190,8 @@ impl Part {
     }
 }
 
-/// Joins runs of equal content, across zeros between them. A zero page says nothing about its
-/// mapping, so zeros belong to the part before them.
+/// Joins runs of equal content, across zeros between them. A zero page says nothing about its mapping, so zeros belong
+/// to the part before them.
 fn parts(runs: impl IntoIterator<Item = Filled>) -> Vec<Part> {
     let mut out: Vec<Part> = Vec::new();
     for run in runs {

@@ -1,5 +1,5 @@
-//! Replaces names in a run of memory: those at recorded addresses, and their tokens wherever else
-//! bytes were preserved.
+//! Replaces names in a run of memory: those at recorded addresses, and their tokens wherever else bytes were
+//! preserved.
 
 use super::collect::whole;
 use super::{Names, script};
@@ -8,8 +8,8 @@ use crate::memory::Memory;
 use crate::scrub::{Counts, Kept};
 use crate::targets::reads::Script;
 
-/// Minimum length of a token that is replaced outside of recorded names. Shorter ones occur by
-/// chance in numbers and addresses.
+/// Minimum length of a token that is replaced outside of recorded names. Shorter ones occur by chance in numbers and
+/// addresses.
 const TELLING: usize = 6;
 
 /// Bytes on each side of a run that are searched for tokens that cross its ends.

@@ -8,12 +8,12 @@ use super::parts::{Piece, pieces};
 /// Maximum number of characters of a token that is never replaced.
 const SHORT: usize = 2;
 
-/// Maximum number of digits of a number that is never replaced. Threads and versions have many such
-/// numbers, and answers would be hard to read with others.
+/// Maximum number of digits of a number that is never replaced. Threads and versions have many such numbers, and
+/// answers would be hard to read with others.
 const SHORT_NUMBER: usize = 3;
 
-/// Number of draws after which a replacement may equal another own token, after which it may equal
-/// a public one, and in all. Most forms have many more tokens than are used.
+/// Number of draws after which a replacement may equal another own token, after which it may equal a public one, and
+/// in all. Most forms have many more tokens than are used.
 const DRAWS: [u32; 3] = [1 << 8, 1 << 16, 1 << 18];
 
 /// The tokens of a process.
@@ -23,11 +23,10 @@ pub(super) struct Tokens {
     pub(super) public: HashSet<String>,
     /// The program's own tokens.
     pub(super) own: HashSet<String>,
-    /// Lengths in bytes of the ends of a token that are tokens too. Names share bytes with longer
-    /// ones that have equal ends.
+    /// Lengths in bytes of the ends of a token that are tokens too. Names share bytes with longer ones that have equal
+    /// ends.
     pub(super) tails: HashMap<String, BTreeSet<usize>>,
-    /// Tokens that begin with type letters of a descriptor, with the number of bytes of those
-    /// letters.
+    /// Tokens that begin with type letters of a descriptor, with the number of bytes of those letters.
     pub(super) descriptors: HashMap<String, usize>,
 }
 
@@ -53,8 +52,7 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// Adds shorter ends to longer ones: an end of a token is also an end of its longer ends, and
-    /// of the name in it.
+    /// Adds shorter ends to longer ones: an end of a token is also an end of its longer ends, and of the name in it.
     fn tell_tails(&mut self) {
         let all: Vec<(String, Vec<usize>)> =
             self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();

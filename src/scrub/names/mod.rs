@@ -1,6 +1,5 @@
 //! Replaces the program's own names by others of the same length: `Acme.Billing.Invoice` becomes
-//! `Qzvk.Trwpmqa.Xjbqzrt`. Names of the system and of runtimes stay, because people and tools know
-//! them.
+//! `Qzvk.Trwpmqa.Xjbqzrt`. Names of the system and of runtimes stay, because people and tools know them.
 //!
 //! | file | contents |
 //! |---|---|
@@ -36,8 +35,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Collects the names. `places` are locations where answers found names, `public` are names
-    /// that stay, and `notes` are the core's notes.
+    /// Collects the names. `places` are locations where answers found names, `public` are names that stay, and `notes`
+    /// are the core's notes.
     pub(super) fn new(session: &Session<'_>, places: Vec<NameAt>, public: &[String], notes: &[u8]) -> Names {
         let (places, tokens) = collect::all(session, places, public, notes);
         let longest = places.iter().map(|name| name.len).max().unwrap_or(0);

@@ -1,7 +1,6 @@
-//! Divides tokens that consist of several: names that compilers generate, and C++ mangled names.
-//! The compiler's part stays, so that readers still recognise such names.
+//! Divides tokens that consist of several: names that compilers generate, and C++ mangled names. The compiler's part
+//! stays, so that readers still recognise such names.
 
-/// A piece of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
     /// It stays.
@@ -63,8 +62,8 @@ fn is_roslyns(rest: &str) -> bool {
     rest.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
 
-/// Divides a C++ mangled name after its `_Z`. Identifiers have their length before them (C++ ABI
-/// 5.1.2 `<source-name>`).
+/// Divides a C++ mangled name after its `_Z`. Identifiers have their length before them (C++ ABI 5.1.2
+/// `<source-name>`).
 fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
     let mut out = vec![Piece::Stays("_Z")];
     let mut rest = token;
@@ -94,8 +93,7 @@ fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
     Some(out)
 }
 
-/// Length in bytes of a substitution, a parameter or a literal at the start of `rest`. 1 if there
-/// is none.
+/// Length in bytes of a substitution, a parameter or a literal at the start of `rest`. 1 if there is none.
 fn short(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let run = |from: usize, is: fn(&u8) -> bool| bytes.iter().skip(from).take_while(|b| is(b)).count();
@@ -114,8 +112,8 @@ fn short(rest: &str) -> usize {
     }
 }
 
-/// Returns the class in a piece of a descriptor (JVMS 4.3): `com` for `IJLcom`. `None` if it is no
-/// descriptor, `Some("")` if it has only primitive types.
+/// Returns the class in a piece of a descriptor (JVMS 4.3): `com` for `IJLcom`. `None` if it is no descriptor,
+/// `Some("")` if it has only primitive types.
 pub(super) fn class_of(token: &str) -> Option<&str> {
     let rest = token.trim_start_matches(['B', 'C', 'D', 'F', 'I', 'J', 'S', 'Z']);
     match rest {

@@ -1,5 +1,5 @@
-//! Finds the tokens of names in every encoding. A token consists of ASCII letters, digits and
-//! underscores, and of all characters beyond ASCII.
+//! Finds the tokens of names in every encoding. A token consists of ASCII letters, digits and underscores, and of all
+//! characters beyond ASCII.
 
 use crate::targets::reads::Script;
 
@@ -81,8 +81,7 @@ fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
         .for_each(|(i, unit)| visit(i * width, char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
 
-/// Encodes `new` for the token at the start of `old`, with the same length. `None` if it is longer
-/// than `old`.
+/// Encodes `new` for the token at the start of `old`, with the same length. `None` if it is longer than `old`.
 pub(super) fn encode(new: &str, old: &[u8], script: Script) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match script {

@@ -54,7 +54,6 @@ const WORDS: &[(&[&str], Check)] = &[
     (&["@"], |text, at, _| mail::address(text, at)),
 ];
 
-/// Finds secrets in texts.
 pub(super) struct Finder {
     words: AhoCorasick,
     /// Check of each keyword.

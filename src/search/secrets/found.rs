@@ -8,7 +8,6 @@ use crate::words::SecretKind;
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Kind of secret.
     pub(super) kind: SecretKind,
     /// Range of the secret with its keyword.
     pub(super) at: Range<usize>,
@@ -74,7 +73,6 @@ pub(super) fn count_back(text: &[u8], at: usize, most: usize, of: impl Fn(u8) ->
     text.get(..at).unwrap_or_default().iter().rev().take(most).take_while(|&&b| of(b)).count()
 }
 
-/// Returns the byte before `at`.
 pub(super) fn before(text: &[u8], at: usize) -> Option<u8> {
     text.get(at.checked_sub(1)?).copied()
 }

@@ -1,5 +1,5 @@
-//! Private keys as PEM blocks (RFC 7468, RFC 9580, and OpenSSH's variant of RFC 4716), and JSON Web
-//! Tokens (RFC 7519, 7516).
+//! Private keys as PEM blocks (RFC 7468, RFC 9580, and OpenSSH's variant of RFC 4716), and JSON Web Tokens (RFC 7519,
+//! 7516).
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde_json::Value;
@@ -10,8 +10,7 @@ use crate::words::SecretKind;
 /// Maximum length of a block in characters. An RSA key of 16384 bits has 12,700.
 const LONGEST_KEY: usize = 14_000;
 
-/// Minimum length of a truncated key in characters. Less is only the header line, which every
-/// crypto library contains.
+/// Minimum length of a truncated key in characters. Less is only the header line, which every crypto library contains.
 const LEAST_KEY: usize = 48;
 
 /// Maximum length of a token's part in characters.
@@ -49,8 +48,8 @@ pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
     Some(Found { kind: SecretKind::PrivateKey, at: at..to, value, checked })
 }
 
-/// Returns the base64 of a block, and its length in the text. The length includes line ends, which
-/// may be written as `\n`, and headers such as `Proc-Type: 4,ENCRYPTED`.
+/// Returns the base64 of a block, and its length in the text. The length includes line ends, which may be written as
+/// `\n`, and headers such as `Proc-Type: 4,ENCRYPTED`.
 fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
     let (mut out, mut at, mut len) = (Vec::new(), 0, 0);
     while let Some(&byte) = inner.get(at) {
@@ -77,8 +76,8 @@ fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
     (out, len)
 }
 
-/// Whether base64 decodes. The result may be DER that begins with a sequence (X.690, 8.9), an
-/// OpenSSH key (PROTOCOL.key), OpenPGP packets (RFC 9580, 4.2), or encrypted as a whole.
+/// Whether base64 decodes. The result may be DER that begins with a sequence (X.690, 8.9), an OpenSSH key
+/// (PROTOCOL.key), OpenPGP packets (RFC 9580, 4.2), or encrypted as a whole.
 fn is_key(key: &[u8]) -> bool {
     // OpenPGP's checksum follows the padding.
     let end = key.iter().position(|&b| b == b'=').map_or(key.len(), |pad| (pad + 1).next_multiple_of(4));

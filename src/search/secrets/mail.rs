@@ -11,9 +11,8 @@ const DOMAINS: &str = "com org net edu gov mil int info biz name pro dev app clo
     travel asia cat coop aero tel shop store blog news agency company group team work life live world today solutions \
     systems services software network digital bank health law legal consulting";
 
-/// Country domains: ISO 3166-1, with eu, uk and su. Those that are also file extensions (py, rs,
-/// sh, so) are left out. md, ps and pl stay: the first two are rare after an @, and people live in
-/// Poland.
+/// Country domains: ISO 3166-1, with eu, uk and su. Those that are also file extensions (py, rs, sh, so) are left out.
+/// md, ps and pl stay: the first two are rare after an @, and people live in Poland.
 const COUNTRIES: &str = "ad ae af ag ai al am ao ar at au az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cd cf cg ch \
     ci ck cl cm cn co cr cu cv cw cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gb gd ge gf gg gh gi gl gm \
     gn gp gq gr gt gu gw gy hk hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc \

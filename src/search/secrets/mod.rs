@@ -1,5 +1,5 @@
-//! Finds secrets in memory: keys, tokens, passwords, card numbers. The secret itself is never
-//! stored. A hit has an address, a kind, and a hash under a key of this run.
+//! Finds secrets in memory: keys, tokens, passwords, card numbers. The secret itself is never stored. A hit has an
+//! address, a kind, and a hash under a key of this run.
 //!
 //! ```text
 //! Target -> Spans -> windows -> texts (ASCII; UTF-16LE decoded) -> candidates (one automaton) -> checked -> hits

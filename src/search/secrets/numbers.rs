@@ -6,8 +6,8 @@ use crate::words::SecretKind;
 /// Maximum length of a number with the separators of its groups, rounded up.
 const BACK: usize = 64;
 
-/// Step of the search. Both kinds of numbers are longer, and of any two adjacent characters that
-/// are no letters, one is a digit.
+/// Step of the search. Both kinds of numbers are longer, and of any two adjacent characters that are no letters, one
+/// is a digit.
 const STRIDE: usize = 8;
 
 /// Lengths of account numbers by country, from the SWIFT IBAN registry.
@@ -121,8 +121,7 @@ fn grouped(text: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
     })
 }
 
-/// Whether groups of four precede or follow, as in a table of numbers such as the code points of a
-/// character set.
+/// Whether groups of four precede or follow, as in a table of numbers such as the code points of a character set.
 fn in_table(text: &[u8], start: usize, end: usize) -> bool {
     let group = |at: Option<usize>| {
         let four = at.and_then(|at| text.get(at..at + 4));
@@ -205,8 +204,7 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
         .then(|| Found::form(SecretKind::Iban, at..end).checked(true))
 }
 
-/// Checks ISO/IEC 7064, MOD 97-10. Letters count as 10 to 35, and the first four characters are
-/// moved to the end.
+/// Checks ISO/IEC 7064, MOD 97-10. Letters count as 10 to 35, and the first four characters are moved to the end.
 fn is_account(number: &[u8]) -> bool {
     let (head, tail) = number.split_at(number.len().min(4));
     let rest = tail.iter().chain(head).fold(0u32, |rest, b| match b {

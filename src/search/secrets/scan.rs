@@ -68,7 +68,6 @@ pub struct SecretScan {
 pub(crate) struct Distinct(HashSet<u64>, bool);
 
 impl Distinct {
-    /// Adds a hit.
     pub(crate) fn add(&mut self, hit: &SecretHit) {
         if self.0.len() < limits::MAX_DISTINCT_SECRETS {
             self.0.insert(hit.hash);

@@ -1,5 +1,5 @@
-//! Tests of each kind, with genuine examples and lookalikes. They are assembled here, so that no
-//! source file has a whole one.
+//! Tests of each kind, with genuine examples and lookalikes. They are assembled here, so that no source file has a
+//! whole one.
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 
@@ -118,8 +118,8 @@ fn tokens_of_services() {
 
 #[test]
 fn a_token_with_its_checksum_is_checked() {
-    // Computed in Python: zlib.crc32(b"0123456789abcdefghijABCDEFGHIJ") = 0xced364a5, in base 62
-    // with the digits first.
+    // Computed in Python: zlib.crc32(b"0123456789abcdefghijABCDEFGHIJ") = 0xced364a5, in base 62 with the digits
+    // first.
     let token = format!("gh{}_0123456789abcdefghijABCDEFGHIJ{}", 's', "3mpbCX");
     one(&token, GithubToken, true);
     one(&token.replace("abcdef", "abcdeg"), GithubToken, false);

@@ -1,8 +1,7 @@
 //! Finds text among bytes: ASCII, and UTF-16LE at any address.
 //!
-//! All secrets are ASCII, so one check of text serves both encodings. Memory without text is
-//! skipped in groups of four bytes. Eight consecutive characters contain such a group at any
-//! alignment.
+//! All secrets are ASCII, so one check of text serves both encodings. Memory without text is skipped in groups of four
+//! bytes. Eight consecutive characters contain such a group at any alignment.
 
 use std::ops::Range;
 
@@ -24,21 +23,21 @@ const fn is_text(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r')
 }
 
-/// Whether four bytes may all be ASCII text, or have two UTF-16 characters starting at the first or
-/// second byte. Looser than [`is_text`], so that it takes few instructions.
+/// Whether four bytes may all be ASCII text, or have two UTF-16 characters starting at the first or second byte.
+/// Looser than [`is_text`], so that it takes few instructions.
 fn may_be_text(lane: [u8; LANE]) -> bool {
     const TOPS: u32 = 0x8080_8080;
     let word = u32::from_le_bytes(lane);
-    // Sets the top bit of each byte from 0x09 to 0x7f. A higher byte corrupts its neighbour, but is
-    // itself never one of these.
+    // Sets the top bit of each byte from 0x09 to 0x7f. A higher byte corrupts its neighbour, but is itself never one
+    // of these.
     let tops = word.wrapping_add(0x7777_7777) & !word & TOPS;
     (tops == TOPS)
         | ((tops == 0x0080_0080) & (word & 0xff00_ff00 == 0))
         | ((tops == 0x8000_8000) & (word & 0x00ff_00ff == 0))
 }
 
-/// Calls `each` with the texts in `bytes` that reach into `starts`: encoding, index of the first
-/// byte, and the text up to its end or the end of `bytes`. `scratch` is a buffer for decoded text.
+/// Calls `each` with the texts in `bytes` that reach into `starts`: encoding, index of the first byte, and the text up
+/// to its end or the end of `bytes`. `scratch` is a buffer for decoded text.
 pub(super) fn texts(
     bytes: &[u8],
     starts: &Range<usize>,

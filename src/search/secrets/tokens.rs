@@ -8,8 +8,7 @@ use crate::words::SecretKind;
 /// Maximum length in characters of a token without fixed length.
 const LONGEST: usize = 512;
 
-/// Form of a token: `prefix`, then `least` to `most` characters of one class, and no more of that
-/// class.
+/// Form of a token: `prefix`, then `least` to `most` characters of one class, and no more of that class.
 struct Form {
     prefix: &'static str,
     least: usize,
@@ -51,8 +50,8 @@ pub(super) fn aws(text: &[u8], at: usize) -> Option<Found> {
     (!told).then(|| Found::form(SecretKind::AwsAccessKey, at..end))
 }
 
-/// Tokens of GitHub and npm. Their last six characters are a checksum (github.blog, "Behind
-/// GitHub's new authentication token formats", 2021).
+/// Tokens of GitHub and npm. Their last six characters are a checksum (github.blog, "Behind GitHub's new
+/// authentication token formats", 2021).
 pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
     let sorts = [
         ("ghp_", SecretKind::GithubToken),
@@ -138,8 +137,7 @@ pub(super) fn azure_key(text: &[u8], at: usize) -> Option<Found> {
     checked.then(|| Found { kind: SecretKind::AzureStorageKey, at: at..value + 88, value: value..value + 88, checked })
 }
 
-/// The signature of Azure's shared access signatures: 32 bytes in base64, as in a URL, next to the
-/// other fields.
+/// The signature of Azure's shared access signatures: 32 bytes in base64, as in a URL, next to the other fields.
 pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
     if before(text, at).is_some_and(base62_or_line) {
         return None;

@@ -1,13 +1,12 @@
-//! The lows of a series that goes up and down: those of a heap after collections, or of a cache
-//! after it was emptied.
+//! The lows of a series that goes up and down: those of a heap after collections, or of a cache after it was emptied.
 
 use crate::series::shape::slope::Point;
 
 /// Minimum size of a rise or fall, as a share of the range between the lowest and highest point.
 const SWING: f64 = 0.25;
 
-/// Returns the lowest point after each fall, before the next rise. Points before the first fall are
-/// excluded, because they may be the start of the program.
+/// Returns the lowest point after each fall, before the next rise. Points before the first fall are excluded, because
+/// they may be the start of the program.
 pub(super) fn lows(points: &[Point]) -> Vec<Point> {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     for p in points {

@@ -7,9 +7,8 @@
 //! | `step` | a single step |
 //! | `floors` | the lows of a series that goes up and down |
 //!
-//! docs/trend.md describes the verdicts and how they are made. They depend on the shape only: a
-//! series that is twice as large, or begins a day later, has the same verdict. Only
-//! [`Nature::least`] sets a minimum size.
+//! docs/trend.md describes the verdicts and how they are made. They depend on the shape only: a series that is twice
+//! as large, or begins a day later, has the same verdict. Only [`Nature::least`] sets a minimum size.
 
 mod floors;
 pub mod slope;
@@ -27,8 +26,8 @@ use slope::{median, values_of};
 pub struct Nature {
     /// Minimum change over the whole time that counts as one.
     pub least: f64,
-    /// Number of collections seen, for objects that a collector frees. Garbage that is not
-    /// collected yet looks like a leak. `None` if unused memory is freed at once.
+    /// Number of collections seen, for objects that a collector frees. Garbage that is not collected yet looks like a
+    /// leak. `None` if unused memory is freed at once.
     pub collections: Option<usize>,
 }
 
@@ -39,8 +38,8 @@ pub struct Shape {
     pub verdict: Verdict,
     /// Evidence for the verdict.
     pub why: Why,
-    /// Slope that the verdict is based on. It covers only a part of the time if [`Why`] says so.
-    /// `None` with fewer than two times.
+    /// Slope that the verdict is based on. It covers only a part of the time if [`Why`] says so. `None` with fewer
+    /// than two times.
     pub trend: Option<Trend>,
 }
 
@@ -107,8 +106,8 @@ pub enum Why {
 /// Minimum number of points for a verdict of growth.
 pub const LEAST_POINTS: usize = 4;
 
-/// Significance level of a growth verdict. Hundreds of series are judged together, and even one
-/// that grows by chance is too many.
+/// Significance level of a growth verdict. Hundreds of series are judged together, and even one that grows by chance
+/// is too many.
 const CHANCE: f64 = 0.001;
 
 /// Minimum number of points of a part of the time that is judged by itself.
@@ -120,19 +119,17 @@ const DEPTH: usize = 2;
 /// Minimum change in the last half, as a share of the first half's, that counts as the same rate.
 const AS_FAST: f64 = 0.5;
 
-/// Minimum change in the last half of the last half, as a share of its first half's, that counts as
-/// even growth. Curves that level off have less.
+/// Minimum change in the last half of the last half, as a share of its first half's, that counts as even growth.
+/// Curves that level off have less.
 const EVEN: f64 = 0.75;
 
 /// Maximum change in the last half, as a share of the first half's, that counts as settled.
 const OVER: f64 = 0.25;
 
-/// Maximum size of a rise, in multiples of the step down before or after it, that counts as a saw
-/// tooth.
+/// Maximum size of a rise, in multiples of the step down before or after it, that counts as a saw tooth.
 const TEETH: f64 = 2.0;
 
-/// Minimum net change of a series that goes one way, as a share of the sum of all changes between
-/// eighths of the time.
+/// Minimum net change of a series that goes one way, as a share of the sum of all changes between eighths of the time.
 const ONE_WAY: f64 = 0.8;
 
 /// Minimum number of collections seen before growth of a collected heap is reported.
@@ -147,8 +144,7 @@ const SAME_LOWS: f64 = 0.25;
 /// Maximum ratio of effective points to points at which individual ups and downs are visible.
 const SEEN: f64 = 0.5;
 
-/// Minimum effective points, and minimum probability of chance, for a series without a trend to be
-/// called steady.
+/// Minimum effective points, and minimum probability of chance, for a series without a trend to be called steady.
 const QUIET: (f64, f64) = (8.0, 0.05);
 
 /// Judges `points`, which are sorted by time.
@@ -198,8 +194,7 @@ fn by_values(points: &[Point], nature: Nature, depth: usize) -> Shape {
     }
 }
 
-/// Returns the trend of points that go one way, if it is significant and larger than the minimum
-/// change.
+/// Returns the trend of points that go one way, if it is significant and larger than the minimum change.
 fn significant(points: &[Point], nature: Nature) -> Option<Trend> {
     let trend = trend(points)?;
     let span = points.last()?.at - points.first()?.at;
@@ -225,8 +220,8 @@ fn of_lows(lows: &[Point], range: f64, high: f64, nature: Nature) -> Option<Shap
     (highest - lowest <= SAME_LOWS * range).then_some(Shape { verdict: Verdict::Steady, why, trend: None })
 }
 
-/// Judges a series with a step that goes one way on one side of it: after the step, or before it if
-/// that part is longer.
+/// Judges a series with a step that goes one way on one side of it: after the step, or before it if that part is
+/// longer.
 fn beside(points: &[Point], step: Step, nature: Nature) -> Option<Shape> {
     let (before, after) = points.split_at_checked(step.first_after)?;
     let at = after.first()?.at;
@@ -308,8 +303,7 @@ impl Halves<'_> {
         if head.len() < LEAST_POINTS || tail.len() < LEAST_POINTS {
             return None;
         }
-        // Levels at the start, in the middle and at the end. The slopes of a staircase are zero in
-        // between.
+        // Levels at the start, in the middle and at the end. The slopes of a staircase are zero in between.
         let some = (points.len() / 20).max(1);
         let level = |of: &[Point]| median(&mut values_of(of));
         let around = split.saturating_sub(some / 2);
@@ -319,8 +313,7 @@ impl Halves<'_> {
         let sign = (high - low).signum();
         let (first, last) = ((half - low) * sign, (high - half) * sign);
         let (noise, walk) = noises(points);
-        // The median of some values varies by this, and the middle one counts twice. A walk
-        // continues in either half.
+        // The median of some values varies by this, and the middle one counts twice. A walk continues in either half.
         let chance = 6.0 * 1.25 * 1.25 * noise / some as f64 + walk * points.len() as f64;
         let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < AS_FAST * first.max(last);
         let eighth = (points.len() / 8).max(1);
@@ -357,9 +350,8 @@ impl Halves<'_> {
     }
 }
 
-/// Returns the variances of independent noise, and of the steps of a random walk beneath it. Noise
-/// makes successive changes go opposite ways, but a walk does not. So the covariance of the changes
-/// separates the two.
+/// Returns the variances of independent noise, and of the steps of a random walk beneath it. Noise makes successive
+/// changes go opposite ways, but a walk does not. So the covariance of the changes separates the two.
 fn noises(points: &[Point]) -> (f64, f64) {
     let changes: Vec<f64> = points.windows(2).map(|w| w[1].value - w[0].value).collect();
     let count = changes.len().max(1) as f64;

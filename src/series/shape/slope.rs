@@ -41,8 +41,7 @@ impl Line {
 pub struct Trend {
     /// Line by Theil and Sen's method.
     pub line: Line,
-    /// Lower end of the 95 % confidence interval of the slope. Both ends are infinite if it can't
-    /// be computed.
+    /// Lower end of the 95 % confidence interval of the slope. Both ends are infinite if it can't be computed.
     pub low: f64,
     /// Upper end; see `low`.
     pub high: f64,
@@ -63,16 +62,15 @@ const BEYOND_DOUBT: f64 = 1e-6;
 /// Significance level of the mean of the changes.
 const DRIFT: f64 = 0.005;
 
-/// Maximum number of points whose pairs are all used: 80,000 pairs. More points are replaced by
-/// medians of neighbours.
+/// Maximum number of points whose pairs are all used: 80,000 pairs. More points are replaced by medians of neighbours.
 const PAIRED: usize = 400;
 
-/// Minimum net change of a series that goes one way, as a share of the sum of all changes. A series
-/// that rises slowly and falls at once has more steps up than down, but ends where it began.
+/// Minimum net change of a series that goes one way, as a share of the sum of all changes. A series that rises slowly
+/// and falls at once has more steps up than down, but ends where it began.
 const ONE_WAY: f64 = 0.8;
 
-/// Maximum number of changes for an exact sign test. With more, its terms underflow, and the normal
-/// distribution is accurate.
+/// Maximum number of changes for an exact sign test. With more, its terms underflow, and the normal distribution is
+/// accurate.
 const TOSSED: usize = 1000;
 
 /// Returns the median of `values`. For an even number, the mean of the middle two.
@@ -129,9 +127,8 @@ pub fn trend(points: &[Point]) -> Option<Trend> {
     Some(Trend { line, low: line.slope - half, high: line.slope + half, chance, apparent, effective })
 }
 
-/// Number of independent values that `rests` are worth, by the autocorrelation at a lag of one. It
-/// is corrected for its bias, and increased by its standard error so that no wandering series
-/// passes as independent.
+/// Number of independent values that `rests` are worth, by the autocorrelation at a lag of one. It is corrected for
+/// its bias, and increased by its standard error so that no wandering series passes as independent.
 fn effective(rests: &[f64]) -> f64 {
     let count = rests.len() as f64;
     let mean = rests.iter().sum::<f64>() / count;
@@ -145,8 +142,8 @@ fn effective(rests: &[f64]) -> f64 {
     (count * (1.0 - alike) / (1.0 + alike)).clamp(1.0, count)
 }
 
-/// Whether the mean of the changes is one that a random walk hardly ever has. Tests the changes
-/// from point to point and, because noise may hide them, those between tenths of the time.
+/// Whether the mean of the changes is one that a random walk hardly ever has. Tests the changes from point to point
+/// and, because noise may hide them, those between tenths of the time.
 fn has_drift(points: &[Point]) -> bool {
     let values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let tenths: Vec<f64> = points.chunks(points.len().div_ceil(10)).filter_map(|c| median(&mut values_of(c))).collect();
@@ -159,13 +156,12 @@ fn has_drift(points: &[Point]) -> bool {
     })
 }
 
-/// Returns the values of points.
 pub(crate) fn values_of(points: &[Point]) -> Vec<f64> {
     points.iter().map(|p| p.value).collect()
 }
 
-/// Probability of so unequal numbers of rises and falls if both were equally likely. 1 if the
-/// series comes down again after it goes up.
+/// Probability of so unequal numbers of rises and falls if both were equally likely. 1 if the series comes down again
+/// after it goes up.
 fn by_signs(points: &[Point]) -> f64 {
     let changes = || points.windows(2).map(|w| w[1].value - w[0].value);
     let all: f64 = changes().map(f64::abs).sum();

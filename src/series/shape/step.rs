@@ -17,12 +17,12 @@ const LEAST: usize = 8;
 /// Maximum residual sum of squares of two levels, as a share of that of a line.
 const BETTER_THAN_A_LINE: f64 = 0.5;
 
-/// Minimum size of a step in standard deviations of the residuals. With few points it is larger:
-/// `CLEAR` × (1 + 8 / points).
+/// Minimum size of a step in standard deviations of the residuals. With few points it is larger: `CLEAR` × (1 + 8 /
+/// points).
 const CLEAR: f64 = 4.0;
 
-/// Minimum share of the step between one point and the second after it. A process may take a moment
-/// to fill a new table.
+/// Minimum share of the step between one point and the second after it. A process may take a moment to fill a new
+/// table.
 const ABRUPT: f64 = 0.8;
 
 /// Sums over a range of points.

@@ -2,8 +2,7 @@
 
 use std::f64::consts::PI;
 
-/// Two-sided tail probability of `t` with `free` degrees of freedom (any number above zero, whole
-/// or not).
+/// Two-sided tail probability of `t` with `free` degrees of freedom (any number above zero, whole or not).
 pub(crate) fn two_sided(t: f64, free: f64) -> f64 {
     if t.is_nan() || free.is_nan() || free <= 0.0 {
         return 1.0;
@@ -15,8 +14,8 @@ pub(crate) fn two_sided(t: f64, free: f64) -> f64 {
     incomplete_beta(free / 2.0, 0.5, free / t.mul_add(t, free)).clamp(0.0, 1.0)
 }
 
-/// Two-sided quantile: the distance from zero within which `share` of all values are. 1.96 for 0.95
-/// and many degrees of freedom.
+/// Two-sided quantile: the distance from zero within which `share` of all values are. 1.96 for 0.95 and many degrees
+/// of freedom.
 pub(crate) fn within(share: f64, free: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while two_sided(high, free) > 1.0 - share && high < 1e12 {
@@ -29,8 +28,8 @@ pub(crate) fn within(share: f64, free: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The regularized incomplete beta function, by its continued fraction (NIST DLMF 8.17.22). The
-/// fraction converges fast below the mean of the distribution. Above it the complement is computed.
+/// The regularized incomplete beta function, by its continued fraction (NIST DLMF 8.17.22). The fraction converges
+/// fast below the mean of the distribution. Above it the complement is computed.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -70,8 +69,8 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
     sum
 }
 
-/// Logarithm of the gamma function for numbers above zero: Stirling's series (NIST DLMF 5.11.1)
-/// from 10 on. Smaller numbers are reduced from there by the recurrence.
+/// Logarithm of the gamma function for numbers above zero: Stirling's series (NIST DLMF 5.11.1) from 10 on. Smaller
+/// numbers are reduced from there by the recurrence.
 fn ln_gamma(x: f64) -> f64 {
     let mut x = x;
     let mut steps = 0.0;

@@ -254,8 +254,7 @@ fn has_lows(points: &[Point], depth: usize) -> bool {
 }
 
 proptest! {
-    /// Scaling the values, shifting them, and changing unit or origin of time keeps the verdict,
-    /// and scales the slope.
+    /// Scaling the values, shifting them, and changing unit or origin of time keeps the verdict, and scales the slope.
     #[test]
     fn the_verdict_is_about_the_shape(values in any_series(), seen in proptest::option::of(0..6usize)) {
         let of = |points: &[Point], least| judge(points, Nature { least, collections: seen });
@@ -274,9 +273,8 @@ proptest! {
         }
     }
 
-    /// A growing series shrinks upside down. Series judged by their lows are excluded, because
-    /// upside down the lows are highs. This holds for the whole and for each part that is judged by
-    /// itself.
+    /// A growing series shrinks upside down. Series judged by their lows are excluded, because upside down the lows
+    /// are highs. This holds for the whole and for each part that is judged by itself.
     #[test]
     fn upside_down_growth_is_the_other_way(values in any_series()) {
         let points = series(&values, |t| t, |v| v);
