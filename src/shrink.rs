@@ -25,7 +25,7 @@ pub struct Shrunk {
     pub segments: usize,
     /// Size of the file written.
     pub size: u64,
-    /// Whether notes were left out because they have more bytes than those of any real process.
+    /// Whether notes were left out, because they are larger than the notes of any real process.
     pub notes_cut: bool,
     /// Texts in the memory written.
     pub text: Texts,

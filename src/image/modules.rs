@@ -272,7 +272,7 @@ fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
     Some(module)
 }
 
-/// Whether a file name is that of a library: `libc.so.6`, `System.Private.CoreLib.dll`,
+/// Whether a file is named like a library: `libc.so.6`, `System.Private.CoreLib.dll`,
 /// `ld-2.31.so`.
 fn named_like_a_program(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();

@@ -40,7 +40,7 @@ pub(super) fn compare(target: &dyn Target, module: &Module, file: &[u8]) -> Opti
         files.iter().map(|f| place(f, f.range.start.since(base), &image, page)).collect();
     let headers = compare_headers(target, &files, &image, file)?;
     let Some(places) = places else {
-        // The layout is that of no known loader. The headers decide, if they are present.
+        // No known loader makes this layout. The headers decide, if they are present.
         return (headers > 0).then_some(Evidence::Bytes);
     };
     let moved = Relocated::of(&image, file);

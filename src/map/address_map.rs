@@ -19,7 +19,7 @@ pub struct Region {
     pub range: AddrRange,
     /// Kind of memory.
     pub kind: Kind,
-    /// Which one: thread, arena, file and section.
+    /// Details of the label: thread, arena, or file and section.
     pub detail: Arc<str>,
     /// Confidence of the label.
     pub confidence: Confidence,

@@ -24,7 +24,7 @@ pub struct BaseEntry {
     pub file: Option<u32>,
     /// Offset of this run in that file, in bytes.
     pub file_offset: u64,
-    /// What NT_FILE says about memory that is not a file: huge pages.
+    /// NT_FILE's description of memory that is not a file, such as huge pages.
     pub anonymous: Option<&'static str>,
 }
 

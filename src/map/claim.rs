@@ -43,7 +43,7 @@ pub struct Claim {
     pub confidence: Confidence,
     /// Owner of the memory.
     pub owner: Owner,
-    /// Which one: thread, arena, file and section, or heap and generation.
+    /// Details of the label: thread, arena, file and section, or heap and generation.
     pub detail: Arc<str>,
     /// Evidence: structure, address and field, or the rule of a guess.
     pub evidence: Arc<str>,

@@ -21,7 +21,7 @@ use crate::targets::Target;
 pub struct Alias {
     /// Addresses of the second view.
     pub range: AddrRange,
-    /// Address of the first view's copy of the first byte.
+    /// Address of the same bytes in the first view.
     pub first: Addr,
     /// Path of the mapped file.
     pub path: Arc<str>,

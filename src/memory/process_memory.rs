@@ -61,8 +61,8 @@ pub struct ProcessMemory {
     files: Vec<MappedFile>,
 }
 
-/// The same memory, with writable parts that the dump left out taken from the file. Right
-/// for tables that nobody writes to, wrong for anything else.
+/// A view of the memory that reads writable parts from the file if the dump left them out.
+/// Right for tables that nobody writes to, wrong for anything else.
 #[derive(Clone, Copy)]
 pub struct Pristine<'m>(&'m ProcessMemory);
 

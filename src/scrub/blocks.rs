@@ -12,7 +12,7 @@ use crate::targets::reads::ReadBytes;
 /// Low bits of a chunk's size, which are flags (`SIZE_BITS`).
 const FLAGS: u64 = 7;
 
-/// Largest size of the fencepost chunks at a heap's end: that of two.
+/// Maximum size in bytes of a fencepost chunk at a heap's end: the size of two.
 const FENCES: u64 = 4 * WORD;
 
 /// Bytes of a free chunk that belong to malloc: sizes, and up to four links (`struct malloc_chunk`).

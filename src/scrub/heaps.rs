@@ -196,7 +196,7 @@ impl<'s> HeapObjects<'s> {
         });
     }
 
-    /// Adds the characters of a string, or of an array with those of one.
+    /// Adds the characters of a string, or of the array that contains them.
     fn text(&self, object: &Object, form: &Form, out: &mut Within) {
         let Some(elements) = self.heap.type_info(object.kind).and_then(|info| info.elements) else { return };
         let Some((_, at)) = start(object.addr, elements) else { return };
@@ -252,7 +252,7 @@ impl Within {
         add(&mut self.plain, self.start, range);
     }
 
-    /// Starts the masks of bytes that stay anywhere and of values, for `range`, which begins at a word.
+    /// Prepares the masks `own` and `values` for `range`, which begins at a word.
     pub(super) fn tell_values(&mut self, range: AddrRange) {
         let words = range.len().div_ceil(8) as usize;
         (self.told_from, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);
@@ -273,7 +273,7 @@ impl Within {
         }
     }
 
-    /// Adds the masks of bytes that stay anywhere and of values.
+    /// Adds the masks for the page at `page` to `own` and `values`.
     pub(super) fn join_values(&self, page: Addr, own: &mut [u8], values: &mut [u8]) {
         for (from, to) in [(&self.own, own), (&self.values, values)] {
             join(self.told_from, from, page, to);

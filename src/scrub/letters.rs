@@ -4,7 +4,7 @@
 /// occur by chance.
 const LETTERS: usize = 6;
 
-/// The same for two-byte characters.
+/// Minimum number of two-byte printable characters in such a word.
 const WIDE_LETTERS: usize = 3;
 
 /// Whether a byte is printable ASCII.
@@ -23,9 +23,9 @@ pub(super) fn is_readable(word: [u8; 8]) -> bool {
 /// Classification of a word by its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// It is text.
+    /// The word is text.
     Text,
-    /// It begins like text. If text precedes it, it is the end of that.
+    /// The word begins like text. If the previous word is text, this is the end of it.
     End,
     /// Something else.
     Other,

@@ -15,9 +15,9 @@ pub(super) struct Page {
     used: Use,
     /// Bytes that stay, whatever their values.
     keep: Bits,
-    /// Those of them that a reader declared to be a structure or a name.
+    /// Bytes of `keep` that a reader declared to be a structure or a name.
     found: Bits,
-    /// Those of them that can't be a text, including headers of blocks and objects.
+    /// Bytes of `found`, and headers of blocks and objects, which can't be texts.
     sure: Bits,
     /// Bytes of values.
     values: Bits,
@@ -118,9 +118,9 @@ impl Page {
 pub(super) struct Word {
     /// Bytes that stay, whatever their values.
     pub(super) keep: u8,
-    /// Those of them that a reader declared to be a structure or a name.
+    /// Bytes of `keep` that a reader declared to be a structure or a name.
     pub(super) found: u8,
-    /// Those of them that are no text, even if they look like one.
+    /// Bytes of `keep` that are no text, even if they look like one.
     pub(super) sure: u8,
     /// Bytes of values.
     pub(super) values: u8,

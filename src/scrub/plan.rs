@@ -35,7 +35,7 @@ pub(super) struct Part {
     pub(super) is_writable: bool,
 }
 
-/// How much is overwritten.
+/// Level of scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     /// Values only.

@@ -43,7 +43,7 @@ pub struct KernelFigures {
     pub swap: Option<u64>,
     /// Page tables (VmPTE).
     pub page_tables: Option<u64>,
-    /// Memory charged to its control group, including that of other processes in it.
+    /// Memory charged to its control group, including other processes in the group.
     pub charged: Option<u64>,
     /// Memory limit of the control group.
     pub limit: Option<u64>,
@@ -67,7 +67,7 @@ pub struct KindFigures {
 }
 
 impl KindFigures {
-    /// Adds those of other regions. A figure that either lacks is unknown.
+    /// Adds the figures of other regions. A figure that either side lacks is unknown.
     #[must_use]
     pub fn plus(self, other: KindFigures) -> KindFigures {
         let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));

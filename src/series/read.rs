@@ -17,7 +17,7 @@ pub enum RecordingError {
     /// The file can't be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The first line is not that of a recording.
+    /// The first line is not a recording's header.
     #[error("not a recording of coremap: its first line {0}")]
     NotOne(String),
     /// The format has a version that this version of coremap does not know.

@@ -18,8 +18,8 @@
 //! A text is rewritten in place. Only names change, so parsers of the tool's text still work. Names that a tool found
 //! for native code stay. Text that is not understood is copied byte for byte.
 //!
-//! heaptrack prints one address for all callers of malloc in a module without symbols ("N calls … from 0x…"). The name
-//! of such an address is that of one of the callers.
+//! heaptrack prints one address for all callers of malloc in a module without symbols ("N calls … from 0x…"). Such an
+//! address gets the name of one of the callers.
 
 mod detect;
 mod engine;

@@ -176,8 +176,8 @@ fn too_many(what: &str) -> ExportError {
     ExportError::Unfit(format!("the heap is too large for a .gcdump: its limit is {what}"))
 }
 
-/// Writes the table of types: the one for no node, one for each tree node, and those of objects. Returns the number of
-/// object types.
+/// Writes the table of types: the one for no node, one for each tree node, and the types of objects. Returns the
+/// number of object types.
 fn write_types(stream: &mut Stream<'_>, heaps: &mut [Numbered<'_>], tree: &Tree) -> Result<u64, ExportError> {
     let present = |heap: &Numbered<'_>| {
         let kinds = (0..).zip(&heap.objects.kinds).filter(|(kind, known)| *kind != FREE.0 && known.tally.count > 0);

@@ -28,7 +28,7 @@ pub(super) mod tag {
 pub(super) mod sub {
     /// A root of another kind.
     pub(crate) const UNKNOWN: u8 = 0xff;
-    /// A root held by native code, without limit.
+    /// A root held by native code until it is released.
     pub(crate) const JNI_GLOBAL: u8 = 0x01;
     /// A root held by native code until it returns.
     pub(crate) const JNI_LOCAL: u8 = 0x02;

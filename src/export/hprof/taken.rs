@@ -1,4 +1,4 @@
-//! Selects the heaps that the format supports: those of runtimes whose fields have known names.
+//! Selects the heaps that the format supports. Their runtimes must provide the names of fields.
 
 use crate::export::hprof::{Source, Written, write};
 use crate::export::{ExportError, Output};

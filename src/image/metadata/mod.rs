@@ -47,16 +47,16 @@ pub enum MetadataError {
     /// The signature is not BSJB.
     #[error("no metadata root: the signature is 0x{0:08x}")]
     NoRoot(u32),
-    /// The bytes end within it.
+    /// The bytes end within the named part.
     #[error("metadata is cut off in its {0}")]
     Cut(&'static str),
-    /// It has neither #~ nor #-.
+    /// The metadata has neither #~ nor #-.
     #[error("metadata has no tables")]
     NoTables,
-    /// It has rows of a table that this reader does not know, so later tables can't be located.
+    /// A table of unknown number has rows, so later tables can't be located.
     #[error("metadata has rows of unknown table 0x{0:02x}")]
     UnknownTable(u8),
-    /// It is larger than the limit.
+    /// The metadata is larger than the limit.
     #[error("metadata is too large ({0} bytes)")]
     TooLarge(u64),
     /// The file is no PE file, or has no CLI header.

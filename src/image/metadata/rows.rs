@@ -13,7 +13,7 @@ use super::coded::{
 use super::{Metadata, Table, Token};
 use crate::limits;
 
-/// II.22.30 Module.
+/// A row of the Module table (II.22.30).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleRow<'a> {
     /// File name.
@@ -22,7 +22,7 @@ pub struct ModuleRow<'a> {
     pub mvid: [u8; 16],
 }
 
-/// II.22.2 Assembly.
+/// A row of the Assembly table (II.22.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly<'a> {
     /// Simple name.
@@ -37,7 +37,7 @@ pub struct Assembly<'a> {
     pub public_key: &'a [u8],
 }
 
-/// II.22.37 TypeDef.
+/// A row of the TypeDef table (II.22.37).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeDef<'a> {
     /// TypeAttributes (II.23.1.15).
@@ -54,7 +54,7 @@ pub struct TypeDef<'a> {
     pub methods: Range<u32>,
 }
 
-/// II.22.38 TypeRef.
+/// A row of the TypeRef table (II.22.38).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRef<'a> {
     /// Scope of the type: a module, an assembly, or the enclosing TypeRef.
@@ -65,7 +65,7 @@ pub struct TypeRef<'a> {
     pub namespace: Cow<'a, str>,
 }
 
-/// II.22.15 Field.
+/// A row of the Field table (II.22.15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// FieldAttributes (II.23.1.5).
@@ -76,7 +76,7 @@ pub struct Field<'a> {
     pub signature: &'a [u8],
 }
 
-/// II.22.26 MethodDef.
+/// A row of the MethodDef table (II.22.26).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodDef<'a> {
     /// RVA of its IL. 0 if it has none.
@@ -93,7 +93,7 @@ pub struct MethodDef<'a> {
     pub params: Range<u32>,
 }
 
-/// II.22.33 Param.
+/// A row of the Param table (II.22.33).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param<'a> {
     /// ParamAttributes (II.23.1.13).
@@ -104,7 +104,7 @@ pub struct Param<'a> {
     pub name: Cow<'a, str>,
 }
 
-/// II.22.25 MemberRef.
+/// A row of the MemberRef table (II.22.25).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRef<'a> {
     /// Type or other owner of the member.
@@ -115,7 +115,7 @@ pub struct MemberRef<'a> {
     pub signature: &'a [u8],
 }
 
-/// II.22.29 MethodSpec.
+/// A row of the MethodSpec table (II.22.29).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodSpec<'a> {
     /// The generic method.
@@ -124,7 +124,7 @@ pub struct MethodSpec<'a> {
     pub instantiation: &'a [u8],
 }
 
-/// II.22.5 AssemblyRef.
+/// A row of the AssemblyRef table (II.22.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssemblyRef<'a> {
     /// Simple name.
@@ -139,7 +139,7 @@ pub struct AssemblyRef<'a> {
     pub public_key_or_token: &'a [u8],
 }
 
-/// II.22.14 ExportedType.
+/// A row of the ExportedType table (II.22.14).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedType<'a> {
     /// TypeAttributes (II.23.1.15).
@@ -154,7 +154,7 @@ pub struct ExportedType<'a> {
     pub implementation: Token,
 }
 
-/// II.22.9 Constant.
+/// A row of the Constant table (II.22.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant<'a> {
     /// ELEMENT_TYPE (II.23.1.16). CLASS is a null reference.
@@ -163,7 +163,7 @@ pub struct Constant<'a> {
     pub value: &'a [u8],
 }
 
-/// II.22.8 ClassLayout.
+/// A row of the ClassLayout table (II.22.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassLayout {
     /// Alignment of fields in bytes. 0 is the default.
@@ -172,7 +172,7 @@ pub struct ClassLayout {
     pub size: u32,
 }
 
-/// II.22.20 GenericParam.
+/// A row of the GenericParam table (II.22.20).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenericParam<'a> {
     /// 0-based position.

@@ -47,7 +47,7 @@ pub enum PdbError {
     /// The metadata can't be read.
     #[error("not a portable PDB: {0}")]
     Metadata(#[from] MetadataError),
-    /// It is larger than the limit.
+    /// The PDB is larger than the limit.
     #[error("portable PDB is too large ({0} bytes)")]
     TooLarge(u64),
     /// The embedded PDB does not decompress to its stated length.

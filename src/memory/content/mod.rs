@@ -1,5 +1,5 @@
 //! Classifies the contents of memory page by page. The kernel merges adjacent mappings into one.
-//! What was written to them is what distinguishes them.
+//! Only their contents show where one ends and the next begins.
 //!
 //! | file | contents |
 //! |---|---|

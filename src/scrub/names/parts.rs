@@ -3,9 +3,9 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
-    /// It stays.
+    /// Text that stays.
     Stays(&'t str),
-    /// A name of its own.
+    /// A name to map.
     Name(&'t str),
 }
 
@@ -43,7 +43,7 @@ fn is_made_up(begin: &str) -> bool {
 
 /// Whether the rest of such a name is generated too.
 fn is_roslyns(rest: &str) -> bool {
-    // Includes those of Mono's mcs.
+    // Includes suffixes of Mono's mcs.
     let words = [
         "DisplayClass",
         "BackingField",

@@ -5,7 +5,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 use crate::search::secrets::found::{Found, without_overlaps};
 use crate::search::secrets::{keys, mail, names, numbers, tokens};
 
-/// A check of the keyword that starts at the first index and ends at the second.
+/// Checks for a secret at a keyword, given the text and the start and end of the keyword.
 type Check = fn(&[u8], usize, usize) -> Option<Found>;
 
 /// Keywords, in any letter case, with the check of the secret that they may be part of.

@@ -1,4 +1,4 @@
-//! The lows of a series that goes up and down: those of a heap after collections, or of a cache after it was emptied.
+//! The lows of a series that goes up and down: for example a heap after collections, or a cache after it was emptied.
 
 use crate::series::shape::slope::Point;
 

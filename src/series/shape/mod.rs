@@ -52,7 +52,7 @@ pub enum Why {
     Within,
     /// Values vary around a constant one.
     Noise,
-    /// Saw tooth: it goes up and down, and returns to the same lows.
+    /// Saw tooth: the series goes up and down, and returns to the same lows.
     UpAndDown {
         /// Number of lows.
         lows: usize,
@@ -61,11 +61,11 @@ pub enum Why {
         /// Highest value.
         high: f64,
     },
-    /// It goes one way all the time, in the last half as in the first.
+    /// The series goes one way all the time, in the last half as in the first.
     Always,
-    /// It goes one way since this time, at another rate than before.
+    /// The series goes one way since this time, at another rate than before.
     Since(f64),
-    /// It goes up and down, and its lows go one way. Has the number of lows.
+    /// The series goes up and down, and its lows go one way. Has the number of lows.
     Lows(usize),
     /// A single step.
     Step {
@@ -74,7 +74,7 @@ pub enum Why {
         /// Difference between the means after and before the step.
         by: f64,
     },
-    /// It goes one way after a step, or before it.
+    /// The series goes one way after a step, or before it.
     BesideStep {
         /// Time of the first value after the step.
         at: f64,
@@ -88,18 +88,18 @@ pub enum Why {
         /// Change in the last half.
         last: f64,
     },
-    /// It goes one way, and slower in the last half than in the first.
+    /// The series goes one way, and slower in the last half than in the first.
     Slows {
         /// Change in the first half of the time.
         first: f64,
         /// Change in the last half.
         last: f64,
     },
-    /// It moves back and forth, no further than by chance.
+    /// The series moves back and forth, no further than by chance.
     Wanders,
-    /// It goes one way now, after it went the other way. It may turn again.
+    /// The series goes one way now, after it went the other way. It may turn again.
     Turned,
-    /// It rises, and almost no collection was seen in that time.
+    /// The series rises, and almost no collection was seen in that time.
     Uncollected,
 }
 

@@ -47,7 +47,7 @@ pub struct Trend {
     pub high: f64,
     /// Probability of such a series by noise alone, or by a random walk: from 0 to 1.
     pub chance: f64,
-    /// The same by the slope alone, without testing the changes.
+    /// Probability by the slope alone, without testing the changes.
     pub apparent: f64,
     /// Effective number of points: how many independent points the series is worth.
     pub effective: f64,

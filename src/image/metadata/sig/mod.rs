@@ -17,13 +17,13 @@ use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigError {
-    /// The bytes end within it.
+    /// The bytes end within the signature.
     #[error("signature is cut off")]
     Cut,
     /// Types are nested deeper than [`limits::MAX_SIGNATURE_DEPTH`].
     #[error("signature is nested too deep")]
     TooDeep,
-    /// It has more types than [`limits::MAX_SIGNATURE_NODES`].
+    /// The signature has more types than [`limits::MAX_SIGNATURE_NODES`].
     #[error("signature has too many types")]
     TooMany,
     /// A byte does not begin a type.
@@ -32,7 +32,7 @@ pub enum SigError {
     /// A number or a token is malformed.
     #[error("signature has a malformed number")]
     BadNumber,
-    /// The first byte is that of another kind of signature.
+    /// The first byte belongs to another kind of signature.
     #[error("unexpected kind of signature: 0x{0:02x}")]
     WrongKind(u8),
 }
