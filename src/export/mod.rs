@@ -1,8 +1,8 @@
-//! What a core holds in the files of other people's viewers.
+//! Writes the contents of a core as files for other viewers.
 //!
-//! A format has a room of its own, made of plain data and of what runtimes answer; it knows no command and no way to a file
-//! but [`Write`] and [`Seek`]. What does not go into a format is refused ([`ExportError::Unfit`]), never cut silently: what is clipped
-//! or left out is counted.
+//! Each format has a room of its own. It takes plain data and answers of runtimes, and knows no command and no file,
+//! only [`Write`] and [`Seek`]. Data that a format does not support is refused ([`ExportError::Unfit`]). Nothing is
+//! cut silently: what is clipped or left out is counted.
 
 use std::io::{self, Seek, Write};
 
@@ -14,18 +14,18 @@ pub mod profiles;
 pub mod tables;
 pub(crate) mod variables;
 
-/// A new file, of which what comes first may be known last.
+/// An output file. It must be seekable, because its first bytes may be known last.
 pub trait Output: Write + Seek + Send {}
 
 impl<T: Write + Seek + Send> Output for T {}
 
-/// Why there is no file.
+/// The reason why no file was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// It could not be written.
+    /// The file could not be written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The core has more than the format takes, or none of it: in words.
+    /// The core has more than the format allows, or no data for it. The text says which.
     #[error("{0}")]
     Unfit(String),
 }

@@ -1,4 +1,4 @@
-//! All objects of a heap in a row: a number for each, by address, and back; with them what their types add up to.
+//! Numbers all objects of a heap by address, and sums them up by type.
 
 use crate::addr::{Addr, AddrRange};
 use crate::progress::Progress;
@@ -6,15 +6,15 @@ use crate::runtimes::api::Space;
 use crate::runtimes::api::{FREE, Heap, Losses, Object, Part, Tally};
 use crate::runtimes::graph::{Ids, Room, Walked};
 
-/// Objects of a page, which is what a thread takes at once: some MiB of heap.
+/// Number of objects in a page, the unit of work of a thread: some MiB of heap.
 const PAGE_OBJECTS: u32 = 1 << 15;
 
 /// The objects of one type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// How many, and their bytes.
+    /// Number and size of the objects.
     pub(crate) tally: Tally,
-    /// Address and size of the first.
+    /// Address and size of the object with the lowest address.
     first: (u64, u64),
 }
 
@@ -25,7 +25,7 @@ impl Default for Kind {
 }
 
 impl Kind {
-    /// Bytes of the first object.
+    /// Size of the first object in bytes.
     pub(crate) fn first_size(&self) -> u64 {
         self.first.1
     }
@@ -35,22 +35,22 @@ impl Kind {
     }
 }
 
-/// All objects by address, without the space between them.
+/// All objects by address, without the free space between them.
 pub(crate) struct Objects<'h> {
     space: &'h Space<'h>,
     ids: Ids,
-    /// By number of the type.
+    /// Sums by type number.
     pub(crate) kinds: Vec<Kind>,
-    /// All of them.
+    /// Number and size of all objects.
     pub(crate) total: Tally,
-    /// Space between objects, of type [`FREE`].
+    /// Number and size of free spaces between objects, of type [`FREE`].
     pub(crate) free: Tally,
-    /// What could not be walked.
+    /// Parts of the heap that could not be walked.
     pub(crate) losses: Losses,
 }
 
 impl<'h> Objects<'h> {
-    /// Walk `heap`. `None` where it has more objects than can be numbered.
+    /// Walks `heap`. `None` if it has more objects than can be numbered.
     pub(crate) fn of(heap: &'h dyn Heap, progress: &Progress) -> Option<Objects<'h>> {
         progress.start(heap.parts().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
         let see = |kinds: &mut Vec<Kind>, _: &Part, object: &Object| {
@@ -80,29 +80,28 @@ impl<'h> Objects<'h> {
         Some(Objects { space: heap.space(), ids, kinds, total, free, losses })
     }
 
-    /// How many have a number.
     pub(crate) fn len(&self) -> u32 {
         self.ids.len()
     }
 
-    /// Number of the object that begins at `addr`.
+    /// Returns the number of the object that starts at `addr`.
     #[inline]
     pub(crate) fn number(&self, addr: u64) -> Option<u32> {
         self.ids.find(self.space, addr)
     }
 
-    /// How many pages there are: pieces that can be taken one by one, in the order of numbers.
+    /// Number of pages. Pages can be processed independently, in the order of object numbers.
     pub(crate) fn pages(&self) -> usize {
         self.len().div_ceil(PAGE_OBJECTS) as usize
     }
 
-    /// The first number in a page, and the addresses of all in it.
+    /// Returns the first object number of a page, and the addresses of its objects.
     pub(crate) fn page(&self, page: usize) -> (u32, impl Iterator<Item = Addr> + '_) {
         let first = (page as u64 * u64::from(PAGE_OBJECTS)).min(u64::from(self.len())) as u32;
         (first, self.ids.addresses(self.space, first..first.saturating_add(PAGE_OBJECTS).min(self.len())))
     }
 
-    /// Numbers and addresses of those that begin in `range`.
+    /// Iterates numbers and addresses of the objects that start in `range`.
     pub(crate) fn within(&self, range: AddrRange) -> impl Iterator<Item = (u32, Addr)> + '_ {
         let ids = self.ids.within(self.space, range);
         (ids.start..).zip(self.ids.addresses(self.space, ids))

@@ -1,8 +1,8 @@
-//! Tables for engines that take SQL, as Parquet: one file a table, written in groups of rows, so that memory is bounded and readers
-//! work on groups side by side.
+//! Tables for SQL engines, as Parquet: one file per table, written in row groups. So memory is bounded, and readers
+//! process groups in parallel.
 //!
-//! Numbers and addresses are signed 64-bit integers: Spark has no unsigned ones, and no address of a program has the highest bit. Words
-//! are texts with a dictionary. What is not known is NULL.
+//! Numbers and addresses are signed 64-bit integers, because Spark has no unsigned ones, and no program address has
+//! the highest bit. Words are texts with a dictionary. Unknown values are NULL.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use crate::export::{ExportError, Output};
 
-/// Rows of a group: DuckDB gives each thread one, Spark splits files between them.
+/// Rows per group. DuckDB gives one to each thread, and Spark splits files between groups.
 const GROUP: usize = 1 << 18;
 
-/// Texts that are kept for the next rows; another table of words begins where there are more.
+/// Maximum number of texts remembered for later rows. The cache is cleared when it is full.
 const KEPT: usize = 1 << 16;
 
-/// How a column is.
+/// The form of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A number.
+    /// Number.
     Number,
-    /// A number in rising order mostly, as an address is: its differences are written.
+    /// Number that mostly increases from row to row, such as an address. Differences are written.
     Rising,
-    /// A text.
+    /// Text.
     Text,
 }
 
-/// A column: its name, and how it is.
+/// A column: its name and its form.
 pub type Column = (&'static str, Form);
 
 /// A value of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell<'a> {
-    /// A number; `None` where it is not known.
+    /// A number. `None` if unknown.
     Number(Option<u64>),
-    /// A text.
+    /// A text. `None` if unknown.
     Text(Option<&'a str>),
 }
 
@@ -70,12 +70,12 @@ impl<'a> From<Option<&'a str>> for Cell<'a> {
     }
 }
 
-/// What is kept of a column until its group is written.
+/// Values of a column that are not written yet.
 #[derive(Default)]
 struct Kept {
     numbers: Vec<i64>,
     texts: Vec<ByteArray>,
-    /// 1 for each value that is known.
+    /// 1 for each known value, 0 for each unknown one.
     known: Vec<i16>,
     words: HashMap<String, ByteArray>,
 }
@@ -128,10 +128,10 @@ fn io(e: ParquetError) -> ExportError {
 }
 
 impl<'o> Table<'o> {
-    /// Begin a table of these columns. `tool`: what writes it.
+    /// Starts a table with these columns. `tool` is the name of the writing tool.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn begin(
         name: &str,
         columns: &'static [Column],
@@ -165,10 +165,10 @@ impl<'o> Table<'o> {
         Ok(Table { writer, columns, kept, rows: 0 })
     }
 
-    /// One more row: a value for each column.
+    /// Appends a row: one value for each column.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.kept.iter_mut().zip(cells).for_each(|(kept, cell)| kept.add(*cell));
@@ -176,7 +176,7 @@ impl<'o> Table<'o> {
         if self.rows.is_multiple_of(GROUP as u64) { self.group() } else { Ok(()) }
     }
 
-    /// Write what is kept.
+    /// Writes the stored rows as a group.
     fn group(&mut self) -> Result<(), ExportError> {
         let mut group = self.writer.next_row_group().map_err(io)?;
         for (kept, (_, form)) in self.kept.iter_mut().zip(self.columns) {
@@ -195,10 +195,10 @@ impl<'o> Table<'o> {
         Ok(())
     }
 
-    /// All rows are there. Gives how many.
+    /// Finishes the table. Returns the number of rows.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn finish(mut self) -> Result<u64, ExportError> {
         if self.rows == 0 || !self.rows.is_multiple_of(GROUP as u64) {
             self.group()?;

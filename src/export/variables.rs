@@ -1,4 +1,4 @@
-//! Static variables of runtimes that keep them in arrays, as CoreCLR does.
+//! Static variables of runtimes that store them in arrays, as CoreCLR does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,18 +6,19 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::runtimes::api::{Heap, Link, Root};
 
-/// A static variable that holds an object.
+/// A static variable with a reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Variable {
-    /// Its name, as the heap has it: `static Type.Field`.
+    /// Name, as in the heap: `static Type.Field`.
     pub(crate) name: Arc<str>,
-    /// The array that it stands in.
+    /// Array that contains the variable.
     pub(crate) array: Addr,
-    /// What it holds; it need be no object.
+    /// Address that it contains, which need not be an object's.
     pub(crate) object: Addr,
 }
 
-/// The variables in the arrays that `roots` keep, themselves or by another array; in order.
+/// Returns the variables in the arrays that `roots` retain, directly or through another
+/// array, sorted.
 pub(crate) fn variables<'r>(heap: &dyn Heap, roots: impl Iterator<Item = &'r Root>) -> Vec<Variable> {
     let mut arrays: Vec<Addr> = Vec::new();
     let mut reader = heap.reader();

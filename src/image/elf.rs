@@ -1,8 +1,8 @@
-//! An ELF image in memory: program headers, load bias, build id, sections as
-//! far as they can be told, link map.
+//! An ELF image in memory: program headers, load bias, build id, link map, and sections
+//! as far as they can be determined.
 //!
-//! Structures: System V ABI and its x86_64 and aarch64 supplements; `r_debug`
-//! and `link_map` from glibc's and musl's link.h (the same in both).
+//! Structures: System V ABI and its x86_64 and aarch64 supplements; `r_debug` and
+//! `link_map` from glibc's and musl's link.h (the same in both).
 
 use gimli::{BaseAddresses, EhFrameHdr, LittleEndian};
 use goblin::container::{Container, Ctx, Endian};
@@ -28,39 +28,38 @@ const NT_GNU_BUILD_ID: u32 = 3;
 pub struct ImageSegment {
     /// Addresses, rounded out to pages.
     pub range: AddrRange,
-    /// Where its first page is in the file, in bytes.
+    /// Offset of its first page in the file, in bytes.
     pub file_offset: u64,
-    /// End of the part that comes from the file, rounded up to a page; what is
-    /// above is .bss.
+    /// End of the part that comes from the file, rounded up to a page. The rest is .bss.
     pub file_end: Addr,
     /// Access.
     pub perms: Perms,
 }
 
-/// What the headers of an ELF image say, placed in memory.
+/// The headers of an ELF image, placed in memory.
 #[derive(Clone, Debug)]
 pub struct ElfImage {
-    /// What is added to each `p_vaddr`.
+    /// Load bias: the difference between each address and its `p_vaddr`.
     pub bias: u64,
-    /// All of the image, from its lowest PT_LOAD to its highest.
+    /// Addresses from the lowest PT_LOAD to the highest.
     pub range: AddrRange,
     /// PT_LOADs.
     pub segments: Vec<ImageSegment>,
-    /// Named parts, by what program headers and tables tell.
+    /// Named parts, from program headers and tables.
     pub sections: Vec<Section>,
     /// GNU build id.
     pub build_id: Option<Vec<u8>>,
     /// PT_DYNAMIC, placed.
     pub dynamic: Option<AddrRange>,
-    /// Whether it has PT_INTERP, as programs have and libraries seldom do.
+    /// Whether it has PT_INTERP. Programs have one, libraries seldom.
     pub has_interpreter: bool,
-    /// e_type
+    /// Type of the file: `e_type`.
     pub e_type: u16,
 }
 
 impl ElfImage {
-    /// What of its writable segments can be read, as far as a structure is
-    /// looked for in each ([`limits::MAX_IMAGE_DATA`]).
+    /// Returns the readable parts of its writable segments, at most
+    /// [`limits::MAX_IMAGE_DATA`] bytes of each.
     pub fn writable_parts(&self, memory: &dyn Memory) -> Vec<AddrRange> {
         let longest = limits::MAX_IMAGE_DATA;
         let writable = self.segments.iter().filter(|s| s.perms.write);
@@ -70,10 +69,10 @@ impl ElfImage {
             .collect()
     }
 
-    /// The address that an entry of its dynamic section gives.
+    /// Returns the address in an entry of its dynamic section.
     ///
-    /// glibc writes placed addresses back where the section can be written; musl,
-    /// and the kernel's vdso, leave those of the file.
+    /// glibc stores the placed address if the section is writable. musl and the kernel's
+    /// vdso keep the file's address.
     pub fn dynamic_addr(&self, memory: &dyn Memory, tag: u64) -> Option<Addr> {
         let value = dynamic_entry(memory, self.dynamic?, tag)?;
         let placed = self.range.contains(Addr::new(value));
@@ -81,10 +80,9 @@ impl ElfImage {
     }
 }
 
-/// Read an ELF image whose header lies at `base`; `None` where there is none,
-/// or none that makes sense.
+/// Reads an ELF image whose header is at `base`. `None` if there is no valid one.
 pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
-    // A file that is named like a program may begin with anything.
+    // A file with the name of a program may begin with anything.
     let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.look(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
     let header = header(&raw)?;
     let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
@@ -92,7 +90,7 @@ pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
     let table = memory.look(table_at, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
     let image = place(memory, &header, &programs, base, page)?;
-    // Of one that is read as data too: it tells that it is one.
+    // An image may also be read as data. These bytes prove what it is.
     memory.keep(base, raw.len() as u64);
     memory.keep(table_at, table.len() as u64);
     Some(image)
@@ -113,7 +111,7 @@ fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
     plausible.then_some(header)
 }
 
-/// The build id of an ELF file on disk.
+/// Returns the build id of an ELF file on disk.
 pub fn file_build_id(file: &[u8]) -> Option<Vec<u8>> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
     file_programs(file, &header(&raw)?)?.iter().filter(|p| p.p_type == ph::PT_NOTE).find_map(|p| {
@@ -132,20 +130,18 @@ fn file_programs(file: &[u8], header: &eh::Header) -> Option<Vec<ph::ProgramHead
 /// A section of an ELF file on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSection {
-    /// Its header.
     pub(crate) header: sh::SectionHeader,
-    /// Its name.
     pub(crate) name: String,
 }
 
 impl FileSection {
-    /// Its bytes in the file; `None` where it has none there (.bss; all but the
-    /// symbols in a debug file).
+    /// Bytes of the section in the file. `None` if the file has none: .bss, compressed
+    /// sections, and all but the symbols in a debug file.
     pub(crate) fn bytes<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
         file.get(self.range()?)
     }
 
-    /// Where in the file its bytes are.
+    /// Offsets of those bytes in the file.
     pub(crate) fn range(&self) -> Option<std::ops::Range<usize>> {
         let packed = self.header.sh_flags & u64::from(sh::SHF_COMPRESSED) != 0;
         if self.header.sh_type == sh::SHT_NOBITS || packed {
@@ -156,7 +152,7 @@ impl FileSection {
     }
 }
 
-/// The section table of an ELF file on disk, in its order.
+/// Reads the section table of an ELF file on disk, in file order.
 pub(crate) fn section_table(file: &[u8]) -> Option<Vec<FileSection>> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
     let header = header(&raw)?;
@@ -171,7 +167,7 @@ pub(crate) fn section_table(file: &[u8]) -> Option<Vec<FileSection>> {
     Some(sections.into_iter().map(|s| FileSection { name: name(&s).unwrap_or_default(), header: s }).collect())
 }
 
-/// Section names and addresses of an ELF file on disk, placed by `bias`.
+/// Returns the section names and addresses of an ELF file on disk, placed by `bias`.
 pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
     let placed = section_table(file)?
         .into_iter()
@@ -192,8 +188,8 @@ fn place(
     page: u64,
 ) -> Option<ElfImage> {
     let loads = || programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0);
-    // The header lies at file offset 0, so the segment that begins there says
-    // which vaddr `base` stands for.
+    // The header is at file offset 0, so the segment that starts there has the vaddr of
+    // `base`.
     let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
     let bias = base.offset_from(Addr::new(first.p_vaddr).align_down(page)).cast_unsigned();
     let at = |vaddr: u64| Addr::new(bias.wrapping_add(vaddr));
@@ -209,7 +205,7 @@ fn place(
             perms: Perms::from_flags(p.p_flags),
         });
     }
-    // The ABI wants them ascending; what overlaps is no image of a linker's.
+    // The ABI requires ascending segments. No linker produces overlapping ones.
     segments.sort_by_key(|s| (s.range.start, s.range.end));
     segments.dedup_by(|next, last| next.range.start < last.range.end);
     segments.truncate(limits::MAX_IMAGE_SEGMENTS);
@@ -246,7 +242,7 @@ fn place(
             ph::PT_GNU_RELRO => ".data.rel.ro",
             ph::PT_GNU_EH_FRAME => {
                 if let Some(start) = eh_frame(memory, range) {
-                    // Its end is not told; it lies in the header's segment.
+                    // The header has no end for it. It is within its segment.
                     let end = image.segments.iter().find(|s| s.range.contains(start)).map(|s| s.range.end);
                     let range = AddrRange::new(start, end.unwrap_or(start));
                     image.sections.push(Section { range, name: ".eh_frame".into() });
@@ -260,7 +256,7 @@ fn place(
     Some(image)
 }
 
-/// Where .eh_frame begins, as .eh_frame_hdr says (LSB core specification).
+/// Returns the start of .eh_frame, from .eh_frame_hdr (LSB core specification).
 fn eh_frame(memory: &dyn Memory, range: AddrRange) -> Option<Addr> {
     let bytes = memory.bytes(range.start, range.len().min(64) as usize).ok()?;
     let bases = BaseAddresses::default().set_eh_frame_hdr(range.start.get());
@@ -285,31 +281,31 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A module the dynamic linker knows of.
+/// A module in the dynamic linker's list.
 #[derive(Clone, Debug)]
 pub struct LinkedModule {
-    /// `l_addr`: load bias.
+    /// Load bias: `l_addr`.
     pub bias: u64,
-    /// `l_name`; empty for the program itself.
+    /// Path: `l_name`. Empty for the program itself.
     pub name: String,
 }
 
-/// `struct r_debug`, offset of `r_map`.
+/// Offset of `r_map` in `struct r_debug`.
 const R_DEBUG_MAP: u64 = 8;
 
-/// Its bytes, up to `r_ldbase`.
+/// Size of `struct r_debug` in bytes, up to `r_ldbase`.
 const R_DEBUG: u64 = 40;
 
-/// `struct link_map`, offsets.
+/// Offsets in `struct link_map`.
 mod link_map {
     pub(super) const ADDR: u64 = 0;
     pub(super) const NAME: u64 = 8;
     pub(super) const NEXT: u64 = 24;
-    /// Bytes that programs may know of: up to `l_prev`.
+    /// Size in bytes of the public part, up to `l_prev`.
     pub(super) const SIZE: u64 = 40;
 }
 
-/// Follow DT_DEBUG of the program to the dynamic linker's list of modules.
+/// Reads the dynamic linker's list of modules, through DT_DEBUG of the program.
 pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
     let mut out = Vec::new();
     let Some(r_debug) = dynamic_entry(memory, dynamic, dy::DT_DEBUG) else { return out };
@@ -323,12 +319,12 @@ pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
         out.push(LinkedModule { bias: bias.get(), name: name.unwrap_or_default() });
         field(link_map::NEXT)
     });
-    // It only adds to what NT_FILE and the mappings tell.
+    // The list only adds to NT_FILE and the mappings, so an incomplete one is no error.
     end.ok();
     out
 }
 
-/// The value of the first entry of that tag in a dynamic section.
+/// Returns the value of the first entry with tag `tag` in a dynamic section.
 pub fn dynamic_entry(memory: &dyn Memory, dynamic: AddrRange, tag: u64) -> Option<u64> {
     let count = (dynamic.len() / 16).min(limits::MAX_IMAGE_HEADERS as u64);
     for i in 0..count {
@@ -342,7 +338,7 @@ pub fn dynamic_entry(memory: &dyn Memory, dynamic: AddrRange, tag: u64) -> Optio
     None
 }
 
-/// DT_SONAME of an image.
+/// Returns the DT_SONAME of an image.
 pub fn soname(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     let offset = dynamic_entry(memory, image.dynamic?, dy::DT_SONAME)?;
     let table = image.dynamic_addr(memory, dy::DT_STRTAB)?;

@@ -1,4 +1,4 @@
-//! The proof that a file under `--symbols` is the build the core maps.
+//! Proves that a file under `--symbols` is the build the core maps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,22 +14,23 @@ use crate::memory::Overlay;
 use crate::range_map::RangeMap;
 use crate::targets::{Facts, Target};
 
-/// How a file was proven to be the module's, the weakest first.
+/// The proof that a file is the module's, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Proof {
-    /// The core has no byte of it: name and number of pages fit.
+    /// The core has no byte of it. Name and number of pages match.
     Pages,
-    /// The core has no byte of it: name, and place and length of each section fit.
+    /// The core has no byte of it. The name matches, and so do offset and length of each
+    /// section.
     Sections,
-    /// The core has no byte of it, but of another mapping of the same path.
+    /// The core has no byte of it, but another mapping of the same path was proven.
     Elsewhere,
-    /// All bytes that both have and nobody writes are equal.
+    /// All bytes that both have and that nobody writes are equal.
     Bytes,
     /// GNU build ids are equal.
     BuildId,
 }
 
-/// What is said of files whose proof is none by bytes of their own.
+/// Warnings for files that none of their own bytes prove.
 const WEAK: &[(Proof, &str)] = &[
     (Proof::Elsewhere, "accepted because another mapping of the same path has this file's bytes"),
     (
@@ -40,15 +41,15 @@ const WEAK: &[(Proof, &str)] = &[
     (Proof::Pages, "accepted by name and number of pages; the core has none of its bytes to compare"),
 ];
 
-/// A proven file, ready to fill in for a module.
+/// A proven file of a module.
 pub struct Proven {
     /// Index of the module.
     pub module: usize,
-    /// Its file.
+    /// Mapped file.
     pub map: MappedFile,
 }
 
-/// For each module that lacks bytes, the file under `dirs` that is the same build.
+/// Returns the proven file under `dirs` of each module whose bytes are not all in the core.
 pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
     let mut found: Vec<(usize, Candidate)> = Vec::new();
     let mut refused: Vec<(Unused, &str)> = Vec::new();
@@ -80,20 +81,19 @@ pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &
     found.into_iter().map(|(module, candidate)| Proven { module, map: candidate.map }).collect()
 }
 
-/// A file that may be a module's.
 struct Candidate {
     map: MappedFile,
     place: Place,
     proof: Proof,
 }
 
-/// Whether the core lacks a byte of what the module maps.
+/// Whether the core lacks any byte of the module's mappings.
 fn lacks(target: &dyn Target, module: &Module) -> bool {
     let mut ranges = module.mappings.iter().map(|m| target.facts().space.files[*m as usize].range);
     ranges.any(|range| target.facts().space.dumped_in(range) < range.len())
 }
 
-/// The file for which most speaks; the first of equal ones.
+/// Returns the file with the strongest proof, the first of equal ones.
 fn best(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Result<Candidate, Unused> {
     let mut out: Result<Candidate, Unused> = Err(Unused::Missing);
     for place in dirs.candidates(module) {
@@ -108,8 +108,8 @@ fn best(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Result<Candi
     out
 }
 
-/// .NET maps one file as it is, and by section. What the core has of one of them proves
-/// the file for both.
+/// Accepts files by the proof of another mapping. .NET maps one file flat and by section,
+/// so the bytes in the core of one mapping prove the file for both.
 fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, found: &mut [(usize, Candidate)]) {
     let path = |i: usize| modules.get(i).map_or("", |m| &*m.path);
     let weak = |c: &Candidate| c.proof < Proof::Elsewhere;
@@ -120,7 +120,7 @@ fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs,
             by_path.insert(path(*i), candidate.place.clone());
         }
     }
-    // What lacks nothing needs no file, but may be proof for one.
+    // Modules that lack nothing need no file, but may prove one.
     for module in modules.iter().filter(|m| !lacks(target, m)) {
         if wanted.contains(&*module.path)
             && let Ok(candidate) = best(target, module, dirs)
@@ -140,16 +140,16 @@ fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs,
     }
 }
 
-/// Why what may be at a place is not used; what tells most comes last.
+/// The reason why a candidate is not used, the most informative last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Unused {
-    /// There is no file.
+    /// No file exists.
     Missing,
     /// A link leads out of the folder.
     Astray,
-    /// A file that is no program file.
+    /// The file is no program file.
     NoProgram,
-    /// A program file of another build, as far as can be told.
+    /// A program file of another build, as far as can be determined.
     Mismatch,
 }
 
@@ -173,22 +173,22 @@ fn proven(
     Ok((map, proof))
 }
 
-/// Whether it begins as program files do. A module without headers in the core is known by
-/// its size alone, and any file may have that.
+/// Whether the file begins like a program file. A module whose headers are not in the core
+/// is recognised by its size alone, and any file may have that size.
 fn is_program(file: &[u8]) -> bool {
     file.starts_with(b"\x7fELF") || pe::of_file(file).is_some()
 }
 
-/// The file under `dirs` that is the same build as the module, whether or not
-/// the core has all of its bytes.
+/// Returns the file under `dirs` that is the same build as the module, whether or not the
+/// core has all of its bytes.
 pub fn file_of(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let found = dirs.candidates(module).into_iter().find_map(|place| proven(target, module, dirs, &place).ok());
     found.filter(|(_, proof)| *proof >= Proof::Bytes).map(|(map, _)| map)
 }
 
-/// The file under `dirs` that holds the symbols cut off from the module's own:
-/// one with the same build id. A link's checksum (.gnu_debuglink) is no proof,
-/// as only the file knows it.
+/// Returns the file under `dirs` with the symbols stripped from the module's own file: the
+/// one with the same build id. A .gnu_debuglink checksum is no proof, because only the
+/// module's file contains it.
 pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let wanted = image.build_id.as_ref()?;
@@ -199,7 +199,7 @@ pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     })
 }
 
-/// One line for all files of one fate.
+/// Writes one line for all files with the same result.
 fn tell(diag: &Diagnostics, code: WarningCode, names: &[&str], what: &str) {
     let mut names = names.to_vec();
     names.sort_unstable();
@@ -217,7 +217,7 @@ fn proof(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Proof> {
             _ => same_bytes(target, module, file)?.then_some(Proof::Bytes),
         },
         ModuleKind::Pe { flat: true, .. } => same_bytes(target, module, file)?.then_some(Proof::Bytes),
-        // What proves the program proves what is in it.
+        // The proof of the program covers the files in it.
         ModuleKind::Bundled => None,
         ModuleKind::Pe { flat: false, .. } | ModuleKind::NoHeaders => {
             Some(match pe_identity::compare(target, module, file)? {
@@ -229,14 +229,13 @@ fn proof(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Proof> {
     }
 }
 
-/// Compare all read-only bytes that both core and file have; `None` where there
-/// are none.
+/// Compares all read-only bytes that both core and file have. `None` if there are none.
 fn same_bytes(target: &dyn Target, module: &Module, file: &[u8]) -> Option<bool> {
     let mut compared = 0;
     for &m in &module.mappings {
         let mapping = &target.facts().space.files[m as usize];
         let runs = target.dumped_runs(mapping.range);
-        // What could not be read proves nothing.
+        // Bytes that could not be read prove nothing.
         if runs.iter().map(|r| r.range.len()).sum::<u64>() < target.facts().space.dumped_in(mapping.range) {
             return None;
         }
@@ -256,7 +255,7 @@ fn same_bytes(target: &dyn Target, module: &Module, file: &[u8]) -> Option<bool>
     (compared > 0).then_some(true)
 }
 
-/// Whether the module's own headers, or the segment, say that nobody wrote here.
+/// Whether the module's own headers, and the segment, say that nobody writes here.
 fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
     if let Some(piece) = facts.space.pieces.at(range.start)
         && facts.space.mappings[piece.mapping as usize].perms.write
@@ -281,10 +280,10 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
     }
 }
 
-/// The runs of memory that proven files can fill in: read-only parts only, as
-/// what a process wrote is in no file. Then those of writable parts of PE files,
-/// which only tells how they were before anybody wrote. Of the file of module `image_only`,
-/// only what is in its image.
+/// Returns the ranges of memory that proven files can fill in. The first list has read-only
+/// parts only, because no file has what a process wrote. The second has writable parts of
+/// PE files, which show only what was there before anybody wrote. For the file of module
+/// `image_only`, only ranges in its image are returned.
 pub fn overlays(
     facts: &Facts,
     modules: &[Module],
@@ -301,15 +300,15 @@ pub fn overlays(
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
-            // Now that its headers can be read, they say what is writable.
+            // Its headers, readable now, show what is writable.
             if let Some(image) = pe::of_file(&p.map) {
                 let files: Vec<_> = module.mappings.iter().map(|&m| &facts.space.files[m as usize]).collect();
                 let flat = pe_identity::is_flat(&files, p.map.len() as u64, page_size(facts));
                 module.kind = ModuleKind::Pe { image, flat };
             }
         }
-        // Other parts of the same file mapped elsewhere, as a single-file program
-        // maps the assemblies in its bundle.
+        // Other parts of the same file, mapped elsewhere. A single-file program maps the
+        // assemblies in its bundle so.
         let outside = |i: &&u32| !module.range.contains(facts.space.files[**i as usize].range.start);
         let elsewhere = by_path.get(&*module.path).into_iter().flatten().filter(outside);
         let elsewhere = elsewhere.filter(|_| image_only != Some(p.module));
@@ -330,7 +329,7 @@ pub fn overlays(
     (first_of_each(&out), first_of_each(&originals))
 }
 
-/// NT_FILE of a damaged core may list a range twice: the first counts.
+/// Resolves duplicates. NT_FILE of a damaged core may list a range twice; the first counts.
 fn first_of_each(overlays: &[Overlay]) -> RangeMap<Overlay> {
     RangeMap::resolve(
         overlays,

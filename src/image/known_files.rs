@@ -1,12 +1,12 @@
-//! Files that everybody can have: those of the system and of runtimes. What names them, and what they name, is nobody's secret.
+//! Files that anyone can have: those of the system and of runtimes. Their names, and the names in them, are no secret.
 
 use crate::image::modules::file_name;
 
-/// Folders of the system (file-hierarchy(7)). /usr/local and /usr/src hold whatever somebody put there.
+/// Folders of the system (file-hierarchy(7)). /usr/local and /usr/src contain whatever somebody put there.
 const SYSTEM: [&str; 5] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/"];
 const NOT_SYSTEM: [&str; 2] = ["/usr/local/", "/usr/src/"];
 
-/// How names of files of runtimes begin, wherever they are installed.
+/// Prefixes of the names of runtime files, wherever they are installed.
 const RUNTIMES: [&str; 19] = [
     "libcoreclr",
     "libclr",
@@ -29,10 +29,10 @@ const RUNTIMES: [&str; 19] = [
     "linux-vdso.so",
 ];
 
-/// The same where it is all of the name.
+/// Complete names of such files.
 const PROGRAMS: [&str; 5] = ["dotnet", "java", "[vdso]", "createdump", "python3"];
 
-/// Whether a path is that of a file that everybody can have. `jdks`: folders of JDKs, with a slash at the end.
+/// Whether `path` is a file that anyone can have. `jdks` are folders of JDKs, with a trailing slash.
 pub(crate) fn is_everybodys(path: &str, jdks: &[String]) -> bool {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = file_name(path);
@@ -44,19 +44,19 @@ pub(crate) fn is_everybodys(path: &str, jdks: &[String]) -> bool {
         || is_of_python(path)
 }
 
-/// Whether all parts of a path are of the system.
+/// Whether the path is within the system's folders.
 pub(crate) fn is_systems(path: &str) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder)) && !NOT_SYSTEM.iter().any(|folder| path.starts_with(folder))
         || path.starts_with("<frozen ")
 }
 
-/// Whether it is a file of Python's own library.
+/// Whether it is a file of Python's standard library.
 fn is_of_python(path: &str) -> bool {
     let library = ["/lib/python3.", "/lib64/python3."].iter().find_map(|folder| path.split_once(folder));
     library.is_some_and(|(_, rest)| !rest.contains("site-packages") && !rest.contains("dist-packages"))
 }
 
-/// The folder of the JDK whose VM is that file: two or three above it, `lib` among them.
+/// Returns the folder of the JDK whose VM is `path`: two or three folders above it, past `lib`.
 pub(crate) fn jdk_of(path: &str) -> Option<String> {
     let folder = path.strip_suffix("/libjvm.so")?;
     let (above, _) = folder.rsplit_once("/lib/")?;

@@ -1,5 +1,5 @@
-//! Program files as they lie in memory: ELF modules, PE files, the vdso; their
-//! sections, build ids, and the files on disk that are proven to be the same.
+//! Program files as they are in memory: ELF modules, PE files and the vdso, with their
+//! sections and build ids. Also finds the files on disk that are proven to be the same.
 
 pub mod bundle;
 pub mod elf;

@@ -1,5 +1,5 @@
-//! Which files are loaded where: NT_FILE joined with the headers in memory, and
-//! what the dynamic linker knows where NT_FILE is silent.
+//! Finds the program files that are loaded, and where. Joins NT_FILE with the headers in
+//! memory. The dynamic linker's list supplies what NT_FILE lacks.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,55 +18,55 @@ use crate::targets::MappingName;
 use crate::targets::{Facts, Target};
 use crate::targets::{FileMapping, at};
 
-/// What a module is.
+/// The kind of a module.
 #[derive(Clone, Debug)]
 pub enum ModuleKind {
     /// ELF program or library, with its headers.
     Elf(ElfImage),
-    /// PE file, with its headers; `flat` where it is mapped as a file.
+    /// PE file, with its headers.
     Pe {
         /// Headers.
         image: PeImage,
-        /// Mapped as it lies in the file, not by section.
+        /// Whether it is mapped as it is in the file, not by section.
         flat: bool,
     },
     /// Named like a program file, but its headers are not in the core.
     NoHeaders,
-    /// An assembly in a single-file program, by the list of the program's host; its headers are
-    /// not in the core.
+    /// An assembly in a single-file program, from the host's list. Its headers are not in the
+    /// core.
     Bundled,
 }
 
 /// A program file in memory.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// Path as NT_FILE or the dynamic linker has it; empty where none does.
+    /// Path in NT_FILE or the dynamic linker's list. Empty if neither has one.
     pub path: Arc<str>,
-    /// What it is.
+    /// Kind of the module.
     pub kind: ModuleKind,
-    /// First to last address of its mappings and segments.
+    /// Addresses from the first to the last of its mappings and segments.
     pub range: AddrRange,
-    /// Indices into NT_FILE of its mappings.
+    /// Indices of its mappings in NT_FILE.
     pub mappings: Vec<u32>,
-    /// Sections by name and address, most telling first.
+    /// Sections by name and address, the most informative first.
     pub sections: Vec<Section>,
-    /// How it was found.
+    /// How it was found, as evidence.
     pub evidence: Arc<str>,
 }
 
-/// Last part of a path.
+/// Returns the last part of a path.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
 impl Module {
-    /// Last part of the path, without " (deleted)".
+    /// Returns the last part of the path, without " (deleted)".
     pub fn name(&self) -> &str {
         let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
         file_name(path)
     }
 
-    /// GNU build id in hexadecimal.
+    /// Returns the GNU build id in hexadecimal.
     pub fn build_id(&self) -> Option<String> {
         match &self.kind {
             ModuleKind::Elf(image) => image.build_id.as_ref().map(|id| id.iter().map(|b| format!("{b:02x}")).collect()),
@@ -74,18 +74,18 @@ impl Module {
         }
     }
 
-    /// The section that holds `addr`; the smallest of several.
+    /// Returns the section that contains `addr`, the smallest if there are several.
     pub fn section_at(&self, addr: Addr) -> Option<&Section> {
         self.sections.iter().filter(|s| s.range.contains(addr)).min_by_key(|s| s.range.len())
     }
 }
 
-/// Page size of the process.
+/// Returns the page size of the process in bytes.
 pub fn page_size(facts: &Facts) -> u64 {
     facts.page_size()
 }
 
-/// Find all modules, sorted by address.
+/// Finds all modules, sorted by address.
 pub fn find(target: &dyn Target, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module> {
     let page = page_size(target.facts());
     let mut reader = HeaderReader { memory, page, parts: 0 };
@@ -132,7 +132,7 @@ fn from_file_notes(target: &dyn Target, reader: &mut HeaderReader<'_>) -> Vec<Mo
             if let Some(ModuleKind::Elf(image)) = &headers
                 && is_flat(target, image, f)
             {
-                // A program that reads an ELF file as data: MappedFile is right.
+                // A program reads an ELF file as data here: MappedFile is right.
                 continue;
             }
             let range = match &headers {
@@ -160,8 +160,8 @@ fn from_file_notes(target: &dyn Target, reader: &mut HeaderReader<'_>) -> Vec<Mo
     out
 }
 
-/// A section mapped from offset 0 shows the file's headers once more: of use
-/// where their own page was not dumped.
+/// Reads the headers from a section that is mapped from offset 0, which shows them a second
+/// time. Used if the headers' own page was not dumped.
 fn take_headers_again(module: &mut Module, mapping: &FileMapping, reader: &mut HeaderReader<'_>) {
     if !matches!(module.kind, ModuleKind::NoHeaders) || mapping.offset != 0 {
         return;
@@ -176,8 +176,7 @@ fn take_headers_again(module: &mut Module, mapping: &FileMapping, reader: &mut H
     }
 }
 
-/// Reads headers, within a budget: one header page may be mapped at a million
-/// addresses.
+/// Reads headers within a budget, since one header page may be mapped at a million addresses.
 struct HeaderReader<'a> {
     memory: &'a dyn Memory,
     page: u64,
@@ -204,17 +203,17 @@ impl HeaderReader<'_> {
     }
 }
 
-/// Whether a mapping of the same file belongs to the module before it.
+/// Whether a mapping of the same file belongs to the preceding module.
 fn continues(module: &Module, start: Addr, offset: u64) -> bool {
     match &module.kind {
-        // The offset does not tell: a first section whose file offset is not a
-        // multiple of the page size is mapped from offset 0 as well.
+        // The offset is no evidence: a first section whose file offset is not a multiple of the
+        // page size is mapped from offset 0 too.
         ModuleKind::Elf(_) | ModuleKind::Pe { flat: false, .. } => module.range.contains(start),
-        // A flat file may have been mapped in parts that touch.
+        // A flat file may be mapped in adjacent parts.
         ModuleKind::Bundled => false,
         ModuleKind::Pe { flat: true, .. } => offset != 0 && start == module.range.end,
-        // Without its headers: .NET maps a PE's headers alone, and the sections
-        // from the next 64 KiB on, the first of them often from offset 0 again.
+        // Without headers: .NET maps a PE's headers alone, and the sections from the next 64
+        // KiB on. The first of them is often mapped from offset 0 again.
         ModuleKind::NoHeaders => {
             let headers_only = module.mappings.len() == 1 && module.range.len() <= PE_SECTION_ALIGNMENT;
             let at_next = start.since(module.range.end) < PE_SECTION_ALIGNMENT
@@ -224,18 +223,18 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
     }
 }
 
-/// SectionAlignment of the images that .NET's compilers make for Linux.
+/// SectionAlignment of images that .NET's compilers produce for Linux.
 const PE_SECTION_ALIGNMENT: u64 = 64 << 10;
 
-/// Whether a file of that name is a PE file: an image that holds managed code.
+/// Whether a file with this name is a PE file, that is, an image with managed code.
 pub(crate) fn is_pe_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.ends_with(".dll") || lower.ends_with(".exe")
 }
 
-/// Whether a mapping of an ELF file shows the file and not the loaded image: it
-/// reaches over a later segment, but has other bytes of the file there than the
-/// headers want, or has code without the right to execute it.
+/// Whether a mapping of an ELF file shows the file and not the loaded image. Such a mapping
+/// extends over a later segment. There it has other bytes of the file than the headers require,
+/// or code without execute permission.
 fn is_flat(target: &dyn Target, image: &ElfImage, mapping: &FileMapping) -> bool {
     let base = mapping.range.start;
     let perms = target.facts().space.pieces.at(base).map(|p| target.facts().space.mappings[p.mapping as usize].perms);
@@ -246,13 +245,13 @@ fn is_flat(target: &dyn Target, image: &ElfImage, mapping: &FileMapping) -> bool
         .any(|s| s.file_offset != s.range.start.since(base) || (s.perms.exec && perms.is_some_and(|p| !p.exec)))
 }
 
-/// Whether the first mapping of a PE file holds all of the file.
+/// Whether the first mapping of a PE file covers the whole file.
 fn holds_file(image: &PeImage, mapping: &FileMapping) -> bool {
     let end = image.sections.iter().map(|s| s.file_offset.saturating_add(s.file_size)).max();
     end.is_some_and(|end| end <= mapping.range.len())
 }
 
-/// Decide what a group of mappings is; `None` where it is plain data.
+/// Completes a group of mappings as a module. `None` if it is plain data.
 fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
     let files = &target.facts().space.files;
     match &mut module.kind {
@@ -273,15 +272,16 @@ fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
     Some(module)
 }
 
-/// File names of libraries: `libc.so.6`, `System.Private.CoreLib.dll`, `ld-2.31.so`.
+/// Whether a file is named like a library: `libc.so.6`, `System.Private.CoreLib.dll`,
+/// `ld-2.31.so`.
 fn named_like_a_program(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     is_pe_name(name) || lower.ends_with(".so") || lower.contains(".so.")
 }
 
-/// Modules that NT_FILE does not list (qemu writes none; createdump leaves out
-/// deleted files): where the dynamic linker and the auxiliary vector say, and
-/// where a segment begins with an ELF header.
+/// Adds modules that NT_FILE does not list (qemu writes none; createdump leaves out deleted
+/// files). They are found by the dynamic linker's list, the auxiliary vector, and ELF headers
+/// at the start of segments.
 fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mut Vec<Module>) {
     let (memory, page) = (reader.memory, reader.page);
     let mut starts: Vec<(Addr, Option<String>, &str)> = Vec::new();
@@ -298,7 +298,7 @@ fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mu
             }
         }
     }
-    // What NT_FILE lists was looked at with its name.
+    // Files in NT_FILE were already examined under their names.
     let unlisted = || target.facts().space.pieces.iter().filter(|p| !target.facts().space.is_listed(p.range.start));
     target.expect(unlisted().map(|p| AddrRange::sized(p.range.start, SIZEOF_EHDR as u64)));
     for piece in unlisted() {
@@ -330,7 +330,7 @@ fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mu
     }
 }
 
-/// The program itself: its header and image, by AT_PHDR.
+/// Returns the program's base address and image, found by AT_PHDR.
 pub fn program(target: &dyn Target, memory: &dyn Memory, page: u64) -> Option<(Addr, ElfImage)> {
     let headers = Addr::new(target.facts().auxv(at::PHDR)?);
     let base = headers.align_down(page);

@@ -1,5 +1,5 @@
-//! A PE file in memory, mapped flat (as a file) or by section (as .NET's own
-//! PE loader does on Linux).
+//! A PE file in memory, mapped flat (as a file) or by section (as .NET's own PE loader does on
+//! Linux).
 //!
 //! Structure: Microsoft PE/COFF specification.
 
@@ -11,23 +11,23 @@ use crate::bytes;
 use crate::image::section::Section;
 use crate::memory::Memory;
 
-/// Bytes read for headers: section tables of real files end within a page.
+/// Number of bytes read for headers. The section tables of real files end within a page.
 const HEADER_BYTES: u64 = 4096;
 
-/// One section, as the table states it.
+/// An entry of the section table.
 #[derive(Clone, Debug)]
 pub struct PeSection {
     /// Name.
     pub name: String,
-    /// Where it belongs in memory, from the image's base.
+    /// Offset from the image's base, in bytes.
     pub rva: u64,
     /// Length in memory, in bytes.
     pub virtual_size: u64,
-    /// Where it is in the file.
+    /// Offset in the file, in bytes.
     pub file_offset: u64,
     /// Length in the file, in bytes.
     pub file_size: u64,
-    /// IMAGE_SCN_MEM_WRITE
+    /// Whether it has IMAGE_SCN_MEM_WRITE.
     pub writable: bool,
 }
 
@@ -44,59 +44,61 @@ pub struct PeImage {
     pub directories: [PeDirectory; 16],
 }
 
-/// A data directory: where a structure of the image is.
+/// A data directory: the location of a structure in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeDirectory {
-    /// Place, from the image's base; 0 where there is none.
+    /// Offset from the image's base, in bytes. 0 if there is none.
     pub rva: u32,
     /// Length in bytes.
     pub size: u32,
 }
 
 impl PeDirectory {
-    /// Whether it says that there is nothing.
+    /// Whether the structure is absent.
     pub fn is_empty(&self) -> bool {
         self.rva == 0 || self.size == 0
     }
 }
 
-/// Data directory of exported names (PE/COFF, optional header).
+/// Number of the data directory of exported names (PE/COFF, optional header).
 pub const EXPORT_DIRECTORY: usize = 0;
 
-/// Data directory of base relocations (PE/COFF, optional header).
+/// Number of the data directory of base relocations (PE/COFF, optional header).
 const RELOCATION_DIRECTORY: usize = 5;
 
-/// Data directory of debug entries (PE/COFF, optional header).
+/// Number of the data directory of debug entries (PE/COFF, optional header).
 pub const DEBUG_DIRECTORY: usize = 6;
 
-/// Data directory of the CLI header (PE/COFF, optional header; ECMA-335 II.25.2.3.3).
+/// Number of the data directory of the CLI header (PE/COFF, optional header; ECMA-335
+/// II.25.2.3.3).
 pub const CLI_DIRECTORY: usize = 14;
 
 /// IMAGE_SCN_MEM_WRITE (PE/COFF, section flags).
 const MEM_WRITE: u32 = 0x8000_0000;
 
-/// Read PE headers at `base`; `None` where there are none.
+/// Reads PE headers at `base`. `None` if there are none.
 pub fn read(memory: &dyn Memory, base: Addr) -> Option<PeImage> {
     let len = memory.readable(base, HEADER_BYTES) as usize;
     let bytes = memory.look(base, len).ok()?;
     let image = parse(&bytes)?;
-    // Of a small file what the headers describe begins within these bytes.
+    // Only the headers are structure. In a small file, section contents begin within these
+    // bytes.
     memory.keep(base, headers_len(&bytes).min(len as u64));
     Some(image)
 }
 
-/// Read PE headers from a file.
+/// Reads PE headers from a file.
 pub fn of_file(file: &[u8]) -> Option<PeImage> {
     parse(file.get(..HEADER_BYTES as usize).unwrap_or(file))
 }
 
-/// SizeOfHeaders: bytes of all headers, the table of sections among them.
+/// Returns SizeOfHeaders: bytes of all headers, including the section table.
 fn headers_len(bytes: &[u8]) -> u64 {
     let header = Header::parse(bytes).ok().and_then(|header| header.optional_header);
     header.map_or(0, |optional| optional.windows_fields.size_of_headers.into())
 }
 
-/// Parse PE headers from the first bytes of a file.
+/// Parses PE headers from the first bytes of a file.
 pub fn parse(bytes: &[u8]) -> Option<PeImage> {
     if !bytes.starts_with(b"MZ") {
         return None;
@@ -110,7 +112,7 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
         }
     }
     let optional = optional.windows_fields;
-    // Section table: after the optional header.
+    // The section table follows the optional header.
     let mut offset = header.dos_header.pe_pointer as usize
         + goblin::pe::header::SIZEOF_PE_MAGIC
         + goblin::pe::header::SIZEOF_COFF_HEADER
@@ -134,20 +136,20 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
     })
 }
 
-/// The bytes of a file that a loader changes where it loads it elsewhere than at its ImageBase.
+/// The bytes of a file that a loader changes if it does not load the file at its ImageBase.
 #[derive(Default)]
 pub struct Relocated {
     /// Offsets in the file, sorted.
     at: Vec<u64>,
 }
 
-/// Bytes that a relocation changes, at most (IMAGE_REL_BASED_DIR64).
+/// Maximum number of bytes that a relocation changes (IMAGE_REL_BASED_DIR64).
 const RELOCATION_BYTES: u64 = 8;
 
 impl Relocated {
-    /// What the file's table of base relocations names (PE/COFF, the .reloc section): blocks
-    /// of a page each, {u32 RVA of the page, u32 size of the block, u16 entries whose low
-    /// 12 bits are an offset}.
+    /// Reads the file's table of base relocations (PE/COFF, the .reloc section). It has one
+    /// block per page: {u32 RVA of the page, u32 size of the block, u16 entries whose low 12
+    /// bits are an offset}.
     pub fn of(image: &PeImage, file: &[u8]) -> Relocated {
         let mut at = Vec::new();
         let table = image.directory(RELOCATION_DIRECTORY).and_then(|d| {
@@ -169,7 +171,7 @@ impl Relocated {
         Relocated { at }
     }
 
-    /// Whether one of `len` bytes at an offset in the file is among them.
+    /// Whether a relocation changes any of the `len` bytes at `offset` in the file.
     pub fn touches(&self, offset: u64, len: u64) -> bool {
         let i = self.at.partition_point(|&a| a.saturating_add(RELOCATION_BYTES) <= offset);
         self.at.get(i).is_some_and(|&a| a < offset.saturating_add(len))
@@ -177,16 +179,16 @@ impl Relocated {
 }
 
 impl PeImage {
-    /// A data directory, if it says that there is something.
+    /// Returns a data directory, if its structure is present.
     pub fn directory(&self, number: usize) -> Option<PeDirectory> {
         self.directories.get(number).copied().filter(|d| !d.is_empty())
     }
 
-    /// How far from the image's base the byte of that RVA is: by file offset
-    /// where it is mapped flat, by RVA where by section.
+    /// Converts an RVA to the offset from the image's base: the file offset if it is mapped
+    /// flat, the RVA itself if by section.
     ///
-    /// `None` is an RVA that is in no section and not in the headers, or one
-    /// that the file has no byte of.
+    /// `None` if the RVA is in no section and not in the headers, or the file has no byte for
+    /// it.
     pub fn rva_to_offset(&self, rva: u32, flat: bool) -> Option<u64> {
         let rva = u64::from(rva);
         if !flat {
@@ -199,12 +201,12 @@ impl PeImage {
         section.or((rva < self.size_of_headers).then_some(rva))
     }
 
-    /// Where the byte of that RVA is in memory, for an image at `base`.
+    /// Returns the address of an RVA, for an image at `base`.
     pub fn rva_to_addr(&self, base: Addr, rva: u32, flat: bool) -> Option<Addr> {
         base.checked_add(self.rva_to_offset(rva, flat)?)
     }
 
-    /// Sections placed for an image at `base`, by file offset or by RVA.
+    /// Returns the sections of an image at `base`, placed by file offset or by RVA.
     pub fn placed(&self, base: Addr, flat: bool) -> Vec<Section> {
         let headers = Section { range: AddrRange::sized(base, self.size_of_headers), name: "headers".into() };
         let rest = self.sections.iter().map(|s| {

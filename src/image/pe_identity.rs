@@ -1,28 +1,28 @@
-//! Whether a PE file is the one that a module maps, by what the core has of it.
+//! Checks whether a PE file is the one that a module maps, by the module's bytes in the core.
 //!
-//! .NET's own loader (pal/src/map/map.cpp, MAPMapPEFile) maps the headers alone, then each
-//! section where its RVA says, from the page on that it begins in. A section that begins in
-//! the file's first page so shows the headers once more, and in a writable mapping, which
-//! gcore dumps where the headers' own is left out. The sections are relocated afterwards:
-//! of what is dumped, what no relocation touches and nobody may write is as in the file.
+//! .NET's own loader (pal/src/map/map.cpp, MAPMapPEFile) maps the headers alone. Then it maps each
+//! section at its RVA, from the page of its first byte on. So a section that begins in the file's
+//! first page shows the headers again. If that mapping is writable, gcore dumps it, though it
+//! leaves out the headers' own page. The sections are relocated afterwards. Of the dumped bytes,
+//! those that no relocation changes and nobody may write equal the file's.
 
 use crate::image::modules::{Module, page_size};
 use crate::image::pe::{self, PeImage, PeSection, Relocated};
 use crate::targets::FileMapping;
 use crate::targets::Target;
 
-/// What speaks for a file, the weakest first.
+/// The evidence for a file, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Evidence {
-    /// As many pages as are mapped, from the file's first on.
+    /// The number of mapped pages, from the file's first one on, matches.
     Pages,
-    /// Each mapping is where a section of the file belongs, and as long.
+    /// Each mapping has the location and length of a section of the file.
     Sections,
-    /// That, and bytes that both have.
+    /// Like `Sections`, and bytes that both have are equal.
     Bytes,
 }
 
-/// What speaks for the file; `None` where something speaks against it.
+/// Returns the evidence for the file. `None` if anything contradicts it.
 pub(super) fn compare(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Evidence> {
     let files: Vec<&FileMapping> =
         module.mappings.iter().filter_map(|&m| target.facts().space.files.get(m as usize)).collect();
@@ -40,7 +40,7 @@ pub(super) fn compare(target: &dyn Target, module: &Module, file: &[u8]) -> Opti
         files.iter().map(|f| place(f, f.range.start.since(base), &image, page)).collect();
     let headers = compare_headers(target, &files, &image, file)?;
     let Some(places) = places else {
-        // Laid out as no loader known here does. The headers decide, where they are there.
+        // No known loader makes this layout. The headers decide, if they are present.
         return (headers > 0).then_some(Evidence::Bytes);
     };
     let moved = Relocated::of(&image, file);
@@ -69,7 +69,7 @@ fn is_writable(target: &dyn Target, mapping: &FileMapping) -> bool {
     piece.and_then(|p| target.facts().space.mappings.get(p.mapping as usize)).is_some_and(|s| s.perms.write)
 }
 
-/// What a mapping shows of a file that is laid out by section.
+/// The part of a file laid out by section that a mapping shows.
 enum Place<'a> {
     Headers,
     Section(&'a PeSection),
@@ -84,8 +84,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What the mapping `rva` bytes above the image's base shows: the headers, or a part of
-/// one section and no more.
+/// Returns what the mapping at `rva` above the image's base shows: the headers, or a part of
+/// exactly one section.
 fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> Option<Place<'a>> {
     if rva == 0 && mapping.offset == 0 {
         return Some(Place::Headers);
@@ -100,17 +100,18 @@ fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> 
     image.sections.iter().find(fits).map(Place::Section)
 }
 
-/// Bytes of the headers that both have, by whichever mapping shows them; `None` where they differ.
+/// Number of header bytes that both have, through whichever mapping shows them. `None` if they
+/// differ.
 fn compare_headers(target: &dyn Target, files: &[&FileMapping], image: &PeImage, file: &[u8]) -> Option<usize> {
     let first: Vec<&FileMapping> = files.iter().copied().filter(|f| f.offset < image.size_of_headers).collect();
     same(target, &first, file, |offset, len| offset + len <= image.size_of_headers)
 }
 
-/// Bytes compared at a time; a relocation is never longer.
+/// Number of bytes compared at a time. No relocation is longer.
 const UNIT: usize = 8;
 
-/// How many bytes of the mappings are in the core, and, of those that count by their
-/// offset in the file, equal to the file's; `None` where one is not.
+/// Number of bytes of the mappings that are in the core and equal to the file's. `counts` selects
+/// them by their offset and length in the file. `None` if any differs.
 fn same(target: &dyn Target, files: &[&FileMapping], file: &[u8], counts: impl Fn(u64, u64) -> bool) -> Option<usize> {
     let mut compared = 0;
     for mapping in files {

@@ -1,4 +1,4 @@
-//! The parts of a module that have a name: what ELF and PE have in common.
+//! Named parts of a module, common to ELF and PE.
 
 use crate::addr::AddrRange;
 
@@ -7,6 +7,6 @@ use crate::addr::AddrRange;
 pub struct Section {
     /// Addresses.
     pub range: AddrRange,
-    /// Name, from the section table or by what a program header stands for.
+    /// Name, from the section table or the type of a program header.
     pub name: String,
 }

@@ -1,10 +1,9 @@
-//! Files under `--symbols`: where one may be, and opening it without leaving the folder.
+//! Files under `--symbols`: candidates for a module, and opening one without leaving the folder.
 //!
-//! A core names files, and whoever made the core chose the names; a folder of symbols may
-//! come from an archive, with any links in it. So nothing is opened but beneath the folder,
-//! and only what is a regular file there. Links are followed as if the folder were the root
-//! of a file system: trees of `.build-id` are made of links, and in an unpacked image or a
-//! sysroot an absolute link means a file of that image.
+//! A core contains file names, and whoever made the core chose them. A folder of symbols may come from an archive,
+//! with any links in it. So only regular files within the folder are opened. Links are followed as if the folder were
+//! the root of a file system: `.build-id` trees consist of links, and in an unpacked image or a sysroot an absolute
+//! link means a file of that image.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +14,7 @@ use crate::host::Folder;
 use crate::image::modules::Module;
 use crate::limits;
 
-/// Files given by the user, by name and by build id.
+/// Folders of files given by the user, searched by name and by build id.
 #[derive(Default)]
 pub struct SymbolDirs {
     roots: Vec<Root>,
@@ -27,28 +26,28 @@ struct Root {
     dir: Folder,
 }
 
-/// Where a file may be: beneath one of the folders.
+/// A possible location of a file within one of the folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     root: usize,
     relative: PathBuf,
 }
 
-/// What is at a place.
+/// The result of opening a location.
 pub enum Found {
     /// A regular file.
     File(File),
-    /// A link to what is not beneath the folder, or not there.
+    /// A link that leads out of the folder or to nothing.
     Astray,
-    /// Nothing, or what is no regular file.
+    /// Nothing, or no regular file.
     Nothing,
 }
 
 impl SymbolDirs {
-    /// List the given directories (not what lies deeper, but for `.build-id`).
+    /// Lists the given directories. Subdirectories are not listed; files in `.build-id` are found by build id.
     ///
     /// # Errors
-    /// Where one of them can't be listed.
+    /// Fails if one of them can't be listed.
     pub fn open(roots: &[PathBuf]) -> io::Result<SymbolDirs> {
         let mut dirs = SymbolDirs::default();
         for (index, path) in roots.iter().enumerate() {
@@ -66,12 +65,12 @@ impl SymbolDirs {
         Ok(dirs)
     }
 
-    /// Whether none was given.
+    /// Whether no folder was given.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
 
-    /// What is at a place.
+    /// Opens the file at a location.
     pub fn look(&self, place: &Place) -> Found {
         let Some(root) = self.roots.get(place.root) else { return Found::Nothing };
         match root.dir.file(&place.relative) {
@@ -84,13 +83,13 @@ impl SymbolDirs {
         }
     }
 
-    /// A place as the user would write it.
+    /// Returns a location as a path, as the user would write it.
     pub fn path(&self, place: &Place) -> PathBuf {
         self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.path.join(&place.relative))
     }
 
-    /// Where the module's own file may be: by build id, under its own path or the end of it
-    /// below a root, by name in a root.
+    /// Returns the possible locations of the module's own file: by build id, by its path or the end of its path below
+    /// a root, or by name in a root.
     pub(super) fn candidates(&self, module: &Module) -> Vec<Place> {
         let mut out = self.by_build_id(module, "");
         out.extend(self.places(&module.path, module.name()));
@@ -98,8 +97,8 @@ impl SymbolDirs {
         out
     }
 
-    /// Where a file of this path may be: below a root, below one that is a copy of a folder on its path (of an installation of
-    /// .NET, say, which may be anywhere), or by its name in a root.
+    /// Returns the possible locations of a file with this path. These are below a root; below a root that is a copy of
+    /// a folder on the path, such as a .NET installation moved elsewhere; or by name in a root.
     pub fn places(&self, path: &str, name: &str) -> Vec<Place> {
         let mut out = Vec::new();
         let relative = relative(path);
@@ -114,9 +113,9 @@ impl SymbolDirs {
         out
     }
 
-    /// Where the symbols stripped from the module may be: by build id, as
-    /// gdb's manual lays them out; beside it or in a root as `NAME.debug`, or
-    /// `NAME.dbg` as .NET ships them; its own path below a root's usr/lib/debug.
+    /// Returns the possible locations of the symbols stripped from the module. These are by build id, in the layout of
+    /// gdb's manual; next to it or in a root as `NAME.debug`, or as `NAME.dbg` in .NET's packages; and under its own
+    /// path below a root's usr/lib/debug.
     pub(super) fn debug_candidates(&self, module: &Module) -> Vec<Place> {
         let mut out = self.by_build_id(module, ".debug");
         let relative = relative(&module.path);
@@ -151,7 +150,7 @@ impl SymbolDirs {
     }
 }
 
-/// The core's path is untrusted: only its plain parts, never `..`.
+/// Returns the plain parts of a path, never `..`. The core's paths are not trusted.
 fn relative(path: &str) -> PathBuf {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect()
@@ -171,7 +170,7 @@ mod tests {
         std::fs::create_dir(at("folder"))?;
         symlink("file", at("link"))?;
         symlink("/etc/passwd", at("stray"))?;
-        // A pipe that nobody writes to must not be waited for.
+        // Opening a pipe without a writer must not block.
         rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)?;
         let dirs = SymbolDirs::open(&[dir.path().to_owned()])?;
         let kind = |name: &str| match dirs.places("", name).first().map(|place| dirs.look(place)) {

@@ -1,7 +1,7 @@
-//! Looking up one exported symbol in an ELF image in memory, by its hash table.
+//! Finds an exported symbol in an ELF image in memory, by its hash table.
 //!
-//! Structures: System V ABI, dynamic symbols; DT_GNU_HASH as binutils and
-//! glibc's dl-lookup.c have it.
+//! Structures: System V ABI, dynamic symbols; DT_GNU_HASH as in binutils and glibc's
+//! dl-lookup.c.
 
 use goblin::elf::dynamic as dy;
 
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::reads::Script;
 
-/// `Elf64_Sym`
+/// Offsets in `Elf64_Sym`.
 pub(crate) mod sym {
     pub(crate) const SIZE: u64 = 24;
     pub(crate) const NAME: usize = 0;
@@ -25,14 +25,14 @@ pub(crate) mod sym {
 /// An exported symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Where it is.
+    /// Address.
     pub addr: Addr,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// The symbol exported under `name`; `None` where there is none, or its table
-/// is not in the core.
+/// Finds the symbol exported as `name`. `None` if there is none, or its table is not in
+/// the core.
 pub fn find(memory: &dyn Memory, image: &ElfImage, name: &str) -> Option<Symbol> {
     let placed = |tag| image.dynamic_addr(memory, tag);
     let table = Table { memory, bias: image.bias, symbols: placed(dy::DT_SYMTAB)?, strings: placed(dy::DT_STRTAB)? };
@@ -72,7 +72,7 @@ impl Table<'_> {
         None
     }
 
-    /// The ABI's own hash table: nbucket, nchain, buckets, chains.
+    /// Looks the name up in the ABI's own hash table: nbucket, nchain, buckets, chains.
     fn by_hash(&self, hash: Addr, name: &str) -> Option<Symbol> {
         let word = |i: u64| self.memory.u32(hash.saturating_add(4 * i)).ok();
         let buckets = word(0)?;
@@ -89,7 +89,7 @@ impl Table<'_> {
         None
     }
 
-    /// The symbol of that index, if it is defined and has that name.
+    /// Returns the symbol with this index, if it is defined and has this name.
     fn symbol(&self, index: u32, name: &str) -> Option<Symbol> {
         let at = self.symbols.checked_add(sym::SIZE * u64::from(index))?;
         let entry = self.memory.bytes(at, sym::SIZE as usize).ok()?;
@@ -97,7 +97,7 @@ impl Table<'_> {
         let defined = bytes::u16_at(&entry, sym::SHNDX)? != 0;
         let found = defined && self.memory.text(text, name.len() + 1).ok()? == name;
         if found {
-            // What is asked for by name must be found by it.
+            // A symbol that coremap finds by name must keep it.
             self.memory.keep_name(text, name.len() as u64 + 1, Script::Public);
         }
         found.then_some(Symbol {
@@ -107,7 +107,7 @@ impl Table<'_> {
     }
 }
 
-/// The hash of DT_HASH.
+/// Computes the hash of DT_HASH.
 fn sysv_hash(name: &str) -> u32 {
     name.bytes().fold(0, |h: u32, b| {
         let h = (h << 4).wrapping_add(u32::from(b));
@@ -116,7 +116,7 @@ fn sysv_hash(name: &str) -> u32 {
     })
 }
 
-/// The hash of DT_GNU_HASH.
+/// Computes the hash of DT_GNU_HASH.
 fn gnu_hash(name: &str) -> u32 {
     name.bytes().fold(5381, |h: u32, b| h.wrapping_mul(33).wrapping_add(u32::from(b)))
 }
@@ -125,10 +125,10 @@ fn gnu_hash(name: &str) -> u32 {
 mod tests {
     #[test]
     fn known_hashes() {
-        // From binutils' own test of the function.
+        // From a test of this function in binutils.
         assert_eq!(super::gnu_hash("printf"), 0x156b_2bb8);
         assert_eq!(super::gnu_hash(""), 5381);
-        // System V ABI's own example chain.
+        // The example in the System V ABI.
         assert_eq!(super::sysv_hash("printf"), 0x077_905a6);
     }
 }

@@ -19,7 +19,7 @@ pub struct Region {
     pub range: AddrRange,
     /// Kind of memory.
     pub kind: Kind,
-    /// Which one: thread, arena, file and section.
+    /// Details of the label: thread, arena, or file and section.
     pub detail: Arc<str>,
     /// Confidence of the label.
     pub confidence: Confidence,
@@ -38,14 +38,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Access like `rw-p`, as in /proc/PID/maps. `?` marks what the core does not show: access if only NT_FILE
-    /// lists the mapping, and shared or private for a plain file.
+    /// Access like `rw-p`, as in /proc/PID/maps. `?` marks what the core does not show: access if only NT_FILE lists
+    /// the mapping, and shared or private for a plain file.
     pub fn perms_text(&self) -> String {
         let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
         text.push(match &self.file {
             Some(_) if self.kind == Kind::Image => 'p',
             Some(path) => MappingName::of(path).sharing(),
-            // Known as such though no file note lists it.
+            // Shared by its kind, though no note lists a file here.
             None if matches!(self.kind.facts().backing, Backing::Shared | Backing::SecondView) => 's',
             None => 'p',
         });
@@ -94,8 +94,8 @@ pub struct AddressMap {
 impl AddressMap {
     /// Resolves `claims` over the base of the process with these `facts`.
     ///
-    /// At each address the claim with the highest confidence wins, then the most specific kind, then the
-    /// shorter range. Remaining ties are decided by content, never by insertion order.
+    /// At each address the claim with the highest confidence wins, then the most specific kind, then the shorter
+    /// range. Remaining ties are decided by content, never by insertion order.
     pub fn resolve(facts: &Facts, base: Base, claims: Claims) -> AddressMap {
         let claims = claims.into_sorted();
         let items: Vec<_> = claims
@@ -137,7 +137,7 @@ impl AddressMap {
         for region in &mut regions {
             region.in_core = facts.space.dumped_in(region.range);
         }
-        // Made along the base, entry by entry.
+        // The loop follows the base's entries, so regions are sorted and disjoint.
         self.regions = RangeMap::from_sorted(regions).unwrap_or_default();
     }
 
@@ -182,12 +182,12 @@ impl AddressMap {
         region
     }
 
-    /// The region that contains `addr`.
+    /// Returns the region that contains `addr`.
     pub fn region_at(&self, addr: Addr) -> Option<&Region> {
         self.regions.at(addr)
     }
 
-    /// All claims on `addr`, inside or outside of the base, the winner first.
+    /// Returns all claims on `addr`, in or outside the base, the winner first.
     pub fn claims_at(&self, addr: Addr) -> Vec<(usize, &Claim)> {
         let mut out: Vec<_> = self.claims.iter().enumerate().filter(|(_, c)| c.range.contains(addr)).collect();
         out.sort_by_key(|(i, c)| (Reverse(c.confidence), Reverse(c.kind.specificity()), c.range.len(), *i));
@@ -195,8 +195,8 @@ impl AddressMap {
     }
 }
 
-/// Whether `next` continues `last`: the same label over the same mapping, or
-/// one claim over mappings of equal access and no file between.
+/// Whether `next` continues `last`: the same label over one mapping, or one claim over mappings of equal access with
+/// no file between them.
 fn joins(last: &Region, next: &Region) -> bool {
     let same = last.range.end == next.range.start
         && last.claim == next.claim

@@ -71,16 +71,15 @@ fn covers(map: &AddressMap) -> bool {
     join(map.regions.iter().map(|r| r.range).collect()) == join(map.base.entries.iter().map(|e| e.range).collect())
 }
 
-/// Overlapping claims that are both certain and of different kinds: one of the two introspectors is wrong
-/// there. A losing guess is no conflict, nor is a claim entirely within a less specific one (a heap in a
-/// mapping).
+/// Overlapping claims that are both certain and of different kinds: one of the two introspectors is wrong there. A
+/// losing guess is no conflict, nor is a claim entirely within a less specific one (a heap in a mapping).
 ///
 /// Also returns how many claims were not compared with later ones, because too many cover one address.
 pub fn conflicts(map: &AddressMap) -> (Vec<Conflict>, usize) {
     let sure: Vec<_> = map.claims.iter().filter(|c| c.confidence != Confidence::Heuristic).collect();
     let mut out = Vec::new();
     let mut left_out = 0;
-    // Claims are sorted by start: those that can still reach the next one.
+    // Claims are sorted by start. `open` has the earlier ones that reach past the start of this one.
     let mut open: Vec<&Claim> = Vec::new();
     for claim in sure {
         open.retain(|c| c.range.end > claim.range.start);

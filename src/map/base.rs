@@ -1,5 +1,5 @@
-//! The base: every byte of the core's mappings, as the union of PT_LOAD and NT_FILE, with the label that the
-//! mapping alone gives.
+//! The base: every byte of the core's mappings, as the union of PT_LOAD and NT_FILE, with the label that the mapping
+//! alone gives.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct BaseEntry {
     pub file: Option<u32>,
     /// Offset of this run in that file, in bytes.
     pub file_offset: u64,
-    /// What NT_FILE says about memory that is not a file: huge pages.
+    /// NT_FILE's description of memory that is not a file, such as huge pages.
     pub anonymous: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ impl Ranged for BaseEntry {
 /// The whole base.
 #[derive(Clone)]
 pub struct Base {
-    /// Its runs.
+    /// Runs of equal segment, file and access, by address.
     pub entries: RangeMap<BaseEntry>,
     /// Path of each entry of NT_FILE.
     pub paths: Vec<Arc<str>>,
@@ -135,7 +135,7 @@ impl Base {
             at = end;
         }
         Base {
-            // Made in order of addresses, each from where the last one ended.
+            // The loop makes entries in address order, each from the end of the last one.
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
             flags_tell_no_access: facts.producer.flags_tell_no_access(),

@@ -43,7 +43,7 @@ pub struct Claim {
     pub confidence: Confidence,
     /// Owner of the memory.
     pub owner: Owner,
-    /// Which one: thread, arena, file and section, or heap and generation.
+    /// Details of the label: thread, arena, file and section, or heap and generation.
     pub detail: Arc<str>,
     /// Evidence: structure, address and field, or the rule of a guess.
     pub evidence: Arc<str>,
@@ -68,12 +68,12 @@ impl Claims {
         self.list.len() >= limits::MAX_CLAIMS
     }
 
-    /// All claims so far, in insertion order.
+    /// Iterates all claims so far, in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.list.iter()
     }
 
-    /// All claims, sorted independently of insertion order.
+    /// Returns all claims without duplicates, sorted independently of insertion order.
     pub fn into_sorted(mut self) -> Vec<Claim> {
         self.list.sort();
         self.list.dedup();

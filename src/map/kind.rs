@@ -119,13 +119,12 @@ words! {
 }
 
 impl Kind {
-    /// The kind with this name, in any letter case.
+    /// Returns the kind with this name, in any letter case.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|k| k.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether it is reserved address space without contents. Sums exclude it, since it would dwarf real
-    /// memory.
+    /// Whether it is reserved address space without contents. Sums exclude it, since it would dwarf real memory.
     pub fn is_reserved(self) -> bool {
         self.facts().contents == Contents::Nothing
     }
@@ -145,14 +144,14 @@ impl Kind {
         self.facts().contents == Contents::Blocks
     }
 
-    /// Whether it belongs to an allocator, runtime or library that coremap recognizes but does not walk.
-    /// Several owners share such a kind; the detail names the owner.
+    /// Whether it belongs to an allocator, runtime or library that coremap recognizes but does not walk. Several
+    /// owners share such a kind; the detail names the owner.
     pub fn is_recognised(self) -> bool {
         self.facts().subject == Subject::Recognised
     }
 
-    /// Rank of the kind: among claims of equal confidence the more specific one wins. A mapping's own kind
-    /// ranks below the kind of its contents.
+    /// Rank of the kind: among claims of equal confidence the more specific one wins. A mapping's own kind ranks below
+    /// the kind of its contents.
     pub fn specificity(self) -> u8 {
         self.facts().specificity
     }

@@ -15,9 +15,7 @@ pub(crate) struct KindFacts {
     pub(crate) subject: Subject,
     /// Bytes that `shrink --scrub` preserves.
     pub(crate) scrub: Use,
-    /// Backing of its mappings.
     pub(crate) backing: Backing,
-    /// Contents.
     pub(crate) contents: Contents,
     /// Word in the column Memory Kind of SOS `!maddress`.
     pub(crate) sos: SosWord,
@@ -27,14 +25,13 @@ pub(crate) struct KindFacts {
     pub(crate) group: Grouping,
 }
 
-/// A family of kinds, in the order of a legend: eight colours can be told apart, fifty kinds can't.
+/// A family of kinds, in the order of a legend. A reader distinguishes eight colours, but not fifty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// Heaps of managed runtimes.
     Heap,
     /// Blocks of malloc and other allocators.
     Native,
-    /// Stacks of threads.
     Stack,
     /// Program files and other files.
     File,
@@ -65,7 +62,6 @@ pub(crate) enum Subject {
     System,
     /// Heaps of the C library's malloc.
     Malloc,
-    /// Stacks of threads.
     Stacks,
     /// Heaps of managed runtimes that are walked, and the card tables and bitmaps of their collectors.
     ManagedHeap,
@@ -103,7 +99,6 @@ pub(crate) enum Backing {
     Image,
     /// Another file.
     File,
-    /// Shared memory.
     Shared,
     /// Memory that is mapped at another address too, where it counts.
     SecondView,
@@ -152,23 +147,15 @@ pub(crate) enum SosWord {
 /// A name for the target of pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// Reserved memory.
     Reserved,
-    /// Anonymous memory.
     Anonymous,
-    /// Mapped files.
     Files,
-    /// Shared memory.
     Shared,
     /// The module, by its file name.
     Module,
-    /// The vdso.
     Vdso,
-    /// malloc.
     Malloc,
-    /// Stacks.
     Stacks,
-    /// The GC heap.
     GcHeap,
     /// The owner that was recognised.
     Owner,
@@ -179,11 +166,9 @@ pub(crate) enum Destination {
 /// Grouping of the regions of one kind in a report's treemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
-    /// By their details.
     Detail,
     /// By access, if they have no detail.
     Access,
-    /// By file.
     File,
     /// By module, then by section.
     Section,
@@ -201,7 +186,6 @@ macro_rules! table {
     ($($kind:ident $specificity:literal $family:ident $subject:ident $scrub:ident $backing:ident $contents:ident
        $sos:ident $pointers:ident $group:ident;)+) => {
         impl Kind {
-            /// Facts about this kind.
             pub(crate) const fn facts(self) -> KindFacts {
                 match self {
                     $(Kind::$kind => KindFacts {

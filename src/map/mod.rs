@@ -1,5 +1,5 @@
-//! The map: the base (every byte of the core's mappings), claims on it with evidence and confidence, and the
-//! label of each byte that results from them.
+//! The map: the base (every byte of the core's mappings), claims on it with evidence and confidence, and the label of
+//! each byte that results from them.
 
 mod address_map;
 pub mod audit;

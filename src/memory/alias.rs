@@ -1,8 +1,8 @@
-//! The same pages mapped twice: a memfd or shared-memory file whose part is
-//! mapped at two addresses, as .NET's W^X does with its code.
+//! Finds pages that are mapped twice: ranges of a memfd or shared-memory file that are mapped at two addresses. .NET's
+//! W^X maps its code so.
 //!
-//! NT_FILE gives name and offset but no inode, and names of memfds repeat. So
-//! the views' bytes are compared where the core holds both.
+//! NT_FILE has a name and an offset but no inode, and names of memfds repeat. So the bytes of both views are compared,
+//! where the core has both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use crate::targets::MappingName;
 use crate::targets::SecondView;
 use crate::targets::Target;
 
-/// A second view.
+/// A second view of pages that are mapped at another address too.
 #[derive(Clone, Debug)]
 pub struct Alias {
-    /// Where it is.
+    /// Addresses of the second view.
     pub range: AddrRange,
-    /// Where the first view of the same bytes begins.
+    /// Address of the same bytes in the first view.
     pub first: Addr,
-    /// Name of what is mapped.
+    /// Path of the mapped file.
     pub path: Arc<str>,
-    /// Whether bytes of both views were there to compare, and agreed.
+    /// Whether both views had bytes to compare, and they agreed.
     pub compared: bool,
 }
 
 impl Alias {
-    /// How it is known, in words.
+    /// Returns the evidence in words.
     pub fn evidence(&self) -> String {
         let how = if self.compared {
             "the bytes agree"
@@ -42,11 +42,11 @@ impl Alias {
     }
 }
 
-/// Bytes compared of each pair of views, spread over them.
+/// Pages compared of each pair of views, spread over both.
 const SAMPLES: u64 = 16;
 
-/// A part of one mapping, by offsets into its file. Addresses stand for file
-/// offsets in `range`, so that one map serves both.
+/// A range of one mapping. `range` contains offsets into the file, in the form of addresses, so that a [`RangeMap`]
+/// can sort them.
 #[derive(Clone, Debug)]
 struct View {
     range: AddrRange,
@@ -60,8 +60,7 @@ impl Ranged for View {
     }
 }
 
-/// Find all second views. The first view of a page is the executable one, else
-/// the lowest.
+/// Finds all second views. The first view of a page is the executable one, or else the one at the lowest address.
 pub fn find(target: &dyn Target) -> Vec<Alias> {
     if let Some(views) = &target.facts().second_views {
         return views.iter().filter_map(|view| known(target, view)).collect();
@@ -102,15 +101,16 @@ pub fn find(target: &dyn Target) -> Vec<Alias> {
     out
 }
 
-/// A second view that the core was told of: its bytes are not what they were.
+/// Returns a second view that the core's own note lists. Its bytes were overwritten by scrubbing, so they cannot be
+/// compared.
 fn known(target: &dyn Target, view: &SecondView) -> Option<Alias> {
     let files = &target.facts().space.files;
     let file = files.iter().find(|file| file.range.contains(view.range.start))?;
     Some(Alias { range: view.range, first: view.first, path: file.path.clone(), compared: view.compared })
 }
 
-/// Names under which two mappings of one offset are the same pages. Shared
-/// anonymous mappings and private System V segments all have one name.
+/// Whether two mappings with this name and one offset are the same pages. Shared anonymous mappings all have one name,
+/// and so do private System V segments.
 fn may_alias(path: &str) -> bool {
     match MappingName::of(path) {
         MappingName::Memory => true,
@@ -132,8 +132,7 @@ fn second_view(target: &dyn Target, path: &Arc<str>, view: &View, first: &View) 
     match compare(target, here, there, common.len()) {
         Some(Comparison::Agree) => Some(alias(true)),
         Some(Comparison::Differ) => None,
-        // Nothing but zeros, or nothing dumped: two fresh files of one name
-        // look like that too, but those would have equal access.
+        // Only zeros, or nothing dumped. Two new files of one name look the same, but they would have equal access.
         Some(Comparison::Zero) | None => match (writable(view), writable(first)) {
             (Some(a), Some(b)) if a != b => Some(alias(false)),
             _ => None,
@@ -147,12 +146,11 @@ enum Comparison {
     Zero,
 }
 
-/// Of two views of the same pages at most one word in so many differs: who reads a process that runs may read one view before a word
-/// is written and the other after. Different files of one name have next to nothing in common.
+/// Two views of the same pages differ in at most one of this many written words. In a running process, a word may be
+/// written after one view is read and before the other is. Different files of one name have almost nothing in common.
 const WRITTEN_MEANWHILE: usize = 16;
 
-/// Compare pages spread over both ranges; `None` where no page is in the core
-/// twice.
+/// Compares pages spread over both ranges. `None` if no page is in the core at both addresses.
 fn compare(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
     let pages = len / PAGE;
     let step = (pages / SAMPLES).max(1);

@@ -1,5 +1,5 @@
-//! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in
-//! from proven files. Lists are followed only by the walks in `walk.rs`.
+//! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in from
+//! proven files. Lists are followed only by the walks in `walk.rs`.
 
 #[doc(hidden)]
 pub mod alias;
@@ -13,8 +13,8 @@ pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
 
-/// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine,
-/// and no text. Breakpad's and Crashpad's sanitizers use the same form.
+/// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine, and no
+/// text. Breakpad's and Crashpad's sanitizers use the same form.
 pub const OVERWRITTEN: u64 = 0x0def_aced_0def_aced;
 
 pub use process_memory::{Overlay, Pristine, ProcessMemory};
@@ -84,7 +84,7 @@ pub trait Memory: Sync {
     /// A [`Fault`] at the first address that can't be read.
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault>;
 
-    /// `len` bytes at `addr` without a copy. `None` if they are not contiguous in one mapping.
+    /// Borrows `len` bytes at `addr`. `None` if they are not contiguous in one mapping.
     fn borrow(&self, _addr: Addr, _len: usize) -> Option<&[u8]> {
         None
     }
@@ -92,12 +92,12 @@ pub trait Memory: Sync {
     /// Number of readable bytes from `addr` on, at most `max`.
     fn readable(&self, addr: Addr, max: u64) -> u64;
 
-    /// `len` bytes at `addr`. The caller limits `len`.
+    /// Reads `len` bytes at `addr`. The caller limits `len`.
     ///
     /// # Errors
     /// Like [`Memory::read`].
     fn bytes(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
-        // Ask before allocating: `len` may come from the core.
+        // Checked before allocating, since `len` may come from the core.
         let have = self.readable(addr, len as u64);
         if have < len as u64 {
             let mut byte = [0];
@@ -110,7 +110,7 @@ pub trait Memory: Sync {
         Ok(buf)
     }
 
-    /// The u64 at `addr`.
+    /// Reads the u64 at `addr`.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -120,7 +120,7 @@ pub trait Memory: Sync {
         Ok(LittleEndian::read_u64(&buf))
     }
 
-    /// The u32 at `addr`.
+    /// Reads the u32 at `addr`.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -130,7 +130,7 @@ pub trait Memory: Sync {
         Ok(LittleEndian::read_u32(&buf))
     }
 
-    /// The pointer at `addr`.
+    /// Reads the pointer at `addr`.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -139,8 +139,8 @@ pub trait Memory: Sync {
     }
 
     /// Like [`Memory::bytes`], for a search. Where reads of structures are recorded
-    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these bytes are not, unless [`Memory::keep`] is
-    /// called for them.
+    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these bytes are not, unless [`Memory::keep`] is called for
+    /// them.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -156,7 +156,7 @@ pub trait Memory: Sync {
         self.read(addr, buf)
     }
 
-    /// The u64 at `addr`, for a search.
+    /// Reads the u64 at `addr`, for a search.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -166,7 +166,7 @@ pub trait Memory: Sync {
         Ok(LittleEndian::read_u64(&buf))
     }
 
-    /// The u32 at `addr`, for a search.
+    /// Reads the u32 at `addr`, for a search.
     ///
     /// # Errors
     /// Like [`Memory::read`].
@@ -195,7 +195,7 @@ pub trait Memory: Sync {
         self.keep(addr, len);
     }
 
-    /// The NUL-terminated text at `addr`, at most `max` bytes of it.
+    /// Reads the NUL-terminated text at `addr`, at most `max` bytes of it.
     ///
     /// # Errors
     /// Like [`Memory::read`], if not even the first byte can be read.
@@ -210,8 +210,8 @@ pub trait Memory: Sync {
         Ok(bytes::text(&bytes))
     }
 
-    /// Like [`Memory::text`], for text that every process with the same program files has. It is not a name of
-    /// the program itself.
+    /// Like [`Memory::text`], for text that every process with the same program files has, so that it is no name of
+    /// the program's own.
     ///
     /// # Errors
     /// Like [`Memory::text`].
@@ -221,13 +221,13 @@ pub trait Memory: Sync {
         Ok(text)
     }
 
-    /// The next address worth reading after `addr`, which can't be read.
+    /// Returns the next address worth reading after `addr`, which can't be read.
     fn past_gap(&self, addr: Addr) -> Addr {
-        // What producers leave out, they leave out by pages.
+        // Producers leave out whole pages.
         addr.align_down(4096).saturating_add(4096)
     }
 
-    /// The readable ranges within `range`, each at most `longest` bytes.
+    /// Returns the readable ranges within `range`, each at most `longest` bytes.
     fn readable_parts(&self, range: AddrRange, longest: u64) -> Vec<AddrRange> {
         let mut out = Vec::new();
         let mut at = range.start;

@@ -1,5 +1,5 @@
-//! All pages of given runs, by many threads at memory speed: the walk that the scan for zero pages and the look
-//! at what fills memory share. Holes of a sparse core file are passed over without being read.
+//! Walks all pages of given runs in parallel. The scan for zero pages and the classification of contents use it. Holes
+//! of a sparse core file are not read.
 
 use rayon::prelude::*;
 
@@ -7,21 +7,21 @@ use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
 use crate::targets::{AHEAD, Run, Target};
 
-/// Bytes one task walks: large enough that starting it costs nothing, small
-/// enough that two threads finish together.
+/// Bytes per task: large enough that starting one costs nothing, small enough that all threads finish at about the
+/// same time.
 const CHUNK: u64 = 4 << 20;
 
-/// What a walk comes to.
+/// An item that a walk visits.
 pub(super) enum Part<'a> {
-    /// Whole pages that are a hole of the file: zeros.
+    /// Whole pages that are a hole of the file, so all zero.
     Hole,
-    /// One page, or what is left of one at the end of a run.
+    /// One page, or the incomplete last page of a run.
     Page(&'a [u8]),
 }
 
-/// Walk the pages of `runs`, counted from the start of each. Of each chunk of a run that `wanted` says yes to, `begin`
-/// makes a state, by the run's place in the list and the chunk's addresses, and `visit` gets it with each part in order
-/// of address. The states come back in the order of the runs.
+/// Walks the pages of `runs`, which are counted from the start of each run. Runs are divided into chunks, and `wanted`
+/// selects chunks by address. For each chunk, `begin` makes a state from the index of its run and its addresses.
+/// `visit` gets the state with each part, by address. Returns the states in the order of the runs.
 pub(super) fn walk<S: Send>(
     target: &dyn Target,
     runs: &[Run<'_>],
@@ -54,7 +54,7 @@ pub(super) fn walk<S: Send>(
             while extent.as_ref().is_some_and(|e| e.end <= offset) {
                 extent = data.next();
             }
-            // Whole pages up to the next data are a hole.
+            // Whole pages before the next extent are a hole.
             let hole = extent.as_ref().map_or(end, |e| e.start.max(offset)) - offset;
             let (len, part) = if hole >= PAGE {
                 (hole / PAGE * PAGE, Part::Hole)

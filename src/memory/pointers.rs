@@ -1,5 +1,5 @@
-//! Words of dumped memory that lead into given addresses: one parallel pass at
-//! memory speed, holes of the file skipped.
+//! Finds words of dumped memory that point into a given range, in one parallel pass.
+//! Holes of the file are skipped.
 
 use byteorder::{ByteOrder, LittleEndian};
 use rayon::prelude::*;
@@ -9,17 +9,16 @@ use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::targets::Target;
 
-/// Bytes one task scans.
+/// Bytes per task.
 const CHUNK: u64 = 4 << 20;
 
-/// Tasks in the air at once: bounds what their states hold together.
+/// Number of tasks that run at once. It bounds the memory that their states use.
 const WAVE: usize = 16;
 
-/// Parts of which the scan is less than this share of the file are asked for one by
-/// one.
+/// A scan of less than one in this many bytes of the file requests its ranges one by one.
 const FEW: u64 = 4;
 
-/// Aligned words that hold data.
+/// A range of aligned words that is no hole.
 struct Task<'c> {
     start: Addr,
     bytes: &'c [u8],
@@ -31,13 +30,12 @@ impl Task<'_> {
     }
 }
 
-/// Visit each aligned word in `within` (sorted, disjoint) whose value lies in
-/// `values`, with its place. Each task has a state of its own; `join` gets them
-/// in the order of addresses. Returns how many bytes of dumped memory were
-/// looked through.
+/// Visits each aligned word in `within` (sorted, disjoint) whose value is in `values`,
+/// with its address and its value. Each task has its own state, and `join` gets the
+/// states in address order. Returns the number of dumped bytes searched.
 ///
-/// Words in holes of the file are zero: they are not visited, whatever
-/// `values` is.
+/// Words in holes of the file are zero. They are not visited, even if `values` contains
+/// zero.
 pub fn pointers<S: Default + Send>(
     target: &dyn Target,
     within: &[AddrRange],
@@ -50,7 +48,7 @@ pub fn pointers<S: Default + Send>(
     let (tasks, scanned) = tasks(target, within);
     let bytes = tasks.iter().map(|t| t.bytes.len() as u64).sum();
     progress.start(bytes);
-    // Told to expect a scan, the kernel reads megabytes past the end of each part.
+    // If the kernel expects a scan, it reads megabytes past the end of each range.
     let parts = bytes < target.facts().size / FEW;
     if !parts {
         target.expect_scan();
@@ -83,7 +81,7 @@ pub fn pointers<S: Default + Send>(
     scanned
 }
 
-/// Cut what the core holds of `within` into tasks, in order.
+/// Divides the dumped bytes of `within` into tasks, in order. Also returns their number.
 fn tasks<'c>(target: &'c dyn Target, within: &[AddrRange]) -> (Vec<Task<'c>>, u64) {
     let extents = target.extents();
     let mut out = Vec::new();
@@ -91,7 +89,8 @@ fn tasks<'c>(target: &'c dyn Target, within: &[AddrRange]) -> (Vec<Task<'c>>, u6
     for run in within.iter().flat_map(|range| target.dumped_runs(*range)) {
         scanned += run.range.len();
         let skip = run.range.start.align_up(WORD).since(run.range.start);
-        // What is done of the run: a word may begin in one extent and end in the next.
+        // Offset up to which the run is divided. A word may begin in one extent and end
+        // in the next.
         let mut done = skip;
         for extent in extents.within(run.offset..run.offset + run.range.len()) {
             let mut from = ((extent.start - run.offset).saturating_sub(skip) / WORD * WORD + skip).max(done);

@@ -1,5 +1,5 @@
-//! [`Memory`] over the pieces of a target, with bytes from proven files where they
-//! were left out.
+//! [`Memory`] over the pieces of a target, with bytes from proven files where the dump
+//! left them out.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::targets::PieceState;
 use crate::targets::Target;
 use crate::targets::reads::{Loss, Script};
 
-/// Bytes of a file on disk that stand in for a mapping's.
+/// A range of a file on disk that supplies bytes the dump left out.
 pub struct Overlay {
-    /// Addresses it can fill.
+    /// Addresses that the file can fill.
     pub range: AddrRange,
     /// Index into the list of files.
     pub file: usize,
-    /// Where in the file the range begins.
+    /// Offset of the range in the file, in bytes.
     pub offset: u64,
 }
 
@@ -28,10 +28,10 @@ impl Ranged for Overlay {
     }
 }
 
-/// Where the bytes at an address are.
+/// Location of the bytes at an address.
 enum Source<'a> {
     Here(&'a [u8]),
-    /// To be copied from this place of the target.
+    /// To be copied from these offsets of the target.
     At(Range<u64>),
 }
 
@@ -44,7 +44,7 @@ impl Source<'_> {
     }
 }
 
-/// What bytes are read for.
+/// Purpose of a read: it decides whether the bytes are recorded as a structure.
 #[derive(Clone, Copy)]
 enum For {
     Structure,
@@ -55,24 +55,25 @@ enum For {
 pub struct ProcessMemory {
     target: Arc<dyn Target>,
     overlays: RangeMap<Overlay>,
-    /// Parts that the process may have written to; see [`ProcessMemory::pristine`].
+    /// File ranges of parts that the process may have written to; see
+    /// [`ProcessMemory::pristine`].
     originals: RangeMap<Overlay>,
     files: Vec<MappedFile>,
 }
 
-/// The same memory where what the dump left out of writable parts is as in the
-/// file: right for tables that nobody writes, wrong for anything else.
+/// A view of the memory that reads writable parts from the file if the dump left them out.
+/// Right for tables that nobody writes to, wrong for anything else.
 #[derive(Clone, Copy)]
 pub struct Pristine<'m>(&'m ProcessMemory);
 
 impl ProcessMemory {
-    /// Only what the target holds.
+    /// Memory with the target's bytes only.
     pub fn new(target: Arc<dyn Target>) -> ProcessMemory {
         ProcessMemory { target, overlays: RangeMap::default(), originals: RangeMap::default(), files: Vec::new() }
     }
 
-    /// With `overlays` (into `files`) for what was left out, and `originals`
-    /// for what was left out of writable parts.
+    /// Memory with `overlays` (into `files`) for parts that the dump left out, and
+    /// `originals` for such parts that are writable.
     pub fn with_files(
         target: Arc<dyn Target>,
         overlays: RangeMap<Overlay>,
@@ -82,13 +83,13 @@ impl ProcessMemory {
         ProcessMemory { target, overlays, originals, files }
     }
 
-    /// The view for tables of program files that nobody writes, whatever the
-    /// section they lie in allows.
+    /// Returns a view for tables of program files that nobody writes to, even if their
+    /// section is writable.
     pub fn pristine(&self) -> Pristine<'_> {
         Pristine(self)
     }
 
-    /// The longest run of bytes from `addr` on, within one piece.
+    /// Returns the longest run of bytes from `addr` on, within one piece.
     fn run(&self, addr: Addr, pristine: bool) -> Result<Source<'_>, Fault> {
         let space = &self.target.facts().space;
         let i = space.pieces.index_at_or_above(addr);
@@ -103,11 +104,11 @@ impl ProcessMemory {
         let kind = match piece.map(|p| p.state) {
             Some(PieceState::Truncated) => FaultKind::Truncated,
             Some(_) => FaultKind::NotDumped,
-            // Known from NT_FILE alone (gcore's way to leave a mapping out).
+            // Listed in NT_FILE only. gcore leaves a mapping out in this way.
             None if space.is_listed(addr) => FaultKind::NotDumped,
             None => FaultKind::Unmapped,
         };
-        // A piece with bytes of its own always speaks for itself.
+        // Files never replace bytes that a piece has.
         let next = match (piece, space.pieces.get(i)) {
             (Some(here), _) => here.range.end,
             (None, Some(next)) => next.range.start,
@@ -183,7 +184,7 @@ impl ProcessMemory {
             }
             Source::At(_) => return None,
         };
-        // What is borrowed may be looked at for a word only: it counts as one read.
+        // A borrower may use one word of it only, so it counts as one read.
         if self.target.reads().refuses(addr, 0).is_some() {
             return None;
         }
@@ -203,8 +204,8 @@ impl ProcessMemory {
         have.min(max)
     }
 
-    /// The next border of a piece, or of a file that may stand in: a mapping that is
-    /// left out is one step, however much it claims.
+    /// Returns the next border of a piece, or of a file that can supply bytes. So a
+    /// mapping that was left out is one step, whatever its size.
     fn past_gap_from(&self, addr: Addr, pristine: bool) -> Addr {
         fn border<T: Ranged>(map: &RangeMap<T>, addr: Addr) -> Option<Addr> {
             let range = map.get(map.index_at_or_above(addr))?.range();
@@ -242,7 +243,7 @@ impl Memory for ProcessMemory {
         let mut buf = vec![0; have.min(len)];
         self.read_from(addr, &mut buf, false, For::Looking)?;
         if have < len {
-            // Says why the rest is not there.
+            // Returns the reason why the rest is missing.
             self.read_from(addr.saturating_add(have as u64), &mut [0], false, For::Looking)?;
         }
         Ok(buf)
@@ -291,7 +292,7 @@ impl Memory for Pristine<'_> {
         let mut buf = vec![0; have.min(len)];
         self.0.read_from(addr, &mut buf, true, For::Looking)?;
         if have < len {
-            // Says why the rest is not there.
+            // Returns the reason why the rest is missing.
             self.0.read_from(addr.saturating_add(have as u64), &mut [0], true, For::Looking)?;
         }
         Ok(buf)

@@ -1,24 +1,24 @@
-//! Which of the dumped pages are all zero: one parallel pass at memory speed. A page that is not zero usually shows
-//! it in its first cache line, so most of a full page is never touched.
+//! Finds dumped pages that are all zero, in one parallel pass. A page that is not zero usually shows it in its first
+//! cache line, so most of a full page is never touched.
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::pages::{Part, walk};
 use crate::progress::Progress;
 use crate::targets::{Run, Target};
 
-/// What a scan found in one range.
+/// Zero and written bytes of one range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZeroStat {
     /// Bytes in whole dumped pages that are all zero.
     pub zero: u64,
-    /// Bytes in all other dumped pages. Those that could not be read are in neither.
+    /// Bytes in all other dumped pages. Pages that could not be read are in neither sum.
     pub written: u64,
     /// Lowest dumped address in a page that is not all zero.
     pub first_written: Option<Addr>,
 }
 
 impl ZeroStat {
-    /// Add what was found in another range.
+    /// Adds the result for another range.
     pub fn merge(&mut self, other: ZeroStat) {
         self.zero += other.zero;
         self.written += other.written;
@@ -29,12 +29,12 @@ impl ZeroStat {
     }
 }
 
-/// Whether all bytes are zero, looking at the first cache line first.
+/// Whether all bytes are zero. Checks the first cache line first.
 pub fn is_zero(page: &[u8]) -> bool {
     is_filled(page, 0)
 }
 
-/// Whether all bytes are `fill`, looking at the first cache line first.
+/// Whether all bytes are `fill`. Checks the first cache line first.
 pub fn is_filled(page: &[u8], fill: u8) -> bool {
     const LINE: usize = 64;
     let head = &page[..page.len().min(LINE)];
@@ -46,11 +46,10 @@ pub fn is_filled(page: &[u8], fill: u8) -> bool {
     blocks.iter().all(|line| line.iter().fold(0, |acc, &b| acc | (b ^ fill)) == 0) && tail.iter().all(|&b| b == fill)
 }
 
-/// Scan the dumped bytes of `ranges` (sorted, disjoint); one result for each.
+/// Scans the dumped bytes of `ranges` (sorted, disjoint). Returns one result for each.
 ///
-/// Pages are those of the segment: counted from the start of each dumped run,
-/// which producers align. A page that two ranges share is judged as a whole,
-/// and each range gets its own bytes of it.
+/// Pages are counted from the start of each dumped run, which producers align. If two ranges share a page, the page is
+/// judged as a whole, and each range counts its own bytes of it.
 pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
     let pieces = target.facts().space.pieces.iter();
     let runs: Vec<Run<'_>> = pieces.flat_map(|piece| target.dumped_runs(piece.range)).collect();
@@ -76,7 +75,7 @@ pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress
     stats
 }
 
-/// Walks the ranges beside the pages of one chunk.
+/// Steps through the ranges along with the pages of a chunk.
 struct Cursor<'a> {
     ranges: &'a [AddrRange],
     next: usize,
@@ -87,7 +86,7 @@ impl<'a> Cursor<'a> {
         Cursor { ranges, next: ranges.partition_point(|r| r.end <= start) }
     }
 
-    /// Whether any range has bytes of `part`.
+    /// Whether any range overlaps `part`.
     fn wants(&mut self, part: AddrRange) -> bool {
         while self.ranges.get(self.next).is_some_and(|r| r.end <= part.start) {
             self.next += 1;

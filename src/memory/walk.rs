@@ -1,11 +1,12 @@
-//! Lists that are followed in the dumped process's memory: each ends, whatever the core says.
+//! Follows lists in the dumped process's memory. Every walk ends, whatever the core contains.
 //!
-//! A list in a damaged or crafted core may run in a cycle, lead into another one, or go on
-//! through all memory. Each walk remembers what it saw, and all walks of a phase share one
-//! budget of steps: thousands of lists that each end in time may not do so together.
-//! `tests/all/source_rules.rs` looks that no list is followed without.
+//! A list in a damaged or crafted core may have a cycle, run into another list, or continue
+//! through all memory. Each walk remembers the nodes it visited. All walks of a phase share
+//! one budget of steps, because thousands of lists that each end may still take too long
+//! together. `tests/all/source_rules.rs` checks that no list is followed in another way.
 //!
-//! What is passed by address order (chunks of a heap, objects of a segment) is no list.
+//! Items that are visited in address order (chunks of a heap, objects of a segment) are no
+//! list.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,77 +15,77 @@ use std::sync::{Mutex, PoisonError};
 use crate::addr::Addr;
 use crate::phase::Phase;
 
-/// Why a walk goes no further.
+/// The reason why a walk stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
-    /// The walk was at this node before.
+    /// The walk visited this node before.
     #[error("has a cycle at {0}")]
     Cycle(Addr),
-    /// Another walk of the same kind was.
+    /// Another walk of the same kind visited this node before.
     #[error("runs into another list at {0}")]
     Met(Addr),
-    /// The node is fine, but no more are looked at.
+    /// The budget of steps is spent.
     #[error("is not followed past {at}: more than {most} steps of reading {}", .phase.name())]
     TooMany {
-        /// The first node that was not looked at.
+        /// The first node that was not visited.
         at: Addr,
-        /// What the steps were for.
+        /// Phase that the budget belongs to.
         phase: Phase,
-        /// How many were to be had.
+        /// Size of the budget.
         most: u64,
     },
 }
 
-/// Why a list was not followed to its end.
+/// The reason why a list was not followed to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken<E: std::fmt::Display> {
-    /// It has none, or not where it should.
+    /// The walk stopped.
     #[error(transparent)]
     Stop(#[from] Stop),
-    /// A node of it makes no sense or is not in the core.
+    /// A node makes no sense or is not in the core.
     #[error("breaks off at {0}: {1}")]
     Unreadable(Addr, E),
 }
 
-/// All walks of one phase: the steps that they may still take together, and the nodes
-/// that they saw.
+/// All walks of one phase: their shared budget of steps, and the nodes they visited.
 #[derive(Debug)]
 pub(crate) struct Walks {
     phase: Phase,
     most: u64,
     left: AtomicU64,
     lists: AtomicU32,
-    /// Which list was at each node first.
+    /// Number of the list that visited each node first.
     seen: Mutex<HashMap<Addr, u32>>,
 }
 
 impl Walks {
-    /// Walks that may take `most` steps in all.
+    /// Creates a budget of `most` steps for all walks together.
     pub(crate) fn new(phase: Phase, most: usize) -> Walks {
         let most = most as u64;
         Walks { phase, most, left: AtomicU64::new(most), lists: AtomicU32::new(0), seen: Mutex::default() }
     }
 
-    /// Walk a list whose nodes are in no other list of these walks.
+    /// Starts a walk of a list whose nodes are in no other list of these walks.
     pub(crate) fn begin(&self) -> Walk<'_> {
         let number = self.lists.fetch_add(1, Ordering::Relaxed);
         Walk { walks: self, left: u64::MAX, most: u64::MAX, memory: Memory::Shared(number) }
     }
 
-    /// Walk a list that may share nodes with others: only its own are remembered.
+    /// Starts a walk of a list that may share nodes with others. Only its own nodes are
+    /// remembered.
     pub(crate) fn alone(&self) -> Walk<'_> {
         Walk { walks: self, left: u64::MAX, most: u64::MAX, memory: Memory::Own(HashSet::new()) }
     }
 
-    /// The same without a set of nodes, for lists of millions: a cycle is noticed after
-    /// three times its nodes at most.
+    /// Like [`Walks::alone`], but without a set of nodes, for lists of millions. A cycle is
+    /// noticed after at most three times its number of nodes.
     pub(crate) fn light(&self) -> Walk<'_> {
         let memory = Memory::Mark { node: None, since: 0, until: 1 };
         Walk { walks: self, left: u64::MAX, most: u64::MAX, memory }
     }
 
-    /// Take steps for `work` that is no list but done on the way, such as the words of an
-    /// array at `at`.
+    /// Takes `work` steps for work on the way that follows no list, such as reading the words
+    /// of an array at `at`.
     pub(crate) fn spend(&self, at: Addr, work: u64) -> Result<(), Stop> {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(work));
         taken.map(drop).map_err(|_| {
@@ -93,25 +94,25 @@ impl Walks {
         })
     }
 
-    /// Whether no step is left.
+    /// Whether the budget is spent.
     pub(crate) fn is_spent(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0
     }
 }
 
-/// What a walk remembers.
+/// Nodes that a walk remembers.
 #[derive(Debug)]
 enum Memory {
-    /// All nodes, together with the other walks; the list's number.
+    /// All nodes, shared with the other walks. Has the number of this list.
     Shared(u32),
-    /// All nodes.
+    /// All nodes of this list.
     Own(HashSet<Addr>),
-    /// One node, after which come twice as many steps as before it each time (R. P. Brent,
-    /// An improved Monte Carlo factorization algorithm, 1980).
+    /// One node, replaced after a number of steps that doubles each time (R. P. Brent, An
+    /// improved Monte Carlo factorization algorithm, 1980).
     Mark { node: Option<Addr>, since: u64, until: u64 },
 }
 
-/// One list that is followed.
+/// A walk of one list.
 #[derive(Debug)]
 pub(crate) struct Walk<'w> {
     walks: &'w Walks,
@@ -121,12 +122,13 @@ pub(crate) struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Let this list have so many nodes, whatever the others leave.
+    /// Limits this list to `nodes` nodes, whatever the shared budget has left.
     pub(crate) fn at_most(self, nodes: usize) -> Self {
         Walk { left: nodes as u64, most: nodes as u64, ..self }
     }
 
-    /// Whether the node at `at` is to be looked at. To be asked before it is read.
+    /// Takes one step. Fails if the node at `at` must not be visited; call it before reading
+    /// the node.
     pub(crate) fn step(&mut self, at: Addr) -> Result<(), Stop> {
         match &mut self.memory {
             Memory::Shared(number) => {
@@ -136,7 +138,7 @@ impl Walk<'_> {
                     Some(_) => return Err(Stop::Met(at)),
                     None => {}
                 }
-                // Nodes that are not looked at are not kept either.
+                // Nodes that are not visited are not remembered.
                 if self.left > 0 && !self.walks.is_spent() {
                     seen.insert(at, *number);
                 }
@@ -163,8 +165,8 @@ impl Walk<'_> {
         self.walks.spend(at, 1)
     }
 
-    /// Visit the nodes from `first` on, to the one behind which comes none. `node` gives
-    /// the next node's address, null where there is none.
+    /// Visits the nodes from `first` to the last one. `node` returns the next node's address,
+    /// or null at the end.
     pub(crate) fn follow<E: std::fmt::Display>(
         mut self,
         first: Addr,
@@ -187,7 +189,7 @@ mod tests {
         Walks::new(Phase::Locks, most)
     }
 
-    /// The list in which each node leads to the next one of `nodes`.
+    /// Walks a list in which each node leads to the next one of `nodes`.
     fn over(mut walk: Walk<'_>, nodes: &[u64]) -> Result<(), Stop> {
         nodes.iter().try_for_each(|&at| walk.step(Addr::new(at)))
     }

@@ -1,22 +1,22 @@
-//! Memory as words, run by run of what the core holds: for walks over heaps.
+//! Dumped memory as aligned words, run by run, for walks over heaps.
 
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::Target;
 
-/// A run of dumped memory, from an address that is a multiple of 8 on.
+/// A run of dumped memory. It starts at a multiple of 8.
 #[derive(Clone, Copy)]
 pub(crate) struct Window<'a> {
     /// Address of the first word.
     pub(crate) start: u64,
-    /// Past the last word.
+    /// Address after the last word.
     pub(crate) end: u64,
     words: &'a [[u8; 8]],
 }
 
 impl<'a> Window<'a> {
-    /// The dumped parts of `range`, by address.
+    /// Returns the dumped parts of `range`, by address.
     pub(crate) fn all(target: &'a dyn Target, range: AddrRange) -> Vec<Window<'a>> {
         let runs = target.dumped_runs(range);
         runs.iter()
@@ -29,7 +29,8 @@ impl<'a> Window<'a> {
             .collect()
     }
 
-    /// The dumped parts of `range` that are no holes of the file: all other words are zero or unknown.
+    /// Returns the dumped parts of `range` that are no holes of the file. All other words are zero
+    /// or unknown.
     pub(crate) fn written(target: &'a dyn Target, range: AddrRange) -> Vec<Window<'a>> {
         let mut out = Vec::new();
         for run in target.dumped_runs(range) {
@@ -52,21 +53,22 @@ impl<'a> Window<'a> {
         out
     }
 
-    /// Bytes from `start` on, which is a multiple of 8.
+    /// A window over `bytes`, which start at `start`, a multiple of 8. `None` if there is no whole
+    /// word.
     pub(crate) fn new(start: Addr, bytes: &'a [u8]) -> Option<Window<'a>> {
         let words = bytes.as_chunks::<8>().0;
         let end = start.checked_add(8 * words.len() as u64)?.get();
         (!words.is_empty()).then_some(Window { start: start.get(), end, words })
     }
 
-    /// The word at `at`, which is a multiple of 8 at or above the start.
+    /// Returns the word at `at`, a multiple of 8 at or above the start.
     #[inline(always)]
     pub(crate) fn word(&self, at: u64) -> Option<u64> {
         let index = (at.wrapping_sub(self.start) >> 3) as usize;
         self.words.get(index).map(|w| LittleEndian::read_u64(w))
     }
 
-    /// Its words that lie in `range`, whole.
+    /// Returns the words that are wholly in `range`.
     #[inline]
     pub(crate) fn within(&self, range: AddrRange) -> &'a [[u8; 8]] {
         let start = Addr::new(self.start);

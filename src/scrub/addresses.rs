@@ -1,8 +1,9 @@
-//! Whether a word is taken for an address: it leads into mapped memory, and to where an address would.
+//! Decides whether a word is an address: it points into mapped memory, and to something that addresses point to.
 //!
-//! A number of 15 digits leads into some mapping by a chance of one in millions. Below [`LOW`] that is no longer so: programs that
-//! are not position-independent, heaps of Java and Go, and what maps itself low have addresses that are numbers of 7 to 12 digits, or texts of
-//! a few letters. There more is asked. So it is with memory that was only set aside, of which sanitizers have many TiB.
+//! A number of 15 digits points into a mapping by a chance of one in millions. Below [`LOW`] the chance is higher.
+//! Programs that are not position-independent, heaps of Java and Go, and programs that map low memory themselves have
+//! addresses of 7 to 12 digits, which can also be texts of a few letters. Stricter conditions apply there. They also
+//! apply to memory that is only reserved, of which sanitizers have many TiB.
 
 use crate::addr::{Addr, WORD};
 use crate::map::Kind;
@@ -13,20 +14,20 @@ use crate::scrub::plan::{Part, Use};
 use crate::scrub::{Plan, Rule};
 use crate::targets::{Piece, PieceState};
 
-/// Addresses below this are numbers of up to 12 digits, and can be read as a text of a few letters.
+/// Addresses below this value are numbers of up to 12 digits. They can be read as texts of a few letters.
 pub(super) const LOW: u64 = 1 << 40;
 
-/// Memory of which the core has nothing is a reservation from this size on: numbers lead there by chance, and no answer goes there. What is
-/// smaller keeps stacks and heaps apart.
+/// Minimum size in bytes of a reservation: memory of which the core has no byte. Numbers point into it by chance, and
+/// no answer uses such a pointer. Smaller gaps separate stacks and heaps.
 const RESERVATION: u64 = 64 << 20;
 
-/// Where tables of virtual functions are pointed to: behind two words of their own (Itanium C++ ABI, 2.5.2).
+/// Offset of the address point in a virtual function table, after two words (Itanium C++ ABI, 2.5.2).
 const VTABLE_HEAD: u64 = 16;
 
 impl Plan<'_> {
-    /// The rule by which a word that leads into mapped memory is no address for all we know; `None` where it is taken for one.
+    /// Returns the rule by which a word is no address, given that it points into mapped memory. `None` if it is one.
     ///
-    /// `after_text`: whether the word before was text, of which this may be the end.
+    /// `after_text` is whether the previous word was text, so that this word may be its end.
     pub(super) fn is_no_address(&self, word: [u8; 8], used: Use, after_text: bool) -> Option<Rule> {
         let value = u64::from_le_bytes(word);
         let part = self.part(Addr::new(value));
@@ -44,7 +45,8 @@ impl Plan<'_> {
             .then_some(Rule::Readable)
     }
 
-    /// Whether what a register has is taken for an address, as on a stack. One that leads to an object which tells a value is none.
+    /// Whether a register's value is an address, by the rules for stacks. An address of an object that reveals a value
+    /// is none.
     pub(super) fn is_address(&self, value: u64) -> bool {
         let tells = |other: u64| self.has(Rule::Alike) && other != value;
         self.leads_somewhere(value)
@@ -52,7 +54,8 @@ impl Plan<'_> {
             && !self.objects.alike(value).is_some_and(tells)
     }
 
-    /// Whether an address is of memory that was set aside, and of which nothing is in the core: of no file, whose bytes are on disk.
+    /// Whether an address is in reserved memory of which the core has nothing. Files are excluded, because their bytes
+    /// are on disk.
     fn is_reservation(&self, part: &Part, value: u64) -> bool {
         let is_file = matches!(part.kind.facts().backing, Backing::Image | Backing::File | Backing::Shared);
         let piece = || self.process.space().pieces.at(Addr::new(value));
@@ -60,8 +63,8 @@ impl Plan<'_> {
         !is_file && part.range.len() >= RESERVATION && piece().is_some_and(is_large)
     }
 
-    /// Whether a low address leads to something that addresses lead to: a name of the program's, the instruction after a call, a word of
-    /// variables or of a heap; and to what the process had there, not just set aside.
+    /// Whether a low address points to something that addresses point to: a named symbol of the program, the
+    /// instruction after a call, or a word of variables or of a heap. Memory that is only reserved is excluded.
     fn leads_where_addresses_do(&self, value: u64, used: Use, part: Option<&Part>) -> bool {
         let at = Addr::new(value);
         let starts = |at: Option<u64>| at.is_some_and(|at| self.low_symbols.binary_search(&at).is_ok());
@@ -75,16 +78,16 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether a word that may be text leads to where only text leads: into a program file, or data without a form. On a stack most of
-    /// those that lead into a file are return addresses.
+    /// Whether a word that may be text points only to where texts point: into a program file, or into data without
+    /// structure. On a stack, most words that point into a file are return addresses.
     fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool, part: Option<&Part>) -> bool {
         let value = u64::from_le_bytes(word);
         let place = Addr::new(value);
-        // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
+        // A text that ends within an old address: its last letters, a NUL, and the rest of the address.
         let letters = word.iter().take_while(|b| is_printable(**b)).count();
         let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
         if ends && value >= LOW && !matches!(used, Use::Image | Use::Dead) {
-            // One return address in some hundreds reads so, and n8-mixed has one that no answer reads by itself.
+            // One in some hundred return addresses reads so. n8-mixed has one that no answer reads by itself.
             let is_code = || used == Use::Stack && self.is_return_address(place);
             return !place.is_aligned(WORD) && !is_code();
         }
@@ -98,7 +101,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the instruction before this one is a call, as far as the code can be read, or a signal's handler returns here.
+    /// Whether the instruction before `at` is a call, or `at` is where a signal handler returns to. Also true if the
+    /// code can't be read.
     fn is_return_address(&self, at: Addr) -> bool {
         let (memory, arch) = (&self.process.memory, self.process.arch());
         follows_call(memory, arch, at) != Some(false) || is_signal_return(memory, arch, at)
@@ -110,7 +114,7 @@ impl Plan<'_> {
         after.checked_sub(1).and_then(|i| self.mapped.get(i)).is_some_and(|&(_, end)| value < end)
     }
 
-    /// The part of memory that has an address.
+    /// Returns the part of memory that contains an address.
     pub(super) fn part(&self, at: Addr) -> Option<&Part> {
         let i = self.parts.partition_point(|part| part.range.end <= at);
         self.parts.get(i).filter(|part| part.range.contains(at))
@@ -127,7 +131,7 @@ mod tests {
 
     #[test]
     fn where_handlers_of_signals_return_is_an_address() {
-        // A program that is not position-independent, with code of its own to return there: mov rax, 15; syscall.
+        // A program that is not position-independent, with its own code for that return: mov rax, 15; syscall.
         const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
         let process = open("go-gcore/core.zst");
         let session = Session::new(&process);

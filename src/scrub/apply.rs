@@ -1,4 +1,4 @@
-//! A run of memory, overwritten.
+//! Overwrites a run of memory.
 
 use std::sync::PoisonError;
 
@@ -11,13 +11,13 @@ use crate::scrub::plan::Use;
 use crate::scrub::words::Run;
 use crate::scrub::{Counts, Plan, Rule};
 
-/// Bytes from which on a text is overwritten part by part: what it becomes is told by a number for all of it, which is reckoned once.
+/// Texts of at least this many bytes are overwritten in parts. Their replacement depends on a seed of the whole text,
+/// which is computed once.
 const LARGE: u64 = 1 << 20;
 
 impl Plan<'_> {
-    /// Overwrite `bytes`, which are those from `start` on (a multiple of 8), and count what becomes of them.
-    ///
-    /// `left`: where texts go that are left.
+    /// Overwrites `bytes`, which start at `start` (a multiple of 8), and counts them by rule. Remaining texts are
+    /// added to `left`.
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: &mut LeftTexts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let before = self.names.as_ref().map(|_| bytes.to_vec());
@@ -41,7 +41,8 @@ impl Plan<'_> {
         left.look(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
     }
 
-    /// Overwrite the characters of strings in `range`; which bytes these are: for each word one byte, the lowest bit the first.
+    /// Overwrites the characters of strings in `range`. Returns a mask of those bytes: one byte per word, the lowest
+    /// bit for the first byte.
     fn texts(&self, range: AddrRange, texts: &[(AddrRange, u8)], bytes: &mut [u8]) -> Vec<u8> {
         let mut mask = vec![0u8; bytes.len().div_ceil(8)];
         for &(text, width) in texts {
@@ -60,8 +61,8 @@ impl Plan<'_> {
         mask
     }
 
-    /// Overwrite `to`, which is `part` of a text; whether that could be done: what can't be read as a whole is no text, as the whole
-    /// decides what each character becomes.
+    /// Overwrites `to`, which is `part` of a text. Returns false if the whole text can't be read, since the whole
+    /// decides the replacement of each character.
     fn overwrite_text(&self, text: AddrRange, width: usize, part: AddrRange, to: &mut [u8]) -> bool {
         let memory = &self.process.memory;
         let skip = part.start.since(text.start) as usize;
@@ -77,7 +78,7 @@ impl Plan<'_> {
             let Some(seed) = *seed else { return false };
             seed
         };
-        // From where a character begins.
+        // Start at the beginning of a character.
         let before = skip % width.max(1);
         let Ok(mut some) = memory.look(part.start.saturating_sub(before as u64), to.len() + before) else {
             return false;
@@ -87,7 +88,6 @@ impl Plan<'_> {
         true
     }
 
-    /// The kind of the region at an address.
     fn kind(&self, at: Addr) -> Kind {
         self.part(at).map_or(Kind::NoAccess, |part| part.kind)
     }

@@ -1,4 +1,4 @@
-//! Blocks of malloc: their heads and lists stay, and nothing of what the program has in them.
+//! Malloc blocks: headers and lists are preserved, and nothing of the program's contents.
 
 use std::sync::Mutex;
 
@@ -9,21 +9,21 @@ use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
 
-/// Bits of a size that say something else (`SIZE_BITS`).
+/// Low bits of a chunk's size, which are flags (`SIZE_BITS`).
 const FLAGS: u64 = 7;
 
-/// The largest size of an end mark: of two.
+/// Maximum size in bytes of a fencepost chunk at a heap's end: the size of two.
 const FENCES: u64 = 4 * WORD;
 
-/// A free chunk's own words: sizes, and four links at the most (`struct malloc_chunk`).
+/// Bytes of a free chunk that belong to malloc: sizes, and up to four links (`struct malloc_chunk`).
 const FREE_WORDS: u64 = 6 * WORD;
 
-/// Bytes of malloc's own. `read`: what was read while its structures were.
+/// Returns the bytes that belong to malloc. `read` has the bytes that were read as structures.
 pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
     let mut out = ByteSet::default();
     let malloc = session.malloc();
     if !malloc.musl.is_empty() {
-        // Its other structures tell of themselves.
+        // musl's structures describe themselves.
         let visit = |own: &mut Vec<AddrRange>, slot: &Slot| own.extend(slot.own());
         let own = malloc.musl.walk_many(session.process, Vec::new, visit);
         own.into_iter().flatten().for_each(|own| out.add(own.start, own.len()));
@@ -32,12 +32,13 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         return out;
     }
     let (lists, _) = session.blocks();
-    // Structures beside the chunks: arenas, heads of heaps.
+    // Structures outside the chunks: arenas and heap headers.
     for part in malloc.arenas.iter().flat_map(|arena| &arena.parts) {
         let (all, chunks) = (part.committed, part.chunks);
         out.add_of(&read.blocks, all.start, chunks.start.since(all.start));
         out.add_of(&read.blocks, chunks.end, all.end.since(chunks.end));
-        // Two chunks too small to be any, where a heap ended once (`sysmalloc`): what they have of size is malloc's.
+        // Two chunks below the minimum size, where a heap once ended (`sysmalloc`). Their size fields belong to
+        // malloc.
         for head in [4 * WORD - WORD, 2 * WORD - WORD].map(|back| chunks.end.saturating_sub(back)) {
             let size = session.process.memory.peek_u64(head).unwrap_or(0);
             if (1..=FENCES | FLAGS).contains(&size) {
@@ -46,7 +47,7 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         }
     }
     for cache in &lists.tcaches {
-        // As long as its chunk, whatever forms of it there are.
+        // The cache is as long as its chunk, whichever layout it has.
         let head = session.process.memory.u64(cache.address.saturating_sub(WORD)).unwrap_or(0);
         let len = (head & !FLAGS).saturating_sub(2 * WORD).min(malloc.longest_cache());
         out.add_of(&read.blocks, cache.address, len);
@@ -67,7 +68,7 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
                 let len = FREE_WORDS.min(chunk.size);
                 out.add_of(&read.blocks, chunk.address.saturating_add(WORD), len - WORD.min(len));
                 if !matches!(chunk.state, State::Tcache | State::Fastbin | State::Top) {
-                    // Its size once more, before the next one's own.
+                    // The chunk's size is repeated before the next chunk's size.
                     out.add(chunk.address.saturating_add(chunk.size), WORD);
                 }
             }

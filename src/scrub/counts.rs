@@ -55,17 +55,16 @@ pub enum By {
     Names,
 }
 
-/// Number of rules.
 const RULES: usize = Kept::ALL.len() + Rule::ALL.len() + 1;
 
 impl By {
-    /// All rules, in row order.
+    /// Iterates all rules, in row order.
     pub fn all() -> impl Iterator<Item = By> {
         let kept = Kept::ALL.iter().map(|&kept| By::Kept(kept));
         kept.chain(Rule::ALL.iter().map(|&rule| By::Rule(rule))).chain([By::Names])
     }
 
-    /// The rule's name.
+    /// Returns the rule's name.
     pub fn name(self) -> &'static str {
         match self {
             By::Kept(kept) => kept.name(),
@@ -74,7 +73,7 @@ impl By {
         }
     }
 
-    /// The outcome for the bytes.
+    /// Returns the outcome for the bytes.
     pub fn became(self) -> Became {
         match self {
             By::Kept(_) => Became::Kept,
@@ -110,7 +109,7 @@ impl Counts {
         }
     }
 
-    /// Bytes that the rule `by` applied to.
+    /// Number of bytes that the rule `by` applied to.
     pub fn of(&self, by: By) -> u64 {
         self.0.get(by.number()).copied().unwrap_or(0)
     }
@@ -125,7 +124,7 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// So many bytes that were counted as kept for that reason are names, and became others.
+    /// Moves `bytes` bytes from those kept for this reason to replaced names.
     pub(super) fn renamed(&mut self, kept: Kept, bytes: u64) {
         if let Some(sum) = self.0.get_mut(By::Kept(kept).number()) {
             *sum = sum.saturating_sub(bytes);

@@ -1,15 +1,16 @@
-//! What debuggers need and no answer of ours: that the vdso is a file, and where glibc has what of its threads.
+//! Bytes that debuggers need and coremap's answers don't: the vdso's file, and glibc's description of its thread
+//! structures.
 
 use crate::image::{ModuleKind, symbols};
 use crate::map::Kind;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
-/// Libraries that have the threads: libc from glibc 2.34 on, libpthread before.
+/// Libraries that contain the thread library: libc from glibc 2.34 on, libpthread before.
 const LIBRARIES: [&str; 2] = ["libc.so", "libpthread"];
 
-/// What libthread_db asks for before it tells of threads (glibc's nptl_db/structs.def): its release, and constants by which fields are
-/// found.
+/// Symbols that libthread_db looks up before it lists threads (glibc's nptl_db/structs.def): its version, and
+/// constants that locate fields.
 const SYMBOLS: &[&str] = &[
     "__nptl_last_event",
     "__nptl_nthreads",
@@ -57,10 +58,10 @@ const SYMBOLS: &[&str] = &[
     "_thread_db_sizeof_td_thr_events_t",
 ];
 
-/// The longest of them: a table of 64 keys would be longer, and has no field that is asked for.
+/// Maximum number of bytes preserved of a symbol. Only a table of 64 keys is longer, and none of its fields is read.
 const LONGEST: u64 = 16;
 
-/// Bytes that stay.
+/// Returns the bytes to preserve.
 pub(super) fn all(session: &Session<'_>) -> ByteSet {
     let mut out = ByteSet::default();
     let process = session.process;

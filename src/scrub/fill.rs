@@ -1,29 +1,30 @@
-//! What stands where something was.
+//! Replacement values.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::addr::AddrRange;
 use crate::memory::{Memory, OVERWRITTEN};
 
-/// What a word is overwritten with.
+/// Replacement of a word.
 const FILL: [u8; 8] = OVERWRITTEN.to_le_bytes();
 
-/// Characters of a text that is not permuted but replaced by a stream that a keyed hash of the whole begins: two become one by a
-/// chance of 1 in 2^64, and it takes a hundredth of the time.
+/// Minimum number of characters of a text that is replaced by a stream instead of permuted. A keyed hash of the whole
+/// text seeds the stream. Two texts become equal with probability 1 in 2^64, and a stream takes a hundredth of the
+/// time.
 const LONG: usize = 16;
 
 /// Bytes of a long text that are read at once.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Rounds of the permutation of a character: four make it one that can't be told from any other (Luby and Rackoff).
+/// Rounds of the permutation of a character. Four make it indistinguishable from a random one (Luby and Rackoff).
 const ROUNDS: u8 = 4;
 
-/// How the characters of strings are overwritten. Whatever it is, zeros stay zeros and nothing else becomes one.
+/// Method of overwriting the characters of strings. With either, zeros stay zeros and nothing else becomes zero.
 #[derive(Clone, Debug)]
 pub enum Fill {
-    /// By a key that was made for this core and is nowhere kept: equal texts stay equal, and different ones different.
+    /// By a key that is made for this core and never stored. Equal texts stay equal, and different ones different.
     Keyed(Box<RandomState>),
-    /// All alike, by their length alone: for tests, which compare what comes of two inputs.
+    /// By length alone. For tests, which compare the results of two inputs.
     ByLength,
 }
 
@@ -34,10 +35,11 @@ impl Default for Fill {
 }
 
 impl Fill {
-    /// Overwrite `text`, units of `width` bytes.
+    /// Overwrites `text`, which consists of units of `width` bytes.
     ///
-    /// Each unit goes through a permutation that the key and all units before it choose, and then the same from the end. So the whole is
-    /// a permutation of all texts of that length (no two become one), and a change of any unit changes all.
+    /// Each unit goes through a permutation chosen by the key and all units before it. The same is done from the end
+    /// backwards. So the whole is a permutation of all texts of that length: no two become equal, and a change of any
+    /// unit changes all.
     pub(super) fn text(&self, text: &mut [u8], width: usize) {
         let Fill::Keyed(key) = self else {
             text.chunks_exact_mut(width).filter(|unit| unit.iter().any(|&b| b != 0)).for_each(|unit| unit.fill(b'x'));
@@ -60,7 +62,8 @@ impl Fill {
         }
     }
 
-    /// What a long text in memory becomes is told by this number and by its length; `None` where it can't be read.
+    /// Returns the seed that, with the length, determines the replacement of a long text. `None` if the text can't be
+    /// read.
     pub(super) fn seed(&self, memory: &dyn Memory, text: AddrRange, width: usize) -> Option<u64> {
         let Fill::Keyed(key) = self else { return Some(0) };
         let mut whole = key.build_hasher();
@@ -74,7 +77,7 @@ impl Fill {
         Some(whole.finish())
     }
 
-    /// Overwrite a part of a long text, from the unit of that number on. `seed`: what [`Fill::seed`] says of the whole.
+    /// Overwrites a part of a long text, from unit `first` on. `seed` is the result of [`Fill::seed`] for the whole.
     pub(super) fn part(&self, seed: u64, first: usize, part: &mut [u8], width: usize) {
         match self {
             Fill::Keyed(_) => stream(seed, first, part, width),
@@ -83,17 +86,18 @@ impl Fill {
     }
 }
 
-/// From one number of SplitMix64 to the next (Steele, Lea and Flood, 2014).
+/// Increment of SplitMix64 (Steele, Lea and Flood, 2014).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number of SplitMix64 that comes of a state.
+/// Output of SplitMix64 for a state.
 fn mix(state: u64) -> u64 {
     let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
 }
 
-/// Overwrite all units by a stream of numbers. Each is told by its place alone, the first is the one of number `first`.
+/// Overwrites all units by a stream of numbers. Each number depends only on the seed and the unit's position; `first`
+/// is the first unit's.
 fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
     let most = (1u64 << (8 * width.min(2))) - 1;
     for (i, unit) in text.chunks_exact_mut(width).enumerate().filter(|(_, unit)| unit.iter().any(|&b| b != 0)) {
@@ -102,27 +106,27 @@ fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
     }
 }
 
-/// Overwrite the unit at `i`; what the next one's permutation is chosen by.
+/// Overwrites the unit at `i`. Returns the number that chooses the next unit's permutation.
 fn unit(key: &RandomState, before: u64, place: (u8, usize, usize), text: &mut [u8], width: usize, i: usize) -> u64 {
     let Some(unit) = text.get_mut(i * width..(i + 1) * width) else { return before };
     let value = |unit: &[u8]| unit.iter().rev().fold(0u16, |value, &b| value << 8 | u16::from(b));
     let old = value(unit);
-    // Short texts have few units: the place is less than a byte each.
+    // Texts here have few units, so length and position fit in a byte each.
     let tweak = key.hash_one((before, (u64::from(place.0) << 8 | place.1 as u64) << 8 | place.2 as u64));
     if old != 0 {
         let mut new = permuted(tweak, old, width);
-        // Zeros are not moved: what comes to zero goes on from there, as far as something else comes.
+        // Zeros are never moved. A result of zero is permuted again until it is not zero.
         while new == 0 {
             new = permuted(tweak, new, width);
         }
         unit.iter_mut().zip(new.to_le_bytes()).for_each(|(to, from)| *to = from);
     }
-    // The first pass goes by what was there, the second by what that became: either can be undone by who has the key.
+    // The first pass depends on old values, the second on new ones. So both can be undone with the key.
     tweak.wrapping_add(STEP.wrapping_mul(1 + u64::from(if place.0 == 0 { old } else { value(unit) })))
 }
 
-/// A permutation of all units of `width` bytes: a Feistel network of two halves, whose functions `tweak` chooses, a keyed hash that
-/// nobody sees.
+/// Permutes a unit of `width` bytes by a Feistel network of two halves. `tweak`, a secret keyed hash, chooses its
+/// round functions.
 fn permuted(tweak: u64, unit: u16, width: usize) -> u16 {
     let bits = 4 * width as u32;
     let mask = (1u16 << bits) - 1;
@@ -135,7 +139,8 @@ fn permuted(tweak: u64, unit: u16, width: usize) -> u16 {
     left << bits | right
 }
 
-/// Overwrite a word but for the bytes that `keep` names (the lowest bit is the first). What of it is all zero stays.
+/// Overwrites a word except the bytes in `keep` (the lowest bit is the first byte). Returns false if all other bytes
+/// are zero, and changes nothing.
 pub(super) fn word(word: &mut [u8; 8], keep: u8) -> bool {
     let kept = |i: usize| keep >> i & 1 != 0;
     if word.iter().enumerate().all(|(i, &b)| b == 0 || kept(i)) {
@@ -172,7 +177,7 @@ mod tests {
                 assert!(all.insert(text));
             }
         }
-        // One unit of one byte: a permutation of the 255 that are not zero.
+        // One unit of one byte: a permutation of the 255 non-zero values.
         let ones: HashSet<u8> = (1..=255u8)
             .map(|b| {
                 let mut text = [b];

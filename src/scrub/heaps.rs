@@ -1,5 +1,5 @@
-//! Heaps whose objects are known by where they begin: what of an object stays is told by its type when it is asked for, so that it takes
-//! a sixty-fourth of the heap to know it.
+//! Heaps whose objects are located by their starts. Which bytes of an object are preserved follows from its type and
+//! is computed when needed. So the record takes a sixty-fourth of the heap's size.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -13,44 +13,43 @@ use crate::runtimes::api::{Elements, Heap, Losses, Object, ObjectReader, StringC
 use crate::scrub::starts::Starts;
 use crate::targets::reads::{NameAt, Script};
 
-/// No more bytes before an object are its own ([`Form::prefix`]).
+/// Maximum number of bytes before an object that belong to it ([`Form::prefix`]).
 const PREFIX: u64 = 8;
 
-/// One heap.
 pub(super) struct HeapObjects<'s> {
     heap: &'s dyn Heap,
     memory: &'s dyn Memory,
     forms: Forms,
     pub(super) starts: Starts,
-    /// Objects that have the characters of strings, names or not, where these have none of their own; and of these, those with two
-    /// bytes each.
+    /// Arrays that contain the characters of strings, names or not, if string objects have no characters of their own.
+    /// `wide` has those with two bytes a character.
     characters: Starts,
     wide: Starts,
-    /// Strings that are names, by what has their characters.
+    /// Objects with the characters of strings that are names.
     named: HashSet<Addr>,
-    /// Texts that are names, as memory has them.
+    /// Texts that are names, in the encodings of memory.
     names: Encoded,
 }
 
-/// What is known of a run of memory.
+/// Byte masks and texts of a run of memory.
 #[derive(Debug, Default)]
 pub(super) struct Within {
     start: Addr,
-    /// Bytes that stay: for each word one byte, the lowest bit the first.
+    /// Bytes that stay: one byte per word, the lowest bit for the first byte.
     heads: Vec<u8>,
     /// Bytes of objects without elements.
     plain: Vec<u8>,
-    /// Where it is told from on what the next two tell.
+    /// Start address of the two masks that follow.
     told_from: Addr,
-    /// Bytes that stay wherever they lie.
+    /// Bytes that stay in any kind of memory.
     own: Vec<u8>,
     /// Bytes of values.
     values: Vec<u8>,
-    /// Characters of strings, and how many bytes one has; by address.
+    /// Characters of strings, each with the width of a character in bytes, by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
 }
 
-/// Texts in the encodings that heaps have.
+/// Texts in the encodings that heaps use.
 #[derive(Default)]
 struct Encoded {
     all: HashSet<Box<[u8]>>,
@@ -63,7 +62,7 @@ impl Encoded {
         for name in names {
             all.insert(name.encode_utf16().flat_map(u16::to_le_bytes).collect());
             all.insert(name.as_bytes().into());
-            // Latin-1, if it can be written so.
+            // Latin-1, if every character has a code there.
             all.extend(name.chars().map(|c| u8::try_from(c).ok()).collect::<Option<Box<[u8]>>>());
         }
         let longest = all.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -75,17 +74,17 @@ impl Encoded {
     }
 }
 
-/// What a walk over all objects finds besides where they are.
+/// Results of a walk over all objects, besides their starts.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Names among strings.
+    /// Strings that are names.
     pub(super) named: Vec<NameAt>,
-    /// Objects of which more stays than their types tell.
+    /// Objects of which more is preserved than their types determine.
     pub(super) special: Vec<Object>,
 }
 
 impl<'s> HeapObjects<'s> {
-    /// Walk a heap. `names`: texts that stay.
+    /// Walks a heap. `names` are texts to preserve.
     pub(super) fn new(
         heap: &'s dyn Heap,
         memory: &'s dyn Memory,
@@ -135,7 +134,8 @@ impl<'s> HeapObjects<'s> {
         (out, found)
     }
 
-    /// Note a string that is a name, and what has the characters of one that has none itself.
+    /// Records a string that is a name. If string objects have no characters of their own, also marks the array that
+    /// has them.
     fn string(
         &self,
         object: &Object,
@@ -161,7 +161,8 @@ impl<'s> HeapObjects<'s> {
         }
     }
 
-    /// The array that has the characters of a string, the first object that it holds, and where these begin.
+    /// Returns the array with a string's characters, which is the first object that the string refers to, and the
+    /// address of its first element.
     fn array(&self, string: &Object, reader: &mut dyn ObjectReader) -> Option<(Addr, Addr)> {
         let mut array = None;
         reader.each(string.addr.since(Addr::NULL), |_, value| {
@@ -172,10 +173,10 @@ impl<'s> HeapObjects<'s> {
         start(Addr::new(array?), self.heap.type_info(kind)?.elements?)
     }
 
-    /// What is known of a run of memory.
+    /// Adds the bytes and texts in a run of memory to `out`.
     pub(super) fn within(&self, range: AddrRange, out: &mut Within) {
         let mut reader = self.heap.reader();
-        // Before an object that begins behind it stands some of that object.
+        // A prefix of an object that starts just after the range may be in it.
         self.starts.each(AddrRange::new(range.start, range.end.saturating_add(PREFIX)), |at| {
             let Some(node) = reader.node(at.since(Addr::NULL)) else { return };
             let Some(form) = self.forms.get(&node.kind) else { return };
@@ -195,7 +196,7 @@ impl<'s> HeapObjects<'s> {
         });
     }
 
-    /// The characters of a string, or of an array that has those of one.
+    /// Adds the characters of a string, or of the array that contains them.
     fn text(&self, object: &Object, form: &Form, out: &mut Within) {
         let Some(elements) = self.heap.type_info(object.kind).and_then(|info| info.elements) else { return };
         let Some((_, at)) = start(object.addr, elements) else { return };
@@ -218,7 +219,7 @@ impl<'s> HeapObjects<'s> {
     }
 }
 
-/// An object, and where its elements begin.
+/// Returns an object, and the address of its first element.
 fn start(object: Addr, elements: Elements) -> Option<(Addr, Addr)> {
     Some((object, object.checked_add(elements.start)?))
 }
@@ -238,7 +239,7 @@ fn script(content: StringContent<'_>) -> Script {
 }
 
 impl Within {
-    /// Nothing yet of a run of so many words.
+    /// Creates empty masks for a run of `words` words.
     pub(super) fn new(start: Addr, words: usize) -> Within {
         Within { start, heads: vec![0; words], plain: vec![0; words], ..Within::default() }
     }
@@ -251,7 +252,7 @@ impl Within {
         add(&mut self.plain, self.start, range);
     }
 
-    /// Which bytes stay wherever they lie, and which are values, is told of `range`, which begins with a word.
+    /// Prepares the masks `own` and `values` for `range`, which begins at a word.
     pub(super) fn tell_values(&mut self, range: AddrRange) {
         let words = range.len().div_ceil(8) as usize;
         (self.told_from, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);
@@ -265,14 +266,14 @@ impl Within {
         add(&mut self.values, self.told_from, range);
     }
 
-    /// Add what is known of the page at `page` to `heads` and to `plain`.
+    /// Adds the masks for the page at `page` to `heads` and `plain`.
     pub(super) fn join_page(&self, page: Addr, heads: &mut [u8], plain: &mut [u8]) {
         for (from, to) in [(&self.heads, heads), (&self.plain, plain)] {
             join(self.start, from, page, to);
         }
     }
 
-    /// The same of bytes that stay wherever they lie, and of values.
+    /// Adds the masks for the page at `page` to `own` and `values`.
     pub(super) fn join_values(&self, page: Addr, own: &mut [u8], values: &mut [u8]) {
         for (from, to) in [(&self.own, own), (&self.values, values)] {
             join(self.told_from, from, page, to);
@@ -280,7 +281,7 @@ impl Within {
     }
 }
 
-/// Add the words from `start` on to those of the page at `page`, as far as they are in it.
+/// Adds a mask that starts at `start` to the mask of the page at `page`, where they overlap.
 fn join(start: Addr, from: &[u8], page: Addr, to: &mut [u8]) {
     // A run may begin within a page.
     let ahead = start.checked_since(page).unwrap_or(0) / 8;
@@ -289,7 +290,7 @@ fn join(start: Addr, from: &[u8], page: Addr, to: &mut [u8]) {
     to.iter_mut().skip(ahead as usize).zip(from).for_each(|(to, from)| *to |= from);
 }
 
-/// Add the bytes of `range` to those of the words from `start` on.
+/// Adds the bytes of `range` to a mask whose first word is at `start`.
 fn add(words: &mut [u8], start: Addr, range: AddrRange) {
     let (Some(from), Some(to)) = (range.start.max(start).checked_since(start), range.end.checked_since(start)) else {
         return;

@@ -10,13 +10,13 @@ use crate::map::Kind;
 use crate::scrub::Kept;
 use crate::scrub::letters::is_printable;
 
-/// Characters that make a text.
+/// Minimum number of characters of a text.
 const LEAST: usize = 6;
 
-/// Bytes of a text that are shown and compared: names are shorter.
+/// Maximum number of bytes of a text that are shown and compared. Names are shorter.
 const MOST: usize = 1 << 10;
 
-/// How many different texts are told apart.
+/// Maximum number of distinct texts.
 const TEXTS: usize = 4 << 20;
 
 /// Encoding of characters.
@@ -30,66 +30,67 @@ pub enum Encoding {
     Utf16,
 }
 
-/// A text that is left in some places.
+/// Occurrences of a remaining text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The first of them.
+    /// Lowest address.
     pub first: Addr,
-    /// How many there are.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// How much text is left somewhere.
+/// Amount of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// Texts.
+    /// Number of texts.
     pub runs: u64,
-    /// Their bytes.
+    /// Number of bytes in them.
     pub bytes: u64,
 }
 
-/// At least six printable characters of ASCII in a row, in bytes that stayed: what was made of other bytes tells nothing.
+/// Remaining texts: at least six printable ASCII characters in a row, in bytes that were preserved. Replacement bytes
+/// reveal nothing.
 #[derive(Clone, Debug, Default)]
 pub struct LeftTexts {
-    /// How much there is, by the kind of the region and by why it stayed.
+    /// Amount of text, by kind of region and reason.
     pub runs: BTreeMap<(Kind, Kept), Runs>,
-    /// By text, where each is asked for.
+    /// Occurrences by text, if requested.
     pub texts: Option<BTreeMap<(String, Encoding), Places>>,
-    /// Places of texts that came when there were too many.
+    /// Number of occurrences of texts beyond the limit.
     pub more: u64,
 }
 
-/// A run of memory that was overwritten.
+/// A run of memory after overwriting.
 pub(super) struct Overwritten<'a> {
-    /// Where it begins, a multiple of 8.
+    /// Start address, a multiple of 8.
     pub(super) start: Addr,
-    /// What it is now.
+    /// Bytes after overwriting.
     pub(super) bytes: &'a [u8],
-    /// For each word which bytes stayed, the lowest bit the first.
+    /// Mask of the preserved bytes: one byte per word, the lowest bit for the first byte.
     pub(super) kept: &'a [u8],
-    /// Why they did.
+    /// Reason for each word.
     pub(super) why: &'a [Kept],
 }
 
 impl LeftTexts {
-    /// None so far; each is to be told.
+    /// Creates an empty collection that lists each text.
     pub fn listing() -> LeftTexts {
         LeftTexts { texts: Some(BTreeMap::new()), ..LeftTexts::default() }
     }
 
-    /// None so far, to be told as these are.
+    /// Creates an empty collection that lists texts if this one does.
     pub fn empty(&self) -> LeftTexts {
         LeftTexts { texts: self.texts.as_ref().map(|_| BTreeMap::new()), ..LeftTexts::default() }
     }
 
-    /// Look through what became of a run of memory. `kind`: of the region at an address.
+    /// Collects the texts in a run. `kind` returns the kind of the region at an address.
     pub(super) fn look(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
         let Overwritten { start, bytes, kept, .. } = *run;
         let stayed = |i: usize| kept.get(i / 8).is_some_and(|bits| bits >> (i % 8) & 1 != 0);
         let letter = |i: usize| bytes.get(i).copied().filter(|b| is_printable(*b) && stayed(i));
         let mut i = 0;
         while i < bytes.len() {
-            // Most words hold nothing that stayed.
+            // Most words have no preserved byte.
             if i % 8 == 0 && kept.get(i / 8) == Some(&0) {
                 i += 8;
                 continue;
@@ -127,7 +128,7 @@ impl LeftTexts {
         }
     }
 
-    /// Add those of a part that lies behind this one.
+    /// Appends the texts of memory that follows this one's.
     pub fn append(&mut self, other: LeftTexts) {
         self.more += other.more;
         for (of, more) in other.runs {

@@ -1,17 +1,18 @@
-//! Whether a word reads as a text.
+//! Decides whether a word is text.
 
-/// Characters in a row, in a word that was read as a structure, that make it a text: fewer come by chance.
+/// Minimum number of consecutive printable characters that make a word, read as a structure, a text. Shorter runs
+/// occur by chance.
 const LETTERS: usize = 6;
 
-/// The same for characters of two bytes.
+/// Minimum number of two-byte printable characters in such a word.
 const WIDE_LETTERS: usize = 3;
 
-/// Whether a byte is a printable character of ASCII.
+/// Whether a byte is printable ASCII.
 pub(super) fn is_printable(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }
 
-/// Whether a word is the end of a text: some letters, and zeros.
+/// Whether a word is the end of a text: a few letters, followed by zeros.
 pub(super) fn is_readable(word: [u8; 8]) -> bool {
     let letters = word.iter().take_while(|b| is_printable(**b)).count();
     let narrow = letters > 1 && word.iter().skip(letters).all(|&b| b == 0);
@@ -19,18 +20,18 @@ pub(super) fn is_readable(word: [u8; 8]) -> bool {
     narrow || wide > 1 && word.iter().skip(2 * wide).all(|&b| b == 0)
 }
 
-/// What a word is in a text, as far as the word alone tells.
+/// Classification of a word by its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// It is text.
+    /// The word is text.
     Text,
-    /// It begins like one: the end of the text before it, if there is one.
+    /// The word begins like text. If the previous word is text, this is the end of it.
     End,
     /// Something else.
     Other,
 }
 
-/// How a word reads of which the bytes of `mask` are asked for.
+/// Classifies the bytes of a word that are in `mask`.
 pub(super) fn reads(word: [u8; 8], mask: u8) -> Reads {
     let asked = |i: usize| mask >> i & 1 != 0;
     let letter = |i: usize| asked(i) && word.get(i).copied().is_some_and(is_printable);

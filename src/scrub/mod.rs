@@ -1,29 +1,29 @@
-//! A core without what was in the process's variables: an allow list of bytes that stay as they are, and a filling for all
-//! others ([docs/sharing.md](https://docs.rs/coremap)).
+//! Overwrites the process's values in a core: an allow list of bytes that stay, and replacements for all others
+//! ([docs/sharing.md](https://docs.rs/coremap)).
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
-//! | `objects` | what is known of managed objects |
-//! | `heaps` | heads of objects, and where strings have their characters |
-//! | `starts` | where objects begin |
-//! | `scattered` | the same for objects that lie anywhere |
-//! | `blocks` | heads of malloc's blocks, and its lists |
-//! | `stacks` | heads of signal frames, control blocks of threads |
-//! | `debuggers` | what debuggers need of the vdso and of glibc |
-//! | `fill` | what stands for a word, and for the characters of a string |
-//! | `left` | texts that are left |
-//! | `apply` | a run of memory, overwritten |
-//! | `words` | the same word by word, but for the characters of strings |
-//! | `addresses` | whether a word is taken for an address |
-//! | `page` | what is known of the words of a page |
-//! | `letters` | whether a word reads as a text |
-//! | `counts` | which rule each byte went by |
+//! | `plan` | which bytes stay: those that were read as structure, by the use of their memory |
+//! | `objects` | managed objects |
+//! | `heaps` | object headers, and the characters of strings |
+//! | `starts` | start addresses of objects |
+//! | `scattered` | objects outside of heaps |
+//! | `blocks` | headers of malloc blocks, and malloc's lists |
+//! | `stacks` | headers of signal frames, and control blocks of threads |
+//! | `debuggers` | bytes of the vdso and of glibc that debuggers need |
+//! | `fill` | replacements of words and of strings' characters |
+//! | `left` | remaining texts |
+//! | `apply` | overwrites a run of memory |
+//! | `words` | overwrites words, except strings' characters |
+//! | `addresses` | decides whether a word is an address |
+//! | `page` | masks of a page's bytes |
+//! | `letters` | decides whether a word is text |
+//! | `counts` | bytes by rule |
 //! | `names` | the program's own names, mapped to others |
-//! | `rule` | what is overwritten, rule by rule |
-//! | `notes` | the same for ELF notes |
+//! | `rule` | the rules |
+//! | `notes` | overwrites ELF notes |
 //!
-//! It fails closed: what no rule names is overwritten, whatever it is.
+//! It fails closed: bytes that no rule preserves are overwritten.
 
 mod addresses;
 mod apply;

@@ -1,4 +1,4 @@
-//! ELF notes, overwritten; which of their bytes stay is told in `core/scrubbed_notes.rs`, beside how they are read.
+//! Overwrites ELF notes. `core/scrubbed_notes.rs` reads them, and decides which of their bytes stay.
 
 use crate::addr::Addr;
 use crate::core::notes::nt;
@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::scrub::{By, Counts, Kept, Level, Plan, Rule};
 use crate::targets::{Arch, Producer, at};
 
-/// The notes in `bytes` without values, and one more, which says so. Their bytes are counted.
+/// Returns the notes in `bytes` without values, and with one more note that says so. Counts their bytes.
 pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> Vec<u8> {
     let spared = |owner: &[u8], kind| !plan.has(rule(owner, kind));
     let judge = Judge { is_address: &|value| plan.is_address(value), is_program: &|name| is_program(plan, name) };
@@ -34,8 +34,8 @@ pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> 
     out
 }
 
-/// Whether what NT_PRPSINFO has as the program's name is one. The kernel's is the first thread's name; gdb takes what the program has as
-/// its first argument (`linux_fill_prpsinfo`), and daemons write there what they work on (`setproctitle`).
+/// Whether the program name in NT_PRPSINFO is really one. The kernel writes the first thread's name. gdb writes the
+/// program's first argument (`linux_fill_prpsinfo`), in which daemons may describe what they work on (`setproctitle`).
 fn is_program(plan: &Plan<'_>, name: &[u8]) -> bool {
     if matches!(plan.process.producer(), Producer::Kernel | Producer::Createdump | Producer::Coremap) {
         return true;
@@ -43,11 +43,11 @@ fn is_program(plan: &Plan<'_>, name: &[u8]) -> bool {
     let own = plan.process.auxv(at::EXECFN);
     let own = own.and_then(|at| plan.process.memory.text(Addr::new(at), limits::MAX_NAME).ok());
     let files = plan.process.modules.iter().map(|module| &*module.path).chain(own.as_deref());
-    // It is cut where it is too long.
+    // A name that is too long is cut.
     files.map(|path| path.rsplit('/').next().unwrap_or(path)).any(|file| file.as_bytes().starts_with(name))
 }
 
-/// By which rule notes of that owner and type are overwritten.
+/// Returns the rule for notes with this owner and type.
 fn rule(owner: &[u8], kind: u32) -> Rule {
     match (owner, kind) {
         (b"CORE", nt::PRSTATUS) => Rule::Registers,

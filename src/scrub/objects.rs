@@ -1,4 +1,4 @@
-//! Managed objects: what stays of them are their heads, and where strings have their characters.
+//! Managed objects: their headers stay, and the locations of strings' characters are known.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,50 +13,51 @@ use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::NameAt;
 
-/// What is known of objects.
+/// All managed objects of a process, as far as scrubbing needs them.
 #[derive(Default)]
 pub(super) struct Objects<'s> {
-    /// Heaps whose objects are told by where they begin.
+    /// Heaps whose objects are located by their starts.
     pub(super) heaps: Vec<HeapObjects<'s>>,
-    /// Bytes that stay of some of their objects, beside what the types of these tell.
+    /// Additional bytes of some objects that stay, besides those that their types determine.
     pub(super) heads: ByteSet,
-    /// Bytes that stay wherever they lie, whatever the memory there is for.
+    /// Bytes that stay in any kind of memory.
     pub(super) own: ByteSet,
-    /// Bytes of values: they never stay, whatever they look like and whoever read them, unless they are in `own`.
+    /// Bytes of values. They never stay, even if they look like a structure or were read, unless they are in `own`.
     pub(super) values: ByteSet,
-    /// The same of large ones; sorted, disjoint.
+    /// Large values; sorted, disjoint.
     pub(super) large_values: Vec<AddrRange>,
-    /// Objects that lie anywhere: what is in their blocks is told when it is asked for.
+    /// Objects outside of heaps. Their bytes are determined when needed.
     pub(super) scattered: Vec<Box<dyn Scattered + 's>>,
-    /// Objects that tell a value by their address, and those that may stand for them.
+    /// Objects whose address reveals a value, each with the object that replaces it.
     pub(super) alike: HashMap<u64, u64>,
-    /// The first and the last of them: most words lead elsewhere.
+    /// Lowest and highest address in `alike`. Most words point elsewhere.
     alike_ends: (u64, u64),
-    /// Characters of strings that no heap of those tells of, and how many bytes one has; by address.
+    /// Characters of strings outside of those heaps, with the width of a character in bytes, by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Names: texts that stay.
     pub(super) named: Vec<NameAt>,
-    /// Heaps of those in which a word that leads there and is no field with a reference is an address only where an object begins.
+    /// Indices of the heaps whose only valid addresses outside of reference fields are starts of objects.
     pub(super) known: Vec<usize>,
-    /// Heaps that can't be walked well enough for any of it, in words.
+    /// Heaps that can't be walked well enough for any of this, in words.
     pub(super) given_up: Vec<String>,
 }
 
 impl<'s> Objects<'s> {
-    /// Whether a word that leads into a heap is no address of its objects. Within the heap these are all told by fields.
+    /// Whether a word that points into a heap is no address of its objects. Within the heap, fields alone determine
+    /// the addresses.
     pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
         let at = Addr::new(value);
         let of = self.known_heaps().find(|heap| heap.starts.covers(at));
         of.is_some_and(|heap| used == Use::Objects || !at.is_aligned(8) || !heap.starts.has(at))
     }
 
-    /// Whether a word leads beside all parts of heaps that are known object by object, where there are any.
+    /// Whether a word points outside all parts of the heaps in `known`. False if there is none.
     pub(super) fn is_outside(&self, value: u64) -> bool {
         let mut known = self.known_heaps().filter(|heap| !heap.starts.is_empty()).peekable();
         known.peek().is_some() && !known.any(|heap| heap.starts.covers(Addr::new(value)))
     }
 
-    /// What may stand for the object that tells a value by this address, if one does.
+    /// Returns the object that replaces the one at this address, if that one reveals a value.
     pub(super) fn alike(&self, value: u64) -> Option<u64> {
         let (first, last) = self.alike_ends;
         if (first..=last).contains(&value) { self.alike.get(&value).copied() } else { None }
@@ -66,7 +67,7 @@ impl<'s> Objects<'s> {
         self.known.iter().filter_map(|&i| self.heaps.get(i))
     }
 
-    /// Add a heap whose objects are told by where they begin.
+    /// Adds a heap whose objects are located by their starts.
     fn add_heap(
         &mut self,
         session: &'s Session<'_>,
@@ -87,14 +88,14 @@ impl<'s> Objects<'s> {
         self.heaps.push(objects);
     }
 
-    /// What is known of a run of memory, of so many words.
+    /// Returns the masks and texts of a run of memory of `words` words.
     pub(super) fn within(&self, start: Addr, words: usize) -> Within {
         let range = AddrRange::sized(start, 8 * words as u64);
         let mut out = Within::new(start, words);
         self.heaps.iter().for_each(|heap| heap.within(range, &mut out));
         let before = out.texts.len();
         if !self.scattered.is_empty() {
-            // Texts may have begun before.
+            // A text may have begun before the run.
             let range = AddrRange::new(start.saturating_sub(LOOK_BACK), range.end);
             out.tell_values(range);
             self.scattered.iter().for_each(|objects| scattered::within(&**objects, range, &mut out));
@@ -112,7 +113,7 @@ impl<'s> Objects<'s> {
     }
 }
 
-/// All objects of all runtimes. `shown`: texts that answers print as names of threads, and which stay.
+/// Collects all objects of all runtimes. `shown` are texts that answers print as names of threads; they stay.
 pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Objects<'s> {
     let mut out = Objects::default();
     for runtime in session.runtimes() {

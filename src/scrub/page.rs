@@ -1,4 +1,4 @@
-//! A page of memory, as far as anything is known of its bytes: what sets have of it is joined once for all its words.
+//! Masks of the bytes of one page, joined once for all its words.
 
 use crate::addr::{Addr, PAGE};
 use crate::scrub::heaps::Within;
@@ -6,38 +6,36 @@ use crate::scrub::plan::Use;
 use crate::scrub::{Plan, Rule};
 use crate::targets::byte_set::WORDS;
 
-/// For each word of a page one byte, whose lowest bit is the word's first byte.
+/// A mask of a page: one byte per word, the lowest bit for the first byte.
 type Bits = [u8; WORDS];
 
-/// What stays of a page and what never does.
+/// The bytes of a page that stay, and those that never do.
 pub(super) struct Page {
     at: Addr,
     used: Use,
-    /// Bytes that stay whatever they are.
+    /// Bytes that stay, whatever their values.
     keep: Bits,
-    /// Of these, what a reader said to be a structure or a name.
+    /// Bytes of `keep` that a reader declared to be a structure or a name.
     found: Bits,
-    /// Of these, what nobody may take for a text: heads of blocks and objects too.
+    /// Bytes of `found`, and headers of blocks and objects, which can't be texts.
     sure: Bits,
     /// Bytes of values.
     values: Bits,
 }
 
 impl Page {
-    /// One of which nothing is known yet.
+    /// A page with empty masks.
     pub(super) fn none() -> Page {
         let none = [0; WORDS];
         Page { at: Addr::MAX, used: Use::Data, keep: none, found: none, sure: none, values: none }
     }
 
-    /// Whether it is the page that has `addr`, used so.
+    /// Whether it is the page that contains `addr`, with this use.
     pub(super) fn is_of(&self, addr: Addr, used: Use) -> bool {
         self.at == addr.align_down(PAGE) && self.used == used
     }
 
-    /// What is known of the page that has `addr`.
-    ///
-    /// `within`: what is known of the objects there.
+    /// Joins the masks of the page that contains `addr`. `within` has those of its objects.
     pub(super) fn of(plan: &Plan<'_>, addr: Addr, used: Use, within: &Within) -> Page {
         let at = addr.align_down(PAGE);
         let mut page = Page { at, used, ..Page::none() };
@@ -92,7 +90,7 @@ impl Page {
             }
             Use::Dead => {}
         }
-        // A control block may lie in data, and a signal's frame on a stack in a block of malloc.
+        // A control block may be in data, and a signal frame on a stack within a malloc block.
         if !matches!(used, Use::Objects | Use::Dead) {
             plan.stacks.join_page(at, keep);
         }
@@ -107,7 +105,7 @@ impl Page {
         page
     }
 
-    /// What is known of a word of it.
+    /// Returns the masks of one word.
     pub(super) fn word(&self, addr: Addr) -> Word {
         let i = (addr.since(self.at) / 8) as usize;
         let of = |bits: &Bits| bits.get(i).copied().unwrap_or(0);
@@ -115,15 +113,15 @@ impl Page {
     }
 }
 
-/// What is known of a word: bytes, the lowest bit the first.
+/// Masks of a word's bytes. The lowest bit is the first byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Word {
-    /// What stays whatever it is.
+    /// Bytes that stay, whatever their values.
     pub(super) keep: u8,
-    /// Of that, what a reader said to be a structure or a name.
+    /// Bytes of `keep` that a reader declared to be a structure or a name.
     pub(super) found: u8,
-    /// Of that, what is no text though it may read as one.
+    /// Bytes of `keep` that are no text, even if they look like one.
     pub(super) sure: u8,
-    /// Values.
+    /// Bytes of values.
     pub(super) values: u8,
 }

@@ -1,4 +1,4 @@
-//! Which bytes stay.
+//! Decides which bytes stay.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -21,25 +21,24 @@ use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
 
-/// A part of memory that is for one thing.
+/// A part of memory with one use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// Where it is.
     pub(super) range: AddrRange,
-    /// What it is for.
+    /// Use of the memory.
     pub(super) used: Use,
-    /// The kind of its region.
+    /// Kind of its region.
     pub(super) kind: Kind,
-    /// Whether the core has bytes of it.
+    /// Whether the core has any of its bytes.
     pub(super) is_held: bool,
-    /// Whether the program could write there.
+    /// Whether the program could write to it.
     pub(super) is_writable: bool,
 }
 
-/// How much is overwritten.
+/// Level of scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Values.
+    /// Values only.
     #[default]
     Values,
     /// Values, and the program's own names.
@@ -47,7 +46,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// In a word.
+    /// Returns the level's word.
     pub fn word(self) -> &'static str {
         match self {
             Level::Values => "values",
@@ -56,44 +55,45 @@ impl Level {
     }
 }
 
-/// What of a core stays as it is.
+/// The bytes of a core that stay.
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
-    /// Memory by address, without gaps where it is mapped, whole words.
+    /// Parts of mapped memory by address, in whole words, without gaps.
     pub(super) parts: Vec<Part>,
-    /// Of long texts, what decides what they become.
+    /// Seeds of the replacements of long texts, by address.
     pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
     pub(super) blocks: ByteSet,
     pub(super) objects: Objects<'p>,
     pub(super) stacks: ByteSet,
     pub(super) debuggers: ByteSet,
-    /// What protects stacks and pointers from being forged; never told.
+    /// Addresses of the guards of stacks and pointers. They are never preserved.
     pub(super) guards: Vec<AddrRange>,
-    /// The values there, which functions copy into their frames, with what stands for each: allocators compare them.
+    /// Guard values, each with its replacement. Functions copy the stack guard into their frames, and allocators
+    /// compare copies.
     pub(super) guard_values: HashMap<u64, u64>,
-    /// Mapped memory: a word that leads there may be a pointer.
+    /// Mapped memory. A word that points there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
     /// Pages that are mapped twice.
     pub(super) views: Vec<SecondView>,
-    /// Where code and data with a name begin that are loaded low.
+    /// Start addresses of named code and data at low addresses.
     pub(super) low_symbols: Vec<u64>,
     pub(super) fill: Fill,
-    /// The program's own names, where these are overwritten too.
+    /// The program's own names, if names are overwritten too.
     pub(super) names: Option<Names>,
-    /// Rules that don't hold.
+    /// Rules that are switched off.
     off: Vec<Rule>,
 }
 
 impl<'p> Plan<'p> {
-    /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
+    /// Makes a plan from the reads so far of a process whose reads are recorded byte by byte.
     pub fn new(session: &'p Session<'_>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
-        // How they are found is read too, and so that it stays.
+        // The reads that find these bytes are recorded too, so their structures stay.
         let debuggers = {
             let _phase = session.process.enter(Phase::Modules);
             debuggers::all(session)
         };
-        // What is read from here on tells where things are, and not what stays.
+        // Reads from here on locate things. They don't decide what stays.
         let mut read = session.process.reads().take_bytes().unwrap_or_default();
         let mut objects = objects::all(session, names);
         for why in &objects.given_up {
@@ -114,7 +114,7 @@ impl<'p> Plan<'p> {
         low_symbols.sort_unstable();
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();
-        // What a dump left out altogether is known by name alone, and stacks lead there.
+        // NT_FILE alone lists mappings that a dump left out, and stacks point there.
         let files = space.files.iter().map(|file| file.range);
         let modules = session.process.modules.iter().map(|module| module.range);
         let mapped = union(space.mappings.iter().map(|m| m.range).chain(files).chain(modules).collect());
@@ -139,12 +139,12 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// What stands for which name, where names are overwritten ([`Names::table`]).
+    /// Returns the replacements of names, if names are overwritten ([`Names::table`]).
     pub fn table_of_names(&self) -> Option<String> {
         self.names.as_ref().map(Names::table)
     }
 
-    /// Go on without this rule, so that what it overwrites is left: a test that does not notice has no secret where it
+    /// Switches a rule off, so that its bytes are preserved. A test that does not notice has no secret where the rule
     /// matters.
     pub fn without(&mut self, rule: Rule) {
         self.off.push(rule);
@@ -156,7 +156,7 @@ impl<'p> Plan<'p> {
 }
 
 impl Use {
-    /// By which rule such memory is overwritten.
+    /// Returns the rule that overwrites memory of this use.
     pub(super) fn rule(self) -> Rule {
         match self {
             Use::Image => Rule::Images,
@@ -169,7 +169,7 @@ impl Use {
         }
     }
 
-    /// Why what stays of such memory does.
+    /// Returns the reason for preserving bytes of this use.
     pub(super) fn kept(self) -> Kept {
         match self {
             Use::Image => Kept::ProgramFiles,
@@ -182,17 +182,18 @@ impl Use {
     }
 }
 
-/// What the objects of the runtimes mean.
+/// Returns the descriptions of objects of all runtimes that have them.
 pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'s dyn Anatomy> {
     session.runtimes().into_iter().filter_map(|runtime| runtime.anatomy())
 }
 
-/// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
+/// Divides all memory by use. Objects may be in other memory too (frozen ones in images); their headers are preserved
+/// there.
 fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
     let mut out: Vec<Part> = Vec::new();
     let mut push = |start: Addr, end: Addr, used: Use, region: &Region| {
-        // A word that two share is the first one's.
+        // A word that two regions share belongs to the first.
         let start = out.last().map_or(start, |before| start.max(before.range.end));
         let end = end.align_up(WORD);
         if start < end {

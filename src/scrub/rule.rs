@@ -3,8 +3,8 @@
 use crate::words::words;
 
 words! {
-    /// A rule by which data is overwritten. All rules always apply; only tests switch one off to show that it
-    /// is needed ([`Plan::without`]).
+    /// A rule by which data is overwritten. All rules always apply; only tests switch one off to show that it is
+    /// needed ([`Plan::without`]).
     ///
     /// [`Plan::without`]: crate::scrub::Plan::without
     pub enum Rule {

@@ -1,4 +1,4 @@
-//! Objects that lie anywhere, in arenas, blocks of malloc or program files: which of their bytes stay, and which never do.
+//! Objects outside of heaps, in arenas, malloc blocks or program files: which of their bytes stay, and which never do.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use crate::scrub::heaps::Within;
 use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
-/// Values of so many bytes are noted as a range, and not byte by byte.
+/// Minimum length in bytes of a value that is stored as a range instead of byte by byte.
 const LARGE: u64 = 64 << 10;
 
-/// Add the objects of one runtime, if its objects lie anywhere; whether they do. `shown`: texts that answers print as
-/// names of threads.
+/// Adds the objects of one runtime. Returns whether its objects are outside of heaps. `shown` are texts that answers
+/// print as names of threads.
 pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &mut Objects<'s>) -> bool {
     let scattered = anatomy.scattered(shown, &mut |range, meaning| match meaning {
         Meaning::Structure => out.own.add(range.start, range.len()),
@@ -25,7 +25,7 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
             out.alike.insert(range.start.get(), other.get());
         }
         Meaning::Value => value(range, out),
-        // A value too, should it not be overwritten as a text.
+        // It is a value too, in case it is not overwritten as a text.
         Meaning::Text(width) => {
             value(range, out);
             out.texts.push((range, width));
@@ -43,7 +43,7 @@ fn value(range: AddrRange, out: &mut Objects<'_>) {
     }
 }
 
-/// What is known of a run of memory, `range`.
+/// Adds the masks and texts of a run of memory.
 pub(super) fn within(objects: &dyn Scattered, range: AddrRange, out: &mut Within) {
     objects.each_in(range, &mut |bytes, meaning| match meaning {
         Meaning::Structure | Meaning::Name(..) => out.add_own(bytes),

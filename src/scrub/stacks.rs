@@ -1,5 +1,5 @@
-//! Stacks: what answers need of them beside pointers are the heads of signal frames and the fields by which a thread's control block
-//! tells its stack.
+//! Stacks. Besides pointers, answers need the headers of signal frames, and the fields of a thread's control block
+//! that describe its stack.
 
 use std::collections::HashMap;
 
@@ -11,30 +11,32 @@ use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::{Arch, at};
 
-/// Words of a control block, from where it begins to tell of its stack (`stackblock`, `stackblock_size`, `guardsize`,
-/// `reported_guardsize` in glibc, five in musl).
+/// Bytes of a control block that describe the stack (`stackblock`, `stackblock_size`, `guardsize`,
+/// `reported_guardsize` in glibc, five words in musl).
 const RECORD: u64 = 5 * 8;
 
-/// Where the guards of stacks and of pointers stand, in bytes from the thread pointer (`tcbhead_t` of glibc on x86_64: `stack_guard`,
-/// `pointer_guard`). On aarch64 both are variables of ld.so, which nobody reads.
+/// Offsets from the thread pointer to the first guard and past the second (`tcbhead_t` of glibc on x86_64:
+/// `stack_guard`, `pointer_guard`). On aarch64 both are variables of ld.so, which nobody reads.
 const GUARDS: (u64, u64) = (0x28, 0x38);
 
-/// Bytes of AT_RANDOM, which the guards are made of.
+/// Size of AT_RANDOM, from which the guards are made.
 const RANDOM: u64 = 16;
 
-/// What stands for the guard of stacks and for that of pointers, wherever they are: allocators of C libraries take such a number to see
-/// whether their structures are sound (`malloc_context.secret` of musl is the second word of AT_RANDOM), and must find the same everywhere.
+/// Replacements of the stack guard and the pointer guard, wherever they occur. C libraries' allocators use such a
+/// number to check their structures (`malloc_context.secret` of musl is the second word of AT_RANDOM), so all copies
+/// must be equal.
 pub(super) const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
 
-/// What the guards are, in each thread and as the kernel gave them, with what stands for each: glibc's `_dl_setup_stack_chk_guard` takes
-/// the first word of AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
+/// Returns the guard values of each thread and of AT_RANDOM, each with its replacement. glibc's
+/// `_dl_setup_stack_chk_guard` takes the first word of AT_RANDOM without its lowest byte, and
+/// `_dl_setup_pointer_guard` the second.
 pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> HashMap<u64, u64> {
     let random = process.auxv(at::RANDOM).map(Addr::new);
     let pairs = random.into_iter().chain(guards.iter().map(|guard| guard.start));
     let mut out = HashMap::new();
     for (at, stand_in) in pairs.flat_map(|at| [at, at.saturating_add(8)].into_iter().zip(STAND_INS)) {
         let word = process.memory.peek_u64(at).unwrap_or(0);
-        // What is small is no guard, and many a number.
+        // A small value is no guard, and many numbers equal it.
         for word in [word, word & !0xff].into_iter().filter(|&word| word > u64::from(u32::MAX)) {
             out.entry(word).or_insert(stand_in);
         }
@@ -42,7 +44,7 @@ pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> HashMap<u
     out
 }
 
-/// Bytes that stay, and those that never do.
+/// Returns the bytes that stay, and the guards, which never do.
 pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     let (mut out, mut guards) = (ByteSet::default(), Vec::new());
     let (process, stacks) = (session.process, session.stacks());
@@ -62,14 +64,14 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     guards.sort_unstable();
     for stack in &stacks.list {
         let Some(mut sp) = stack.sp else { continue };
-        // One interrupted by the next, as often as signals are blocked one by one.
+        // A signal may interrupt a handler, as often as signals are blocked one by one.
         for _ in 0..crate::limits::MAX_NESTED_SIGNALS {
             let Some(frame) = signal_frames::find(&process.memory, arch, sp, stack.stack) else { break };
             for &(from, len) in signal_frames::shape(arch) {
                 out.add(frame.at.saturating_add(from), len);
             }
             if arch == Arch::X86_64 {
-                // Where the handler returns to (`rt_sigframe.pretcode`): no call stands before that.
+                // Return address of the handler (`rt_sigframe.pretcode`). No call precedes it.
                 out.add(frame.at.saturating_sub(8), 8);
             }
             sp = frame.at.saturating_add(8);
@@ -78,8 +80,8 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     (out, guards)
 }
 
-/// Bytes of a thread's control block in which libthread_db, and with it gdb, looks for its id (`struct pthread`, `tid`: 0x2d0 in
-/// glibc 2.31 to 2.41).
+/// Size of the part of a thread's control block that is searched for its thread id, which libthread_db and gdb need
+/// (`struct pthread`, `tid`: 0x2d0 in glibc 2.31 to 2.41).
 const CONTROL_BLOCK: u64 = 0x400;
 
 fn keep_own_id(process: &Process, pointer: Addr, tid: u32, out: &mut ByteSet) {

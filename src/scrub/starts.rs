@@ -1,34 +1,34 @@
-//! Where objects of a heap begin, a bit for each eight bytes of it.
+//! Start addresses of a heap's objects, as one bit per eight bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::{Addr, AddrRange};
 
-/// Objects are aligned to this in every heap that is known.
+/// Alignment of objects in every known heap.
 const UNIT: u64 = 8;
 
-/// Bytes of the heap that one word of bits tells of.
+/// Bytes of the heap per word of bits.
 const SPAN: u64 = 64 * UNIT;
 
-/// Bytes after which it is noted where the last object before them begins: an array may be as large as the heap.
+/// Interval in bytes at which the start of the last object before is stored. An array may be as large as the heap.
 const STEP: u64 = 1 << 20;
 
-/// Places in the parts of a heap. They can be marked from many threads.
+/// A set of addresses in the parts of a heap. Threads can mark addresses concurrently.
 #[derive(Default)]
 pub(super) struct Starts {
-    /// Sorted, and disjoint.
+    /// Parts, sorted and disjoint.
     parts: Vec<Part>,
 }
 
 struct Part {
     range: AddrRange,
     bits: Vec<AtomicU64>,
-    /// For each [`STEP`] from its start on, the last place marked before; 0 of none.
+    /// The last marked address before each multiple of [`STEP`] from the part's start. 0 if there is none.
     before: Vec<u64>,
 }
 
 impl Starts {
-    /// None yet, in these parts (sorted, disjoint).
+    /// Creates an empty set over these parts (sorted, disjoint).
     pub(super) fn new(parts: &[AddrRange]) -> Starts {
         let parts = parts.iter().map(|&range| {
             let words = usize::try_from(range.len().div_ceil(SPAN)).unwrap_or(0);
@@ -37,40 +37,39 @@ impl Starts {
         Starts { parts: parts.collect() }
     }
 
-    /// Whether it has no part at all.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The part that has an address.
+    /// Returns the part that contains an address.
     fn part(&self, at: Addr) -> Option<&Part> {
         let i = self.parts.partition_point(|part| part.range.end <= at);
         self.parts.get(i).filter(|part| part.range.contains(at))
     }
 
-    /// Whether an address lies in one of the parts.
+    /// Whether an address is in any part.
     pub(super) fn covers(&self, at: Addr) -> bool {
         self.part(at).is_some()
     }
 
-    /// Mark a place; what is aligned to no word, or in no part, is left out.
+    /// Marks an address. Ignores it if it is not aligned, or in no part.
     pub(super) fn mark(&self, at: Addr) {
         if let Some((bits, bit)) = self.part(at).and_then(|part| part.bit(at)) {
             bits.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
-    /// Whether a place is marked.
     pub(super) fn has(&self, at: Addr) -> bool {
         self.part(at).and_then(|part| part.bit(at)).is_some_and(|(bits, bit)| bits.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// All is marked: note what is asked for often.
+    /// Completes the set after all addresses are marked, for fast queries.
     pub(super) fn finish(&mut self) {
         self.parts.iter_mut().for_each(Part::finish);
     }
 
-    /// Visit the places marked in `range`, and the last one before it in the same part: what begins there may reach into it.
+    /// Visits the marked addresses in `range`, and before them the last one below `range` in the same part. That
+    /// object may extend into `range`.
     pub(super) fn each(&self, range: AddrRange, mut visit: impl FnMut(Addr)) {
         let first = self.parts.partition_point(|part| part.range.end <= range.start);
         for part in self.parts.iter().skip(first).take_while(|part| part.range.start < range.end) {
@@ -108,7 +107,7 @@ impl Part {
             .collect();
     }
 
-    /// The last place before `at`.
+    /// Returns the last marked address before `at`.
     fn last_before(&self, at: Addr) -> Option<Addr> {
         let from = at.since(self.range.start);
         let step = from / STEP;
@@ -118,7 +117,7 @@ impl Part {
         last
     }
 
-    /// Those in `range`, which is within it.
+    /// Visits the marked addresses in `range`, which must be within this part.
     fn each(&self, range: AddrRange, visit: &mut dyn FnMut(Addr)) {
         let (from, to) = (range.start.since(self.range.start), range.end.since(self.range.start));
         let words = (from / SPAN) as usize..to.div_ceil(SPAN) as usize;
@@ -146,7 +145,7 @@ mod tests {
         let mut starts = Starts::new(&parts);
         let all = [0x1000, 0x1008, 0x11f8, 0x1200, 0x20_0000, 0x80_0018].map(Addr::new);
         all.iter().for_each(|at| starts.mark(*at));
-        // No word, and no part.
+        // Not aligned, or in no part.
         [0x100c, 0x800, 0x90_0000].into_iter().for_each(|at| starts.mark(Addr::new(at)));
         starts.finish();
         let visited = |from: u64, to: u64| {

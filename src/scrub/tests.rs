@@ -1,5 +1,5 @@
-//! Rules that no secret of a program shows to be needed, as others overwrite it too: what happens to words that somebody read as
-//! a structure, and to those that only look like addresses.
+//! Tests of rules that no secret shows to be necessary, because other rules overwrite the same bytes. Covers words
+//! that were read as a structure, and words that only look like addresses.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ use crate::shrink::write_scrubbed;
 use crate::targets::byte_set::WORDS;
 use crate::targets::{Arch, at};
 
-/// Bytes of memory that are looked through at once.
+/// Bytes of memory read at once.
 const AT_ONCE: u64 = 4096;
 
 pub(super) fn open(core: &str) -> Process {
@@ -40,14 +40,14 @@ pub(super) fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
 }
 
 thread_local! {
-    /// The page that was asked for last: what is known of objects is read again for each, and a process has a budget for that.
+    /// The page used last. Its objects are read again for every page, and a process has a budget for reads.
     static LAST: RefCell<Option<(Page, Texts)>> = const { RefCell::new(None) };
 }
 
-/// Where characters of strings are, and how many bytes one has.
+/// Characters of strings, with the width of a character in bytes.
 type Texts = Vec<(AddrRange, u8)>;
 
-/// What is known of the word at `at`.
+/// Returns the masks of the word at `at`.
 fn known(plan: &Plan<'_>, used: Use, at: Addr) -> Word {
     LAST.with_borrow_mut(|last| {
         let page = last.take().filter(|(page, _)| page.is_of(at, used));
@@ -61,14 +61,14 @@ fn page_of(plan: &Plan<'_>, used: Use, at: Addr) -> (Page, Texts) {
     (Page::of(plan, at, used, &within), within.texts)
 }
 
-/// What becomes of the word at `at`.
+/// Returns the word at `at` after scrubbing.
 pub(super) fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
     let mut bytes = plan.process.memory.look(at, 8).unwrap();
     plan.apply(at, &mut bytes, &mut Counts::default(), &mut LeftTexts::default());
     bytes.try_into().unwrap()
 }
 
-/// How many of these words stay what they are.
+/// Number of these words that scrubbing does not change.
 fn stayed(plan: &Plan<'_>, words: &[(Addr, u64)]) -> usize {
     let mut page = (Addr::MAX, Vec::new());
     let stays = |&&(at, value): &&(Addr, u64)| {
@@ -83,14 +83,14 @@ fn stayed(plan: &Plan<'_>, words: &[(Addr, u64)]) -> usize {
     words.iter().filter(stays).count()
 }
 
-/// Whether characters of a string are in the word at `at`.
+/// Whether the word at `at` has characters of a string.
 fn is_character(plan: &Plan<'_>, used: Use, at: Addr) -> bool {
     let word = AddrRange::sized(at, 8);
     known(plan, used, at);
     LAST.with_borrow(|last| last.iter().flat_map(|(_, texts)| texts).any(|(text, _)| text.intersect(&word).is_some()))
 }
 
-/// The words that are no zero and of which `is_one` holds, by address.
+/// Returns the non-zero words for which `is_one` is true, by address.
 pub(super) fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
     let mut out = Vec::new();
     LAST.set(None);
@@ -110,7 +110,8 @@ pub(super) fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) ->
     out
 }
 
-/// Scrub the words that `chosen` finds, after each was read as a structure: none must be what it was, but without the rule most must.
+/// Scrubs the words that `chosen` selects, after each was read as a structure. All must change with the rule, and most
+/// must not without it.
 #[track_caller]
 fn goes_by(core: &str, rule: Rule, chosen: impl Fn(&Plan<'_>) -> Vec<(Addr, u64)>) {
     let found = {
@@ -127,7 +128,7 @@ fn goes_by(core: &str, rule: Rule, chosen: impl Fn(&Plan<'_>) -> Vec<(Addr, u64)
     let mut plan = plan(&session);
     assert_eq!(stayed(&plan, &found), 0, "of {}", found.len());
     plan.without(rule);
-    // Some go by another rule as well.
+    // Other rules apply to some of them too.
     let left = stayed(&plan, &found);
     assert!(left > found.len() / 2, "{left} of {}", found.len());
     assert_eq!(process.reads().budget().spent(), None, "without reads nothing stays");
@@ -203,7 +204,7 @@ fn a_word_that_reads_as_the_end_of_a_text_is_no_address() {
 
 #[test]
 fn a_low_number_is_an_address_where_it_leads_to_what_addresses_lead_to() {
-    // Not position-independent: it is loaded at 0x400000.
+    // Not position-independent: loaded at 0x400000.
     let process = open("go-kernel/core.zst");
     let session = Session::new(&process);
     let mut plan = plan(&session);
@@ -291,7 +292,7 @@ fn what_gdb_takes_for_the_name_of_the_program_may_be_an_argument() {
     assert_eq!(named("user: hunter22"), [0; 14]);
 }
 
-/// What becomes of memory, asked for in runs of so many bytes, by where each piece of it begins.
+/// Returns scrubbed memory by start address, processed in runs of `len` bytes.
 fn all_in_runs_of(plan: &Plan<'_>, len: u64) -> Vec<(Addr, Vec<u8>)> {
     let mut out = Vec::new();
     for &Part { range, .. } in plan.parts.iter().filter(|part| part.is_held) {
@@ -342,7 +343,7 @@ fn what_exceptions_say_by_number_stays() {
     }
 }
 
-/// Whether all these bytes were told to be a structure or a name, wherever they lie.
+/// Whether all these bytes were declared a structure or a name, in any kind of memory.
 pub(super) fn are_found(plan: &Plan<'_>, at: Addr, len: u64) -> bool {
     (0..len).map(|i| at.saturating_add(i)).all(|at| {
         let bit = at.since(at.align_down(8));
@@ -407,13 +408,14 @@ fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
     let table = plan.table_of_names().unwrap();
     let own: Vec<&str> = table.lines().filter_map(|line| line.split('\t').nth(1)).collect();
     assert!(own.contains(&"zoo"), "{own:?}");
-    // The program imports the first, which glibc has as the end of `wmemset`.
+    // The program imports the first, which glibc has only as the end of `wmemset`.
     for name in ["memset", "__vdso_time", "gettimeofday"] {
         assert!(!own.contains(&name), "{name}");
     }
 }
 
-// Cut down to what threads need: no object of its heap can be walked, and code heaps are mappings like any other.
+// A core shrunk for thread commands. None of its heap objects can be walked, and code heaps look like any other
+// mapping.
 const THREADS: &str = "dotnet8-threads/core.zst";
 
 #[test]
@@ -430,7 +432,7 @@ fn how_long_names_of_threads_are_stays_without_a_heap() {
 
 #[test]
 fn gc_info_stays_though_its_bits_read_as_letters() {
-    // How many frames tell their references themselves, and how many don't.
+    // Number of frames that report their references precisely, and of those that don't.
     let frames = |process: &Process| {
         let session = Session::new(process);
         let stacks = session.roots(session.runtimes_by_id().first().unwrap().0).stacks;

@@ -1,4 +1,4 @@
-//! Words: what becomes of each.
+//! Overwrites words.
 
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::memory::Memory;
@@ -8,20 +8,20 @@ use crate::scrub::page::{Page, Word};
 use crate::scrub::plan::Use;
 use crate::scrub::{By, Counts, Kept, Plan, Rule, fill, stacks};
 
-/// Bytes before a run in which a text may have begun that goes on in it.
+/// Bytes before a run in which a text that continues into it may have begun.
 pub(super) const LOOK_BACK: u64 = 64 * WORD;
 
-/// What the word before was.
+/// State of the previous word.
 #[derive(Clone, Copy, Default)]
 struct Before {
-    /// A text among what was read as a structure, that nobody named.
+    /// Whether it is text within a structure that no reader declared a name.
     unnamed: bool,
-    /// Text, on a stack.
+    /// Whether it is text on a stack.
     after_text: bool,
 }
 
 impl Plan<'_> {
-    /// What stands for the word at `at`, if it is where stacks and pointers have their guard: whatever is there.
+    /// Returns the replacement for the word at `at` if a guard is stored there, whatever its value.
     fn guard_at(&self, at: Addr) -> Option<u64> {
         let first = self.guards.partition_point(|guard| guard.end <= at);
         let guard = self.guards.get(first).filter(|guard| guard.contains(at))?;
@@ -33,18 +33,18 @@ impl Plan<'_> {
 pub(super) struct Run<'a, 'p> {
     plan: &'a Plan<'p>,
     start: Addr,
-    /// What is known of objects in it.
+    /// Masks of the objects in it.
     within: Within,
-    /// Which bytes are characters of strings: for each word one byte, the lowest bit the first.
+    /// Mask of strings' characters: one byte per word, the lowest bit for the first byte.
     pub(super) texts: Vec<u8>,
-    /// Which bytes stayed.
+    /// Mask of the preserved bytes.
     pub(super) kept: Vec<u8>,
-    /// Why, for each word.
+    /// Reason for each word.
     pub(super) why: Vec<Kept>,
     page: Page,
 }
 
-/// Where a word is.
+/// Location of a word.
 #[derive(Clone, Copy)]
 struct Place {
     at: Addr,
@@ -54,13 +54,13 @@ struct Place {
 }
 
 impl<'a, 'p> Run<'a, 'p> {
-    /// A run of memory from `start` on, with what is known of objects in it and what of it are characters.
+    /// Creates a run that starts at `start`, with the masks of its objects and characters.
     pub(super) fn new(plan: &'a Plan<'p>, start: Addr, within: Within, texts: Vec<u8>) -> Run<'a, 'p> {
         let words = texts.len();
         Run { plan, start, within, texts, kept: vec![0; words], why: vec![Kept::Zero; words], page: Page::none() }
     }
 
-    /// Overwrite a part of it, whose words are all of one use.
+    /// Overwrites a part of the run in which all words have the same use.
     pub(super) fn overwrite(&mut self, bytes: &mut [u8], part: AddrRange, used: Use, counts: &mut Counts) {
         let from = part.start.since(self.start) as usize;
         let Some(bytes) = bytes.get_mut(from..from + part.len() as usize) else { return };
@@ -79,12 +79,12 @@ impl<'a, 'p> Run<'a, 'p> {
                 (*to, *because) = (kept, why);
             }
         }
-        // A core cut within a word.
+        // The core is cut within a word.
         counts.count(By::Rule(used.rule()), rest.len() as u64);
         rest.fill(0);
     }
 
-    /// What the words before `at` were, where a text may have begun that goes on: a run begins anywhere.
+    /// Returns the state of the word before `at`. A text may have begun before the run, which can start anywhere.
     fn before(&mut self, at: Addr, used: Use) -> Before {
         let mut before = Before::default();
         if !matches!(used, Use::Blocks | Use::Stack | Use::Data) {
@@ -102,7 +102,7 @@ impl<'a, 'p> Run<'a, 'p> {
         before
     }
 
-    /// What is known of a word.
+    /// Returns the masks of a word.
     fn known(&mut self, Place { at, used, .. }: Place) -> Word {
         if !self.page.is_of(at, used) {
             self.page = Page::of(self.plan, at, used, &self.within);
@@ -110,7 +110,7 @@ impl<'a, 'p> Run<'a, 'p> {
         self.page.word(at)
     }
 
-    /// Overwrite a word; which bytes of it stay, and why.
+    /// Overwrites a word. Returns the mask of the bytes that stay, and the reason.
     fn word(&mut self, word: &mut [u8; 8], place: Place, before: &mut Before, counts: &mut Counts) -> (u8, Kept) {
         let value = u64::from_le_bytes(*word);
         if value == 0 {
@@ -145,7 +145,7 @@ impl<'a, 'p> Run<'a, 'p> {
         }
         let no_address = if leads { plan.is_no_address(*word, used, before.after_text) } else { None };
         let pointer = leads && no_address != Some(Rule::Numbers);
-        // What was read as a structure and reads as text was no structure, but for the names.
+        // A word that was read as a structure but reads as text was no structure, unless it was declared a name.
         let unnamed = keep & !known.sure;
         let is_watched = plan.has(Rule::UnnamedTexts)
             && matches!(used, Use::Blocks | Use::Stack | Use::Data)

@@ -1,9 +1,9 @@
-//! A quick look at a block of memory: where can any needle of the pattern be?
+//! A prefilter that excludes most of a block from the exact search.
 //!
-//! Looking for two needles costs two passes over the cache, which together are
-//! slower than memory. A search for a single byte keeps up with memory, if it
-//! seldom stops: so it goes for a byte that every match has, one that is rare
-//! in just this memory, and compares the needles where it is found.
+//! Searching a block for two needles takes two passes over the cache, which together are
+//! slower than memory. A search for a single byte keeps up with memory if it seldom
+//! stops. So the prefilter searches for one byte that every match has and that is rare in
+//! this memory. Where the byte occurs, it compares the needles.
 
 use std::ops::Range;
 
@@ -13,36 +13,36 @@ use crate::memory::scan::is_zero;
 use crate::search::hex::Masked;
 use crate::search::window::Window;
 
-/// Bytes that go to the exact search around each match, and around rare bytes
-/// that aren't rare after all: so many are passed without a look.
+/// Bytes given to the exact search around each match, and around a byte that turns out
+/// not to be rare. That many bytes need no further prefilter.
 pub(super) const CHUNK: usize = 256;
 
-/// A byte that comes once in fewer bytes than these slows the search down, so
-/// that another one may be better.
+/// Average distance in bytes below which a mark slows the search down, so that another
+/// one may be better.
 const RARE: usize = 256;
 
-/// Where a byte comes once in fewer bytes than these, it is dearer to stop at
-/// than the exact search is.
+/// Average distance in bytes below which stopping at a mark costs more than the exact
+/// search.
 const COMMON: usize = 64;
 
-/// Stops in a row that are so close before the exact search takes over.
+/// Number of consecutive stops at such a distance before the exact search takes over.
 const PATIENCE: usize = 4;
 
-/// Bytes of a needle that are compared to tell whether a mark is one of it; a
-/// long needle would cost too much at each.
+/// Maximum number of bytes of a needle compared at a mark. Comparing all of a long needle
+/// would cost too much.
 const COMPARED: usize = 32;
 
-/// Pieces of a block, and bytes of each, that tell how common bytes are in it.
-/// More would take as long as the whole block does.
+/// Number and size of the samples of a block that show how common bytes are in it. More
+/// would take as long as the whole block.
 const SAMPLES: usize = 64;
 const SAMPLE: usize = 32;
 
-/// Looking for two bytes at once costs as much as so many more of one byte in
-/// what is sampled.
+/// Cost of searching for two bytes at once, as additional occurrences of one byte in the
+/// samples.
 const SECOND_BYTE: u32 = 2;
 
-/// How common a byte is in the memory of processes: tables made from text take
-/// zero for rare, and UTF-16 is half zeros.
+/// Frequency rank of a byte in the memory of processes. Tables made from text rate zero
+/// as rare, but UTF-16 is half zeros.
 pub(super) fn commonness(byte: u8) -> u8 {
     match byte {
         0 => 255,
@@ -55,32 +55,32 @@ pub(super) fn commonness(byte: u8) -> u8 {
     }
 }
 
-/// The needles of a pattern, and the bytes to know them by.
+/// The needles of a pattern, each with its possible marks.
 pub(super) struct Gate<'a> {
     needles: Vec<(&'a Masked, Vec<Mark>)>,
 }
 
-/// A byte all matches of a needle have, and where.
+/// A mark: a byte that all matches of a needle have, with its offset in the needle.
 #[derive(Clone, Copy)]
 struct Mark {
     byte: u8,
     at: usize,
 }
 
-/// A mark for each needle, chosen by what some memory holds.
+/// One mark for each needle, chosen by frequency in a sample of memory.
 pub(super) struct Probe<'a> {
     marks: Vec<(&'a Masked, Mark)>,
-    /// The next best mark of each needle, compared before all the rest.
+    /// Next best mark of each needle, compared before the rest.
     others: Vec<Mark>,
     first: u8,
-    /// The same as `first` where that one does for all.
+    /// Second byte to search for. Equal to `first` if one byte serves all needles.
     second: u8,
-    /// How far before its mark a match may start.
+    /// Maximum distance in bytes from the start of a match to its mark.
     back: usize,
 }
 
 impl<'a> Gate<'a> {
-    /// For one or two needles; `None` where one has no byte to go by.
+    /// Creates a prefilter for one or two needles. `None` if a needle has no usable byte.
     pub(super) fn of(needles: &[&'a Masked]) -> Option<Gate<'a>> {
         let marks = |needle: &'a Masked| {
             let (mut seen, mut marks) = ([false; 256], Vec::new());
@@ -95,9 +95,9 @@ impl<'a> Gate<'a> {
         Some(Gate { needles: needles.filter(|n| matches!(n.len(), 1 | 2))? })
     }
 
-    /// The best marks for memory like `hay`.
+    /// Chooses the best marks for memory like `hay`.
     pub(super) fn probe(&self, hay: &[u8]) -> Probe<'a> {
-        // What is common elsewhere may well come next.
+        // Bytes that are common elsewhere may occur later in this memory.
         let mut cost: [u32; 256] = std::array::from_fn(|byte| u32::from(commonness(byte as u8)) / 64);
         let step = (hay.len() / SAMPLES).max(SAMPLE);
         for piece in hay.chunks(step) {
@@ -124,14 +124,14 @@ impl<'a> Gate<'a> {
 }
 
 impl Probe<'_> {
-    /// Where in `starts` a match may start, as ranges that are sorted and
-    /// disjoint, of at least `chunk` bytes but at the end. Tells whether the
-    /// marks are rare in `hay`.
+    /// Collects the ranges of `starts` in which a match may start, sorted and disjoint.
+    /// Each has at least `chunk` bytes, except at the end. Returns whether the marks are
+    /// rare in `hay`.
     pub(super) fn islands(&self, hay: &[u8], starts: &Range<usize>, chunk: usize, out: &mut Vec<Range<usize>>) -> bool {
-        // Beyond, a mark belongs to no match of this window.
+        // Marks further on belong to no match of this window.
         let field = &hay[..hay.len().min(starts.end.saturating_add(self.back))];
         let mut at = starts.start;
-        // Each stop adds to the debt, each byte passed takes from it.
+        // Each stop adds to the debt, and each skipped byte reduces it.
         let (mut stops, mut debt) = (0, 0usize);
         while let Some(found) = field.get(at..).and_then(|rest| self.find(rest)) {
             let mark = at + found;
@@ -155,7 +155,7 @@ impl Probe<'_> {
         if self.first == self.second { memchr(self.first, hay) } else { memchr2(self.first, self.second, hay) }
     }
 
-    /// Whether the mark at `mark` may be one of a match.
+    /// Whether the mark at `mark` may belong to a match.
     fn matches(&self, hay: &[u8], mark: usize) -> bool {
         self.marks.iter().zip(&self.others).any(|((needle, m), other)| {
             if hay.get((mark + other.at).wrapping_sub(m.at)) != Some(&other.byte) {
@@ -167,8 +167,8 @@ impl Probe<'_> {
     }
 }
 
-/// Match starts around the pages that are not zero; a match starts at most
-/// `back` before a byte that is not.
+/// Collects the ranges in which a match may start near pages that are not zero. A match
+/// starts at most `back` bytes before a non-zero byte.
 pub(super) fn near_data(window: &Window<'_>, page: usize, back: usize, out: &mut Vec<Range<usize>>) {
     let starts = &window.starts;
     let mut at = 0usize;
@@ -207,7 +207,7 @@ mod tests {
             (b"eeX", b"Xee"),
         ];
         for (narrow, wide) in cases {
-            // With each of the bytes as the rarest.
+            // Each byte is the rarest once.
             for rare in [&[], narrow].concat() {
                 let like = [narrow, wide].concat().into_iter().filter(|&b| b != rare).collect::<Vec<_>>().repeat(9);
                 for needle in [narrow, wide] {

@@ -1,31 +1,31 @@
-//! Bytes with wildcards, as people write them: `de ad ?? be`, `0xde 0xad`, `4d5?`.
+//! Parses bytes with wildcards: `de ad ?? be`, `0xde 0xad`, `4d5?`.
 
 use crate::search::error::PatternError;
 
-/// Bytes to compare, and which of their bits count.
+/// Bytes to compare, with a mask of the bits that count.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Masked {
-    /// The bytes, zero in the bits that don't count.
+    /// Bytes. Bits that don't count are zero.
     pub(super) value: Vec<u8>,
-    /// 1 where a bit counts.
+    /// Mask: 1 for each bit that counts.
     pub(super) mask: Vec<u8>,
 }
 
 impl Masked {
-    /// `bytes` without wildcards.
+    /// Creates a pattern without wildcards.
     pub(super) fn exact(bytes: Vec<u8>) -> Masked {
         Masked { mask: vec![0xff; bytes.len()], value: bytes }
     }
 
-    /// Whether `bytes` (of the same length) match.
+    /// Whether `bytes`, of the same length, match.
     pub(super) fn matches(&self, bytes: &[u8]) -> bool {
         bytes.iter().zip(&self.mask).zip(&self.value).all(|((b, m), v)| b & m == *v)
     }
 }
 
-/// Parse `text`: two characters a byte, `?` for a nibble that may be anything,
-/// white space between bytes, `0x` before a byte. Bytes are in the order written; whether they
-/// are that in `0xdeadbeef`, only who wrote it knows.
+/// Parses `text`: two characters a byte, `?` for any nibble, white space between bytes, `0x`
+/// before a byte. Bytes are in the order written. `0xdeadbeef` is refused, because it may be a
+/// number instead.
 pub(super) fn parse(text: &str) -> Result<Masked, PatternError> {
     let digits = |group: &'_ str| group.strip_prefix("0x").or_else(|| group.strip_prefix("0X")).map(str::to_owned);
     let number = |digits: &String| digits.len() > 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Masked, PatternError> {
     Ok(out)
 }
 
-/// The same bytes, each by itself.
+/// Returns the same bytes, separated by spaces.
 fn apart(text: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     for group in text.split_whitespace() {

@@ -1,22 +1,22 @@
-//! Where in memory some text or bytes are: one pass over what the core holds.
+//! Finds text or bytes in memory, in one pass over the memory in the core.
 //!
 //! ```text
 //! text, --hex or --regex -> Pattern (needles: UTF-8, UTF-16LE or bytes)
 //! Core -> Spans (contiguous memory, holes known) -> tasks -> windows -> hits
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `pattern` | what a person asks for, checked and compiled |
-//! | `error` | why a pattern can't be searched for |
+//! | `pattern` | checks and compiles a pattern |
+//! | `error` | the reasons why a pattern can't be searched for |
 //! | `hex` | bytes with wildcards, as text |
-//! | `utf16` | a regular expression turned into one over UTF-16LE bytes |
-//! | `needle` | one thing to look for, and how to find it in a block |
-//! | `gate` | a quick look at a chunk that rules most of them out |
-//! | `window` | what is searched in one go, and how far around a match it reaches |
-//! | `spans` | dumped memory as contiguous spans, cut into windows |
-//! | `scan` | the parallel pass, and which hits are kept |
-//! | `secrets` | keys, tokens, passwords and the like, by their forms |
+//! | `utf16` | turns a regular expression into one over UTF-16LE bytes |
+//! | `needle` | one encoded form of a pattern, and the search for it in a block |
+//! | `gate` | a prefilter that excludes most chunks |
+//! | `window` | the bytes searched at once, with the context that a match needs |
+//! | `spans` | dumped memory as contiguous spans, divided into windows |
+//! | `scan` | the parallel pass, and the selection of hits |
+//! | `secrets` | keys, tokens, passwords and other secrets, by their forms |
 
 mod error;
 mod gate;

@@ -1,4 +1,4 @@
-//! One thing to look for, and how to find it in a block of bytes.
+//! One encoded form of a pattern, and the search for it in a block.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use crate::search::gate::commonness;
 use crate::search::hex::Masked;
 pub use crate::words::HitEncoding;
 
-/// One thing to look for.
+/// One encoded form of a pattern.
 pub(super) struct Needle {
     pub(super) encoding: HitEncoding,
-    /// Bytes of the longest match that must be found whole wherever it lies.
+    /// Maximum length in bytes of a match that is always found whole.
     pub(super) longest: usize,
     /// Whether a match depends on the bytes around it (`^`, `\b`).
     pub(super) looks_around: bool,
     /// Whether bytes that are all zero can match.
     pub(super) matches_zeros: bool,
-    /// Whether the next match may begin inside this one.
+    /// Whether the next match may start within this one.
     pub(super) overlaps: bool,
-    /// Matches begin at multiples of this.
+    /// Alignment of matches: addresses must be multiples of this.
     pub(super) align: u64,
     how: How,
 }
@@ -33,12 +33,13 @@ enum How {
         anchor: Range<usize>,
         finder: Box<Finder<'static>>,
     },
-    /// No byte is without wildcards: compare everywhere.
+    /// Every byte has a wildcard, so compare everywhere.
     Compared(Masked),
     Regex(Regex),
 }
 
-/// The search for a needle's bytes should start from the rare ones, too.
+/// Ranks bytes by frequency in memory, so that the search for a needle's bytes starts at
+/// the rarest.
 struct MemoryRank;
 
 impl HeuristicFrequencyRank for MemoryRank {
@@ -48,7 +49,7 @@ impl HeuristicFrequencyRank for MemoryRank {
 }
 
 impl Needle {
-    /// Bytes, maybe with wildcards (not all of them, and at least one).
+    /// Creates a needle of bytes. Some may be wildcards, but at least one must not be.
     pub(super) fn bytes(encoding: HitEncoding, masked: Masked) -> Needle {
         let longest = masked.value.len();
         let matches_zeros = masked.value.iter().all(|&b| b == 0);
@@ -63,7 +64,7 @@ impl Needle {
         Needle { encoding, longest, looks_around: false, matches_zeros, overlaps: true, align: 1, how }
     }
 
-    /// A regular expression that can't match the empty string.
+    /// Creates a needle from a regular expression that can't match the empty string.
     pub(super) fn regex(encoding: HitEncoding, regex: Regex) -> Needle {
         Needle {
             encoding,
@@ -76,7 +77,7 @@ impl Needle {
         }
     }
 
-    /// What is compared, unless it is an expression.
+    /// Returns the bytes to compare. `None` for an expression.
     pub(super) fn masked(&self) -> Option<&Masked> {
         match &self.how {
             How::Anchored { masked, .. } | How::Compared(masked) => Some(masked),
@@ -84,8 +85,8 @@ impl Needle {
         }
     }
 
-    /// Tell `hit` start and length of the matches in `hay` that start in
-    /// `starts`. `hay` begins and ends with context; it may be all `zeros`.
+    /// Calls `hit` with start and length of each match in `hay` that starts in `starts`.
+    /// `hay` includes context at both ends. `zeros` means that it is all zero.
     pub(super) fn find(&self, hay: &[u8], starts: Range<usize>, zeros: bool, mut hit: impl FnMut(usize, usize)) {
         match &self.how {
             How::Regex(regex) => {
@@ -134,8 +135,8 @@ impl Needle {
     }
 }
 
-/// The part without wildcards that is rarest in memory: most bytes other than
-/// zero, then the longest.
+/// Returns the part without wildcards that is rarest in memory: the one with most
+/// non-zero bytes, then the longest.
 fn anchor(masked: &Masked) -> Option<Range<usize>> {
     let mut best: Option<((usize, usize), Range<usize>)> = None;
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! What a person asks for, checked and compiled.
+//! Checks and compiles a search pattern.
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -13,48 +13,47 @@ use crate::search::needle::{HitEncoding, Needle};
 use crate::search::utf16;
 use crate::search::window::Reach;
 
-/// Bytes before and after a match that `\b` and its kind may look at: one
-/// character of UTF-8.
+/// Bytes before and after a match that look-around such as `\b` may read: one UTF-8 character.
 const CONTEXT: usize = 4;
 
-/// In which forms text is looked for.
+/// Encodings in which text is searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// As UTF-8 and as UTF-16LE.
+    /// UTF-8 and UTF-16LE.
     #[default]
     Both,
-    /// As UTF-8 only.
+    /// UTF-8 only.
     Utf8,
-    /// As UTF-16LE only, as .NET and Java hold text.
+    /// UTF-16LE only, the encoding of strings in .NET and Java.
     Utf16,
 }
 
-/// How to read a pattern.
+/// Interpretation of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatternOptions {
-    /// Upper and lower case are the same (Unicode simple case folding).
+    /// Ignore case (Unicode simple case folding).
     pub ignore_case: bool,
-    /// The pattern is a regular expression, of the regex crate's syntax. `^`
-    /// and `$` are the ends of lines; there is no start or end of a text.
+    /// The pattern is a regular expression in the regex crate's syntax. `^` and `$` match at line
+    /// ends. There is no start or end of a text.
     pub regex: bool,
-    /// The pattern is bytes in hexadecimal, `?` standing for any nibble.
+    /// The pattern is bytes in hexadecimal, with `?` for any nibble.
     pub hex: bool,
-    /// Forms of text that count.
+    /// Encodings of text.
     pub encoding: Encoding,
 }
 
-/// What to look for; made once, used by all threads.
+/// A compiled pattern, shared by all threads.
 pub struct Pattern {
-    /// One for each form; at most two.
+    /// One needle for each encoding; at most two.
     pub(super) needles: Vec<Needle>,
     note: Option<String>,
 }
 
 impl Pattern {
-    /// Read `text` as `options` say.
+    /// Compiles `text` according to `options`.
     ///
     /// # Errors
-    /// [`PatternError`], in words for the person who typed it.
+    /// Returns a [`PatternError`], in words for the person who typed the pattern.
     pub fn new(text: &str, options: PatternOptions) -> Result<Pattern, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
@@ -84,8 +83,8 @@ impl Pattern {
         }
         let source = if options.regex { text.to_owned() } else { escape(text) };
         let hir = parse(&source, options.ignore_case)?;
-        // Compiled even where only UTF-16 counts: it refuses hostile sizes
-        // before the larger form is made.
+        // Compiled even if only UTF-16 is searched: this refuses hostile sizes before the larger
+        // form is made.
         let regex = compile(RegexBuilder::new(&source).case_insensitive(options.ignore_case).multi_line(true))?;
         if narrow {
             pattern.needles.push(needle(HitEncoding::Utf8, regex, &hir, options.regex));
@@ -123,7 +122,8 @@ impl Pattern {
         Ok(Pattern { needles, note: None })
     }
 
-    /// The words that hold `address`: its eight bytes as the process has them, at multiples of eight.
+    /// Creates a pattern for words with the value `address`: its eight bytes, lowest first, at
+    /// multiples of eight.
     pub fn pointer(address: Addr) -> Pattern {
         let bytes = Masked::exact(address.get().to_le_bytes().to_vec());
         let mut needle = Needle::bytes(HitEncoding::Pointer, bytes);
@@ -131,13 +131,12 @@ impl Pattern {
         Pattern { needles: vec![needle], note: None }
     }
 
-    /// What a person should know of how the pattern is searched: that its
-    /// UTF-16 half is left out, and why.
+    /// Returns what the user should know about the search: that UTF-16 was left out, and why.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// A quick look at blocks, where the pattern allows one.
+    /// Returns a prefilter for blocks, if the pattern allows one.
     pub(super) fn gate(&self) -> Option<Gate<'_>> {
         let masked: Option<Vec<&Masked>> = self.needles.iter().map(Needle::masked).collect();
         Gate::of(&masked?)
@@ -148,7 +147,7 @@ impl Pattern {
         self.needles.iter().any(|n| n.matches_zeros)
     }
 
-    /// How far around a place the bytes must be known.
+    /// Returns the context that a match needs.
     pub(super) fn reach(&self) -> Reach {
         let back = self.needles.iter().map(|n| n.longest.saturating_sub(1)).max().unwrap_or(0);
         let context = if self.needles.iter().any(|n| n.looks_around) { CONTEXT } else { 0 };
@@ -187,7 +186,7 @@ fn compile(builder: &mut RegexBuilder) -> Result<Regex, PatternError> {
 fn needle(encoding: HitEncoding, regex: Regex, hir: &Hir, is_regex: bool) -> Needle {
     let longest = hir.properties().maximum_len().unwrap_or(usize::MAX);
     let mut needle = Needle::regex(encoding, regex);
-    // Text that ignores case is bounded by the length of a pattern.
+    // The length of the pattern limits text that ignores case.
     needle.longest = if is_regex { longest.min(limits::MAX_MATCH) } else { longest };
     needle.overlaps = !is_regex;
     needle.looks_around = !hir.properties().look_set().is_empty();
@@ -195,7 +194,7 @@ fn needle(encoding: HitEncoding, regex: Regex, hir: &Hir, is_regex: bool) -> Nee
     needle
 }
 
-/// Whether some match of `hir` may be all zero bytes.
+/// Whether a match of `hir` may consist of zero bytes only.
 fn matches_zeros(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => true,

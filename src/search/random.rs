@@ -1,4 +1,4 @@
-//! The engine against a scan that tries every place, on random memory.
+//! Compares the engine with a naive scan of every address, on random memory.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -9,7 +9,7 @@ use crate::search::testcore::{Fallible, Load, core, hole, load};
 use crate::search::utf16::encode;
 use crate::search::*;
 
-/// xorshift64*, seeded.
+/// Seeded xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// A pattern, and how a naive scan finds it.
+/// A pattern, and its naive scan.
 struct Case {
     text: &'static str,
     pattern: Pattern,
@@ -40,7 +40,7 @@ enum Naive {
 fn cases() -> Fallible<Vec<Case>> {
     let texts = ["a", "aa", "ab", "aba", "abab", "a\nb"];
     let hexes = ["00", "0000", "61 ?? 62", "6? ?0 61", "?? 00 61", "6? 6?", "00 00 ?? 00 00 00 62"];
-    // With what each is over UTF-16, written by hand.
+    // Each with its form over UTF-16, written by hand.
     let regexes = [
         ("a{3}", r"(?:a\x00){3}"),
         ("[ab]+", r"(?:[ab]\x00)+"),
@@ -113,8 +113,8 @@ impl Case {
     }
 }
 
-/// Segments with gaps here and there, shuffled in the file, and the contiguous
-/// memory they make. Those of whole `pages` have holes.
+/// Returns segments with some gaps, shuffled in the file, and the contiguous memory that
+/// they form. If `pages`, they are whole pages and some are holes.
 fn memory(random: &mut Random, pages: bool) -> (Vec<Load>, Vec<(u64, Vec<u8>)>) {
     let (mut loads, mut spans) = (Vec::new(), Vec::<(u64, Vec<u8>)>::new());
     let mut at = 0x1000;
@@ -128,7 +128,7 @@ fn memory(random: &mut Random, pages: bool) -> (Vec<Load>, Vec<(u64, Vec<u8>)>) 
         let mut byte = || if is_hole || !random.one_in(zeros) { 0 } else { b"ab\0\n"[random.below(4) as usize] };
         let mut bytes: Vec<u8> = (0..len).map(|_| byte()).collect();
         if !is_hole && pages {
-            // What crosses the borders of holes is of interest.
+            // Matches should cross the borders of holes.
             for at in [0, 1, 4092, 4093, 4094, 4095] {
                 bytes[at] = b"ab\0"[random.below(3) as usize];
             }

@@ -1,9 +1,8 @@
-//! The parallel pass over memory, and which hits are kept.
+//! The parallel pass over memory, and the selection of hits.
 //!
-//! Memory is cut into tasks, tasks into blocks that stay in the cache while
-//! all needles are looked for in them. Tasks run in any order; their results
-//! are then joined in the order of addresses, so that the answer is the same
-//! for any number of threads.
+//! Memory is divided into tasks, and tasks into blocks that stay in the cache while all
+//! needles are searched for. Tasks run in any order. Their results are joined by address,
+//! so the answer is the same for any number of threads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,60 +23,59 @@ use crate::search::window::{Reach, Window};
 use crate::targets::AHEAD;
 use crate::targets::Target;
 
-/// Forms a pattern has at most.
+/// Maximum number of encodings of a pattern.
 const FORMS: usize = 2;
 
-/// One place where the pattern was found.
+/// An occurrence of the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Address of the first byte.
     pub address: Addr,
     /// Length in bytes.
     pub len: u32,
-    /// Form in which it was found.
+    /// Encoding in which it was found.
     pub encoding: HitEncoding,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchResult {
     /// The lowest hits, sorted by address.
     pub hits: Vec<Hit>,
-    /// Number of all hits, kept or not.
+    /// Number of all hits, stored or not.
     pub total: u64,
     /// Bytes of dumped memory searched, holes of the file included.
     pub scanned: u64,
-    /// Whether there are more hits than were kept.
+    /// Whether there are more hits than were stored.
     pub capped: bool,
 }
 
-/// How memory is cut, in bytes.
+/// Sizes into which memory is divided, in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
-    /// One task: large enough that starting it costs nothing, small enough
-    /// that all threads finish together.
+    /// Task: large enough that starting one costs nothing, small enough that all threads
+    /// finish at about the same time.
     pub(super) task: u64,
-    /// One block: stays in the second-level cache.
+    /// Block: fits in the second-level cache.
     pub(super) block: usize,
-    /// Pages that are skipped when all zero.
+    /// Page, skipped if all zero.
     pub(super) page: usize,
-    /// What the gate passes around each match.
+    /// Chunk that the prefilter passes around each match.
     pub(super) chunk: usize,
-    /// Tasks in the air at once; bounds what is remembered of them.
+    /// Number of tasks that run at once. It bounds the memory of their results.
     pub(super) wave: usize,
 }
 
 const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usize, chunk: CHUNK, wave: 4096 };
 
-/// Find `pattern` in the memory of `core`, or where it starts in `ranges`
-/// (a match may end beyond). At most `limit` hits are kept, those of lowest
-/// address, and never more than [`limits::MAX_HITS`]; all are counted.
+/// Finds `pattern` in the memory of `target`. If `ranges` is given, a match must start in
+/// one of them, but may end beyond. At most `limit` hits with the lowest addresses are
+/// stored, and never more than [`limits::MAX_HITS`]. All are counted.
 ///
-/// Text and bytes are found wherever they are, overlapping ones too; regular
-/// expressions as the leftmost matches that don't overlap, from the start of
-/// each run of contiguous memory (and of each range) on. A match of an
-/// expression that is longer than [`limits::MAX_MATCH`] may be found cut, or
-/// not at all.
+/// Text and bytes are found at any address, even overlapping. Regular expressions are
+/// found as leftmost matches that don't overlap, from the start of each contiguous run of
+/// memory and of each range. A match of an expression that is longer than
+/// [`limits::MAX_MATCH`] may be found truncated, or not at all.
 ///
 /// ```
 /// # use std::path::Path;
@@ -113,7 +111,7 @@ pub(super) fn search_sized(
     let _phase = target.reads().enter(Phase::Search);
     let reach = pattern.reach();
     let spans = Spans::of(target, reach, sizes.block);
-    // Joined, so that a border between two ranges is none.
+    // Joined, so that a border between two adjacent ranges has no effect.
     let ranges = ranges.map(|r| union(r.to_vec()));
     let within = |memory: &[AddrRange]| match &ranges {
         Some(ranges) => intersect(memory, ranges),
@@ -154,25 +152,25 @@ pub(super) fn cut(range: AddrRange, size: u64) -> impl Iterator<Item = AddrRange
     })
 }
 
-/// Matches of one needle in one task.
+/// Number and extent of one needle's matches in a task.
 #[derive(Clone, Copy)]
 struct Tally {
     count: u64,
-    /// Where the first one starts; the top of the address space if there is none.
+    /// Start of the first match. The top of the address space if there is none.
     first: Addr,
-    /// Where the last one ends; 0 if there is none.
+    /// End of the last match. 0 if there is none.
     end: Addr,
 }
 
 const NONE: Tally = Tally { count: 0, first: Addr::MAX, end: Addr::NULL };
 
-/// What of a window needs no exact search.
+/// Parts of a window that need no exact search.
 enum Skip<'a> {
-    /// The pattern may match in zeros.
+    /// None, because the pattern may match in zeros.
     Nothing,
-    /// Pages of this size that are zero.
+    /// Zero pages of this size.
     Zeros(usize),
-    /// What the gate rules out; the size of its chunks.
+    /// Parts that the prefilter excludes, with its chunk size.
     Gate(Gate<'a>, usize),
 }
 
@@ -186,8 +184,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Search one task; matches of an expression start at its `from` at the
-    /// lowest. Returns at most `keep` hits, sorted, the lowest.
+    /// Searches one task. Matches of an expression start at its entry of `from` or above.
+    /// Returns at most `keep` hits, the lowest, sorted.
     fn task<'s>(
         &'s self,
         task: AddrRange,
@@ -216,7 +214,7 @@ impl Scan<'_> {
                         tally.end = address.saturating_add(len as u64);
                         *from = tally.end;
                         if hits.len() < keep {
-                            // No window is near 4 GiB.
+                            // Windows are far smaller than 4 GiB.
                             hits.push(Hit { address, len: len as u32, encoding: needle.encoding });
                         }
                     });
@@ -232,8 +230,8 @@ impl Scan<'_> {
         (tallies, all)
     }
 
-    /// Where in `window` a match may start, as far as a quick look can tell.
-    /// `probe` is what served well before.
+    /// Collects the ranges of `window` in which a match may start, as far as the
+    /// prefilter can exclude others. `probe` has the marks that served well before.
     fn islands<'s>(&'s self, window: &Window<'_>, probe: &mut Option<Probe<'s>>, out: &mut Vec<Range<usize>>) {
         out.clear();
         match &self.skip {
@@ -249,12 +247,12 @@ impl Scan<'_> {
     }
 }
 
-/// Results in the order of addresses.
+/// Results, joined by address.
 struct Joined {
     hits: Vec<Hit>,
     total: u64,
     cap: usize,
-    /// Where the last match of each form ends.
+    /// End of the last match of each encoding.
     carry: [Addr; FORMS],
 }
 
@@ -278,8 +276,8 @@ impl Joined {
         for (i, (task, tallies)) in tasks.iter().zip(tallies).enumerate() {
             let room = self.cap - self.hits.len();
             let mut found = (tallies, held.remove(&i).unwrap_or_default());
-            // The task began inside a match of the one before: what it found
-            // there may not count, nor what it found next because of that.
+            // The task starts within a match of the previous one. Matches found there may
+            // not count, nor the next ones that follow from them.
             let nested = scan.pattern.needles.iter().zip(&tallies).zip(self.carry);
             let nested = nested.into_iter().any(|((n, t), carry)| !n.overlaps && t.first < carry);
             let count: u64 = tallies.iter().map(|t| t.count).sum();
@@ -298,13 +296,13 @@ impl Joined {
     }
 }
 
-/// Holds the hits of the lowest tasks while tasks finish in any order, and
-/// little more than are wanted.
+/// Stores the hits of the lowest tasks, and little more than are wanted, while tasks
+/// finish in any order.
 struct Keeper {
     cap: usize,
-    /// Tasks above have no hit among the lowest.
+    /// Tasks above this one have no hit among the lowest.
     ceiling: AtomicUsize,
-    /// Hits by task, and their number.
+    /// Hits by task, and their total number.
     state: Mutex<(BTreeMap<usize, Vec<Hit>>, usize)>,
 }
 
@@ -314,7 +312,7 @@ impl Keeper {
         Keeper { cap, ceiling, state: Mutex::default() }
     }
 
-    /// Hits that are of use of a task, at most.
+    /// Maximum number of hits of a task that can be among the lowest.
     fn wants(&self, task: usize) -> usize {
         if task > self.ceiling.load(Ordering::Relaxed) { 0 } else { self.cap }
     }

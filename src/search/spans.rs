@@ -1,5 +1,5 @@
-//! Dumped memory as contiguous spans, whatever the order of the file, and the
-//! windows of it that are searched in one go.
+//! Dumped memory as contiguous spans, whatever its order in the file, and the windows of
+//! it that are searched at once.
 
 use std::ops::Range;
 
@@ -7,33 +7,33 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::search::window::{Reach, Window};
 use crate::targets::Target;
 
-/// Match starts that a copied window covers at least, so that a row of tiny
-/// parts costs few copies.
+/// Minimum number of match starts in a copied window, so that a sequence of tiny parts
+/// costs few copies.
 const MIN_COPIED: usize = 64;
 
-/// Memory that lies in one piece of the file, or in a hole of it.
+/// Memory that is contiguous in the file, or in a hole of it.
 struct Part<'a> {
     range: AddrRange,
-    /// `None`: a hole, all zero and never read.
+    /// Bytes. `None` for a hole, which is all zero and never read.
     bytes: Option<&'a [u8]>,
     /// Index of the span it belongs to.
     span: usize,
 }
 
-/// All memory the core holds.
+/// All memory in the core.
 pub(super) struct Spans<'a> {
-    /// Sorted, disjoint.
+    /// Parts, sorted and disjoint.
     parts: Vec<Part<'a>>,
-    /// Memory without a gap: what a match may lie in.
+    /// Memory without gaps. A match is within one span.
     spans: Vec<AddrRange>,
-    /// Stands for the bytes of holes.
+    /// Buffer of zeros for holes.
     zeros: Vec<u8>,
     block: usize,
     reach: Reach,
 }
 
 impl<'a> Spans<'a> {
-    /// The memory of `core`, for windows of at most `block` match starts.
+    /// Collects the memory of `target`, for windows of at most `block` match starts.
     pub(super) fn of(target: &'a dyn Target, reach: Reach, block: usize) -> Spans<'a> {
         let zeros = vec![0; reach.before + block + reach.after];
         let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
@@ -66,12 +66,12 @@ impl<'a> Spans<'a> {
         });
     }
 
-    /// All of the memory, sorted and disjoint.
+    /// Returns all memory, sorted and disjoint.
     pub(super) fn all(&self) -> &[AddrRange] {
         &self.spans
     }
 
-    /// Where a match that has a byte other than zero may start.
+    /// Returns the ranges in which a match with a non-zero byte may start.
     pub(super) fn near_data(&self) -> Vec<AddrRange> {
         let back = self.reach.back as u64;
         let near = self.parts.iter().filter(|p| p.bytes.is_some()).map(|p| {
@@ -81,8 +81,8 @@ impl<'a> Spans<'a> {
         union(near.collect())
     }
 
-    /// Cut `range` (inside one span) into windows, in order, each with as much
-    /// around it as the reach asks for and the span has.
+    /// Divides `range`, which is within one span, into windows, in order. Each has the
+    /// context that the reach requires, as far as the span has it.
     pub(super) fn windows(&self, range: AddrRange, mut each: impl FnMut(&Window<'_>)) {
         let after = self.reach.after as u64;
         let mut copied = Vec::new();
@@ -92,7 +92,7 @@ impl<'a> Spans<'a> {
             let Some(part) = self.parts.get(index).filter(|p| p.range.contains(at)) else { return };
             let span = self.spans[part.span];
             let base = at.saturating_sub(self.reach.before as u64).max(span.start);
-            // Matches that start below lie in the part with all their reach.
+            // Matches that start below this have all their context in the part.
             let inner = if part.range.end == span.end { span.end } else { part.range.end.saturating_sub(after) };
             let mut end = at.saturating_add(self.block as u64).min(range.end).min(inner);
             let in_part = base >= part.range.start && end > at;
@@ -128,12 +128,12 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// The bytes of `range`, which lies in `part`.
+/// Returns the bytes of `range`, which is within `part`.
 fn slice(bytes: &[u8], part: AddrRange, range: AddrRange) -> &[u8] {
     &bytes[range.start.since(part.start) as usize..range.end.since(part.start) as usize]
 }
 
-/// What two lists of sorted, disjoint ranges have in common.
+/// Returns the intersection of two lists of sorted, disjoint ranges.
 pub(super) fn intersect(a: &[AddrRange], b: &[AddrRange]) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let (mut i, mut j) = (0, 0);

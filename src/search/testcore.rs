@@ -1,4 +1,4 @@
-//! Small cores for tests: PT_LOADs in any order of the file, with holes.
+//! Small cores for tests: PT_LOADs in any file order, with holes.
 
 use crate::host::FileAt;
 
@@ -8,11 +8,11 @@ use crate::progress::Progress;
 
 pub(super) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// One PT_LOAD: its address, and its bytes.
+/// A PT_LOAD, with address and bytes.
 pub(super) struct Load {
     pub(super) addr: u64,
     pub(super) bytes: Vec<u8>,
-    /// Write no byte of it, so that the file has a hole there.
+    /// Whether to write no byte, so that the file has a hole.
     pub(super) hole: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn hole(addr: u64, len: usize) -> Load {
     Load { addr, bytes: vec![0; len], hole: true }
 }
 
-/// A core of `loads`, lying in the file in the order given, `align`ed.
+/// Creates a core of `loads`, in the given order in the file, aligned to `align`.
 pub(super) fn core(loads: &[Load], align: u64) -> Fallible<Core> {
     let file = tempfile::NamedTempFile::new()?;
     let mut header = Vec::new();

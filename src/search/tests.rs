@@ -1,4 +1,4 @@
-//! The engine as a whole, on made cores.
+//! Tests of the whole engine, on cores made by hand.
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
@@ -83,7 +83,7 @@ fn case_folds_beyond_ascii() -> Fallible {
 #[test]
 fn an_address_is_found_where_a_word_begins_whatever_the_borders() -> Fallible {
     let word = 0x7fe7_44a0_fdd0_u64.to_le_bytes();
-    // One across two segments, one at an odd place, two in a row.
+    // One across two segments, one at an odd address, two adjacent ones.
     let core = core(
         &[load(0x1000, &[&word[..], &word, &[0; 3], &word, &[0; 5], &word[..4]].concat()), load(0x1024, &word[4..])],
         8,
@@ -134,7 +134,7 @@ fn holes_are_zeros_that_need_no_reading() -> Fallible {
     assert_eq!(run("63 00 00", HEX, None)?.hits[0].address, Addr::new(0x20_1fff));
     assert_eq!(run("0065", HEX, None)?.hits[0].address, Addr::new(0x30_1fff));
     let zeros = run("00 00", HEX, None)?;
-    // The data's own zero makes one more with the hole before it.
+    // The zero at the start of the data adds a match with the hole before it.
     assert_eq!((zeros.total, zeros.hits[0].address), (2 * MIB as u64 - 1, Addr::new(0x10_0000)));
     assert!(zeros.capped);
     let inside = [AddrRange::sized(Addr::new(0x11_0000), 100)];

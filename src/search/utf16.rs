@@ -1,8 +1,8 @@
-//! A regular expression over characters turned into one over UTF-16LE bytes.
+//! Turns a regular expression over characters into one over UTF-16LE bytes.
 //!
-//! Every character becomes its two or four bytes; what stands around them
-//! (repetition, alternatives, order) stays. Look-around has no such form: the
-//! engine would look at single bytes, not at characters.
+//! Every character becomes its two or four bytes. The structure around them (repetition,
+//! alternatives, order) is preserved. Look-around can't be translated, because the engine
+//! would test single bytes instead of characters.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, H
 
 use crate::limits;
 
-/// Why an expression has no form in UTF-16.
+/// The reason why an expression can't be translated to UTF-16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Untranslatable {
     /// `^`, `$`, `\b` and the like.
     LookAround,
     /// `(?-u:\xff)`: a byte, not a character.
     RawByte,
-    /// The result would be larger than a sane pattern can be.
+    /// The result would exceed the budget of byte ranges.
     TooBig,
 }
 
 impl Untranslatable {
-    /// In words.
+    /// Returns the reason in words.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Untranslatable::LookAround => "look-around (^ $ \\b and the like) is not supported in UTF-16",
@@ -38,18 +38,18 @@ type Bytes = Vec<(u8, u8)>;
 /// Inclusive ranges of UTF-16 code units, sorted.
 type Units = Vec<(u16, u16)>;
 
-/// `hir`, over characters, as one over UTF-16LE bytes.
+/// Translates `hir`, over characters, into one over UTF-16LE bytes.
 pub(super) fn translate(hir: &Hir) -> Result<Hir, Untranslatable> {
     Translator { budget: limits::MAX_UTF16_RANGES }.hir(hir)
 }
 
 struct Translator {
-    /// Byte ranges that may still be made.
+    /// Number of byte ranges that may still be made.
     budget: usize,
 }
 
 impl Translator {
-    // Depth is that of the parser's nest limit.
+    // The parser's nest limit bounds the depth.
     fn hir(&mut self, hir: &Hir) -> Result<Hir, Untranslatable> {
         Ok(match hir.kind() {
             HirKind::Empty => Hir::empty(),
@@ -65,7 +65,7 @@ impl Translator {
             }
             HirKind::Look(_) => return Err(Untranslatable::LookAround),
             HirKind::Repetition(repetition) => Hir::repetition(repetition.with(self.hir(&repetition.sub)?)),
-            // What a group captured is never asked for.
+            // Captured groups are never used.
             HirKind::Capture(capture) => self.hir(&capture.sub)?,
             HirKind::Concat(subs) => Hir::concat(self.all(subs)?),
             HirKind::Alternation(subs) => Hir::alternation(self.all(subs)?),
@@ -87,7 +87,7 @@ impl Translator {
         for range in class.ranges() {
             let (start, end) = (u32::from(range.start()), u32::from(range.end()));
             if start <= 0xffff {
-                // Surrogates are no characters, and so no class may match them.
+                // Surrogates are no characters, so no class may match them.
                 for (from, to) in [(start.min(0xd800), end.min(0xd7ff)), (start.max(0xe000), end.min(0xffff))] {
                     if start.max(from) <= to && from <= to {
                         units.push((from as u16, to as u16));
@@ -103,7 +103,7 @@ impl Translator {
                 }
             }
         }
-        // High surrogates with the same low ones behind them are one alternative.
+        // High surrogates with equal sets of low ones form one alternative.
         let mut highs_of: BTreeMap<Units, Units> = BTreeMap::new();
         for (high, lows) in lows_of {
             append(highs_of.entry(lows).or_default(), high);
@@ -117,8 +117,8 @@ impl Translator {
         Ok(Hir::alternation(alternatives))
     }
 
-    /// Two bytes for each unit, low byte first; high bytes that go with the
-    /// same low bytes are one alternative.
+    /// Returns two bytes for each unit, low byte first. High bytes with equal sets of low
+    /// bytes form one alternative.
     fn units(&mut self, units: &Units) -> Result<Vec<Hir>, Untranslatable> {
         let mut rows: BTreeMap<u8, Bytes> = BTreeMap::new();
         for &(start, end) in units {
@@ -142,7 +142,7 @@ impl Translator {
     }
 }
 
-/// `text` as UTF-16LE bytes.
+/// Encodes `text` as UTF-16LE.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
@@ -151,13 +151,13 @@ fn bytes(ranges: &[(u8, u8)]) -> Hir {
     Hir::class(Class::Bytes(ClassBytes::new(ranges.iter().map(|&(a, b)| ClassBytesRange::new(a, b)))))
 }
 
-/// Surrogates of a character beyond 0xffff.
+/// Returns the surrogates of a character beyond 0xffff.
 fn pair(c: u32) -> (u16, u16) {
     let c = c - 0x10000;
     (0xd800 + (c >> 10) as u16, 0xdc00 + (c & 0x3ff) as u16)
 }
 
-/// Add a unit above all others.
+/// Adds a unit that is above all others.
 fn append(units: &mut Units, unit: u16) {
     match units.last_mut() {
         Some(last) if last.1 + 1 == unit => last.1 = unit,
@@ -199,8 +199,8 @@ mod tests {
         ];
         for class in classes {
             let (wide, narrow) = (compile(class)?, Regex::new(&format!("^(?:{class})$"))?);
-            // Beyond the first planes, characters at and around the ends of what
-            // one high surrogate covers.
+            // Beyond the first planes, only characters near the ends of each high
+            // surrogate's range.
             let edges = ('\u{11000}'..=char::MAX).filter(|&c| (u32::from(c) + 2) & 0x3ff < 4);
             for c in ('\0'..'\u{11000}').chain(edges) {
                 let text = c.to_string();

@@ -1,29 +1,29 @@
-//! A window of memory that is searched in one go, and how much around a match it must show.
+//! A window of memory that is searched at once, and the context that a match needs.
 
 use std::ops::Range;
 
 use crate::addr::Addr;
 
-/// Bytes to be searched in one go.
+/// Bytes searched at once.
 pub(super) struct Window<'b> {
-    /// The bytes, with context around those where a match may start.
+    /// Bytes, with context around the match starts.
     pub(super) bytes: &'b [u8],
-    /// Address of the first of them.
+    /// Address of the first byte.
     pub(super) base: Addr,
-    /// Indices where a match may start.
+    /// Indices at which a match may start.
     pub(super) starts: Range<usize>,
-    /// Whether they are known to be zero without a look.
+    /// Whether all bytes are known to be zero without reading them.
     pub(super) zeros: bool,
 }
 
-/// How far around a place the bytes must be known to judge it.
+/// Context around a match that must be in the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
-    /// Bytes before a match's first one.
+    /// Bytes before a match's first byte.
     pub(super) before: usize,
-    /// Bytes after a match's first one.
+    /// Bytes after a match's first byte.
     pub(super) after: usize,
-    /// Where all of a match's bytes but the last are zero, it starts at most
-    /// this far before that one.
+    /// Maximum distance in bytes from a match's start to its last byte, if all other bytes
+    /// are zero.
     pub(super) back: usize,
 }

@@ -1,19 +1,20 @@
-//! Whether the process of a number is still the same.
+//! Identifies a process across reuse of its id.
 
 use std::path::Path;
 
-/// When the process of `path` (`/proc/4711`) was started, in ticks of the clock since the machine was: the kernel gives numbers
-/// of processes that ended to new ones, and none of these has the same start. `None`: there is no such process, it has ended
-/// and waits for its parent, or `path` is no process.
+/// Returns the start time of the process at `path` (`/proc/4711`), in clock ticks since the machine started. The
+/// kernel reuses process ids, but no two processes with one id have the same start time. `None` if there is no such
+/// process, if it has ended and waits for its parent, or if `path` is no process.
 pub fn start_ticks(path: &Path) -> Option<u64> {
     starttime(&std::fs::read(path.join("stat")).ok()?)
 }
 
-/// Field 22 of /proc/PID/stat (proc(5)). The name before it stands in brackets and may hold anything, brackets too.
+/// Parses field 22 of /proc/PID/stat (proc(5)). The name before it is in brackets and may contain anything, even
+/// brackets.
 fn starttime(stat: &[u8]) -> Option<u64> {
     let name_ends = stat.iter().rposition(|&b| b == b')')?;
     let fields = std::str::from_utf8(stat.get(name_ends + 1..)?).ok()?;
-    // The first of them is field 3, the state: zombies are Z, and X for a moment.
+    // The first of them is field 3, the state: Z for zombies, and X for a moment.
     let mut fields = fields.split_ascii_whitespace();
     let ended = matches!(fields.next()?, "Z" | "X");
     fields.nth(22 - 4)?.parse().ok().filter(|_| !ended)

@@ -1,4 +1,4 @@
-//! Which rows of a long list a look keeps, so that a recording stays small and a series has no holes.
+//! Selects the rows of a long list that a sample stores, so that a recording stays small and a series has no gaps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -6,18 +6,18 @@ use std::hash::Hash;
 use crate::limits;
 use crate::series::moment::{Rest, Sum};
 
-/// How many rows are kept.
+/// Maximum numbers of stored rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Most {
-    /// Those of most bytes.
+    /// Rows with most bytes.
     pub(super) largest: usize,
-    /// Those whose bytes changed most since they were first seen.
+    /// Rows whose bytes changed most since they were first seen.
     pub(super) changed: usize,
-    /// In all: what was kept once is kept from then on. Lists that are no longer are kept whole.
+    /// All rows. A row that was stored once is stored in later samples too. Lists up to this length are stored whole.
     pub(super) ever: usize,
 }
 
-/// What was kept so far.
+/// The rows stored so far.
 pub(super) struct Keeper<K> {
     most: Most,
     /// Bytes of each row when it was first seen.
@@ -31,11 +31,12 @@ impl<K: Clone + Ord + Hash> Keeper<K> {
         Keeper { most, first: HashMap::new(), kept: BTreeSet::new(), looked: false }
     }
 
-    /// The rows of a look that are kept, and what the others come to. A row that was kept and is gone has nothing.
+    /// Returns the rows of a sample to store, and the sum of the others. A row that was stored before and is gone
+    /// counts zero.
     pub(super) fn pick(&mut self, all: &BTreeMap<K, Sum>) -> (BTreeMap<K, Sum>, Rest) {
         for (key, sum) in all {
             if self.first.len() < limits::MAX_RECORDED_ROWS && !self.first.contains_key(key) {
-                // What comes later was not there at first.
+                // Rows that appear later start from zero.
                 self.first.insert(key.clone(), if self.looked { 0 } else { sum.bytes });
             }
         }
@@ -86,7 +87,7 @@ mod tests {
         let (kept, rest) = keeper.pick(&rows(&[(1, 100), (2, 90), (3, 5), (4, 6), (5, 7)]));
         assert_eq!(kept.keys().copied().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(rest, Rest { rows: 3, sum: Sum { count: 3, bytes: 18 }, largest: 7 });
-        // 3 grew most of all, 6 is new, and 2 is gone: that is told.
+        // 3 grew most, 6 is new, and 2 is gone. Its row shows that.
         let (kept, rest) = keeper.pick(&rows(&[(1, 100), (3, 50), (4, 6), (5, 7), (6, 20)]));
         assert_eq!(kept.iter().map(|(k, s)| (*k, s.bytes)).collect::<Vec<_>>(), [(1, 100), (2, 0), (3, 50)]);
         assert_eq!(rest.sum.bytes, 33);
@@ -100,7 +101,7 @@ mod tests {
         let mut keeper = Keeper::new(Most { largest: 1, changed: 1, ever: 3 });
         let (kept, rest) = keeper.pick(&rows(&[(1, 100), (2, 90), (3, 5)]));
         assert_eq!((kept.len(), rest), (3, Rest::default()));
-        // A fourth takes the place of the least.
+        // A fourth row replaces the smallest.
         let (kept, rest) = keeper.pick(&rows(&[(1, 100), (2, 90), (3, 5), (4, 50)]));
         assert_eq!(kept.keys().copied().collect::<Vec<_>>(), [1, 2, 4]);
         assert_eq!(rest.rows, 1);

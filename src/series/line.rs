@@ -1,4 +1,4 @@
-//! The lines of a recording, as JSON has them. docs/trend.md tells the form.
+//! The lines of a recording, as JSON. docs/trend.md describes the format.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -12,13 +12,13 @@ use crate::series::moment::{
 use crate::targets::{Arch, Producer};
 use crate::words::Part;
 
-/// Version of the form. Fields may be added without another one.
+/// Version of the format. New fields don't need a new version.
 pub const VERSION: u64 = 1;
 
-/// The first line: what the recording is of.
+/// The first line: the subject of the recording.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// [`VERSION`]. The first field, by which such a file is told from others.
+    /// [`VERSION`]. The first field, which identifies such a file.
     pub(super) coremap_recording: u64,
     coremap: String,
     path: String,
@@ -42,7 +42,7 @@ type SumLine = (u64, u64);
 /// Rows, count, bytes, and bytes of the largest.
 type RestLine = (u64, u64, u64, u64);
 
-/// Each further line: a look.
+/// A further line: a sample.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Look {
     look: u64,
@@ -52,7 +52,7 @@ pub(super) struct Look {
     kernel: KernelLine,
     kinds: BTreeMap<String, KindLine>,
     findings: BTreeMap<String, Option<u64>>,
-    /// Names that rows of this line and those below have by number. Numbers go on from line to line.
+    /// Names that the rows of this and later lines refer to by number. Numbering continues from line to line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) names: Vec<String>,
     types: Option<TypesLine>,
@@ -88,7 +88,7 @@ struct MallocLine {
     classes: Vec<(u64, u64, u64)>,
     /// Size, count, bytes.
     sizes: Vec<(u64, u64, u64)>,
-    /// The same of those with mappings of their own.
+    /// Size, count, bytes of blocks with mappings of their own.
     mmapped: Vec<(u64, u64, u64)>,
     rest: RestLine,
 }
@@ -122,7 +122,7 @@ impl Header {
         }
     }
 
-    /// The recording without its looks.
+    /// Returns the recording without samples.
     ///
     /// # Errors
     /// The name of a machine that this version does not know.
@@ -149,7 +149,7 @@ impl Header {
 }
 
 impl Look {
-    /// The line of a moment; `number` gives the number of a name, and puts names that are new into `names`.
+    /// Creates the line of a moment. `number` returns the number of a name, and adds new names to `names`.
     pub(super) fn of(moment: &Moment, mut number: impl FnMut(&Name, &mut Vec<String>) -> u32) -> Look {
         let mut names = Vec::new();
         let types = moment.types.as_ref().map(|objects| TypesLine {
@@ -203,7 +203,8 @@ impl Look {
         }
     }
 
-    /// The moment of a line; `names` are those of this and all earlier lines. `None`: a row has a number that no name has.
+    /// Returns the moment of a line. `names` are those of this and all earlier lines. `None` if a row has a number
+    /// without a name.
     pub(super) fn into_moment(self, names: &[Name], known: impl Fn(&str) -> Name) -> Option<Moment> {
         let types = match self.types {
             None => None,
@@ -264,12 +265,12 @@ impl Look {
     }
 }
 
-/// A time as the lines have it (RFC 3339, UTC).
+/// Parses a time in the format of the lines (RFC 3339, UTC).
 fn parsed(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
-/// To the tenth.
+/// Rounds to tenths.
 fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }

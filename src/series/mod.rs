@@ -1,16 +1,16 @@
-//! Rows of looks at one process: what a look keeps, the file that looks are kept in, and what becomes of a figure from
-//! look to look.
+//! Samples of one process over time: what a sample stores, the recording file, and verdicts on the growth of its
+//! figures.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `moment` | what a look keeps, and a row of them: plain data |
-//! | `line` | the lines of the file, as JSON has them (docs/trend.md) |
-//! | `write`, `keep` | writing it look by look, and which rows of long lists are kept |
-//! | `read` | reading it, and trusting nothing |
-//! | `identity` | whether the process of a number is still the same |
-//! | `shape` | whether a row of values grows, or is noise |
+//! | `moment` | a sample, and a list of them: plain data |
+//! | `line` | the lines of the file, as JSON (docs/trend.md) |
+//! | `write`, `keep` | writes the file sample by sample, and selects the rows of long lists |
+//! | `read` | reads the file, and trusts nothing in it |
+//! | `identity` | identifies a process across reuse of its id |
+//! | `shape` | decides whether a series of values grows, or is noise |
 //!
-//! Nothing in here asks a process: a look is made by the command `record`.
+//! This room queries no process. The command `record` takes the samples.
 
 mod identity;
 mod keep;

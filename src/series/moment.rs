@@ -1,4 +1,4 @@
-//! What a look at a process keeps: plain data.
+//! A sample of a process: plain data.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -7,67 +7,67 @@ use crate::report::Name;
 use crate::targets::{Arch, Producer};
 use crate::words::Part;
 
-/// A process at one moment. Sizes in bytes.
+/// A process at one moment. Sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
-    /// The number of the look, from 1 on.
+    /// Number of the sample, from 1.
     pub look: u64,
-    /// When it was taken; of a core, when its file was last written to. `None`: not known.
+    /// Time of the sample. For a core, the time its file was last written to. `None` if unknown.
     pub time: Option<SystemTime>,
-    /// Seconds since the recording began, by a clock that nobody sets.
+    /// Seconds since the recording began, by a monotonic clock.
     pub seconds: f64,
     /// Number of threads.
     pub threads: u64,
-    /// What the kernel counts.
+    /// Figures of the kernel.
     pub kernel: KernelFigures,
-    /// Its memory by the names of kinds.
+    /// Memory by kind of region.
     pub kinds: BTreeMap<Name, KindFigures>,
-    /// What findings are about, by their names; `None`: about no bytes.
+    /// Bytes per finding id. `None` if the finding has no size.
     pub findings: BTreeMap<Name, Option<u64>>,
-    /// Objects on managed heaps; `None`: not looked at.
+    /// Objects on managed heaps. `None` if not sampled.
     pub types: Option<Objects>,
-    /// Blocks of malloc; `None`: not looked at.
+    /// Blocks of malloc. `None` if not sampled.
     pub malloc: Option<Blocks>,
-    /// What the look cost.
+    /// Cost of the sample.
     pub cost: Cost,
-    /// Codes of the warnings: figures may be short then.
+    /// Codes of the warnings. With warnings, figures may be incomplete.
     pub warnings: Vec<Name>,
 }
 
-/// What the kernel counts of the process and its control group. Bytes; `None`: not told.
+/// Figures that the kernel counts for the process and its control group, in bytes. `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelFigures {
     /// Resident memory (VmRSS).
     pub rss: Option<u64>,
-    /// In swap (VmSwap).
+    /// Swapped memory (VmSwap).
     pub swap: Option<u64>,
     /// Page tables (VmPTE).
     pub page_tables: Option<u64>,
-    /// Charged to its control group, with all else that is in it.
+    /// Memory charged to its control group, including other processes in the group.
     pub charged: Option<u64>,
-    /// The limit of the control group.
+    /// Memory limit of the control group.
     pub limit: Option<u64>,
 }
 
-/// Regions of one kind. Sizes in bytes.
+/// Regions of one kind. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindFigures {
     /// Number of regions.
     pub count: u64,
-    /// Address space.
+    /// Size of the address space.
     pub size: u64,
-    /// Of that, what can be read.
+    /// Size of the readable part.
     pub readable: u64,
-    /// In pages that are not all zero; `None`: nobody looked.
+    /// Bytes in pages that are not all zero. `None` if not counted.
     pub written: Option<u64>,
-    /// Resident; `None`: not known.
+    /// Resident bytes. `None` if unknown.
     pub rss: Option<u64>,
-    /// In swap; `None`: not known.
+    /// Swapped bytes. `None` if unknown.
     pub swap: Option<u64>,
 }
 
 impl KindFigures {
-    /// With those of other regions; what one of them does not know is not known.
+    /// Adds the figures of other regions. A figure that either side lacks is unknown.
     #[must_use]
     pub fn plus(self, other: KindFigures) -> KindFigures {
         let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
@@ -82,42 +82,42 @@ impl KindFigures {
     }
 }
 
-/// A number of things and their bytes.
+/// Number and size of some items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many.
+    /// Number of items.
     pub count: u64,
-    /// Their bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Sum {
-    /// With more of them.
+    /// Adds another sum.
     #[must_use]
     pub fn plus(self, other: Sum) -> Sum {
         Sum { count: self.count.saturating_add(other.count), bytes: self.bytes.saturating_add(other.bytes) }
     }
 }
 
-/// What a list leaves out.
+/// Rows that a list leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Their sum.
+    /// Sum of their items.
     pub sum: Sum,
-    /// Bytes of the largest of them: what is not listed has no more.
+    /// Bytes of the largest row. No row that is left out has more.
     pub largest: u64,
 }
 
 /// Objects on managed heaps.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    /// All of them, free space too.
+    /// All objects, including free space.
     pub total: Sum,
-    /// By type. A type that is not here is in the rest.
+    /// Objects by type. A type that is missing is in the rest.
     pub types: BTreeMap<Name, Sum>,
-    /// What is not listed.
+    /// Types that are not listed.
     pub rest: Rest,
 }
 
@@ -133,70 +133,70 @@ pub struct BlockSize {
 /// Blocks of malloc.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
-    /// Whose blocks they are: sizes of different allocators are no use beside each other.
+    /// Allocator of the blocks. Sizes of different allocators can't be compared.
     pub allocator: Name,
     /// Blocks in use.
     pub used: Sum,
-    /// Free ones, tops excepted.
+    /// Free blocks, except top chunks.
     pub free: Sum,
-    /// Used blocks by power of two: the largest chunk of each class. All are here.
+    /// Used blocks by power of two. The key is the largest chunk of the class. All blocks are included.
     pub classes: BTreeMap<u64, Sum>,
-    /// Used blocks by exact size. A size that is not here is in the rest.
+    /// Used blocks by exact size. A size that is missing is in the rest.
     pub sizes: BTreeMap<BlockSize, Sum>,
-    /// What is not listed.
+    /// Sizes that are not listed.
     pub rest: Rest,
 }
 
-/// What a look cost.
+/// Cost of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// How long the process stood still, in milliseconds; `None`: it is a core.
+    /// Time that the process was stopped, in milliseconds. `None` for a core.
     pub stopped_ms: Option<f64>,
-    /// How long the look took, in milliseconds.
+    /// Duration of the sample, in milliseconds.
     pub wall_ms: f64,
-    /// Of these, what was for [`Part::Types`].
+    /// Part of it for [`Part::Types`].
     pub types_ms: f64,
-    /// What was for [`Part::Malloc`].
+    /// Part of it for [`Part::Malloc`].
     pub malloc_ms: f64,
-    /// Time of our own on processors, in milliseconds; `None` where the system does not tell.
+    /// Processor time of coremap, in milliseconds. `None` if the system does not provide it.
     pub processor_ms: Option<f64>,
-    /// Bytes that were read of the process's memory; `None`: not counted.
+    /// Bytes read from the process's memory. `None` if not counted.
     pub read: Option<u64>,
 }
 
-/// What a recording is of.
+/// The subject of a recording.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What was looked at: `/proc/4711`, or the path of a core.
+    /// Sampled path: `/proc/4711`, or the path of a core.
     pub path: String,
     /// Process id.
     pub pid: Option<u32>,
     /// Name of the process.
     pub name: String,
-    /// When it was started, in ticks of the clock since the machine was (proc(5), starttime): no other process with its number has the
-    /// same. `None`: not known.
+    /// Start time of the process, in clock ticks since the machine started (proc(5), starttime). No other process with
+    /// its id has the same. `None` if unknown.
     pub start_ticks: Option<u64>,
     /// Machine.
     pub arch: Arch,
-    /// How it was captured.
+    /// Producer of the samples.
     pub producer: Producer,
     /// Managed runtimes: name and version.
     pub runtimes: Vec<(String, Option<String>)>,
-    /// Whether a collector frees objects that are not used any more, so that garbage counts until it comes.
+    /// Whether a collector frees unused objects, so that garbage counts until it is collected.
     pub collected: bool,
 }
 
-/// A row of looks at one process.
+/// A series of samples of one process.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// What it is of.
+    /// Subject of the recording.
     pub subject: Subject,
-    /// Version of coremap that made it.
+    /// Version of coremap that made the recording.
     pub coremap: String,
-    /// Seconds from look to look that were asked for; `None` where there is but one.
+    /// Requested interval in seconds. `None` if there is only one sample.
     pub every: Option<f64>,
-    /// What was asked for beside kinds.
+    /// Data requested in addition to kinds.
     pub parts: Vec<Part>,
-    /// The looks, in the order of their times.
+    /// Samples, by time.
     pub moments: Vec<Moment>,
 }

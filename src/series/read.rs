@@ -1,4 +1,5 @@
-//! Reading a recording. Nothing in it is trusted: it may come from anybody, and who wrote it may have been killed while it did.
+//! Reads a recording. Nothing in it is trusted: it may come from anyone, and its writer may have been killed while
+//! writing.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,41 +10,42 @@ use crate::report::Name;
 use crate::series::line::{Header, Look, VERSION};
 use crate::series::moment::Recording;
 
-/// Why a file is no recording.
+/// The reason why a file can't be read as a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It begins with something else.
+    /// The first line is not a recording's header.
     #[error("not a recording of coremap: its first line {0}")]
     NotOne(String),
-    /// It has a form that this version does not know.
+    /// The format has a version that this version of coremap does not know.
     #[error("its format has version {0}, but this version of coremap reads {VERSION}; use a newer coremap")]
     Version(u64),
 }
 
-/// A recording that was read, and what is wrong with it.
+/// A recording that was read, and its defects.
 #[derive(Clone, Debug)]
 pub struct ReadRecording {
-    /// The recording, as far as it goes.
+    /// The recording, as far as it could be read.
     pub recording: Recording,
-    /// Why it may have less than was written, in words.
+    /// Reason why samples may be missing, in words.
     pub lacks: Option<String>,
 }
 
-/// Whether a file begins as a recording does.
+/// Whether a file begins like a recording.
 pub fn is_recording(start: &[u8]) -> bool {
     start.starts_with(b"{\"coremap_recording\":")
 }
 
-/// Read a recording.
+/// Reads a recording.
 ///
 /// # Errors
-/// [`RecordingError`], where it is none. What is wrong with a later line is no error: the looks before it are given.
+/// Returns a [`RecordingError`] if the file is no recording. A defect in a later line is no error: the samples before
+/// it are returned.
 pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> {
-    // One more than there may be, so that too much is seen.
+    // One byte more than the limit, so that an excess is noticed.
     let mut from = BufReader::new(from.take(limits::MAX_RECORDING + 1));
     let mut line = Vec::new();
     let whole = next_line(&mut from, &mut line)?;
@@ -86,26 +88,26 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
     Ok(ReadRecording { recording, lacks })
 }
 
-/// The version that a header says, whose other fields this program can't read.
+/// Returns the version in a header whose other fields can't be read.
 fn version(line: &[u8]) -> Option<RecordingError> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     value.get("coremap_recording")?.as_u64().filter(|v| *v != VERSION).map(RecordingError::Version)
 }
 
-/// The next line, with its end; `false`: it has none, or is longer than any look is.
+/// Reads the next line, with its end. Returns false if it has no end, or is longer than any sample.
 fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     from.take(limits::MAX_RECORDING_LINE).read_until(b'\n', line)?;
     Ok(line.last() == Some(&b'\n'))
 }
 
-/// Names of a recording, each kept once.
+/// Names of a recording, each stored once.
 #[derive(Default)]
 struct Names {
-    /// By their numbers.
+    /// Names by number.
     numbered: Vec<Name>,
     bytes: usize,
-    /// Words that each look has.
+    /// Words that every sample has.
     words: std::cell::RefCell<HashMap<String, Name>>,
 }
 

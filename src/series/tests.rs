@@ -102,9 +102,9 @@ fn what_is_written_is_read() {
     assert!(is_recording(&text));
     let back = read(&text);
     assert_eq!(back.lacks, None);
-    // Plain data: the words of one are those of the other.
+    // Plain data, so equal texts mean equal recordings.
     assert_eq!(format!("{:?}", back.recording), format!("{of:?}"));
-    // A name stands once, whatever the number of looks.
+    // A name is written once, however many samples there are.
     assert_eq!(String::from_utf8_lossy(&text).matches("Lab.Type<2>").count(), 1);
 }
 
@@ -145,7 +145,7 @@ fn a_line_that_was_just_being_written_is_left_out() {
                 .is_some_and(|why| why.contains("line 6") && why.contains("truncated") && why.contains("4 samples"))
         );
     }
-    // Not even one look.
+    // No sample at all.
     let header = text.iter().position(|&b| b == b'\n').unwrap_or(0);
     assert!(read(&text[..=header]).recording.moments.is_empty());
     assert!(read_recording(&text[..header]).is_err());
@@ -189,7 +189,7 @@ fn what_makes_no_sense_ends_the_reading() {
 }
 
 proptest! {
-    /// Whatever stands there: no panic, and never more looks than lines.
+    /// Any damage: no panic, and never more samples than lines.
     #[test]
     fn any_damage_is_survived(flips in proptest::collection::vec((0..4000usize, any::<u8>()), 1..20)) {
         let mut text = written(&recording(4));

@@ -1,4 +1,4 @@
-//! Writing a recording, line by line.
+//! Writes a recording, line by line.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use crate::series::keep::{Keeper, Most};
 use crate::series::line::{Header, Look};
 use crate::series::moment::{BlockSize, Moment, Recording};
 
-/// Types that a look keeps: 200 have all but a thousandth of most heaps.
+/// Stored types per sample. 200 types have all but a thousandth of most heaps.
 const TYPES: Most = Most { largest: 150, changed: 50, ever: 400 };
 
-/// Sizes of blocks that a look keeps.
+/// Stored block sizes per sample.
 const SIZES: Most = Most { largest: 60, changed: 40, ever: 200 };
 
-/// A recording that grows, a line a look. It can be read at any time, and what was written stays, whatever becomes of who
-/// writes.
+/// A growing recording, one line per sample. It can be read at any time. Lines that were written remain even if the
+/// writer is killed.
 pub struct RecordingWriter<W> {
     out: W,
     written: u64,
@@ -26,10 +26,10 @@ pub struct RecordingWriter<W> {
 }
 
 impl<W: Write> RecordingWriter<W> {
-    /// Begin one: what it is of, without looks.
+    /// Starts a recording: writes its subject, without samples.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn begin(out: W, recording: &Recording) -> io::Result<RecordingWriter<W>> {
         let mut writer = RecordingWriter {
             out,
@@ -42,11 +42,11 @@ impl<W: Write> RecordingWriter<W> {
         Ok(writer)
     }
 
-    /// Add a look. Of types and sizes of blocks those are kept that have most bytes, or whose bytes change most; what the others come
-    /// to is kept as a sum.
+    /// Adds a sample. Stores the types and block sizes with most bytes, or whose bytes change most, and the sum of the
+    /// others.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn add(&mut self, mut moment: Moment) -> io::Result<()> {
         if let Some(objects) = &mut moment.types {
             (objects.types, objects.rest) = self.types.pick(&objects.types);
@@ -67,26 +67,26 @@ impl<W: Write> RecordingWriter<W> {
         self.line(&serde_json::to_vec(&line)?)
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
     fn line(&mut self, text: &[u8]) -> io::Result<()> {
         let line = safe(&String::from_utf8_lossy(text)) + "\n";
-        // In one piece: who reads meanwhile sees whole lines in most cases.
+        // Written at once, so that a concurrent reader sees whole lines in most cases.
         self.out.write_all(line.as_bytes())?;
         self.written += line.len() as u64;
         self.out.flush()
     }
 }
 
-/// JSON whose text a terminal may show: what it would obey, or nobody would see, as an escape. Beyond ASCII there is nothing but text.
+/// Escapes JSON text for terminals: control and invisible characters. Beyond ASCII, JSON has nothing but text.
 fn safe(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + 1);
     for c in json.chars() {
         if is_harmful(c) {
-            // Beyond 16 bits two escapes stand for one character (RFC 8259, 7).
+            // A character above 16 bits needs two escapes (RFC 8259, 7).
             c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
             out.push(c);

@@ -1,4 +1,4 @@
-//! Which tool wrote a text, told by the lines of its head.
+//! Detects which tool wrote a text, from its first lines.
 
 use std::io::BufRead;
 
@@ -13,8 +13,8 @@ fn lines_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split_inclusive(|b| *b == b'\n').map(|l| scan::split_end(l).0)
 }
 
-/// A text's head, read off `input`, its format, and an engine that has learnt
-/// from the head what it tells.
+/// Reads a text's head from `input`. Returns the head, the format, and an engine that has
+/// learnt from the head whether perf's numbers are offsets.
 pub(super) fn open<'a>(
     input: &mut dyn BufRead,
     namer: &'a dyn Namer,
@@ -30,9 +30,9 @@ pub(super) fn open<'a>(
     Ok((head, format, engine))
 }
 
-/// The tool that has most lines of its own; what has none is any text. A line
-/// that merely may be a tool's does not count: names replace what a tool wrote,
-/// and are put beside what others did.
+/// Returns the tool that has most lines of its own, or `Plain` if none has. A line that
+/// only may be a tool's does not count, because names replace parts of a tool's line, but
+/// are added to other text.
 fn format(head: &[u8]) -> Format {
     let mut votes =
         [(Format::Perf, 0usize), (Format::Heaptrack, 0), (Format::Memleak, 0), (Format::Gdb, 0), (Format::Folded, 0)];
@@ -69,7 +69,7 @@ fn of_line(line: &[u8]) -> Option<Format> {
     }
     if let Some((frame, _)) = perf::frame(line) {
         let file = frame.dso.is_some_and(|d| matches!(d.first(), Some(b'/' | b'[')));
-        // A tab and 16 columns of address.
+        // A tab, and an address of 16 columns.
         let aligned = line.first() == Some(&b'\t') && matches!(line.get(17), None | Some(b' ')) && line.len() > 16;
         return (file || aligned).then_some(Format::Perf);
     }
@@ -80,7 +80,7 @@ fn of_line(line: &[u8]) -> Option<Format> {
     plain::folded(line).map(|_| Format::Folded)
 }
 
-/// The reader of a format; none for those that are no lists of stacks.
+/// Returns the reader of a format. `None` if the format is no list of stacks.
 pub(super) fn syntax(format: Format) -> Option<Box<dyn Syntax>> {
     Some(match format {
         Format::Perf => Box::<Perf>::default(),
@@ -91,7 +91,7 @@ pub(super) fn syntax(format: Format) -> Option<Box<dyn Syntax>> {
     })
 }
 
-/// Show the engine the frames of perf's head.
+/// Lets the engine learn from the frames in perf's head.
 fn learn(engine: &mut Engine<'_>, head: &[u8]) {
     engine.learn(lines_of(head).filter_map(|line| {
         let (frame, inlined) = perf::frame(line)?;

@@ -1,4 +1,4 @@
-//! The addresses of a text: resolved once, named once, counted always.
+//! The addresses of a text: each is resolved once, named once, and counted every time.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::symbolicate::event::{At, Frame, Start, TextMapping};
 use crate::symbolicate::places::Places;
 use crate::symbolicate::{BlockRow, Format, FrameRow, Inlined, Kind, Mapping, Namer, Options, Summary};
 
-/// A name, safe to stand in a line of folded stacks.
+/// A name that is safe in a line of folded stacks.
 pub(super) struct Name {
     pub(super) text: String,
     pub(super) offset: Option<u64>,
@@ -24,12 +24,12 @@ pub(super) struct Name {
 /// The name of a frame.
 pub(super) struct Named {
     pub(super) name: Rc<Name>,
-    /// Bytes from the function's start to the printed address.
+    /// Bytes from the function's start to the printed address. `None` if unknown.
     pub(super) offset: Option<u64>,
 }
 
 impl Named {
-    /// Write the name, and the offset where `offset` says so.
+    /// Writes the name, with the offset if `offset` is true.
     pub(super) fn write(&self, out: &mut Vec<u8>, offset: bool) {
         for inlined in &self.name.inlined {
             let line = inlined.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -54,12 +54,12 @@ struct Row {
     name: Option<Rc<Name>>,
 }
 
-/// Resolves, names and counts.
+/// Resolves, names and counts addresses.
 pub(super) struct Engine<'a> {
     namer: &'a dyn Namer,
     places: Places,
     pid: Option<u64>,
-    /// The frames at hand are of another process.
+    /// Whether the current frames are of another process.
     foreign: bool,
     names: HashMap<Addr, Option<Rc<Name>>>,
     dsos: HashMap<Rc<[u8]>, u32>,
@@ -74,11 +74,11 @@ pub(super) struct Engine<'a> {
     unlisted: u64,
 }
 
-/// The lowest address that Linux maps as shipped (vm.mmap_min_addr).
+/// The lowest address that Linux maps by default (vm.mmap_min_addr).
 const LOWEST: Addr = Addr::new(0x1000);
 
 impl<'a> Engine<'a> {
-    /// Nothing read yet.
+    /// Creates an engine that has read nothing yet.
     pub(super) fn new(namer: &'a dyn Namer, mappings: &[Mapping], options: &Options) -> Engine<'a> {
         Engine {
             namer,
@@ -99,17 +99,16 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Learn from the head of a text what its numbers are.
+    /// Learns from the head of a text whether its numbers are offsets or addresses.
     pub(super) fn learn<'t>(&mut self, frames: impl Iterator<Item = (u64, &'t [u8])>) {
         self.places.learn(frames);
     }
 
-    /// A stack begins.
     pub(super) fn start(&mut self, start: &Start<'_>) {
         self.foreign = self.is_foreign(start.pid);
     }
 
-    /// Whether the stack at hand is of another process than the one asked for.
+    /// Whether the current stack is of another process than the requested one.
     pub(super) fn foreign(&self) -> bool {
         self.foreign
     }
@@ -118,14 +117,14 @@ impl<'a> Engine<'a> {
         matches!((self.pid, pid), (Some(ours), Some(theirs)) if ours != theirs)
     }
 
-    /// The text tells a mapping.
+    /// Adds a mapping that the text lists.
     pub(super) fn mapping(&mut self, mapping: &TextMapping<'_>) {
         if !self.is_foreign(mapping.pid) {
             self.places.add(mapping);
         }
     }
 
-    /// Note a block that was not freed; its owner, if that is known. memleak lists a block again each time.
+    /// Records a block that was not freed. Returns its owner, if known. memleak lists a block again each time.
     pub(super) fn block(&mut self, address: u64, size: Option<u64>) -> Option<&str> {
         let address = Addr::new(address);
         let next = self.block_rows.len();
@@ -142,7 +141,7 @@ impl<'a> Engine<'a> {
         self.block_rows.get(at)?.owner.as_deref()
     }
 
-    /// Count a frame, and name it.
+    /// Counts a frame, and names it.
     pub(super) fn frame(&mut self, frame: &Frame<'_>) -> Option<Named> {
         self.last = None;
         let printed = frame.address.filter(|_| !self.foreign)?;
@@ -165,7 +164,7 @@ impl<'a> Engine<'a> {
         Some(Named { name, offset })
     }
 
-    /// The file of the last frame, where it stands on a line of its own.
+    /// Sets the file of the last frame, if the file is on a line of its own.
     pub(super) fn module(&mut self, module: &[u8]) {
         let Some(row) = self.last.and_then(|i| self.rows.get_mut(i)).filter(|r| r.module.is_none()) else { return };
         if module != b"??" && self.kept.saturating_add(module.len()) < limits::MAX_TEXT_NAMES {
@@ -178,7 +177,7 @@ impl<'a> Engine<'a> {
         if frame.relative { self.places.resolve(printed, frame.dso) } else { (Some(Addr::new(printed)), None) }
     }
 
-    /// The row of an address, resolved anew where the text told of mappings since.
+    /// Returns the row of an address. Resolves it again if the text has listed mappings since.
     fn row(&mut self, printed: u64, frame: &Frame<'_>) -> Option<usize> {
         let generation = self.places.generation();
         let dso = self.dso(frame.dso)?;
@@ -220,7 +219,7 @@ impl<'a> Engine<'a> {
         Some(i)
     }
 
-    /// The number of a file; 0 for none.
+    /// Returns the number of a file. 0 for none.
     fn dso(&mut self, dso: Option<&[u8]>) -> Option<u32> {
         let Some(dso) = dso else { return Some(0) };
         if let Some(&i) = self.dsos.get(dso) {
@@ -251,7 +250,7 @@ impl<'a> Engine<'a> {
         name
     }
 
-    /// What was found; lines and stacks are the caller's to fill in.
+    /// Returns the results. The caller fills in lines and stacks.
     pub(super) fn finish(self, format: Format) -> Summary {
         let frames = self.rows.into_iter().map(Row::finish).collect();
         Summary {
@@ -273,7 +272,7 @@ impl Row {
     fn finish(self) -> FrameRow {
         let dso = self.dso.map(|d| lossy(&d));
         let module = self.module.or_else(|| dso.clone()).filter(|m| m != "[unknown]" && m != "unknown");
-        // Names in a perf map are those of jitted code.
+        // Names in a perf map belong to jitted code.
         let jitted = dso.as_ref().is_some_and(|d| d.starts_with("/tmp/perf-"));
         let native = match self.symbol.is_some() {
             true if jitted => Kind::Managed,
@@ -306,7 +305,7 @@ fn lossy(text: &[u8]) -> String {
     printable(&String::from_utf8_lossy(text)).into_owned()
 }
 
-/// A name that breaks neither a line nor a folded stack.
+/// Escapes a name, so that it breaks neither a line nor a folded stack.
 fn safe(name: &str) -> String {
     printable(name).replace(';', ":")
 }

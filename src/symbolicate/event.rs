@@ -1,102 +1,96 @@
-//! What a line of a tool's text says.
+//! Events: the meaning of a line of a tool's text.
 
 use std::ops::Range;
 
 use crate::symbolicate::Cost;
 
-/// Where the printed address stands to the instruction that was running.
+/// Position of a printed address relative to the instruction that was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// In the instruction.
+    /// Within the instruction.
     Instruction,
-    /// Right after the call: a return address.
+    /// After the call: a return address.
     AfterCall,
 }
 
-/// One frame of a stack, as printed.
+/// A frame of a stack, as printed.
 #[derive(Clone, Debug)]
 pub(super) struct Frame<'t> {
-    /// The number; a frame of inlined code may have none.
+    /// Printed number. A frame of inlined code may have none.
     pub(super) address: Option<u64>,
-    /// What it points at.
+    /// Position of the address relative to the instruction.
     pub(super) at: At,
-    /// Whether it may be an offset into the file.
+    /// Whether the number may be an offset into the file.
     pub(super) relative: bool,
-    /// The name the tool found, without an offset.
+    /// Name that the tool found, without an offset.
     pub(super) symbol: Option<&'t [u8]>,
-    /// The file the tool gives.
+    /// File that the tool printed.
     pub(super) dso: Option<&'t [u8]>,
-    /// Bytes of the line that a name takes the place of.
+    /// Range of the line that a name replaces.
     pub(super) place: Range<usize>,
-    /// What goes between the line's own text and the name.
+    /// Texts to insert before and after the name.
     pub(super) around: (&'static str, &'static str),
     /// Whether the tool prints offsets.
     pub(super) offset: bool,
 }
 
-/// How a stack begins.
+/// The start of a stack.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Start<'t> {
     /// Name of the process or thread.
     pub(super) label: Option<&'t [u8]>,
-    /// What the stack counts.
+    /// Weight of the stack.
     pub(super) weight: u64,
-    /// Of which of heaptrack's lists it is.
+    /// heaptrack: the cost that its list is of.
     pub(super) cost: Option<Cost>,
-    /// The process, where the text tells it.
+    /// Process, if the text has it.
     pub(super) pid: Option<u64>,
-    /// gdb: a stack without a thread's header.
+    /// gdb: whether the stack has no thread header.
     pub(super) loose: bool,
 }
 
-/// A mapping told by the text (PERF_RECORD_MMAP2).
+/// A mapping listed in the text (PERF_RECORD_MMAP2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextMapping<'t> {
-    /// The process.
     pub(super) pid: Option<u64>,
-    /// First address.
+    /// Start address.
     pub(super) start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u64,
-    /// Where in the file it begins.
+    /// Offset in the file, in bytes.
     pub(super) offset: u64,
-    /// Whether code may run in it.
     pub(super) executable: bool,
-    /// The file.
     pub(super) path: &'t [u8],
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Debug)]
 pub(super) enum Event<'t> {
-    /// Nothing that matters here.
+    /// The line is not relevant.
     Other,
-    /// A stack begins.
     Start(Start<'t>),
-    /// A frame of it, the innermost first.
+    /// A frame of the stack, the innermost first.
     Frame(Frame<'t>),
     /// A stack begins with this frame.
     First(Start<'t>, Frame<'t>),
-    /// heaptrack: the file of the frame before; the range where it is `??`.
+    /// heaptrack: the file of the previous frame, with its range if it is `??`.
     Module(&'t [u8], Option<Range<usize>>),
-    /// heaptrack: the innermost frame of the stacks that follow.
+    /// heaptrack: the next frames are the innermost ones of the stacks that follow.
     Top(Start<'t>),
-    /// heaptrack: what all stacks that are not listed weigh.
+    /// heaptrack: total weight of the stacks that are not listed.
     Rest(u64),
-    /// The command that was traced.
+    /// The traced command.
     Command(&'t [u8]),
-    /// The stack ends.
     End,
-    /// memleak: a new list begins.
+    /// memleak: a new list starts.
     List,
-    /// memleak's `-a`: a block that was not freed, its address and its bytes.
+    /// memleak's `-a`: a block that was not freed, with address and size in bytes.
     Block(u64, Option<u64>),
-    /// A mapping.
     Mapping(TextMapping<'t>),
 }
 
-/// Reads the lines of one tool.
+/// Parses the lines of one tool.
 pub(super) trait Syntax {
-    /// What the next line says (given without its end).
+    /// Returns the event of the next line, which is given without its end.
     fn read<'t>(&mut self, line: &'t [u8]) -> Event<'t>;
 }

@@ -1,4 +1,4 @@
-//! Folded stacks.
+//! Writes the stacks of a text as folded stacks.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Cursor, Read, Write};
@@ -60,7 +60,7 @@ type Table = HashMap<Box<[u32]>, u64>;
 struct Folder<'a> {
     engine: Engine<'a>,
     cost: Cost,
-    /// Stacks may begin without a header (perf's `-F ip,sym`).
+    /// Whether stacks may start without a header (perf's `-F ip,sym`).
     headless: bool,
     ids: HashMap<Vec<u8>, u32>,
     kept: usize,
@@ -69,19 +69,19 @@ struct Folder<'a> {
     other: Table,
     held: usize,
     dropped: u64,
-    /// The stack at hand, innermost first.
+    /// The current stack, innermost first.
     stack: Vec<u32>,
     label: Option<u32>,
     weight: u64,
     open: bool,
     loose: bool,
-    /// heaptrack's command, for all stacks.
+    /// heaptrack: the command, which labels all stacks.
     command: Option<u32>,
-    /// heaptrack: the innermost frames, and what they weigh if no stacks follow.
+    /// heaptrack: the innermost frames, and their weight if no stacks follow.
     top: Vec<u32>,
     top_weight: Option<u64>,
     in_top: bool,
-    /// The last frame has no name but maybe, on the next line, a file.
+    /// Whether the last frame has no name. A file on the next line may replace it.
     unnamed: bool,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Folder<'a> {
             Event::Other | Event::Block(..) => {}
             Event::Start(start) => self.start(&start),
             Event::First(start, frame) => {
-                // gdb's frame 0 goes on with the thread that its header began.
+                // gdb's frame 0 continues the stack of the preceding thread header.
                 if start.loose || !self.open || !self.stack.is_empty() || start.label.is_some() {
                     self.start(&start);
                 }
@@ -160,7 +160,7 @@ impl<'a> Folder<'a> {
 
     fn start(&mut self, start: &Start<'_>) {
         if self.in_top {
-            // The stacks below share the frames above.
+            // The stacks below share these frames.
             self.in_top = false;
             self.top_weight = None;
         }
@@ -220,7 +220,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// A line that is folded already: names may make stacks equal.
+    /// Adds a line that is already folded. Names may make stacks equal.
     fn folded(&mut self, line: &[u8]) {
         let Some((end, weight)) = plain::folded(line) else { return };
         let text = line.get(..end).unwrap_or_default();
@@ -237,7 +237,7 @@ impl<'a> Folder<'a> {
             });
             let id = self.id(named.as_ref().map_or(frame, |(name, _)| name));
             self.stack.extend(id);
-            // This line has the outermost first.
+            // The outermost frame is first in this line.
             for inlined in named.iter().flat_map(|(_, name)| name.inlined.iter().rev()) {
                 let id = self.id(inlined.symbol.as_bytes());
                 self.stack.extend(id);
@@ -248,7 +248,7 @@ impl<'a> Folder<'a> {
         self.flush();
     }
 
-    /// The number of a frame's name, safe for a folded line.
+    /// Returns the number of a frame's name, which is made safe for a folded line.
     fn id(&mut self, name: &[u8]) -> Option<u32> {
         let safe = |b: u8| !matches!(b, b';' | 0..0x20 | 0x7f);
         let clean: Vec<u8>;
@@ -270,12 +270,12 @@ impl<'a> Folder<'a> {
         Some(id)
     }
 
-    /// The stack at hand is complete.
+    /// Completes the current stack.
     fn flush(&mut self) {
         if self.in_top
             && let Some(weight) = self.top_weight.take()
         {
-            // No stacks below: heaptrack was told not to print them.
+            // No stacks follow, because of heaptrack's options.
             self.in_top = false;
             self.stack = std::mem::take(&mut self.top);
             (self.weight, self.open, self.label) = (weight, true, self.command);
@@ -320,7 +320,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// `[libcoreclr.so]`; a name that is in brackets already stays.
+/// Returns `[libcoreclr.so]`. A name in brackets stays as it is.
 fn bracketed(file: &[u8]) -> Vec<u8> {
     if file.starts_with(b"[") {
         return file.to_vec();

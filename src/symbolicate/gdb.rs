@@ -1,14 +1,13 @@
-//! gdb's backtraces: `#3  0x00007f8ebd3a71f5 in ?? () from /lib/x.so`.
+//! Parses gdb's backtraces: `#3  0x00007f8ebd3a71f5 in ?? () from /lib/x.so`.
 
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
 use crate::symbolicate::scan;
 
-/// Reads gdb.
 #[derive(Default)]
 pub(super) struct Gdb {
-    /// Below a `Thread N (…)` line.
+    /// Whether the line is below a `Thread N (…)` line.
     in_thread: bool,
-    /// The next frame is where a signal hit.
+    /// Whether a signal interrupted the next frame.
     signalled: bool,
 }
 
@@ -35,7 +34,8 @@ impl Syntax for Gdb {
     }
 }
 
-/// A frame, with its number and whether a signal's handler was called in it.
+/// Parses a frame. Returns its number, the frame, and whether it is the call of a signal
+/// handler.
 pub(super) fn frame(line: &[u8]) -> Option<(u64, Frame<'_>, bool)> {
     if line.first() != Some(&b'#') {
         return None;

@@ -1,4 +1,5 @@
-//! `heaptrack_print`, versions 1.4 and 1.5 (src/analyze/print/heaptrack_print.cpp).
+//! Parses `heaptrack_print`, versions 1.4 and 1.5
+//! (src/analyze/print/heaptrack_print.cpp).
 //!
 //! ```text
 //! 2.64M peak memory consumed over 290 calls from
@@ -15,7 +16,6 @@ use crate::symbolicate::Cost;
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
 use crate::symbolicate::scan;
 
-/// Reads `heaptrack_print`.
 #[derive(Default)]
 pub(super) struct Heaptrack {
     in_stack: bool,
@@ -63,7 +63,7 @@ impl Syntax for Heaptrack {
     }
 }
 
-/// A line that tells what the stack after it weighs.
+/// Parses a line with the weight of the stack that follows.
 pub(super) fn cost_line(body: &[u8]) -> Option<Event<'_>> {
     if let Some(rest) = body.strip_prefix(b"and ") {
         let (weight, end) = size(rest)?;
@@ -89,8 +89,8 @@ pub(super) fn cost_line(body: &[u8]) -> Option<Event<'_>> {
     Some(if sub { Event::Start(start) } else { Event::Top(start) })
 }
 
-/// `120B`, `2.64M`, or a plain count; heaptrack divides by 1,000. A negative
-/// size (freed more than it took since attaching) counts as nothing.
+/// Parses `120B`, `2.64M` or a plain count; heaptrack divides by 1,000. A negative size
+/// (more freed than allocated since attaching) counts as 0.
 fn size(text: &[u8]) -> Option<(u64, usize)> {
     let len = text.iter().take(32).take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-')).count();
     let number: f64 = std::str::from_utf8(text.get(..len)?).ok()?.parse().ok()?;

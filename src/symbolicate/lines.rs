@@ -1,23 +1,22 @@
-//! A text line by line, with a cap on what is held of it.
+//! Reads a text line by line, with a limit on the length of a stored line.
 
 use std::io::{self, BufRead};
 
 use crate::limits;
 
-/// A piece of a text.
+/// A line, or a part of a long one.
 pub(super) enum Piece<'t> {
     /// A whole line, with its end.
     Line(&'t [u8]),
-    /// A piece of a line that is too long to look at.
+    /// A part of a line that is too long to parse.
     Long {
-        /// The bytes.
         bytes: &'t [u8],
-        /// Whether the line begins with it.
+        /// Whether it is the start of the line.
         first: bool,
     },
 }
 
-/// The lines of a text.
+/// Iterator over the lines of a text.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
@@ -25,12 +24,11 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of `input`.
     pub(super) fn new(input: R) -> Lines<R> {
         Lines { input, line: Vec::new(), long: false }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece. `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         self.line.clear();
         let mut whole = false;
@@ -68,7 +66,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// The first bytes of `input`, as many as the probe takes.
+/// Reads the first bytes of `input`, up to [`limits::MAX_TEXT_PROBE`].
 pub(super) fn probe(input: &mut dyn BufRead) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     while out.len() < limits::MAX_TEXT_PROBE {

@@ -1,4 +1,4 @@
-//! memleak: bcc's Python tool and libbpf's.
+//! Parses memleak: bcc's Python tool and libbpf's.
 //!
 //! ```text
 //! \taddr = 29ff2e90 size = 65537                           with -a
@@ -12,10 +12,9 @@ use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
 use crate::symbolicate::perf::UNKNOWN;
 use crate::symbolicate::scan;
 
-/// What libbpf's memleak prints where it has nothing.
+/// Symbol that libbpf's memleak prints if it has none.
 const NULL_SYM: &[u8] = b"<null sym>";
 
-/// Reads memleak.
 #[derive(Default)]
 pub(super) struct Memleak {
     in_stack: bool,
@@ -42,7 +41,7 @@ impl Syntax for Memleak {
         if let Some(frame) = frame(line) {
             return Event::Frame(frame);
         }
-        // bcc before 2021 printed names alone.
+        // bcc before 2021 printed names without addresses.
         if self.in_stack && line.starts_with(b"\t\t") {
             let from = scan::skip_blanks(line, 0);
             return Event::Frame(rest(line, None, from, ("", "")));
@@ -51,7 +50,7 @@ impl Syntax for Memleak {
     }
 }
 
-/// `N bytes in M allocations from stack`
+/// Parses `N bytes in M allocations from stack`.
 pub(super) fn stack(body: &[u8]) -> Option<Start<'static>> {
     let (weight, end) = scan::decimal(body, 0)?;
     let rest = body.get(end..)?;
@@ -59,7 +58,7 @@ pub(super) fn stack(body: &[u8]) -> Option<Start<'static>> {
     is_stack.then(|| Start { weight, ..Start::default() })
 }
 
-/// `addr = 29ff2e90 size = 65537`; libbpf's has `0x` before the address.
+/// Parses `addr = 29ff2e90 size = 65537`. libbpf's has `0x` before the address.
 fn block(body: &[u8]) -> Option<(u64, Option<u64>)> {
     const START: &[u8] = b"addr = ";
     const SIZE: &[u8] = b" size = ";
@@ -69,7 +68,7 @@ fn block(body: &[u8]) -> Option<(u64, Option<u64>)> {
     Some((address, scan::decimal(size, 0).map(|(size, _)| size)))
 }
 
-/// `0x00007ff7023df089\t…`, bcc's frame, or libbpf's.
+/// Parses a frame: bcc's `0x00007ff7023df089\t…`, or libbpf's.
 fn frame(line: &[u8]) -> Option<Frame<'_>> {
     let from = scan::skip_blanks(line, 0);
     let Some((address, end)) = scan::hex0x(line, from).filter(|_| from > 0) else { return numbered(line) };
@@ -78,7 +77,7 @@ fn frame(line: &[u8]) -> Option<Frame<'_>> {
     (next > end || line.len() == end).then(|| rest(line, Some(address), next, around))
 }
 
-/// `0 [<00007ff7023df089>] …`, libbpf's frame.
+/// Parses libbpf's frame: `0 [<00007ff7023df089>] …`.
 pub(super) fn numbered(line: &[u8]) -> Option<Frame<'_>> {
     let from = scan::skip_blanks(line, 0);
     let (_, end) = scan::decimal(line, from).filter(|_| from > 0)?;
@@ -88,12 +87,13 @@ pub(super) fn numbered(line: &[u8]) -> Option<Frame<'_>> {
     Some(rest(line, Some(address), scan::skip_blanks(line, end), ("", "")))
 }
 
-/// What follows an address, from `from` on: symbol and `[module]`.
+/// Parses the text after an address, from `from` on: symbol and `[module]`.
 fn rest<'t>(line: &'t [u8], address: Option<u64>, from: usize, around: (&'static str, &'static str)) -> Frame<'t> {
     let text = line.get(from..).unwrap_or_default().trim_ascii_end();
     let open = match memchr::memmem::rfind(text, b" [") {
         Some(at) if text.ends_with(b"]") => Some(at + 1),
-        // Without a symbol libbpf prints the module alone; `[unknown]` is bcc's symbol.
+        // libbpf prints the module alone if there is no symbol. `[unknown]` is bcc's
+        // symbol.
         None if text.starts_with(b"[") && text.ends_with(b"]") && text != UNKNOWN => Some(0),
         _ => None,
     };

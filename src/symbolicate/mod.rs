@@ -1,27 +1,25 @@
-//! The texts of tracing tools, with their addresses named.
+//! Names the addresses in texts of tracing tools.
 //!
-//! What perf, heaptrack, memleak and gdb print of a process with jitted code is
-//! half addresses. This room knows how each of them prints an address and what
-//! it means by it; how an address gets its name is behind [`Namer`].
+//! perf, heaptrack, memleak and gdb print mostly addresses for a process with jitted code. This room knows how each of
+//! them prints an address, and what the address means. [`Namer`] hides how an address gets its name.
 //!
-//! | tool | what it prints | asked of the namer |
+//! | tool | printed | passed to the namer |
 //! |---|---|---|
-//! | perf 6.12 | addresses; the first user frame of a sample exact, the others return addresses | first: as printed; others: one less |
-//! | perf 6.1 | offsets into the mapped file instead; addresses where there is no file | the same, after a look into the mappings |
+//! | perf 6.12 | addresses; a sample's first user frame exact, the others return addresses | the others minus one |
+//! | perf 6.1 | offsets into the mapped file instead; addresses if there is no file | the same, after resolving |
 //! | heaptrack | return addresses minus one | as printed |
-//! | memleak (bcc, libbpf) | return addresses | one less |
-//! | gdb | frame 0 and what a signal hit exact, the others return addresses | the same |
+//! | memleak (bcc, libbpf) | return addresses | minus one |
+//! | gdb | frame 0 and frames interrupted by a signal exact, the others return addresses | as for perf 6.12 |
 //! | folded stacks | heaptrack's `-F`: return addresses minus one | as printed |
 //! | any text | `0x` and 8 to 16 digits, or 12 or 16 bare digits | as printed |
 //!
-//! A printed offset counts from the printed address in every case.
+//! An offset in the output always counts from the function's start to the printed address.
 //!
-//! A text is rewritten in place: nothing but the name changes, so what reads
-//! the tool's text goes on reading it. Names that a tool found for native code
-//! stay; what is not understood passes byte for byte.
+//! A text is rewritten in place. Only names change, so parsers of the tool's text still work. Names that a tool found
+//! for native code stay. Text that is not understood is copied byte for byte.
 //!
-//! heaptrack prints one address for all callers of malloc in a module without
-//! symbols ("N calls … from 0x…"): there a name is that of one of them.
+//! heaptrack prints one address for all callers of malloc in a module without symbols ("N calls … from 0x…"). Such an
+//! address gets the name of one of the callers.
 
 mod detect;
 mod engine;
@@ -46,49 +44,48 @@ use crate::addr::Addr;
 pub use crate::words::{CodeKind as Kind, TextFormat as Format};
 pub use places::{Mapping, mappings};
 
-/// A method that was compiled into the code of its caller.
+/// A method that was inlined into its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name.
+    /// Name of the method.
     pub symbol: String,
-    /// Its line.
+    /// Source line. `None` if unknown.
     pub line: Option<u32>,
 }
 
 /// The name of a code address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// The function or method.
+    /// Name of the function or method.
     pub symbol: String,
-    /// Bytes from its start to the address asked for, where that is known.
+    /// Bytes from the function's start to the address. `None` if unknown.
     pub offset: Option<u64>,
-    /// What kind of code it is.
+    /// Kind of code.
     pub kind: Kind,
     /// File name of the module it belongs to.
     pub module: Option<String>,
-    /// The line, where whoever names methods knows it at once.
+    /// Source line, if the namer has it at once.
     pub line: Option<u32>,
-    /// What was inlined at the address, the innermost first: a text gets `inner():3 <- middle():5 <- symbol+0x10`, folded
-    /// stacks a frame of each.
+    /// Methods inlined at the address, the innermost first. A text gets `inner():3 <- middle():5 <- symbol+0x10`, and
+    /// a folded stack one frame for each.
     pub inlined: Vec<Inlined>,
-    /// What the name leaves open, in a sentence.
+    /// Uncertainty of the name, in a sentence.
     pub note: Option<&'static str>,
 }
 
-/// Whoever can name code addresses.
+/// Source of names for code addresses.
 pub trait Namer: Sync {
-    /// The function that has the instruction at `ip`. `ip` lies inside the
-    /// instruction: of a return address the caller has taken one off. `None`
-    /// where there is no code or no name.
+    /// Returns the function with the instruction at `ip`. `ip` is within the instruction: the caller has subtracted
+    /// one from a return address. `None` if there is no code or no name.
     fn name(&self, ip: Addr) -> Option<Resolved>;
 
-    /// Who owns the memory that begins at `address`, in words.
+    /// Returns the owner of the memory that starts at `address`, in words.
     fn owner(&self, _address: Addr) -> Option<String> {
         None
     }
 }
 
-/// Which of heaptrack's costs the folded stacks weigh.
+/// heaptrack's cost that weighs the folded stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Cost {
     /// Bytes at the peak.
@@ -96,109 +93,107 @@ pub enum Cost {
     Peak,
     /// Bytes leaked.
     Leaked,
-    /// Calls of allocation functions.
+    /// Number of calls of allocation functions.
     Calls,
-    /// Allocations that were freed right away.
+    /// Number of allocations that were freed right away.
     Temporary,
 }
 
-/// How to read a text.
+/// Options for reading a text.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The tool; told by the text where `None`.
+    /// Tool that wrote the text. Detected if `None`.
     pub format: Option<Format>,
-    /// Leave perf's samples of other processes alone. Only samples that tell
-    /// their process (`-F pid`, PERF_RECORD lines) can be told apart, and a
-    /// process in a container has another pid outside.
+    /// Process whose samples are named; others of perf stay as they are. A sample's process is known only from `-F
+    /// pid` or PERF_RECORD lines, and a process in a container has another pid outside.
     pub pid: Option<u32>,
     /// Weight of heaptrack's folded stacks.
     pub cost: Cost,
 }
 
-/// One address of a text, in all the places where it stands.
+/// An address of a text, with all its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRow {
-    /// The number as printed: an offset into a file in perf 6.1's text.
+    /// Number as printed. In perf 6.1's text, it is an offset into a file.
     pub printed: u64,
-    /// File that the text gives with it.
+    /// File printed with it.
     pub dso: Option<String>,
-    /// The virtual address it means, where that is known.
+    /// Virtual address. `None` if unknown.
     pub resolved: Option<Addr>,
-    /// Its name: the namer's, or else the one the text has.
+    /// Name: the namer's, or else the one in the text.
     pub symbol: Option<String>,
-    /// What kind of code it is.
+    /// Kind of code.
     pub kind: Kind,
-    /// Module: the namer's, or else the file that the text gives.
+    /// Module: the namer's, or else the file in the text.
     pub module: Option<String>,
-    /// How often it stands in the text.
+    /// Number of occurrences in the text.
     pub count: u64,
-    /// Its line.
+    /// Source line.
     pub line: Option<u32>,
-    /// What was inlined there, the innermost first.
+    /// Methods inlined there, the innermost first.
     pub inlined: Vec<Inlined>,
-    /// Why there is no virtual address, or why it is one of several, or what the name leaves open.
+    /// Reason why there is no virtual address or why it is one of several, or the uncertainty of the name.
     pub note: Option<&'static str>,
 }
 
 /// A block of memory that a text lists as not freed (memleak's `-a`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRow {
-    /// Its address.
+    /// Address.
     pub address: Addr,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Who owns it, in words.
+    /// Owner, in words.
     pub owner: Option<String>,
 }
 
-/// What was found in a text.
+/// Summary of a processed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The tool that wrote it.
+    /// Tool that wrote the text.
     pub format: Format,
-    /// Its addresses, in order of their first place; at most
-    /// [`crate::limits::MAX_TEXT_ADDRESSES`].
+    /// Addresses, by first occurrence. At most [`crate::limits::MAX_TEXT_ADDRESSES`].
     pub frames: Vec<FrameRow>,
-    /// Blocks that it lists as not freed, each once; at most [`crate::limits::MAX_TEXT_ADDRESSES`].
+    /// Blocks listed as not freed, each once. At most [`crate::limits::MAX_TEXT_ADDRESSES`].
     pub blocks: Vec<BlockRow>,
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Lines longer than [`crate::limits::MAX_TEXT_LINE`], not looked at.
+    /// Number of lines longer than [`crate::limits::MAX_TEXT_LINE`], which were not parsed.
     pub long_lines: u64,
-    /// Addresses, each as often as it stands there.
+    /// Number of addresses, including repetitions.
     pub addresses: u64,
-    /// Those that the namer named.
+    /// Number of addresses that the namer named.
     pub named: u64,
-    /// Those that `frames` had no room for.
+    /// Number of addresses beyond the limit of `frames`.
     pub unlisted: u64,
-    /// Folded stacks written.
+    /// Number of folded stacks written.
     pub stacks: u64,
-    /// Weight of the stacks that there was no room for.
+    /// Total weight of the stacks that exceeded the limit.
     pub dropped: u64,
 }
 
-/// Why a text could not be rewritten or folded.
+/// The reason why a text could not be rewritten or folded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SymbolicateError {
-    /// Reading the text.
+    /// The text can't be read.
     #[error("can't read the text: {0}")]
     Read(io::Error),
-    /// Writing the answer.
+    /// The output can't be written.
     #[error("can't write: {0}")]
     Write(io::Error),
-    /// Folding needs stacks, and a text of this kind has none.
+    /// The text has no stacks to fold.
     #[error("no stacks to fold; the text must come from perf script, heaptrack_print, memleak or gdb")]
     NoStacks,
-    /// heaptrack's text has no list of this cost.
+    /// heaptrack's text has no list for this cost.
     #[error("the heaptrack text has no stacks for this cost; heaptrack_print -F writes folded stacks for all costs")]
     NoCost,
 }
 
-/// Copy a text and name its addresses on the way.
+/// Copies a text and names its addresses.
 ///
 /// # Errors
-/// Where reading or writing fails; never because of what the text says.
+/// Fails if reading or writing fails, but never because of the text's contents.
 pub fn rewrite(
     input: &mut dyn BufRead,
     output: &mut dyn Write,
@@ -209,17 +204,16 @@ pub fn rewrite(
     rewrite::run(input, output, namer, mappings, options)
 }
 
-/// Write the stacks of a text as folded stacks, `comm;outermost;…;innermost
-/// weight`, sorted, for flamegraph.pl and its kin.
+/// Writes the stacks of a text as folded stacks, `comm;outermost;…;innermost weight`, sorted, for flamegraph.pl and
+/// similar tools.
 ///
-/// The weight is samples for perf (as stackcollapse-perf.pl counts; the first
-/// event's period plays no part), bytes for memleak's last list, threads for
-/// gdb, [`Options::cost`] for heaptrack, whose numbers are rounded and whose
-/// lists end after the largest stacks. Only perf and heaptrack tell a command.
-/// Offsets are left out, and a frame without a name is `[its file]`.
+/// The weight is samples for perf (as in stackcollapse-perf.pl; the first event's period is ignored), bytes in
+/// memleak's last list, threads for gdb, and [`Options::cost`] for heaptrack. heaptrack rounds its numbers, and its
+/// lists end after the largest stacks. Only perf and heaptrack have a command. Offsets are left out. A frame without a
+/// name is `[its file]`.
 ///
 /// # Errors
-/// As [`rewrite()`], and where the text has no stacks.
+/// Like [`rewrite()`]. Also fails if the text has no stacks.
 pub fn fold(
     input: &mut dyn BufRead,
     output: &mut dyn Write,

@@ -1,25 +1,24 @@
-//! `perf script`, as perf 6.1 and 6.12 print it, with any `-F` that leaves the
-//! address in.
+//! Parses `perf script`, as printed by perf 6.1 and 6.12, with any `-F` that includes the
+//! address.
 //!
-//! tools/perf/util/evsel_fprintf.c `sample__fprintf_callchain`: tab, address in
-//! 16 columns, then symbol, file in brackets, `(inlined)` instead of the file.
-//! Samples without a call chain have their one frame at the end of the header.
+//! tools/perf/util/evsel_fprintf.c `sample__fprintf_callchain`: tab, address in 16
+//! columns, symbol, and file in brackets, or `(inlined)` instead of the file. A sample
+//! without a call chain has its only frame at the end of the header.
 
 use crate::limits;
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax, TextMapping};
 use crate::symbolicate::scan;
 
-/// What perf prints where it has no symbol or no file.
+/// Text that perf prints if it has no symbol or no file.
 pub(super) const UNKNOWN: &[u8] = b"[unknown]";
 
-/// First address of the kernel's half.
+/// Lowest kernel address.
 pub(super) const KERNEL: u64 = 1 << 63;
 
-/// Reads `perf script`.
 #[derive(Default)]
 pub(super) struct Perf {
-    /// A user frame of this sample was seen: that is where the thread was, and
-    /// all others are return addresses.
+    /// Whether a user frame of this sample was seen. That is where the thread was, so all
+    /// further ones are return addresses.
     callers: bool,
 }
 
@@ -52,7 +51,7 @@ impl Perf {
         if !self.callers {
             frame.at = At::Instruction;
         }
-        // The frame that inlined code lies in has the same address.
+        // The frame around inlined code has the same address.
         if !inlined && frame.address.is_some_and(|a| a < KERNEL) {
             self.callers = true;
         }
@@ -63,7 +62,7 @@ impl Perf {
     }
 }
 
-/// A frame on a line of its own, and whether it is inlined code.
+/// Parses a frame on a line of its own. Returns whether it is inlined code.
 pub(super) fn frame(line: &[u8]) -> Option<(Frame<'_>, bool)> {
     let at = scan::skip_blanks(line, 0);
     if at == 0 {
@@ -79,14 +78,15 @@ pub(super) fn frame(line: &[u8]) -> Option<(Frame<'_>, bool)> {
     Some((frame, file == Some(b"inlined")))
 }
 
-/// perf right-aligns the command of samples without a call chain, and a command
-/// may read like a number: then a thread and, further on, a colon follow.
+/// Whether a line that starts like an address is a header. perf right-aligns the command
+/// of samples without a call chain, and a command may look like a number. A thread id and
+/// later a colon follow it.
 fn is_header(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii_start();
     rest.first().is_some_and(u8::is_ascii_digit) && memchr::memmem::find(rest, b": ").is_some()
 }
 
-/// What follows an address: symbol, and the file in the bracket at `open`.
+/// Parses the text after an address: symbol, and the file in the bracket at `open`.
 fn tail(line: &[u8], address: u64, end: usize, open: Option<usize>) -> Option<(Frame<'_>, Option<&[u8]>)> {
     let stop = line.trim_ascii_end().len().max(end);
     let file = open.and_then(|o| line.get(o + 1..stop.checked_sub(1)?));
@@ -113,10 +113,10 @@ fn tail(line: &[u8], address: u64, end: usize, open: Option<usize>) -> Option<(F
     Some((frame, file))
 }
 
-/// The frame at the end of a header: `… cycles:  7f12 main+0x4 (/bin/x)`.
+/// Parses the frame at the end of a header: `… cycles:  7f12 main+0x4 (/bin/x)`.
 fn frame_of_header(line: &[u8]) -> Option<Frame<'_>> {
     let open = scan::opening(line.trim_ascii_end())?;
-    // The period stands after a colon too, so the last one that fits.
+    // The period follows a colon too, so take the last one that fits.
     for at in memchr::memmem::rfind_iter(line.get(..open)?, b": ") {
         let from = scan::skip_blanks(line, at + 1);
         let Some((address, end)) = scan::hex(line, from) else { continue };
@@ -127,7 +127,7 @@ fn frame_of_header(line: &[u8]) -> Option<Frame<'_>> {
     None
 }
 
-/// The header of a sample: `comm  pid/tid [cpu]  time: event: …`.
+/// Parses the header of a sample: `comm  pid/tid [cpu]  time: event: …`.
 fn header(line: &[u8]) -> Option<Start<'_>> {
     let mut comm_end = 0;
     let mut pid = None;
@@ -147,7 +147,7 @@ fn header(line: &[u8]) -> Option<Start<'_>> {
     Some(Start { label: Some(comm), weight: 1, pid, ..Start::default() })
 }
 
-/// `123` or `123/456`: a thread; the process where it is told.
+/// Parses `123` or `123/456`, a thread. Returns its process, if it is printed.
 fn task(word: &[u8]) -> Option<Option<u64>> {
     let (first, end) = scan::decimal(word, 0)?;
     match word.get(end) {
@@ -157,13 +157,13 @@ fn task(word: &[u8]) -> Option<Option<u64>> {
     }
 }
 
-/// `3719.174612:`
+/// Whether a word is a time, such as `3719.174612:`.
 fn is_time(word: &[u8]) -> bool {
     let Some(number) = word.strip_suffix(b":") else { return false };
     number.contains(&b'.') && number.iter().all(|b| b.is_ascii_digit() || *b == b'.')
 }
 
-/// The words of a line, each with where it begins.
+/// Iterates the words of a line, each with its offset.
 fn words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -175,11 +175,11 @@ fn words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// `PERF_RECORD_MMAP2 pid/tid: [0xSTART(0xLEN) @ OFFSET dev ino gen]: r-xp PATH`
+/// Parses `PERF_RECORD_MMAP2 pid/tid: [0xSTART(0xLEN) @ OFFSET dev ino gen]: r-xp PATH`.
 fn mapping(record: &[u8]) -> Option<TextMapping<'_>> {
     let rest = record.strip_prefix(b"PERF_RECORD_MMAP")?;
     let rest = rest.strip_prefix(b"2").unwrap_or(rest).strip_prefix(b" ")?;
-    // The kernel's own mappings have the process -1.
+    // The kernel's own mappings have process -1, which does not parse.
     let (pid, _) = scan::decimal(rest, 0)?;
     let open = memchr::memchr(b'[', rest)?;
     let (start, at) = scan::hex0x(rest, open + 1)?;

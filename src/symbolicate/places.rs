@@ -1,4 +1,4 @@
-//! Which file lies where, and the way back from a file's offset to an address.
+//! Mappings of files, and the conversion of a file offset to an address.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -11,21 +11,21 @@ use crate::symbolicate::scan;
 use crate::targets::Facts;
 use crate::targets::at;
 
-/// A file mapped into the process.
+/// A file mapping of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// Addresses.
     pub range: AddrRange,
-    /// Where in the file the mapping begins, in bytes.
+    /// Offset of the mapping in the file, in bytes.
     pub file_offset: u64,
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Whether code may run in it; `None` where no PT_LOAD tells.
+    /// Whether it is executable. `None` if no PT_LOAD covers it.
     pub executable: Option<bool>,
 }
 
-/// The file mappings of a core: NT_FILE, with the access its segments tell, and
-/// the vdso under the name perf has for it.
+/// Returns the file mappings of a core: NT_FILE with the access of its segments, and the
+/// vdso under perf's name for it.
 pub fn mappings(facts: &Facts, base: &Base) -> Vec<Mapping> {
     let mut out: Vec<Mapping> = base
         .entries
@@ -48,28 +48,28 @@ pub fn mappings(facts: &Facts, base: &Base) -> Vec<Mapping> {
     out
 }
 
-/// An address that an offset may mean.
+/// A possible address of an offset.
 struct Fit {
     at: Addr,
-    /// 2 executable, 1 not known, 0 not executable.
+    /// Rank: 2 executable, 1 unknown, 0 not executable.
     rank: u8,
     several: bool,
 }
 
-/// A part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
-    /// Where in the file it begins.
+    /// Offset in the file.
     offset: u64,
-    /// Its address.
+    /// Start address.
     start: u64,
     len: u64,
-    /// As in [`Fit`].
+    /// Rank, as in [`Fit`].
     rank: u8,
 }
 
 impl Part {
-    /// The address of a byte of the file.
+    /// Returns the address of a file offset.
     fn at(&self, offset: u64) -> Option<u64> {
         let in_part = offset.checked_sub(self.offset).filter(|&n| n < self.len)?;
         self.start.checked_add(in_part)
@@ -83,9 +83,9 @@ impl Part {
 /// The mappings of one file.
 #[derive(Default)]
 struct File {
-    /// Sorted.
+    /// Parts, sorted by offset.
     parts: Vec<Part>,
-    /// The highest end of an offset up to here.
+    /// Largest end offset of the parts up to this one.
     ends: Vec<u64>,
 }
 
@@ -123,7 +123,8 @@ impl File {
     }
 }
 
-/// Among equal mappings the lowest address, so that the answer is one.
+/// Updates the best fit. Among parts of equal rank the lowest address wins, so that the
+/// result is unique.
 fn better(best: &mut Option<Fit>, at: u64, rank: u8) {
     match best {
         Some(fit) if fit.rank > rank => {}
@@ -135,26 +136,23 @@ fn better(best: &mut Option<Fit>, at: u64, rank: u8) {
     }
 }
 
-/// What perf's numbers are.
+/// Meaning of perf's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Offsets,
     Addresses,
 }
 
-/// There is no virtual address because nobody says where the file lies.
 const NOT_MAPPED: &str = "no mapping of this file has this offset";
-/// The file has that offset mapped as code more than once.
 const SEVERAL: &str = "the file maps this offset more than once; this is the lowest address";
-/// Not this process's.
 const KERNEL: &str = "a kernel address";
 
-/// All mappings, of the core and of the text.
+/// All mappings, from the core and from the text.
 #[derive(Default)]
 pub(super) struct Places {
     files: Vec<File>,
     by_path: HashMap<Vec<u8>, usize>,
-    /// By file name; `None` where two files have it.
+    /// Files by file name. `None` if two files have that name.
     by_name: HashMap<Vec<u8>, Option<usize>>,
     text: HashMap<Vec<u8>, Vec<Part>>,
     text_mappings: usize,
@@ -163,7 +161,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// From the mappings of a core.
+    /// Creates the table from the mappings of a core.
     pub(super) fn new(mappings: &[Mapping]) -> Places {
         let mut places = Places::default();
         for m in mappings.iter().filter(|m| !m.range.is_empty()) {
@@ -188,7 +186,7 @@ impl Places {
         places
     }
 
-    /// Take a mapping that the text tells.
+    /// Adds a mapping that the text lists.
     pub(super) fn add(&mut self, m: &TextMapping<'_>) {
         let path = plain(m.path);
         if self.text_mappings >= limits::MAX_TEXT_MAPPINGS || path.len() > limits::MAX_NAME {
@@ -196,7 +194,7 @@ impl Places {
         }
         let part = Part { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
         let parts = self.text.entry(path.to_vec()).or_default();
-        // A mapping that grows is told again and again.
+        // A growing mapping is listed repeatedly.
         if let Some(old) =
             parts.iter_mut().rev().take(limits::MAX_TOLD_AGAIN).find(|p| p.offset == m.offset && p.start == m.start)
         {
@@ -211,12 +209,13 @@ impl Places {
         self.generation += 1;
     }
 
-    /// Changes with every mapping that is added.
+    /// Number that changes with every added mapping.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// In a container or chroot the tool may know a file by another path.
+    /// Returns the file at a path. In a container or chroot the tool may have another
+    /// path, so the file name is tried too.
     fn file(&self, path: &[u8]) -> Option<&File> {
         let i = match self.by_path.get(path) {
             Some(&i) => i,
@@ -231,7 +230,7 @@ impl Places {
             return core;
         }
         let parts = self.text.get(path).map_or(&[][..], Vec::as_slice);
-        // The mapping told last is the one that was there.
+        // The mapping listed last is the current one.
         let told = parts
             .iter()
             .rev()
@@ -249,7 +248,7 @@ impl Places {
             || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
     }
 
-    /// The virtual address that perf means, and what to say of it.
+    /// Returns the virtual address of perf's number, and a note about it.
     pub(super) fn resolve(&self, number: u64, dso: Option<&[u8]>) -> (Option<Addr>, Option<&'static str>) {
         if number >= super::perf::KERNEL {
             return (None, Some(KERNEL));
@@ -274,9 +273,8 @@ impl Places {
         }
     }
 
-    /// Learn from some frames whether this perf prints addresses or offsets.
-    /// Most frames show it; those of a program at a fixed low address may be
-    /// both.
+    /// Learns from some frames whether this perf prints addresses or offsets. Most frames
+    /// show it. Those of a program at a fixed low address may be either.
     pub(super) fn learn<'t>(&mut self, frames: impl Iterator<Item = (u64, &'t [u8])>) {
         let (mut offsets, mut addresses) = (0usize, 0usize);
         for (number, dso) in frames {
@@ -306,13 +304,13 @@ fn rank(executable: Option<bool>) -> u8 {
     }
 }
 
-/// A path as it was before the file was deleted: the tools see that at another
-/// time than the core.
+/// Removes the mark of a deleted file. The tools read the path at another time than the
+/// core.
 fn plain(path: &[u8]) -> &[u8] {
     path.strip_suffix(b" (deleted)").unwrap_or(path)
 }
 
-/// Whether perf prints addresses in memory of this name in every version
+/// Whether every version of perf prints addresses for memory with this name
 /// (tools/perf/util/map.c `is_anon_memory`, `is_no_dso_memory`).
 fn is_virtual(dso: &[u8]) -> bool {
     let starts: [&[u8]; 9] = [

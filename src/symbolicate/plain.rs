@@ -1,4 +1,4 @@
-//! Addresses anywhere in a line: any text, and folded stacks.
+//! Finds addresses anywhere in a line: in any text, and in folded stacks.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::symbolicate::engine::Engine;
 use crate::symbolicate::event::{At, Frame};
 use crate::symbolicate::scan;
 
-/// An address that stands by itself.
+/// Returns a frame with an address only.
 pub(super) fn frame(address: u64, place: Range<usize>) -> Frame<'static> {
     Frame {
         address: Some(address),
@@ -20,7 +20,7 @@ pub(super) fn frame(address: u64, place: Range<usize>) -> Frame<'static> {
     }
 }
 
-/// Copy a line of any text, with ` <Name+0x12>` after each address.
+/// Copies a line of any text, with ` <Name+0x12>` after each address.
 pub(super) fn rewrite(engine: &mut Engine<'_>, line: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     let mut at = 0;
@@ -46,8 +46,8 @@ pub(super) fn rewrite(engine: &mut Engine<'_>, line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(line.get(copied..).unwrap_or_default());
 }
 
-/// The address that a word is: `0x` and 8 to 16 digits, or 12 or 16 bare ones
-/// that no dash joins to others (as in a UUID or in /proc/PID/maps).
+/// Parses a word as an address: `0x` and 8 to 16 digits, or 12 or 16 bare digits not
+/// joined by a dash (as in a UUID or in /proc/PID/maps).
 fn address(line: &[u8], word: Range<usize>) -> Option<u64> {
     let len = word.end - word.start;
     if let Some((value, end)) = scan::hex0x(line, word.start) {
@@ -63,15 +63,15 @@ fn address(line: &[u8], word: Range<usize>) -> Option<u64> {
     scan::hex(line, word.start).filter(|&(_, end)| end == word.end).map(|(value, _)| value)
 }
 
-/// A line of folded stacks: where its frames end, and its weight.
+/// Parses a line of folded stacks. Returns the end of its frames, and its weight.
 pub(super) fn folded(line: &[u8]) -> Option<(usize, u64)> {
     let space = memchr::memrchr(b' ', line)?;
     let (weight, end) = scan::decimal(line, space + 1)?;
     (end == line.len() && memchr::memchr(b';', line.get(..space)?).is_some()).then_some((space, weight))
 }
 
-/// The frames of a folded stack, each with its address where it has none but
-/// that: `0x7fa50b825b9f`, `0x7fa50b825b9f (rtld.c)`.
+/// Iterates the frames of a folded stack. A frame without a name has its address:
+/// `0x7fa50b825b9f`, `0x7fa50b825b9f (rtld.c)`.
 pub(super) fn folded_frames(stack: &[u8]) -> impl Iterator<Item = (Range<usize>, Option<(u64, usize)>)> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -84,7 +84,7 @@ pub(super) fn folded_frames(stack: &[u8]) -> impl Iterator<Item = (Range<usize>,
     })
 }
 
-/// Copy a line of folded stacks with its addresses named.
+/// Copies a line of folded stacks with its addresses named.
 pub(super) fn rewrite_folded(engine: &mut Engine<'_>, line: &[u8], out: &mut Vec<u8>) {
     let Some((end, _)) = folded(line) else {
         out.extend_from_slice(line);

@@ -1,4 +1,4 @@
-//! The text again, with names in it.
+//! Copies a text with names in it.
 
 use std::io::{BufRead, Cursor, Read, Write};
 
@@ -7,7 +7,7 @@ use crate::symbolicate::event::{Event, Frame, Syntax};
 use crate::symbolicate::lines::{Lines, Piece};
 use crate::symbolicate::{Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
 
-/// Bytes of the answer that are written at once.
+/// Bytes of output that are written at once.
 const BUFFER: usize = 64 << 10;
 
 pub(super) fn run(
@@ -48,7 +48,7 @@ struct Rewriter<'a> {
     engine: Engine<'a>,
     format: Format,
     syntax: Option<Box<dyn Syntax>>,
-    /// Module of the frame just named, for heaptrack's `in ??`.
+    /// Module of the last named frame, for heaptrack's `in ??`.
     module: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Rewriter<'a> {
     fn frame(&mut self, frame: &Frame<'_>, text: &[u8], out: &mut Vec<u8>) {
         self.module = None;
         let named = self.engine.frame(frame);
-        // What the tool found in a module's symbols is as good as ours.
+        // A tool's name for native code is as good as the namer's.
         let Some(named) = named.filter(|n| frame.symbol.is_none() || n.name.kind == Kind::Managed) else {
             out.extend_from_slice(text);
             return;

@@ -1,7 +1,7 @@
-//! Small pieces of text: numbers, ends of lines, brackets.
+//! Scans small elements of text: numbers, line ends, brackets.
 
-/// A hexadecimal number of 1 to 16 digits at `at`: its value and where it ends.
-/// More digits, and letters that go on, make it none.
+/// Parses a hexadecimal number of 1 to 16 digits at `at`. Returns its value and its end.
+/// `None` if more digits or letters follow.
 pub(super) fn hex(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let digits = text.get(at..)?;
     let len = digits.iter().take(17).take_while(|b| b.is_ascii_hexdigit()).count();
@@ -12,7 +12,7 @@ pub(super) fn hex(text: &[u8], at: usize) -> Option<(u64, usize)> {
     Some((value, at + len))
 }
 
-/// `0x` and a hexadecimal number at `at`.
+/// Parses `0x` and a hexadecimal number at `at`.
 pub(super) fn hex0x(text: &[u8], at: usize) -> Option<(u64, usize)> {
     match text.get(at..at.checked_add(2)?)? {
         b"0x" | b"0X" => hex(text, at + 2),
@@ -20,7 +20,7 @@ pub(super) fn hex0x(text: &[u8], at: usize) -> Option<(u64, usize)> {
     }
 }
 
-/// A decimal number at `at`: its value and where it ends.
+/// Parses a decimal number at `at`. Returns its value and its end.
 pub(super) fn decimal(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let digits = text.get(at..)?;
     let len = digits.iter().take(20).take_while(|b| b.is_ascii_digit()).count();
@@ -33,13 +33,13 @@ pub(super) fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// Where the first byte that is no blank stands, from `at` on.
+/// Returns the offset of the first non-blank from `at` on.
 pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count()
 }
 
-/// Where the bracket that closes at the last byte of `text` opens.
+/// Returns the offset of the opening bracket that matches the last byte of `text`.
 pub(super) fn opening(text: &[u8]) -> Option<usize> {
     if text.last() != Some(&b')') {
         return None;
@@ -58,7 +58,7 @@ pub(super) fn opening(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// A symbol without its `+0x12`.
+/// Removes `+0x12` from a symbol.
 pub(super) fn without_offset(symbol: &[u8]) -> &[u8] {
     match memchr::memmem::rfind(symbol, b"+0x") {
         Some(at) if hex(symbol, at + 3).is_some_and(|(_, end)| end == symbol.len()) => {
@@ -68,7 +68,7 @@ pub(super) fn without_offset(symbol: &[u8]) -> &[u8] {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub(super) fn file_name(path: &[u8]) -> &[u8] {
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
     match memchr::memrchr(b'/', path) {
@@ -77,7 +77,7 @@ pub(super) fn file_name(path: &[u8]) -> &[u8] {
     }
 }
 
-/// A line and the `\n` or `\r\n` that ends it.
+/// Splits a line from its end, `\n` or `\r\n`.
 pub(super) fn split_end(line: &[u8]) -> (&[u8], &[u8]) {
     let len = match line {
         [.., b'\r', b'\n'] => line.len() - 2,

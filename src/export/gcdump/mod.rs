@@ -1,7 +1,8 @@
-//! `.gcdump`: a managed heap as a graph, as PerfView and Visual Studio open it and dotnet-gcdump writes it.
+//! `.gcdump`: a managed heap as a graph, as dotnet-gcdump writes it and PerfView and Visual Studio open it.
 //!
-//! Objects without their contents: type, size, address, and to whom they lead. Layout of the file: microsoft/perfview,
-//! src/FastSerialization, src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs. What dotnet-gcdump writes has the same versions.
+//! It has objects without their contents: type, size, address and references. File layout: microsoft/perfview,
+//! src/FastSerialization, src/MemoryGraph/graph.cs, src/HeapDump/GCHeapDump.cs. The versions are those that
+//! dotnet-gcdump writes.
 
 mod nodes;
 mod roots;
@@ -22,90 +23,91 @@ use nodes::{FileType, Piece, Sums, of_page, put_node};
 use roots::{Child, Tree};
 use stream::{Stream, tag};
 
-/// Bytes of all nodes: their count is a signed number of 32 bits.
+/// Maximum size of all nodes in bytes. The file stores it as a signed 32-bit number.
 const MAX_NODE_BYTES: u64 = i32::MAX as u64;
 
-/// Nodes that PerfView opens (graph.cs: an array of them may have no more bytes than int.MaxValue).
+/// Maximum number of nodes that PerfView opens (graph.cs: their array may have at most int.MaxValue bytes).
 pub const MAX_PERFVIEW_NODES: u64 = 134_217_716;
 
-/// Pages of objects whose nodes are made at once: some tens of MiB, and enough for all threads.
+/// Number of object pages whose nodes are made at once: some tens of MiB, and enough for all threads.
 const PAGES_AT_ONCE: usize = 64;
 
-/// What the file says of the process.
+/// Facts about the process that the file contains.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// The program.
+    /// Name of the program.
     pub process: Option<String>,
-    /// Its number.
+    /// Process id.
     pub pid: Option<u32>,
-    /// What wrote the file.
+    /// Name of the tool that wrote the file.
     pub tool: String,
-    /// What is to be known of the graph: warnings of the reading.
+    /// Warnings about the graph, from reading the core.
     pub log: String,
 }
 
-/// What was written.
+/// Counts and sizes of a written file.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Objects and their bytes.
+    /// Number and size of objects.
     pub objects: Tally,
-    /// Space between objects, which is no node.
+    /// Number and size of free spaces between objects. They are no nodes.
     pub free: Tally,
-    /// Types of objects.
+    /// Number of types that have objects.
     pub types: u64,
-    /// References between objects.
+    /// Number of references between objects.
     pub references: u64,
-    /// References that lead to no object.
+    /// Number of references that point to no object.
     pub strays: u64,
-    /// Roots that lead to an object.
+    /// Number of roots that point to an object.
     pub roots: u64,
-    /// Roots that lead to none.
+    /// Number of roots that point to none.
     pub stray_roots: u64,
-    /// Nodes of static variables.
+    /// Number of nodes for static variables.
     pub statics: u64,
-    /// All nodes: objects, and those of the tree of roots.
+    /// Number of all nodes: objects, and the tree of roots.
     pub nodes: u64,
-    /// Stretches of the heap with their generations.
+    /// Number of heap ranges with their generations.
     pub segments: u64,
-    /// Objects larger than a size may be, 2 GiB less a byte; and what is cut off them.
+    /// Objects above the maximum size of 2 GiB minus 1 byte, and the bytes cut off them.
     pub clipped: Tally,
-    /// What of each heap could not be walked.
+    /// Parts of each heap that could not be walked.
     pub losses: Vec<Losses>,
 }
 
-/// A heap that goes into the file.
+/// A heap to export.
 pub struct Source<'s> {
-    /// Its objects.
+    /// Heap with the objects.
     pub heap: &'s dyn Heap,
-    /// What keeps them.
+    /// Roots of its objects.
     pub roots: &'s [Root],
-    /// What the node above its roots is called, without brackets: `.NET Roots`.
+    /// Name of the node above its roots, without brackets: `.NET Roots`.
     pub root: String,
 }
 
-/// The same, with a number for each object.
+/// A source with a number for each object.
 struct Numbered<'s> {
     source: &'s Source<'s>,
     objects: Objects<'s>,
-    /// Number of its first object among those of all heaps.
+    /// Number of its first object, counted over all heaps.
     first: u32,
-    /// By number of the type.
+    /// Types in the file, by type number.
     types: Vec<FileType>,
 }
 
 impl Numbered<'_> {
-    /// Number of the object at `addr` among those of all heaps.
+    /// Returns the number of the object at `addr`, counted over all heaps.
     fn number(&self, addr: Addr) -> Option<u32> {
         self.objects.number(addr.get()).map(|number| self.first + number)
     }
 }
 
-/// Write the objects of all `sources` as one graph. PerfView and Visual Studio know of .NET; they show any other heap as well.
+/// Writes the objects of all `sources` as one graph. PerfView and Visual Studio are made for .NET, but show any other
+/// heap as well.
 ///
 /// # Errors
-/// Where there are more objects than the format takes, or the file can't be written.
+/// Fails if there are more objects than the format allows, or the file can't be written.
 pub fn write(
     sources: &[Source<'_>],
     about: &About,
@@ -134,7 +136,7 @@ pub fn write(
     stream.object("Graphs.MemoryGraph", 1, 0)?;
     let total_at = stream.at();
     stream.i64(0)?;
-    // The node above all.
+    // Index of the root node.
     stream.i32(0)?;
     written.types = write_types(&mut stream, &mut heaps, &tree)?;
     stream.i32(count)?;
@@ -174,8 +176,8 @@ fn too_many(what: &str) -> ExportError {
     ExportError::Unfit(format!("the heap is too large for a .gcdump: its limit is {what}"))
 }
 
-/// Write the table of types: first the one of no node, then those of the tree, one each, then those of objects. Gives how many of the
-/// latter there are.
+/// Writes the table of types: the one for no node, one for each tree node, and the types of objects. Returns the
+/// number of object types.
 fn write_types(stream: &mut Stream<'_>, heaps: &mut [Numbered<'_>], tree: &Tree) -> Result<u64, ExportError> {
     let present = |heap: &Numbered<'_>| {
         let kinds = (0..).zip(&heap.objects.kinds).filter(|(kind, known)| *kind != FREE.0 && known.tally.count > 0);
@@ -197,7 +199,7 @@ fn write_types(stream: &mut Stream<'_>, heaps: &mut [Numbered<'_>], tree: &Tree)
             let unnamed = || format!("(type {})", heap.type_info(kind).map(|info| info.address).unwrap_or_default());
             let name = if room > 0 { heap.type_name(kind) } else { unnamed() };
             room = room.saturating_sub(name.len());
-            // Of a type the report of dotnet-gcdump tells this size, so it is that of a real object.
+            // dotnet-gcdump's report shows this size for the type, so use that of a real object.
             let size = i32::try_from(first_size).unwrap_or(i32::MAX);
             write_type(stream, &name, size, heap.type_module(kind).as_deref())?;
             if let Some(of) = numbered.types.get_mut(kind.0 as usize) {
@@ -215,20 +217,20 @@ fn write_type(stream: &mut Stream<'_>, name: &str, size: i32, module: Option<&st
     stream.text(module)
 }
 
-/// The nodes, and the table of where each begins, which stands before them.
+/// Writes the nodes, and the table of their offsets, which precedes them.
 struct Graph<'o> {
     stream: Stream<'o>,
-    /// Where the next place in the table goes.
+    /// File offset of the next entry of the table.
     starts_at: u64,
     nodes_at: u64,
-    /// Bytes of nodes written.
+    /// Bytes of nodes written so far.
     bytes: u64,
 }
 
 impl Graph<'_> {
     fn write(&mut self, heaps: &[Numbered<'_>], tree: &Tree, progress: &Progress) -> Result<Sums, ExportError> {
         let before = tree.nodes.len() as u32;
-        // At 0 is the node of no object, of type 0 and without children.
+        // At 0 is the node for no object, with type 0 and no children.
         let mut piece = Piece { bytes: vec![0, 0], ..Piece::default() };
         for (number, node) in (0..).zip(&tree.nodes) {
             piece.starts.push(piece.bytes.len() as u32);
@@ -273,7 +275,7 @@ impl Graph<'_> {
     }
 }
 
-/// Where the object of each node is; the tree of roots has no place.
+/// Writes the address of each node's object. Nodes of the tree of roots have address 0.
 fn write_addresses(stream: &mut Stream<'_>, heaps: &[Numbered<'_>], count: i32, before: u32) -> io::Result<()> {
     stream.i32(count)?;
     for _ in 0..before {
@@ -284,16 +286,16 @@ fn write_addresses(stream: &mut Stream<'_>, heaps: &[Numbered<'_>], count: i32, 
             stream.u64(addr.get())?;
         }
     }
-    // Addresses have 64 bits.
+    // Addresses are 64 bits wide.
     stream.u8(tag::BYTE)?;
     stream.u8(1)?;
     stream.end()
 }
 
-/// What stands behind the graph.
+/// Writes what follows the graph.
 fn write_rest(stream: &mut Stream<'_>, about: &About, segments: &[segments::Segment]) -> Result<(), ExportError> {
     stream.u8(1)?;
-    // Each node stands for one object, and for its own bytes: nothing was sampled.
+    // Sampling rates of counts and sizes: 1, because nothing was sampled.
     stream.f32(1.0)?;
     stream.f32(1.0)?;
     // No JavaScript.
@@ -304,17 +306,17 @@ fn write_rest(stream: &mut Stream<'_>, about: &About, segments: &[segments::Segm
         segments::write(stream, segments)?;
     }
     stream.text(Some(&about.log))?;
-    // When, in ticks of .NET; 0 is not known.
+    // Time in .NET ticks. 0 is unknown.
     stream.i64(0)?;
     stream.text(None)?;
     stream.text(about.process.as_deref())?;
     stream.i32(about.pid.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0))?;
-    // What the process had committed, and its working set: not known.
+    // Committed memory and working set of the process: unknown.
     stream.i64(0)?;
     stream.i64(0)?;
-    // No counts by type: nothing was sampled.
+    // Counts by type are used for sampling only.
     stream.i32(0)?;
-    // Nothing of COM.
+    // No COM data.
     stream.nothing_to_skip()?;
     stream.u8(tag::TEXT)?;
     stream.text(Some(&about.tool))?;

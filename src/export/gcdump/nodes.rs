@@ -1,11 +1,12 @@
-//! Nodes as a .gcdump has them: type, size if the type does not tell it, and how far the numbers of the children are away.
+//! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers of the children.
 
 use crate::export::gcdump::Numbered;
 
-/// References of an object that are read at once.
+/// Number of an object's references that are read at once.
 const AT_ONCE: usize = 256;
 
-/// Put a number in groups of seven bits, the highest first: 0x80 on all but the last, and the sign in bit 6 of the first.
+/// Appends a number in groups of seven bits, the highest first. All groups but the last have bit 7 set. The sign is
+/// bit 6 of the first.
 pub(super) fn put(out: &mut Vec<u8>, value: i32) {
     let fits = |bytes: u32| (-(1_i64 << (7 * bytes - 1))..1 << (7 * bytes - 1)).contains(&i64::from(value));
     let bytes = (1..5).find(|&bytes| fits(bytes)).unwrap_or(5);
@@ -18,35 +19,33 @@ pub(super) fn put(out: &mut Vec<u8>, value: i32) {
 /// A type in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FileType {
-    /// Its number there; 0 is UNDEFINED.
+    /// Number of the type in the file. 0 is UNDEFINED.
     pub(super) number: i32,
-    /// The size of those of its objects that tell none.
+    /// Size of its objects that have no size of their own.
     pub(super) size: i32,
 }
 
-/// What is in a piece of the nodes.
+/// A part of the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// The nodes.
     pub(super) bytes: Vec<u8>,
-    /// Where in them each begins.
+    /// Offset of each node in `bytes`.
     pub(super) starts: Vec<u32>,
-    /// What could not be as it is.
+    /// Sums of the nodes, and of what had to be changed.
     pub(super) sums: Sums,
 }
 
-/// What nodes add up to.
+/// Sums over nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// Bytes of the objects, as the file has them.
+    /// Sizes of the objects, as in the file.
     pub(super) size: u64,
-    /// References.
     pub(super) references: u64,
-    /// References to what is no object.
+    /// Number of references that point to no object.
     pub(super) strays: u64,
-    /// Objects that are larger than a size may be.
+    /// Number of objects above the maximum size.
     pub(super) clipped: u64,
-    /// Bytes that these have more.
+    /// Bytes cut off those objects.
     pub(super) clipped_bytes: u64,
 }
 
@@ -62,8 +61,8 @@ impl Sums {
     }
 }
 
-/// The nodes of the objects of a page of `heap`; their numbers in the file are `before` higher than among all objects. Where they have more
-/// than `most` bytes, the rest is left out.
+/// Encodes the objects of a page of `heap`. Their numbers in the file are `before` above their numbers over all
+/// objects. Stops after `most` bytes.
 pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize) -> Piece {
     let (objects, before) = (&heap.objects, before + heap.first);
     let mut piece = Piece::default();
@@ -104,7 +103,7 @@ pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize
     piece
 }
 
-/// A node and its children, by their numbers in the file.
+/// Appends a node with its children, given by their numbers in the file.
 pub(super) fn put_node(
     out: &mut Vec<u8>,
     of: FileType,
@@ -127,7 +126,7 @@ mod tests {
 
     #[test]
     fn numbers_have_as_many_bytes_as_they_need() {
-        // The borders of one to five bytes, by the rule: 7n bits with a sign.
+        // Smallest and largest numbers of one to five bytes: 7n bits with a sign.
         let cases: [(i32, &[u8]); 12] = [
             (0, &[0]),
             (63, &[0x3f]),

@@ -1,5 +1,6 @@
-//! The tree of roots above the objects: nodes without a size, whose types have names in brackets. Names are those of dotnet-gcdump
-//! and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs, GCHeapDumper.cs); kinds that these do not know have the runtime's own.
+//! The tree of roots above the objects: nodes without size, whose types have names in brackets. The names are those of
+//! dotnet-gcdump and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs, GCHeapDumper.cs). Other kinds of
+//! roots have the runtime's names.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +8,35 @@ use crate::export::gcdump::Numbered;
 use crate::export::variables::variables;
 use crate::runtimes::api::{Root, RootKind};
 
-/// What a root leads to.
+/// A child of a tree node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child {
-    /// Another node of the tree.
     Node(u32),
-    /// An object, by its number among the objects of all heaps.
+    /// An object, by its number over all heaps.
     Object(u32),
 }
 
-/// A node of the tree.
 #[derive(Debug)]
 pub(super) struct RootNode {
-    /// The name of its type, without brackets.
+    /// Name of its type, without brackets.
     pub(super) name: String,
-    /// In order.
     pub(super) children: Vec<Child>,
 }
 
-/// The tree; the first node is the root of all.
+/// The tree of roots. Its first node is the root of all.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<RootNode>,
-    /// Roots that lead to an object, those of variables not among them.
+    /// Number of roots that point to an object, without variables.
     pub(super) roots: u64,
-    /// Roots that lead to none.
+    /// Number of roots that point to none.
     pub(super) strays: u64,
-    /// Static variables that lead to an object.
+    /// Number of static variables that point to an object.
     pub(super) statics: u64,
 }
 
 impl Tree {
-    /// The tree of the roots of all heaps, below one node where there are several.
+    /// Creates the tree of all heaps' roots, below a common node unless there is exactly one heap.
     pub(super) fn of(heaps: &[Numbered<'_>]) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), roots: 0, strays: 0, statics: 0 };
         let above = (heaps.len() != 1).then(|| tree.node(None, "Roots".to_owned()));
@@ -83,7 +81,6 @@ impl Tree {
         }
     }
 
-    /// Add a node.
     fn node(&mut self, below: Option<u32>, name: String) -> u32 {
         let number = self.nodes.len() as u32;
         self.nodes.push(RootNode { name, children: Vec::new() });
@@ -93,8 +90,8 @@ impl Tree {
         number
     }
 
-    /// A node for each static variable that stands in an array which a root keeps, itself or by another array. What these lead to is
-    /// reached by the array too: the names make it readable, and change nothing of what is reached.
+    /// Adds a node for each static variable in an array that a root retains, directly or through another array. Its
+    /// object is reachable through the array too. So the nodes add names, and don't change what is reachable.
     fn variables(&mut self, top: u32, numbered: &Numbered<'_>) {
         let known = |root: &&Root| numbered.number(root.object).is_some();
         let all = variables(numbered.source.heap, numbered.source.roots.iter().filter(known));

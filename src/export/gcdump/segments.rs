@@ -1,33 +1,33 @@
-//! The stretches of .NET's heap by generation, with which PerfView tells the generation of an object.
+//! Ranges of .NET's heap by generation, from which PerfView derives an object's generation.
 
 use crate::export::ExportError;
 use crate::export::gcdump::stream::Stream;
 use crate::runtimes::api::Heap;
 
-/// A stretch of one generation.
+/// A range with one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     start: u64,
     end: u64,
-    /// gen0 to gen2 by their numbers, 3 for large objects, 4 for pinned ones.
+    /// Generation: 0 to 2, 3 for large objects, 4 for pinned ones.
     generation: usize,
 }
 
-/// Those of `heap`; none where it has other generations than .NET's.
+/// Returns the ranges of `heap`. None if its generations are not those of .NET.
 pub(super) fn of(heap: &dyn Heap) -> Vec<Segment> {
     let mut out: Vec<Segment> = Vec::new();
     for part in heap.parts() {
         let generation = match part.generation.name {
             "gen0" => 0,
             "gen1" => 1,
-            // What is never collected is as old as can be.
+            // Frozen objects are never collected, so they count as oldest.
             "gen2" | "frozen" => 2,
             "loh" => 3,
             "poh" => 4,
             _ => return Vec::new(),
         };
         let (start, end) = (part.range.start.get(), part.range.end.get());
-        // PerfView looks through them one by one: neighbours are one.
+        // PerfView searches them one by one, so join neighbours.
         match out.last_mut() {
             Some(last) if last.end == start && last.generation == generation => last.end = end,
             _ => out.push(Segment { start, end, generation }),
@@ -36,7 +36,8 @@ pub(super) fn of(heap: &dyn Heap) -> Vec<Segment> {
     out
 }
 
-/// Write them. An address in a stretch is of the first generation that holds of: below the end of gen4, gen3, gen2, gen1, gen0.
+/// Writes the ranges. The reader assigns an address in a range to the first generation whose end is above it: gen4,
+/// gen3, gen2, gen1, gen0.
 pub(super) fn write(stream: &mut Stream<'_>, segments: &[Segment]) -> Result<(), ExportError> {
     stream.object("DotNetHeapInfo", 0, 0)?;
     let size: u64 =

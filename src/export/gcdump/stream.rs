@@ -1,4 +1,5 @@
-//! The stream that a .gcdump is: objects with types and versions, one behind the other, and a table of places at its end.
+//! Writes the stream of a .gcdump: a sequence of objects with types and versions, and a table of file positions at the
+//! end.
 //!
 //! microsoft/perfview, src/FastSerialization: FastSerialization.cs, StreamReaderWriter.cs.
 
@@ -6,37 +7,35 @@ use std::io::{self, BufWriter, SeekFrom, Write as _};
 
 use crate::export::{ExportError, Output};
 
-/// What begins every such file.
+/// Magic text at the start of the file.
 const MAGIC: &str = "!FastSerialization.1";
 
-/// Bytes that are kept before they are written.
 const BUFFER: usize = 1 << 20;
 
-/// One byte says what follows.
+/// Tags: one byte that says what follows.
 pub(super) mod tag {
     /// No object.
     pub(crate) const NULL: u8 = 1;
-    /// A place where what is meant stands already.
+    /// Position of an object that was already written.
     pub(crate) const REFERENCE: u8 = 2;
-    /// An object: its type, its fields, [`END`].
+    /// Start of an object: its type, its fields, [`END`].
     pub(crate) const BEGIN: u8 = 4;
-    /// The object ends.
     pub(crate) const END: u8 = 6;
-    /// A field that older readers pass over, of one byte.
+    /// A one-byte field that older readers skip.
     pub(crate) const BYTE: u8 = 8;
-    /// The same, up to a place in the table at the end.
+    /// A field that older readers skip, up to a position in the table at the end.
     pub(crate) const SKIP: u8 = 12;
-    /// The same, a text.
+    /// A text field that older readers skip.
     pub(crate) const TEXT: u8 = 13;
 }
 
-/// Writes such a file, and knows where it is in it.
+/// Writer of such a file, which tracks its position.
 pub(super) struct Stream<'o> {
     out: BufWriter<&'o mut dyn Output>,
     at: u64,
-    /// Types that were written, and where.
+    /// Types written so far, with their positions.
     types: Vec<(&'static str, u32)>,
-    /// Places that are named in the table at the end.
+    /// Positions for the table at the end.
     forward: Vec<u32>,
 }
 
@@ -48,18 +47,18 @@ impl<'o> Stream<'o> {
         Ok(stream)
     }
 
-    /// Where the next byte goes.
+    /// Returns the position of the next byte.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Places have four bytes.
+    /// Returns the position as the four bytes that the format has for it.
     fn place(&self) -> Result<u32, ExportError> {
         u32::try_from(self.at)
             .map_err(|_| ExportError::Unfit("the heap is too large for a .gcdump: its limit is 4 GiB".into()))
     }
 
-    /// Go to `at`. What is passed over must be written some time.
+    /// Moves to `at`. Skipped bytes must be written later.
     pub(super) fn seek(&mut self, at: u64) -> io::Result<()> {
         use std::io::Seek as _;
 
@@ -97,8 +96,8 @@ impl<'o> Stream<'o> {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// A text: how many units of UTF-16, then each of them by itself as UTF-8 would have it. So what is beyond U+FFFF takes six bytes,
-    /// and the count is not one of bytes.
+    /// Writes a text: the number of UTF-16 units, then each unit encoded by itself as in UTF-8. So a character above
+    /// U+FFFF takes six bytes, and the number is not one of bytes.
     pub(super) fn text(&mut self, text: Option<&str>) -> io::Result<()> {
         let Some(text) = text else { return self.i32(-1) };
         if text.is_ascii() {
@@ -117,7 +116,7 @@ impl<'o> Stream<'o> {
         Ok(())
     }
 
-    /// An object of a type begins; `version` of it, and the oldest reader that understands it.
+    /// Starts an object of a type, with its version and the oldest reader version that understands it.
     pub(super) fn object(&mut self, name: &'static str, version: i32, reader: i32) -> Result<(), ExportError> {
         self.u8(tag::BEGIN)?;
         if let Some(&(_, place)) = self.types.iter().find(|known| known.0 == name) {
@@ -125,7 +124,7 @@ impl<'o> Stream<'o> {
             return Ok(self.u32(place)?);
         }
         self.types.push((name, self.place()?));
-        // A type is an object too, of which the type is none.
+        // A type is an object too. It has no type of its own.
         self.bytes(&[tag::BEGIN, tag::NULL])?;
         self.i32(version)?;
         self.i32(reader)?;
@@ -133,12 +132,11 @@ impl<'o> Stream<'o> {
         Ok(self.u8(tag::END)?)
     }
 
-    /// The object ends.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.u8(tag::END)
     }
 
-    /// What older readers pass over begins here, and is nothing.
+    /// Writes an empty section that older readers skip.
     pub(super) fn nothing_to_skip(&mut self) -> Result<(), ExportError> {
         self.u8(tag::SKIP)?;
         self.i32(self.forward.len() as i32)?;
@@ -147,9 +145,9 @@ impl<'o> Stream<'o> {
         Ok(())
     }
 
-    /// The file ends: the table of places, where that is, and where that is told.
+    /// Ends the file with the table of positions, the table's position, and the position of that.
     pub(super) fn finish(mut self) -> Result<u64, ExportError> {
-        // Readers stop at it: there is no further object.
+        // Readers stop here: no further object follows.
         self.end()?;
         let table = self.place()?;
         self.i32(self.forward.len() as i32)?;

@@ -1,14 +1,14 @@
 //! `.hprof`: a managed heap with its contents, as `jmap -dump` writes it and VisualVM, Eclipse MAT and others open it.
 //!
-//! Format 1.0.2 with ids of 8 bytes, all numbers big-endian: openjdk/jdk, src/hotspot/share/services/heapDumper.cpp. An object's id is its
-//! address. Of sizes the file has those of instances alone, in their classes: what an array takes each tool reckons by itself, most with
-//! references of 8 bytes.
+//! Format 1.0.2 with 8-byte ids and big-endian numbers: openjdk/jdk, src/hotspot/share/services/heapDumper.cpp. An
+//! object's id is its address. The file has only the sizes of instances, in their classes. Each tool computes the size
+//! of an array itself, most with 8-byte references.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
-//! | `records` | records, sub-records and names as bytes |
-//! | `objects` | objects, page by page |
-//! | `taken` | the heaps that the format can take |
+//! | `records` | encodes records, sub-records and names |
+//! | `objects` | writes objects, page by page |
+//! | `taken` | selects the heaps that the format supports |
 //!
 //! Classes, fields and threads come from the runtimes ([`Fields`](crate::runtimes::api::fields::Fields)).
 
@@ -33,82 +33,81 @@ use crate::runtimes::api::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex}
 use objects::{Sums, of_page, write_large};
 use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
 
-/// Pages of objects that are made at once: enough for all threads.
+/// Number of object pages that are made at once: enough for all threads.
 const PAGES_AT_ONCE: usize = 8;
 
-/// Bytes that are kept before they are written.
 const BUFFER: usize = 1 << 20;
 
-/// Ids that classes of the heap which are not the runtime's have at most; those of frames follow them.
+/// Number of ids reserved for classes of the heap that the runtime does not have. Those of classes in frames follow.
 const MADE_UP_CLASSES: u64 = 0x100;
 
-/// Bytes of classes and roots in one segment, about.
+/// Approximate size in bytes of a segment of classes or roots.
 const SEGMENT: usize = 64 << 20;
 
-/// A heap that goes into the file.
+/// A heap to export.
 pub struct Source<'s> {
-    /// Its objects.
+    /// Heap with the objects.
     pub heap: &'s dyn Heap,
-    /// Their bytes.
+    /// Memory that contains them.
     pub memory: &'s ProcessMemory,
-    /// Bytes of a reference in an object.
+    /// Size of a reference in an object, in bytes.
     pub reference: u64,
-    /// Where arrays have their length, in 32 bits: bytes from their start.
+    /// Offset of an array's 32-bit length from its start, in bytes.
     pub length_at: u64,
-    /// The address that a reference stands for.
+    /// Converts a stored reference to an address.
     pub decode: &'s (dyn Fn(u64) -> u64 + Sync),
-    /// What keeps objects.
+    /// Roots of the objects.
     pub roots: &'s [Root],
     /// Threads, in order.
     pub threads: &'s [Thread],
 }
 
-/// What was written.
+/// Counts and sizes of a written file.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Classes.
+    /// Number of classes.
     pub classes: u64,
-    /// Objects with fields, and the bytes they take.
+    /// Number and size of objects with fields.
     pub instances: Tally,
-    /// Objects that stand for classes and are written as these, with their bytes.
+    /// Number and size of objects that represent classes. They are written as those classes.
     pub mirrors: Tally,
-    /// Arrays of references, and the bytes they take.
+    /// Number and size of arrays of references.
     pub object_arrays: Tally,
-    /// Arrays of values.
+    /// Number and size of arrays of values.
     pub value_arrays: Tally,
-    /// Arrays of characters that were made of texts; their bytes are those of the texts.
+    /// Number of character arrays made from strings. Their bytes count as the strings'.
     pub texts: u64,
-    /// References between objects.
+    /// Number of references between objects.
     pub references: u64,
-    /// Roots.
+    /// Number of roots.
     pub roots: u64,
-    /// Threads with their frames.
+    /// Number of threads, which are written with their frames.
     pub threads: u64,
-    /// Elements that are cut off arrays: a segment has 4 GiB at the most.
+    /// Number of elements cut off arrays, because a segment has at most 4 GiB.
     pub cut: u64,
-    /// Objects whose bytes the core lacks in part: zeros stand for them.
+    /// Number of objects whose bytes are not all in the core. Zeros replace missing bytes.
     pub lost: u64,
-    /// Objects whose class is not known, which are left out.
+    /// Number of objects that are left out because their class is unknown.
     pub unknown: u64,
-    /// What could not be walked.
+    /// Parts of the heap that could not be walked.
     pub losses: Losses,
 }
 
-/// A heap as the file has it.
+/// A heap with its objects and classes numbered.
 struct Dump<'s> {
     source: &'s Source<'s>,
     objects: Objects<'s>,
     classes: &'s Classes,
-    /// Place among them, by number of the type.
+    /// Index into the classes, by type number.
     by_kind: Vec<Option<u32>>,
-    /// Ids of classes: objects there are written as these.
+    /// Ids of classes. Objects at these addresses are written as classes.
     mirrors: HashSet<u64>,
 }
 
-/// Write `source`. `classes` gives the classes, with those at these addresses among them.
+/// Writes `source`. `classes` returns the classes, including those of the types at the given addresses.
 ///
 /// # Errors
-/// Where the heap has more objects than can be numbered, or none, or the file can't be written.
+/// Fails if the heap has more objects than can be numbered, or none, or the file can't be written.
 pub fn write(
     source: &Source<'_>,
     classes: &dyn Fn(&[Addr]) -> Classes,
@@ -124,7 +123,7 @@ pub fn write(
     let present = (0..).zip(&objects.kinds).filter(|(kind, of)| *kind != FREE.0 && of.tally.count > 0);
     let present: Vec<(u32, Addr)> =
         present.filter_map(|(kind, _)| Some((kind, source.heap.type_info(TypeIndex(kind))?.address))).collect();
-    // Numbers are as threads met types; the file is the same each time.
+    // Type numbers depend on thread timing. Sorted, so that the file is always the same.
     let mut places: Vec<Addr> = present.iter().map(|(_, at)| *at).collect();
     places.sort_unstable();
     let classes = classes(&places);
@@ -139,7 +138,7 @@ pub fn write(
     let mut out = BufWriter::with_capacity(BUFFER, out);
     out.write_all(b"JAVA PROFILE 1.0.2\0")?;
     out.write_all(&8_u32.to_be_bytes())?;
-    // When it was: a core does not tell.
+    // Time of the dump: a core does not have it.
     out.write_all(&0_u64.to_be_bytes())?;
     let mut written = Written { classes: classes.all.len() as u64, ..Written::default() };
     dump.names_and_frames(&mut out, &mut written)?;
@@ -152,7 +151,7 @@ pub fn write(
 }
 
 impl Dump<'_> {
-    /// Names, classes, and what threads do.
+    /// Writes names, classes, and stack traces of threads.
     fn names_and_frames(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
         let mut names = Names::default();
         let mut loaded = Vec::new();
@@ -175,7 +174,7 @@ impl Dump<'_> {
                 return place + 1;
             }
             let next = known + named.len() as u32 + 1;
-            // A viewer looks up the name of every class, also that of a frame without one.
+            // A viewer looks up the class name of every frame, even of one without a class.
             let name = if frame.class_name.is_empty() { "(no class)" } else { frame.class_name.as_str() };
             *named.entry(name.to_owned()).or_insert(next)
         };
@@ -254,7 +253,7 @@ impl Dump<'_> {
                     for large in &piece.large {
                         write_large(self, large, out, &mut sums)?;
                     }
-                    // What a page had no room for.
+                    // Objects that did not fit into the last piece of the page.
                     let Some(next) = piece.next else { break };
                     piece = of_page(self, page, next)?;
                 }

@@ -1,4 +1,4 @@
-//! Objects as sub-records: a page of them at a time, and large arrays apart, piece by piece.
+//! Writes objects as sub-records: one page at a time, and large arrays separately, chunk by chunk.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -11,16 +11,15 @@ use crate::memory::Memory;
 use crate::runtimes::api::fields::{CHARACTERS, Class, Form, Type};
 use crate::runtimes::api::{Link, ObjectReader, Tally};
 
-/// Bytes of a page in one piece: what has no room goes into the next.
+/// Maximum size of one piece of a page in bytes, about. Further objects go into the next piece.
 const PIECE: usize = 32 << 20;
 
-/// Arrays of more bytes are written apart.
+/// Maximum size in bytes of an array within a piece. Larger ones are written separately.
 const LARGE: u64 = 1 << 20;
 
-/// Bytes of a large array that are read at once, a multiple of what an element has.
+/// Bytes of a large array that are read at once, a multiple of every element size.
 const CHUNK: u64 = 1 << 20;
 
-/// Sums of what was written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) instances: Tally,
@@ -49,33 +48,33 @@ impl Sums {
         }
     }
 
-    /// Bytes of all these objects in memory.
+    /// Total size of these objects in memory, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let all = [self.instances, self.mirrors, self.object_arrays, self.value_arrays];
         all.iter().map(|tally| tally.size).fold(0, u64::saturating_add)
     }
 }
 
-/// An array as the file has it.
+/// An array to write.
 #[derive(Clone, Copy)]
 pub(super) struct Array {
-    /// The object.
+    /// Address of the object.
     at: Addr,
-    /// Its id.
+    /// Id of the array in the file.
     id: u64,
-    /// Place of its class.
+    /// Index of its class.
     class: u32,
-    /// Elements that are written.
+    /// Number of elements to write.
     length: u64,
     elements: Elements,
 }
 
-/// Where elements are, and what.
+/// Location and type of an array's elements.
 #[derive(Clone, Copy)]
 enum Elements {
-    /// One behind the other, from that place on.
+    /// Consecutive values from this address on.
     Values(Addr, Type),
-    /// References among structs, which begin there.
+    /// References within structs, which start at this address.
     Within(Addr),
 }
 
@@ -92,14 +91,14 @@ impl Elements {
 #[derive(Default)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// Arrays that are written apart.
+    /// Arrays to be written separately.
     pub(super) large: Vec<Array>,
-    /// How many objects of the page were taken, where there are more.
+    /// Number of the page's objects handled so far. `None` if that is all.
     pub(super) next: Option<usize>,
     pub(super) sums: Sums,
 }
 
-/// The objects of a page, but for the first `skip`.
+/// Writes the objects of a page, without the first `skip`.
 pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece, ExportError> {
     let mut piece = Piece::default();
     let mut reader = dump.source.heap.reader();
@@ -120,7 +119,7 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
         let one = Tally { count: 1, size: node.counted_size };
         let sums = &mut piece.sums;
         if dump.mirrors.contains(&at.get()) {
-            // A class stands for it.
+            // Written as a class.
             sums.mirrors = sums.mirrors.plus(one);
             continue;
         }
@@ -153,7 +152,7 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
             }
             Form::Structs(header) => {
                 sums.object_arrays = sums.object_arrays.plus(one);
-                // Bytes beside the elements are a word more than the head, which tools add themselves.
+                // Bytes outside of the elements are the header and one more word. Tools add them themselves.
                 let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
                 Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
             }
@@ -173,7 +172,7 @@ impl Dump<'_> {
         u64::from(self.source.memory.u32(at.saturating_add(length_at)).unwrap_or(0))
     }
 
-    /// Bytes from there on; zeros where the core lacks them.
+    /// Reads bytes at an address. Returns zeros if the core lacks them.
     fn bytes(&self, at: Addr, len: u64, lost: &mut u64) -> Cow<'_, [u8]> {
         if let Some(bytes) = self.source.memory.borrow(at, len as usize) {
             return Cow::Borrowed(bytes);
@@ -198,7 +197,8 @@ impl Dump<'_> {
         }
     }
 
-    /// An array, or the place of it where it is large. What the core lacks at its end is left out: any length may be claimed.
+    /// Writes an array, or records it if it is large. Leaves out elements at its end that are not in the core, because
+    /// any length may be claimed.
     fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
         let (start, width) = match array.elements {
             Elements::Values(start, kind) => (start, self.width(kind)),
@@ -224,7 +224,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Values of one kind in a row.
+    /// Writes consecutive values of one type.
     fn elements(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
         if kind.size() == 1 {
             out.extend(bytes);
@@ -235,12 +235,12 @@ impl Dump<'_> {
         }
     }
 
-    /// Bytes of a value in memory.
+    /// Size of a value in memory, in bytes.
     fn width(&self, kind: Type) -> u64 {
         if kind == Type::Object { self.source.reference } else { kind.size() }
     }
 
-    /// A value, whose bytes in memory are little-endian.
+    /// Writes a value, whose bytes in memory are little-endian.
     fn value(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
         let mut word = [0; 8];
         word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -253,7 +253,7 @@ impl Dump<'_> {
         out.extend(bytes.iter().skip(bytes.len() - kind.size() as usize));
     }
 
-    /// What stands before the elements of an array.
+    /// Writes the header of an array.
     fn array_head(&self, out: &mut Vec<u8>, array: &Array) {
         let kind = array.elements.kind();
         let is_objects = kind == Type::Object;
@@ -268,7 +268,7 @@ impl Dump<'_> {
     }
 }
 
-/// Write an array as a segment of its own.
+/// Writes an array as a segment of its own.
 pub(super) fn write_large(
     dump: &Dump<'_>,
     array: &Array,
@@ -301,7 +301,7 @@ pub(super) fn write_large(
     Ok(())
 }
 
-/// A word for each of the structs' bytes: references where the object holds one, in the order of their places, and else zeros.
+/// Writes one word for each word of the structs: the reference if the object has one there, else zero.
 fn within(
     array: &Array,
     reader: &mut dyn ObjectReader,
@@ -325,7 +325,6 @@ fn within(
     Ok(zeros(out, array.length - next)?)
 }
 
-/// Words that are zero.
 fn zeros(out: &mut dyn Write, mut words: u64) -> std::io::Result<()> {
     const NONE: [u8; 1 << 12] = [0; 1 << 12];
     while words > 0 {

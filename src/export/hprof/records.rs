@@ -1,5 +1,5 @@
-//! Records: a byte that says what follows, four of time, four of length, and a body. The heap is in those of segments, which have
-//! sub-records one behind the other.
+//! Encodes records: one byte of type, four of time, four of length, and a body. The heap is in segment records, which
+//! consist of sub-records.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,37 +9,35 @@ use crate::export::ExportError;
 use crate::runtimes::api::fields::{Class, Frame, Static, Thread};
 use crate::runtimes::api::{Root, RootKind};
 
-/// What a record is.
+/// Types of records.
 pub(super) mod tag {
-    /// A name, by its id.
+    /// A name with its id.
     pub(crate) const STRING: u8 = 0x01;
     /// A class with its name.
     pub(crate) const LOAD_CLASS: u8 = 0x02;
-    /// A frame.
     pub(crate) const FRAME: u8 = 0x04;
-    /// What a thread does: frames.
+    /// A stack trace of a thread.
     pub(crate) const TRACE: u8 = 0x05;
-    /// A piece of the heap.
+    /// A segment of the heap.
     pub(crate) const SEGMENT: u8 = 0x1c;
-    /// There is no more of it.
+    /// The end of the heap.
     pub(crate) const END: u8 = 0x2c;
 }
 
-/// What a sub-record is.
+/// Types of sub-records.
 pub(super) mod sub {
-    /// A root that has no better name.
+    /// A root of another kind.
     pub(crate) const UNKNOWN: u8 = 0xff;
-    /// Held by native code for good.
+    /// A root held by native code until it is released.
     pub(crate) const JNI_GLOBAL: u8 = 0x01;
-    /// Held by native code until it returns.
+    /// A root held by native code until it returns.
     pub(crate) const JNI_LOCAL: u8 = 0x02;
-    /// A variable of a frame.
+    /// A root in a variable of a frame.
     pub(crate) const JAVA_FRAME: u8 = 0x03;
-    /// A class that is never unloaded.
+    /// A root: a class that is never unloaded.
     pub(crate) const STICKY_CLASS: u8 = 0x05;
-    /// A thread.
+    /// A root: a thread.
     pub(crate) const THREAD_OBJECT: u8 = 0x08;
-    /// A class.
     pub(crate) const CLASS: u8 = 0x20;
     /// An object with fields.
     pub(crate) const INSTANCE: u8 = 0x21;
@@ -49,22 +47,21 @@ pub(super) mod sub {
     pub(crate) const VALUE_ARRAY: u8 = 0x23;
 }
 
-/// The trace of what has none.
+/// Trace number for objects and threads without a trace.
 pub(super) const NO_TRACE: u32 = 1;
 
-/// The kind of root that threads are, in the words of heap dumps.
+/// Name of the root kind for threads, in heap dumps' terms.
 pub(super) const THREAD_OBJECT: &str = "thread object";
 
-/// A frame that is none in particular.
+/// Frame number of a root that is in no particular frame.
 pub(super) const NO_FRAME: i32 = -1;
 
-/// Write one record.
 pub(super) fn record(out: &mut dyn Write, tag: u8, body: &[u8]) -> Result<(), ExportError> {
     head(out, tag, body.len() as u64)?;
     Ok(out.write_all(body)?)
 }
 
-/// Begin a record of so many bytes.
+/// Writes the header of a record with `len` bytes.
 pub(super) fn head(out: &mut dyn Write, tag: u8, len: u64) -> Result<(), ExportError> {
     let len = u32::try_from(len).map_err(|_| {
         ExportError::Unfit(
@@ -77,12 +74,12 @@ pub(super) fn head(out: &mut dyn Write, tag: u8, len: u64) -> Result<(), ExportE
     Ok(out.write_all(&len.to_be_bytes())?)
 }
 
-/// Write a piece of the heap, if there is any.
+/// Writes a segment of the heap, unless it is empty.
 pub(super) fn segment(out: &mut dyn Write, piece: &[u8]) -> Result<(), ExportError> {
     if piece.is_empty() { Ok(()) } else { record(out, tag::SEGMENT, piece) }
 }
 
-/// Names by the ids that stand for them.
+/// Names with their ids.
 #[derive(Default)]
 pub(super) struct Names {
     ids: HashMap<String, u64>,
@@ -90,7 +87,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The id of a name; 0 of none.
+    /// Returns the id of a name. 0 for an empty name.
     pub(super) fn id(&mut self, name: &str) -> u64 {
         if name.is_empty() {
             return 0;
@@ -104,7 +101,7 @@ impl Names {
         id
     }
 
-    /// A record for each.
+    /// Writes a record for each name.
     pub(super) fn write(&self, out: &mut dyn Write) -> Result<(), ExportError> {
         let mut body = Vec::new();
         for (id, name) in (1_u64..).zip(&self.all) {
@@ -117,17 +114,17 @@ impl Names {
     }
 }
 
-/// A class with its static fields, and what its instances have.
+/// Appends a class with its static fields and the fields of its instances.
 pub(super) fn put_class(out: &mut Vec<u8>, class: &Class, names: &mut Names) {
     out.push(sub::CLASS);
     out.extend(class.id.to_be_bytes());
     out.extend(NO_TRACE.to_be_bytes());
-    // Above it, its loader, signers, protection domain, and two that mean nothing.
+    // Superclass, loader, signers, protection domain, and two reserved ids.
     for id in [class.above, class.loader, 0, 0, 0, 0] {
         out.extend(id.to_be_bytes());
     }
     out.extend(class.size.to_be_bytes());
-    // No constants.
+    // No constant pool.
     out.extend(0_u16.to_be_bytes());
     let statics = class.statics.get(..usize::from(u16::MAX)).unwrap_or(&class.statics);
     out.extend((statics.len() as u16).to_be_bytes());
@@ -145,7 +142,7 @@ pub(super) fn put_class(out: &mut Vec<u8>, class: &Class, names: &mut Names) {
     }
 }
 
-/// The object of a thread, as a root with its trace.
+/// Appends a thread's object as a root, with its trace.
 pub(super) fn put_thread(out: &mut Vec<u8>, object: Addr, serial: u32) {
     out.push(sub::THREAD_OBJECT);
     out.extend(object.get().to_be_bytes());
@@ -153,13 +150,13 @@ pub(super) fn put_thread(out: &mut Vec<u8>, object: Addr, serial: u32) {
     out.extend(trace_of(serial).to_be_bytes());
 }
 
-/// A class that is never unloaded.
+/// Appends a class that is never unloaded, as a root.
 pub(super) fn put_sticky(out: &mut Vec<u8>, class: u64) {
     out.push(sub::STICKY_CLASS);
     out.extend(class.to_be_bytes());
 }
 
-/// A root; `place`: its thread by serial, and the number of its frame.
+/// Appends a root. `place` is the serial number of its thread, and the number of its frame.
 pub(super) fn put_root(out: &mut Vec<u8>, root: &Root, place: Option<(u32, i32)>) {
     let id = root.object.get().to_be_bytes();
     let mut put = |tag: u8| {
@@ -186,12 +183,12 @@ pub(super) fn put_root(out: &mut Vec<u8>, root: &Root, place: Option<(u32, i32)>
     }
 }
 
-/// The trace of a thread: the first is that of what has none.
+/// Returns the trace number of a thread. The first number means no trace.
 fn trace_of(serial: u32) -> u32 {
     NO_TRACE + serial
 }
 
-/// That a class is there.
+/// Appends a record that a class is loaded.
 pub(super) fn put_loaded(out: &mut Vec<u8>, serial: u32, id: u64, name: u64) -> Result<(), ExportError> {
     let mut body = Vec::new();
     body.extend(serial.to_be_bytes());
@@ -201,7 +198,7 @@ pub(super) fn put_loaded(out: &mut Vec<u8>, serial: u32, id: u64, name: u64) -> 
     record(out, tag::LOAD_CLASS, &body)
 }
 
-/// A record for each frame, and one for each thread. `serial` gives that of a frame's class.
+/// Appends a record for each frame, and one for each thread. `serial` returns the serial number of a frame's class.
 pub(super) fn put_traces(
     out: &mut Vec<u8>,
     threads: &[Thread],
@@ -235,7 +232,7 @@ pub(super) fn put_traces(
     Ok(())
 }
 
-/// The head of an object's sub-record.
+/// Appends the header of an object's sub-record.
 pub(super) fn put_object(out: &mut Vec<u8>, tag: u8, id: u64) {
     out.push(tag);
     out.extend(id.to_be_bytes());

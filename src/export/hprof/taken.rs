@@ -1,4 +1,4 @@
-//! Heaps that the format can take: those of runtimes whose fields are known by name.
+//! Selects the heaps that the format supports. Their runtimes must provide the names of fields.
 
 use crate::export::hprof::{Source, Written, write};
 use crate::export::{ExportError, Output};
@@ -9,18 +9,18 @@ use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{Heap, ManagedRuntime, Root, RuntimeId};
 use crate::session::Session;
 
-/// A heap that the format can take.
+/// A heap that the format supports.
 pub struct Taken<'s> {
-    /// Its runtime.
+    /// Id of its runtime.
     pub id: RuntimeId,
-    /// The same.
+    /// The runtime.
     pub runtime: &'s dyn ManagedRuntime,
-    /// Its objects.
+    /// Heap with the objects.
     pub heap: &'s dyn Heap,
     fields: &'s dyn Fields,
 }
 
-/// The heaps that the format can take: Java's come first, as it is theirs.
+/// Returns the heaps that the format supports. Java's come first, because the format is Java's.
 pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<Taken<'s>> {
     let all = session.runtimes_by_id().into_iter().filter_map(|(id, runtime)| {
         let fields = runtime.fields()?;
@@ -32,15 +32,16 @@ pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<Taken<'s>> {
 }
 
 impl Taken<'_> {
-    /// Whether it is told in the terms of another runtime.
+    /// Whether it is described in the terms of another runtime.
     pub fn is_foreign(&self) -> bool {
         self.fields.is_foreign()
     }
 
-    /// Write it. `rows`: the threads of the process with their frames.
+    /// Writes the heap. `rows` are the threads of the process with their frames.
     ///
     /// # Errors
-    /// Where the heap has more objects than can be numbered, or none, or the file can't be written.
+    /// Fails if the heap has more objects than can be numbered, or none, or the file can't be
+    /// written.
     pub fn write(
         &self,
         process: &Process,

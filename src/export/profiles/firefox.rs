@@ -1,5 +1,5 @@
-//! The JSON of the Firefox Profiler: a track for each thread, with its stack; of memory, allocations of one track, as they have weights
-//! of 64 bits.
+//! JSON of the Firefox Profiler. Threads are tracks with one stack each. Memory is one track with allocations, because
+//! their weights have 64 bits.
 
 use std::io::{self, Write};
 
@@ -10,29 +10,29 @@ use fxprof_processed_profile::{
 
 use crate::export::profiles::{Frame, Profile};
 
-/// A thread.
+/// A thread's track.
 #[derive(Clone, Debug)]
 pub struct Track {
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// The system's number of it.
+    /// Thread id.
     pub tid: u32,
-    /// The place of its stack in the profile of all.
+    /// Index of its stack in the profile.
     pub stack: usize,
 }
 
-/// The process that all is of.
+/// The process of a profile.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// The program.
+    /// Name of the program.
     pub name: String,
-    /// Its number.
+    /// Process id.
     pub pid: Option<u32>,
-    /// What wrote the file.
+    /// Name of the tool that wrote the file.
     pub tool: String,
 }
 
-/// When a core was: its one moment, which has no time in a dump.
+/// Time of the core's only moment. A dump has no times.
 fn moment() -> Timestamp {
     Timestamp::from_millis_since_reference(0.0)
 }
@@ -40,7 +40,7 @@ fn moment() -> Timestamp {
 fn begin(process: &Process) -> TheirProfile {
     let epoch = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
     let mut profile = TheirProfile::new(&process.tool, epoch, SamplingInterval::from_millis(1));
-    // Names are told; there is nothing to look for at a server.
+    // Frames have names, so the viewer must not ask a symbol server.
     profile.set_symbolicated(true);
     profile
 }
@@ -59,10 +59,10 @@ fn stack<'f>(
     profile.intern_stack_frames(thread, frames)
 }
 
-/// Write the stack of each thread; `threads` has the stacks. Gives how many there are.
+/// Writes the stack of each thread. `threads` contains the stacks. Returns their number.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn write_threads(process: &Process, threads: &Profile, tracks: &[Track], out: &mut dyn Write) -> io::Result<u64> {
     let mut profile = begin(process);
     let of = profile.add_process(&process.name, process.pid.unwrap_or(0), moment());
@@ -76,10 +76,10 @@ pub fn write_threads(process: &Process, threads: &Profile, tracks: &[Track], out
     Ok(tracks.len() as u64)
 }
 
-/// Write the stacks of `memory` as retained allocations, by the first of its measures. Gives how many there are.
+/// Writes the stacks of `memory` as retained allocations, weighed by its first measure. Returns their number.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn write_memory(process: &Process, memory: &Profile, out: &mut dyn Write) -> io::Result<u64> {
     let mut profile = begin(process);
     let of = profile.add_process(&process.name, process.pid.unwrap_or(0), moment());
@@ -88,10 +88,10 @@ pub fn write_memory(process: &Process, memory: &Profile, out: &mut dyn Write) ->
     for (place, held) in memory.stacks.iter().enumerate() {
         let bytes = held.weights.first().map_or(0, |&bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         let stack = stack(&mut profile, thread, memory.frames_of(place));
-        // Each has a place of its own, or one would be the other given back.
+        // Each needs its own address. Otherwise one would count as freeing the other.
         profile.add_allocation_sample(thread, moment(), stack, place as u64 + 1, bytes);
     }
-    // The viewer opens no thread without a sample; it is of nothing.
+    // The viewer opens no thread without a sample, so add an empty one.
     profile.add_sample(thread, moment(), None, CpuDelta::ZERO, 0);
     serde_json::to_writer(out, &profile)?;
     Ok(memory.stacks.len() as u64)

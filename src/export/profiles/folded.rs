@@ -1,4 +1,4 @@
-//! Collapsed stacks, a line each: `outermost;…;innermost weight`, as every tool for flame graphs takes them.
+//! Collapsed stacks, one per line: `outermost;…;innermost weight`, as all flame graph tools read them.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use crate::bytes::printable;
 use crate::export::profiles::Profile;
 
-/// Write the stacks of `profile` by its first measure. Gives how many there are.
+/// Writes the stacks of `profile`, weighed by its first measure. Returns their number.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<u64> {
-    // What parts frames may be in the name of none.
+    // The separator must not occur in a name.
     let names: Vec<String> = profile.frames.iter().map(|frame| printable(&frame.name).replace(';', ":")).collect();
-    // Frames of one function in several lines are one here.
+    // Frames of one function on several lines become equal here.
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut lines: Vec<u64> = Vec::new();
     for stack in &profile.stacks {

@@ -1,4 +1,4 @@
-//! Stacks with weights, for viewers of profiles: a core is one moment, so a stack counts threads or bytes, and no time.
+//! Stacks with weights, for profile viewers. A core is one moment, so stacks count threads or bytes, not time.
 
 pub mod firefox;
 pub mod folded;
@@ -7,50 +7,50 @@ pub mod speedscope;
 
 use std::collections::HashMap;
 
-/// What a stack is made of: a function, or what stands for one where the weight is memory: a type, a kind of root.
+/// A frame of a stack: a function, or in a memory profile a type or a kind of root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// Its name.
+    /// Name of the function, type or kind.
     pub name: String,
     /// Source file.
     pub file: Option<String>,
-    /// Line in it.
+    /// Line in the file.
     pub line: Option<u32>,
-    /// File name of the module that it is in.
+    /// File name of its module.
     pub module: Option<String>,
 }
 
 impl Frame {
-    /// One of which there is only a name.
+    /// Creates a frame that has only a name.
     pub fn named(name: impl Into<String>) -> Frame {
         Frame { name: name.into(), ..Frame::default() }
     }
 }
 
-/// What a weight is of.
+/// The unit of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// A word for it: `threads`, `retained`.
+    /// Name of the measure: `threads`, `retained`.
     pub name: &'static str,
-    /// Whether it is bytes, or a number of things.
+    /// Whether it counts bytes. Otherwise it is a number of items.
     pub bytes: bool,
 }
 
 /// A stack, with a weight for each measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// Numbers of frames, the outermost first.
+    /// Indices into the frames, the outermost first.
     pub frames: Vec<u32>,
-    /// Weights, in the order of the measures.
+    /// Weights, one for each measure.
     pub weights: Vec<u64>,
 }
 
 /// Stacks of one kind, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// What it is of.
+    /// Title of the profile.
     pub title: String,
-    /// What weights are of.
+    /// Measures of the weights.
     pub measures: Vec<Measure>,
     /// Frames, each once.
     pub frames: Vec<Frame>,
@@ -61,12 +61,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// One without stacks.
+    /// Creates a profile without stacks.
     pub fn new(title: impl Into<String>, measures: &[Measure]) -> Profile {
         Profile { title: title.into(), measures: measures.to_vec(), ..Profile::default() }
     }
 
-    /// Add a stack, or its weights to an equal one; the outermost frame is first. Gives its place among the stacks.
+    /// Adds a stack, or adds its weights to an equal one. The outermost frame is first. Returns the stack's index.
     pub fn add(&mut self, frames: impl IntoIterator<Item = Frame>, weights: &[u64]) -> usize {
         let frames: Vec<u32> = frames.into_iter().map(|frame| self.number(frame)).collect();
         let (next, stacks) = (self.stacks.len(), &mut self.stacks);
@@ -80,7 +80,7 @@ impl Profile {
         at
     }
 
-    /// The frames of the stack at a place, the outermost first.
+    /// Iterates the frames of the stack with this index, the outermost first.
     pub fn frames_of(&self, stack: usize) -> impl Iterator<Item = &Frame> {
         let frames = self.stacks.get(stack).map_or(&[][..], |stack| &stack.frames);
         frames.iter().filter_map(|&frame| self.frames.get(frame as usize))
@@ -94,7 +94,7 @@ impl Profile {
         })
     }
 
-    /// The sum of a measure over all stacks.
+    /// Returns the sum of a measure over all stacks.
     pub fn total(&self, measure: usize) -> u64 {
         self.stacks.iter().filter_map(|stack| stack.weights.get(measure)).fold(0, |sum, w| sum.saturating_add(*w))
     }

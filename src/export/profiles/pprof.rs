@@ -1,4 +1,5 @@
-//! The protobuf of pprof, packed with gzip (google/pprof, proto/profile.proto): several measures of one set of stacks in a file.
+//! pprof's protobuf format, compressed with gzip (google/pprof, proto/profile.proto). A file has several measures of
+//! one set of stacks.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use flate2::write::GzEncoder;
 
 use crate::export::profiles::{Frame, Measure, Profile};
 
-/// Numbers of fields, by message.
+/// Field numbers, by message.
 mod field {
     pub(super) const SAMPLE_TYPE: u32 = 1;
     pub(super) const SAMPLE: u32 = 2;
@@ -47,12 +48,12 @@ mod field {
     }
 }
 
-/// A message that is being made.
+/// A message under construction.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
 impl Message {
-    /// A number, seven bits a byte, the lowest first.
+    /// Appends a number as seven bits per byte, the lowest first.
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -61,7 +62,7 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    /// A field that is a number; 0 is what it has where it is left out.
+    /// Appends a number field. Leaves out 0, which is the default.
     fn number(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.varint(u64::from(field) << 3);
@@ -69,7 +70,7 @@ impl Message {
         }
     }
 
-    /// A field with a length: a text, a message, numbers in a row.
+    /// Appends a field with a length: a text, a message, or packed numbers.
     fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(bytes.len() as u64);
@@ -83,7 +84,7 @@ impl Message {
     }
 }
 
-/// Texts, each once; the first is empty.
+/// String table. The first text is empty.
 struct Texts<'a> {
     numbers: HashMap<&'a str, u64>,
     all: Vec<&'a str>,
@@ -103,10 +104,10 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Write `profile` of `program`. `tool`: what wrote it. Gives how many stacks there are.
+/// Writes `profile` of `program`. `tool` is the name of the writing tool. Returns the number of stacks.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn write(profile: &Profile, program: &str, tool: &str, out: &mut dyn Write) -> io::Result<u64> {
     let mut out = GzEncoder::new(out, Compression::default());
     let mut texts = Texts::new();
@@ -119,9 +120,9 @@ pub fn write(profile: &Profile, program: &str, tool: &str, out: &mut dyn Write) 
     }
     for stack in &profile.stacks {
         let mut of = Message::default();
-        // The innermost is first here; numbers begin at 1.
+        // The innermost frame is first here, and numbers start at 1.
         of.numbers(field::sample::LOCATIONS, stack.frames.iter().rev().map(|&frame| u64::from(frame) + 1));
-        // What is signed there has 63 bits.
+        // Values are signed, so they have 63 bits.
         let weights = stack.weights.iter().map(|&weight| weight.min(i64::MAX as u64));
         of.numbers(field::sample::VALUES, weights);
         message.bytes(field::SAMPLE, &of.0);
@@ -145,7 +146,8 @@ fn unit(measure: &Measure) -> &'static str {
     if measure.bytes { "bytes" } else { "count" }
 }
 
-/// A location and a function for each frame, and a mapping for each module. The first is taken for the program.
+/// Writes a location and a function for each frame, and a mapping for each module. pprof takes the first mapping for
+/// the program.
 fn frames<'a>(message: &mut Message, program: &'a str, frames: &'a [Frame], texts: &mut Texts<'a>) {
     let mut modules: HashMap<&str, u64> = HashMap::from([(program, 1)]);
     put_mapping(message, 1, texts.number(program));
@@ -167,7 +169,7 @@ fn frames<'a>(message: &mut Message, program: &'a str, frames: &'a [Frame], text
         message.bytes(field::LOCATION, &location.0);
         let mut function = Message::default();
         function.number(field::function::ID, number);
-        // Where the system's name is the same, pprof takes it for one that is still mangled, and cuts what is in `<>`.
+        // If the system name were equal, pprof would take the name for a mangled one, and cut what is in `<>`.
         function.number(field::function::NAME, texts.number(&frame.name));
         function.number(field::function::FILE, texts.number(frame.file.as_deref().unwrap_or_default()));
         message.bytes(field::FUNCTION, &function.0);
@@ -178,7 +180,7 @@ fn put_mapping(message: &mut Message, id: u64, file: u64) {
     let mut mapping = Message::default();
     mapping.number(field::mapping::ID, id);
     mapping.number(field::mapping::FILE, file);
-    // Nobody is to look for names: these are all there are.
+    // pprof must not look for symbols: it has them all.
     mapping.number(field::mapping::HAS_FUNCTIONS, 1);
     message.bytes(field::MAPPING, &mapping.0);
 }
@@ -194,7 +196,7 @@ mod tests {
         message.bytes(2, b"testing");
         message.numbers(4, [3, 270, 86942].into_iter());
         message.number(5, 0);
-        // The examples of protobuf's own description of its encoding.
+        // Examples in protobuf's description of its encoding.
         let want = b"\x08\x96\x01\x12\x07testing\x22\x06\x03\x8e\x02\x9e\xa7\x05";
         assert_eq!(message.0, want);
     }

@@ -1,4 +1,5 @@
-//! The JSON of speedscope (<https://www.speedscope.app/file-format-schema.json>): frames once, and a profile for each measure.
+//! JSON of speedscope (<https://www.speedscope.app/file-format-schema.json>): shared frames, and a profile for each
+//! measure.
 
 use std::io::{self, Write};
 
@@ -45,12 +46,12 @@ struct Sampled<'a> {
     weights: Vec<u64>,
 }
 
-/// Write `profile`. `tool`: what wrote it. Gives how many stacks there are.
+/// Writes `profile`. `tool` is the name of the writing tool. Returns the number of stacks.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn write(profile: &Profile, tool: &str, out: &mut dyn Write) -> io::Result<u64> {
-    // The first view has stacks in the order of the file: what begins alike stands together.
+    // The first view shows stacks in file order. Sorted, so that stacks with equal outer frames are adjacent.
     let mut stacks: Vec<&Stack> = profile.stacks.iter().collect();
     stacks.sort_by(|a, b| a.frames.cmp(&b.frames));
     let sampled = profile.measures.iter().enumerate().map(|(number, measure)| {

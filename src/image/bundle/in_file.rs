@@ -1,10 +1,11 @@
-//! The manifest at the end of a single-file program's file.
+//! Reads the manifest at the end of a single-file program's file.
 //!
-//! The host's data has a marker, {i64 offset of the header, 32 bytes of signature}
-//! (src/native/corehost/apphost/bundle_marker.cpp). The header is {u32 major, u32 minor,
-//! i32 number of files, text id}, from version 2 on followed by two places {i64 offset, i64 size}
-//! and u64 flags; then come the files: {i64 offset, i64 size, from version 6 on i64 compressed
-//! size, u8 type, text path}. A text is its length, 7 bits a byte and low ones first, and UTF-8.
+//! The host's data has a marker: {i64 offset of the header, 32 bytes of signature}
+//! (src/native/corehost/apphost/bundle_marker.cpp). The header is {u32 major, u32 minor, i32
+//! number of files, text id}. From version 2 on, two locations {i64 offset, i64 size} and u64
+//! flags follow. Then come the files: {i64 offset, i64 size, i64 compressed size (from version 6
+//! on), u8 type, text path}. A text is its length in bytes, in 7-bit groups with the lowest
+//! first, then UTF-8.
 
 use std::sync::Arc;
 
@@ -14,16 +15,16 @@ use crate::image::elf::ElfImage;
 use crate::layout::DOTNET_BUNDLE;
 use crate::limits;
 
-/// SHA-256 of ".net core bundle", as the marker has it.
+/// SHA-256 of ".net core bundle": the signature in the marker.
 pub(super) const SIGNATURE: [u8; 32] = [
     0x8b, 0x12, 0x02, 0xb9, 0x6a, 0x61, 0x20, 0x38, 0x72, 0x7b, 0x93, 0x02, 0x14, 0xd7, 0xa0, 0x32, 0x13, 0xf5, 0xb9,
     0xe6, 0xef, 0xae, 0x33, 0x18, 0xee, 0x3b, 0x2d, 0xce, 0x24, 0xb3, 0x6a, 0xae,
 ];
 
-/// Bytes of the two places and the flags that headers have from version 2 on.
+/// Bytes of the two locations and the flags, which headers have from version 2 on.
 const PLACES: usize = 40;
 
-/// What the file of a program says of the files behind it; `None` where it is no bundle.
+/// Reads the manifest from a program's file. `None` if the file is no bundle.
 pub(super) fn read(file: &[u8], image: &ElfImage, path: &Arc<str>) -> Option<Bundle> {
     let layout = DOTNET_BUNDLE.layout().ok()?;
     let version = |name: &str| layout.constant("BundleVersion", name).ok();
@@ -44,7 +45,7 @@ pub(super) fn read(file: &[u8], image: &ElfImage, path: &Arc<str>) -> Option<Bun
         let compressed = if has_compressed { u64_of(&mut rest)? } else { 0 };
         let (kind, after) = rest.split_first()?;
         rest = after;
-        // The host turns the separators of whoever made the bundle into its own.
+        // The host replaces the bundler's path separators by its own.
         let path = text_of(&mut rest)?.replace('\\', "/");
         left = left.checked_sub(path.len())?;
         let file = BundledFile { offset, size, compressed, kind: *kind, path };
@@ -55,7 +56,7 @@ pub(super) fn read(file: &[u8], image: &ElfImage, path: &Arc<str>) -> Option<Bun
     Some(Bundle { program: path.clone(), files, id, source })
 }
 
-/// The offset of the header, from the marker in the data of the program.
+/// Returns the offset of the header, from the marker in the program's data.
 fn header(file: &[u8], image: &ElfImage) -> Option<u64> {
     let finder = memchr::memmem::Finder::new(&SIGNATURE);
     let data = image.segments.iter().filter(|s| !s.perms.exec);
@@ -85,7 +86,7 @@ fn u64_of(rest: &mut &[u8]) -> Option<u64> {
 
 fn text_of(rest: &mut &[u8]) -> Option<String> {
     let mut length = 0_usize;
-    // The host takes no more than two bytes of a length either.
+    // The host accepts at most two bytes of length too.
     for shift in [0, 7] {
         let (byte, after) = rest.split_first()?;
         *rest = after;

@@ -1,8 +1,9 @@
-//! The host's manifest in the memory of the program.
+//! Reads the host's manifest from the program's memory.
 //!
-//! It is in `runner_t`, a static of the host policy, which single-file programs have inside:
-//! in `.bss`, so in every dump. Its vector of files is found by its shape: three words of which
-//! the first two are as far apart as the header before it says that there are files.
+//! The manifest is in `runner_t`, a static of the host policy. Single-file programs contain the
+//! host policy, so the static is in `.bss` and in every dump. Its vector of files is found by
+//! its shape: three words, the first two of which differ by the size of as many files as the
+//! preceding header counts.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use crate::memory::Memory;
 use crate::targets::Target;
 use crate::targets::reads::Script;
 
-/// The host policy, where it is not inside the program: in single-file programs that need
-/// an installed runtime.
+/// The host policy library of single-file programs that need an installed runtime. Others
+/// contain it.
 const HOST_POLICY: &str = "libhostpolicy.so";
 
-/// What the host of a single-file program lists. Looked for only where the program's file is
-/// mapped beside its image.
+/// Finds the files that the host of a single-file program lists. Searches only if the program's
+/// file is also mapped outside its image.
 pub fn find(target: &dyn Target, memory: &dyn Memory, modules: &[Module]) -> Option<Bundle> {
     let program = program(target, modules)?;
     elsewhere(target, program).next()?;
@@ -41,7 +42,7 @@ pub(super) fn in_bytes(memory: &dyn Memory, part: AddrRange) -> Option<Bundle> {
     in_part(memory, DOTNET_BUNDLE.layout().ok()?, part, &Arc::from("/srv/app")).ok()?
 }
 
-/// The manifest whose vector is in `part` of an image's data.
+/// Finds a manifest whose vector is in `part` of an image's data.
 fn in_part(
     memory: &dyn Memory,
     layout: &Layout,
@@ -76,7 +77,7 @@ fn in_part(
     Ok(None)
 }
 
-/// The files of the vector at `here`; `None` where one of them is none.
+/// Reads the files of the vector at `here`. `None` if an entry is not valid.
 fn read(
     memory: &dyn Memory,
     layout: &Layout,
@@ -121,7 +122,7 @@ fn read(
     Ok(Some(Bundle { program: path.clone(), files, id, source }))
 }
 
-/// This was a manifest: its numbers and names are structures, wherever they lie.
+/// Records the manifest's numbers and names as structures, in whatever memory they are.
 fn keep(
     memory: &dyn Memory,
     layout: &Layout,
@@ -145,7 +146,7 @@ fn keep(
     Ok(())
 }
 
-/// What the host itself asks of an entry (`file_entry_t::is_valid`).
+/// Whether the host would accept the entry (`file_entry_t::is_valid`).
 pub(super) fn is_sensible(file: &BundledFile, last: u64) -> bool {
     let within = |v: u64| i64::try_from(v).is_ok();
     file.offset > 0
@@ -156,7 +157,7 @@ pub(super) fn is_sensible(file: &BundledFile, last: u64) -> bool {
         && !file.path.is_empty()
 }
 
-/// A std::string of UTF-8; `None` where it is none.
+/// Reads a std::string of UTF-8. `None` if it is not one.
 fn text(memory: &dyn Memory, layout: &Layout, at: Addr) -> Result<Option<String>, ViewError> {
     let string = StructView::new(memory, layout, "std_string", at);
     let (data, length) = (string.ptr("data")?, string.u64("length")?);

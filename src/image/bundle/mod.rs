@@ -1,8 +1,8 @@
-//! Single-file programs of .NET: one ELF file, with the application's files behind it. The
-//! assemblies among these are mapped from there, so that NT_FILE names the program for all.
+//! Single-file programs of .NET: one ELF file, followed by the application's files. The host
+//! maps the assemblies among them from there, so NT_FILE lists them under the program's path.
 //!
-//! What is where is told by the host's manifest, which is in the program's own memory
-//! (`in_memory`), and at the end of its file (`in_file`). Structure: dotnet/runtime,
+//! The host's manifest lists the files and their offsets. It is in the program's own memory
+//! (`in_memory`) and at the end of its file (`in_file`). Structure: dotnet/runtime,
 //! src/native/corehost/bundle, and docs/design/features/single-file of dotnet/designs.
 
 mod in_file;
@@ -28,58 +28,59 @@ use crate::targets::{FileMapping, Target, at};
 /// A file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundledFile {
-    /// Where it begins in the program's file, in bytes.
+    /// Offset in the program's file, in bytes.
     pub offset: u64,
-    /// Its bytes, once decompressed.
+    /// Uncompressed size in bytes.
     pub size: u64,
-    /// Its bytes in the program's file, if it is compressed there; else 0.
+    /// Size in the program's file in bytes if the file is compressed, else 0.
     pub compressed: u64,
-    /// `file_type_t`
+    /// Type of the file: `file_type_t`.
     pub kind: u8,
-    /// Its path, from the program's folder.
+    /// Path relative to the program's folder.
     pub path: String,
 }
 
 impl BundledFile {
-    /// Where it ends in the program's file.
+    /// End offset in the program's file.
     fn end(&self) -> u64 {
         self.offset.saturating_add(if self.compressed > 0 { self.compressed } else { self.size })
     }
 
-    /// The pages of the program's file that it is in.
+    /// Offsets of the pages of the program's file that contain it.
     fn pages(&self, page: u64) -> (u64, u64) {
         let end = self.end();
         (self.offset - self.offset % page, end.checked_next_multiple_of(page).unwrap_or(end))
     }
 }
 
-/// What a host says of the files behind its program.
+/// A bundle: the files that a host lists behind its program.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     /// Path of the program's file.
     pub program: Arc<str>,
-    /// Its files, by where they begin.
+    /// Bundled files, by offset.
     pub files: Vec<BundledFile>,
-    /// The host's name for their contents: a hash of them from .NET 6 on, random before.
+    /// The host's id for the contents: a hash of them from .NET 6 on, random before.
     pub id: String,
-    /// Where this was read.
+    /// Where the manifest was read, as evidence.
     pub source: String,
 }
 
 impl Bundle {
-    /// Whether an assembly of it lies at `base`, of a process's `modules` sorted by address.
+    /// Whether one of the bundle's assemblies is at `base`. `modules` are the process's modules,
+    /// sorted by address.
     pub fn has(&self, modules: &[Module], base: Addr) -> bool {
         let from = modules.partition_point(|m| m.range.start < base);
         let mut at = modules.iter().skip(from).take_while(|m| m.range.start == base);
         at.any(|m| m.path.strip_prefix(&*self.program).is_some_and(|inside| inside.starts_with('/')))
     }
 
-    /// The assembly that a mapping of the program's file shows: the one whose pages are those of
-    /// the mapping; else the only one that has all of them.
+    /// Returns the assembly that a mapping of the program's file shows: the one with exactly the
+    /// pages of the mapping, or else the only one that contains all of them.
     fn shown_by(&self, mapping: &FileMapping, assembly: u8, page: u64) -> Option<&BundledFile> {
         let wanted = (mapping.offset, mapping.offset.checked_add(mapping.range.len())?);
         let end = self.files.partition_point(|f| f.offset < wanted.1);
-        // Files lie one behind the other: of those before, none that ends later is far.
+        // Files follow each other, so the search backwards ends soon.
         let near = self.files.get(..end)?.iter().rev().take(limits::MAX_FILES_NEAR);
         let near = near.take_while(|f| f.pages(page).1 > wanted.0);
         let of_code = near.filter(|f| f.kind == assembly && f.compressed == 0);
@@ -93,13 +94,14 @@ impl Bundle {
     }
 }
 
-/// The program itself, by AT_PHDR.
+/// Returns the program itself, found by AT_PHDR.
 pub(super) fn program<'m>(target: &dyn Target, modules: &'m [Module]) -> Option<&'m Module> {
     let headers = Addr::new(target.facts().auxv(at::PHDR)?);
     modules.iter().find(|m| matches!(m.kind, ModuleKind::Elf(_)) && m.range.contains(headers))
 }
 
-/// Mappings of a module's file that are no part of the loaded image, by index.
+/// Returns mappings of a module's file that are not part of the loaded image, with their
+/// indices.
 pub(super) fn elsewhere<'t>(target: &'t dyn Target, module: &Module) -> impl Iterator<Item = (u32, &'t FileMapping)> {
     let own: HashSet<u32> = module.mappings.iter().copied().collect();
     let (path, image): (Arc<str>, AddrRange) = (module.path.clone(), module.range);

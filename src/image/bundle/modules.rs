@@ -1,4 +1,4 @@
-//! The assemblies of a single-file program as modules.
+//! Adds the assemblies of a single-file program as modules.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::{FileMapping, Target};
 
-/// Add a module for each assembly of `bundle` that a mapping of the program's file shows.
+/// Adds a module for each assembly of `bundle` that a mapping of the program's file shows.
 ///
-/// Nearly all are mapped as they are, from the page on that they begin in to the one that they end
-/// in. Parts of one may be mapped besides: sections, or what is left of a try to map it by section
-/// (seen: one page of the application's own assembly, 9.0.7 and 10.0.9).
+/// Nearly all are mapped as they are in the file, from the page of their first byte to the page of
+/// their last. Parts of one may be mapped in addition: sections, or the remains of an attempt to
+/// map it by section (seen: one page of the application's own assembly, 9.0.7 and 10.0.9).
 pub fn add_modules(target: &dyn Target, memory: &dyn Memory, bundle: &Bundle, modules: &mut Vec<Module>) {
     let Some(program) = program(target, modules) else { return };
     let Ok(assembly) = DOTNET_BUNDLE.layout().and_then(|l| l.constant("file_type_t", "assembly")) else { return };
@@ -23,8 +23,8 @@ pub fn add_modules(target: &dyn Target, memory: &dyn Memory, bundle: &Bundle, mo
     let mut shown: Vec<(u32, &FileMapping, &BundledFile)> = elsewhere(target, program)
         .filter_map(|(i, mapping)| Some((i, mapping, bundle.shown_by(mapping, u8::try_from(assembly).ok()?, page)?)))
         .collect();
-    // What begins with the file's first page is a module; other parts belong to the one of
-    // their file that lies next below, or to any.
+    // A mapping that contains the file's first page makes a module. Other mappings belong to the
+    // nearest module of the same file below them, or to any.
     let base = |mapping: &FileMapping, file: &BundledFile| {
         mapping.range.start.checked_add(file.offset.checked_sub(mapping.offset)?)
     };
@@ -72,7 +72,7 @@ pub fn add_modules(target: &dyn Target, memory: &dyn Memory, bundle: &Bundle, mo
     modules.sort_by_key(|m| (m.range.start, m.range.end));
 }
 
-/// `size` bytes from `start` on; a flat file is no longer than its mapping.
+/// Returns `size` bytes from `start`, or the mapping if that is empty.
 fn range(start: Addr, size: u64, mapping: &FileMapping) -> AddrRange {
     let range = AddrRange::sized(start, size);
     if range.is_empty() { mapping.range } else { range }

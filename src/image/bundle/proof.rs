@@ -1,8 +1,9 @@
-//! Whether a single-file program under `--symbols` holds the files that the process ran.
+//! Checks whether a single-file program under `--symbols` contains the files that the process
+//! ran.
 //!
-//! All single-file programs that one SDK makes begin with the same host: the same build id, the
-//! same bytes up to the marker. Which files are behind it only the manifest tells, in memory
-//! and in the file.
+//! All single-file programs built by one SDK start with the same host: the same build id, and
+//! the same bytes up to the marker. Only the manifest, in memory and in the file, shows which
+//! files follow.
 
 use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::{Bundle, in_file, program};
@@ -10,8 +11,9 @@ use crate::image::identity::Proven;
 use crate::image::modules::{Module, ModuleKind, file_name};
 use crate::targets::Target;
 
-/// What `proven` files say of the program's bundle, where that is what its host lists in memory.
-/// Of another bundle no assembly is used, which is told: then the program's number in `modules`.
+/// Reads the program's bundle from the `proven` files, and checks it against the one that its
+/// host lists in memory. If they differ, no assembly of the file is used, a diagnostic is added,
+/// and the program's index in `modules` is returned.
 pub fn prove(
     target: &dyn Target,
     modules: &[Module],
@@ -25,7 +27,7 @@ pub fn prove(
     let proven = proven.iter().find(of_program)?;
     let file = in_file::read(&proven.map, image, &program.path)?;
     let Some(listed) = listed else {
-        // The dump lacks the host's memory.
+        // The host's memory is not in the dump.
         *listed = Some(file);
         return None;
     };

@@ -1,4 +1,4 @@
-//! Manifests built by hand, in memory and in a file, whole and damaged.
+//! Manifests made by hand, in memory and in a file, whole and damaged.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ fn bundle(files: Vec<BundledFile>) -> Bundle {
     Bundle { program: Arc::from("/srv/app"), files, id: "abcdefghijkl".into(), source: String::new() }
 }
 
-/// Where the vector stands in the data built by hand, its entries, and their texts.
+/// Offsets of the vector, its entries and their texts in the data made by hand.
 const VECTOR: usize = 0x200;
 const ENTRIES: usize = 0x400;
 const TEXTS: usize = 0x800;
 
-/// A host's data of format `major`, whose header says that there are `count` files.
+/// A host's data of format `major`, whose header counts `count` files.
 fn data(major: u32, count: u32, files: &[BundledFile]) -> Vec<u8> {
     let mut out = vec![0; 0x1000];
     let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -74,7 +74,7 @@ fn the_hosts_list_is_found_by_its_shape() {
 
 #[test]
 fn what_only_looks_like_one_is_none() {
-    // Other numbers than the header says; formats that are not used in place, or of no release.
+    // Counts other than the header's; formats that are not used in place, or of no release.
     for (major, count) in [(6, 2), (6, 4), (6, 0), (1, 3), (0, 3), (1000, 3)] {
         assert!(found(&data(major, count, &files())).is_none(), "{major}, {count}");
     }
@@ -84,7 +84,7 @@ fn what_only_looks_like_one_is_none() {
         found(&data)
     };
     assert!(damaged(0, &[1]).is_some());
-    // An offset of 0 and a negative one, a size below 0, a type of none, a path nowhere, a path of 2^63 bytes.
+    // An offset of 0 and a negative one, a negative size, an unknown type, an unmapped path, a path of 2^63 bytes.
     for (at, bytes) in [
         (ENTRIES, [0; 8]),
         (ENTRIES, [0xff; 8]),
@@ -93,16 +93,16 @@ fn what_only_looks_like_one_is_none() {
         (ENTRIES + 32, [0xee; 8]),
         (ENTRIES + 40, [0x80; 8]),
         (ENTRIES + 40, [0; 8]),
-        // The end of the capacity before that of the files.
+        // The capacity ends before the files do.
         (VECTOR + 16, [1; 8].map(|_| 0)),
     ] {
         assert!(damaged(at, &bytes).is_none(), "{at:#x} {bytes:x?}");
     }
-    // A path that a terminal would obey.
+    // A path with a terminal escape sequence.
     assert!(damaged(TEXTS + 0x20, b"\x1b[2J").is_none());
 }
 
-/// A program's file with a manifest of format `major` at its end.
+/// A program's file that ends with a manifest of format `major`.
 fn program(major: u32, files: &[BundledFile]) -> Vec<u8> {
     let mut out = vec![0_u8; 0x2000];
     out[0x1008..0x1028].copy_from_slice(&in_file::SIGNATURE);
@@ -164,7 +164,7 @@ fn the_manifest_at_the_end_of_a_file_is_read() {
     for end in 0x1000..whole.len() {
         assert!(read(&whole[..end]).is_none(), "cut at {end:#x}");
     }
-    // A host without files behind it.
+    // A host without bundled files.
     let mut host = program(6, &files());
     host[0x1000..0x1008].fill(0);
     assert!(read(&host).is_none());
@@ -181,13 +181,14 @@ fn a_mapping_shows_the_file_whose_pages_it_has() {
             FileMapping { range: AddrRange::sized(Addr::new(0x7f00_0000), len), offset, path: Arc::from("/srv/app") };
         bundle.shown_by(&mapping, ASSEMBLY, 0x1000).map(|f| f.path.as_str())
     };
-    // It begins in the midst of a page, and shares its last one with the next.
+    // It starts within a page, and shares its last page with the next file.
     assert_eq!(shown(0x10_1000, 0x4000), Some("System.Private.CoreLib.dll"));
     assert_eq!(shown(0x10_4000, 0x9000), Some("de/app.resources.dll"));
-    // A part of one alone.
+    // Only a part of one file.
     assert_eq!(shown(0x10_2000, 0x1000), Some("System.Private.CoreLib.dll"));
     assert_eq!(shown(0x10_6000, 0x2000), Some("de/app.resources.dll"));
-    // A page of two; more than one has; two that have the same page; no assembly; beyond all.
+    // A page of two files; pages contained in no single file; two files with the same page; no assembly; after all
+    // files.
     for (offset, len) in
         [(0x10_4000, 0x1000), (0x10_1000, 0x5000), (0x10_c000, 0x1000), (0, 0x1000), (0x20_0000, 0x1000)]
     {

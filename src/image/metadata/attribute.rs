@@ -3,13 +3,14 @@
 use crate::bytes::get;
 use crate::limits;
 
-/// What the value of an attribute begins with.
+/// Prolog of every attribute value.
 const PROLOG: &[u8] = &[1, 0];
 
-/// The first argument of an attribute, if it is a text (a type is written as one); an assembly that follows a type's name is no part of it.
+/// Returns the first argument of an attribute, if it is a text. A type is written as a text. An assembly after a
+/// type's name is removed.
 pub fn first_text(value: &[u8]) -> Option<&str> {
     let rest = value.strip_prefix(PROLOG)?;
-    // A packed length (II.23.2) of one or two bytes.
+    // Compressed length (II.23.2) of one or two bytes.
     let (len, at) = match *rest.first()? {
         n if n & 0x80 == 0 => (usize::from(n), 1),
         n if n & 0xc0 == 0x80 => (usize::from(n & 0x3f) << 8 | usize::from(*rest.get(1)?), 2),
@@ -19,7 +20,7 @@ pub fn first_text(value: &[u8]) -> Option<&str> {
     Some(text.split(',').next().unwrap_or(text))
 }
 
-/// Whether a text is the name that a compiler gave to a state machine.
+/// Whether a compiler gave this name to a state machine.
 pub fn is_machine(name: &str) -> bool {
     name.contains('<') || name.contains("VB$StateMachine")
 }
@@ -34,7 +35,7 @@ mod tests {
         let name = first_text(b"\x01\x00\x0bA.B+<C>d__1\x00\x00");
         assert!(name == Some("A.B+<C>d__1") && name.is_some_and(is_machine));
         assert_eq!(first_text(b"\x01\x00\x05A, Bx"), Some("A"));
-        // No text, no prolog, a length past the end.
+        // No text; no prolog; a length past the end.
         assert_eq!(first_text(b"\x01\x00\xff\x00\x00"), None);
         assert_eq!(first_text(b"\x00\x00"), None);
         assert_eq!(first_text(b"\x01\x00\x40abc"), None);

@@ -5,17 +5,17 @@
 use super::table::Table;
 use super::token::{RID, Token};
 
-/// A kind of coded index: which table each of its tags stands for.
+/// A kind of coded index, with the table for each tag.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Coded {
-    /// Low bits that hold the tag.
+    /// Number of low bits that contain the tag.
     pub bits: u32,
-    /// Table of each tag; `None` is a tag that is not used.
+    /// Table of each tag. `None` for an unused tag.
     pub tables: &'static [Option<Table>],
 }
 
 impl Coded {
-    /// The token that `value` stands for; `None` for a tag that is not used.
+    /// Returns the token for `value`. `None` for an unused tag.
     pub fn decode(&self, value: u32) -> Option<Token> {
         let tag = value & ((1 << self.bits) - 1);
         let table = (*self.tables.get(tag as usize)?)?;
@@ -23,7 +23,7 @@ impl Coded {
         (rid <= RID).then(|| Token::new(table, rid))
     }
 
-    /// The value that stands for `token`; `None` where this kind has no such table.
+    /// Returns the value for `token`. `None` if this kind has no such table.
     pub fn encode(&self, token: Token) -> Option<u32> {
         let table = token.table()?;
         let tag = self.tables.iter().position(|t| *t == Some(table))?;
@@ -33,57 +33,57 @@ impl Coded {
 
 use Table as T;
 
-/// II.24.2.6 TypeDefOrRef.
+/// TypeDefOrRef (II.24.2.6).
 pub static TYPE_DEF_OR_REF: Coded = Coded { bits: 2, tables: &[Some(T::TypeDef), Some(T::TypeRef), Some(T::TypeSpec)] };
 
-/// II.24.2.6 HasConstant.
+/// HasConstant (II.24.2.6).
 pub static HAS_CONSTANT: Coded = Coded { bits: 2, tables: &[Some(T::Field), Some(T::Param), Some(T::Property)] };
 
-/// II.24.2.6 HasCustomAttribute.
+/// HasCustomAttribute (II.24.2.6).
 pub static HAS_CUSTOM_ATTRIBUTE: Coded = Coded { bits: 5, tables: CUSTOM_OWNERS.split_at(ATTRIBUTE_OWNERS).0 };
 
-/// II.24.2.6 HasFieldMarshal.
+/// HasFieldMarshal (II.24.2.6).
 pub static HAS_FIELD_MARSHAL: Coded = Coded { bits: 1, tables: &[Some(T::Field), Some(T::Param)] };
 
-/// II.24.2.6 HasDeclSecurity.
+/// HasDeclSecurity (II.24.2.6).
 pub static HAS_DECL_SECURITY: Coded =
     Coded { bits: 2, tables: &[Some(T::TypeDef), Some(T::MethodDef), Some(T::Assembly)] };
 
-/// II.24.2.6 MemberRefParent.
+/// MemberRefParent (II.24.2.6).
 pub static MEMBER_REF_PARENT: Coded = Coded {
     bits: 3,
     tables: &[Some(T::TypeDef), Some(T::TypeRef), Some(T::ModuleRef), Some(T::MethodDef), Some(T::TypeSpec)],
 };
 
-/// II.24.2.6 HasSemantics.
+/// HasSemantics (II.24.2.6).
 pub static HAS_SEMANTICS: Coded = Coded { bits: 1, tables: &[Some(T::Event), Some(T::Property)] };
 
-/// II.24.2.6 MethodDefOrRef.
+/// MethodDefOrRef (II.24.2.6).
 pub static METHOD_DEF_OR_REF: Coded = Coded { bits: 1, tables: &[Some(T::MethodDef), Some(T::MemberRef)] };
 
-/// II.24.2.6 MemberForwarded.
+/// MemberForwarded (II.24.2.6).
 pub static MEMBER_FORWARDED: Coded = Coded { bits: 1, tables: &[Some(T::Field), Some(T::MethodDef)] };
 
-/// II.24.2.6 Implementation.
+/// Implementation (II.24.2.6).
 pub static IMPLEMENTATION: Coded =
     Coded { bits: 2, tables: &[Some(T::File), Some(T::AssemblyRef), Some(T::ExportedType)] };
 
-/// II.24.2.6 CustomAttributeType: tags 0, 1 and 4 are not used.
+/// CustomAttributeType (II.24.2.6). Tags 0, 1 and 4 are not used.
 pub static CUSTOM_ATTRIBUTE_TYPE: Coded =
     Coded { bits: 3, tables: &[None, None, Some(T::MethodDef), Some(T::MemberRef)] };
 
-/// II.24.2.6 ResolutionScope.
+/// ResolutionScope (II.24.2.6).
 pub static RESOLUTION_SCOPE: Coded =
     Coded { bits: 2, tables: &[Some(T::Module), Some(T::ModuleRef), Some(T::AssemblyRef), Some(T::TypeRef)] };
 
-/// II.24.2.6 TypeOrMethodDef.
+/// TypeOrMethodDef (II.24.2.6).
 pub static TYPE_OR_METHOD_DEF: Coded = Coded { bits: 1, tables: &[Some(T::TypeDef), Some(T::MethodDef)] };
 
-/// Portable PDB spec, HasCustomDebugInformation.
+/// HasCustomDebugInformation (Portable PDB spec).
 pub static HAS_CUSTOM_DEBUG_INFORMATION: Coded = Coded { bits: 5, tables: CUSTOM_OWNERS };
 
-/// Tables whose rows can have custom attributes, in the order of II.24.2.6, then
-/// the five of debug information.
+/// Tables whose rows can have custom attributes, in the order of II.24.2.6, then the five
+/// of debug information.
 const CUSTOM_OWNERS: &[Option<T>] = &[
     Some(T::MethodDef),
     Some(T::Field),
@@ -114,5 +114,5 @@ const CUSTOM_OWNERS: &[Option<T>] = &[
     Some(T::ImportScope),
 ];
 
-/// How many of these there are without those of debug information.
+/// Number of these tables without the five of debug information.
 const ATTRIBUTE_OWNERS: usize = 22;

@@ -1,4 +1,4 @@
-//! What the columns of each table hold.
+//! Types of each table's columns.
 //!
 //! ECMA-335 II.22; the Ptr and Enc tables by CoreCLR's metamodel
 //! (src/coreclr/md/inc/metamodelpub.h); tables from 0x30 on by the Portable PDB
@@ -11,27 +11,27 @@ use super::coded::{
 };
 use super::table::Table;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum Column {
-    /// A number of 2 bytes.
+    /// 2-byte number.
     U16,
-    /// A number of 4 bytes.
+    /// 4-byte number.
     U32,
-    /// An offset into #Strings.
+    /// Offset into #Strings.
     Str,
-    /// An index into #GUID.
+    /// Index into #GUID.
     Guid,
-    /// An offset into #Blob.
+    /// Offset into #Blob.
     Blob,
-    /// A row of one table.
+    /// Row of one table.
     Rid(Table),
-    /// A row of one of several tables.
+    /// Row of one of several tables.
     Coded(&'static Coded),
 }
 
 impl Table {
-    /// Its columns, in order.
+    /// Columns of the table, in order.
     pub fn columns(self) -> &'static [Column] {
         use Column::{Blob, Coded, Guid, Rid, Str, U16, U32};
         match self {

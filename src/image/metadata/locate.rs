@@ -1,8 +1,6 @@
-//! Where the metadata of a PE file is: in memory, flat or by section, and in
-//! the file on disk.
+//! Locates the metadata of a PE file: in memory, flat or by section, and in the file on disk.
 //!
-//! ECMA-335 II.25.3.3 (the CLI header); src/inc/corhdr.h of CoreCLR for
-//! ManagedNativeHeader.
+//! ECMA-335 II.25.3.3 (the CLI header); src/inc/corhdr.h of CoreCLR for ManagedNativeHeader.
 
 use super::{Metadata, MetadataError};
 use crate::addr::Addr;
@@ -12,15 +10,15 @@ use crate::limits;
 use crate::memory::{Fault, FaultKind, Memory};
 use crate::targets::reads::Script;
 
-/// IMAGE_COR20_HEADER is 72 bytes.
+/// Size of IMAGE_COR20_HEADER.
 const CLI_HEADER_BYTES: usize = 72;
 
 /// The CLI header of a .NET module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CliHeader {
-    /// Runtime version it asks for, major and minor.
+    /// Required runtime version, major and minor.
     pub version: (u16, u16),
-    /// The metadata root.
+    /// Metadata root.
     pub metadata: PeDirectory,
     /// COMIMAGE_FLAGS: IL only 1, 32 bit 2, IL library 4.
     pub flags: u32,
@@ -28,15 +26,14 @@ pub struct CliHeader {
     pub entry_point: u32,
     /// Managed resources.
     pub resources: PeDirectory,
-    /// ManagedNativeHeader: the ReadyToRun header; empty where the module has
-    /// no precompiled code.
+    /// ManagedNativeHeader: the ReadyToRun header. Empty if the module has no precompiled code.
     pub native_header: PeDirectory,
 }
 
-/// Read the CLI header of the image at `base`.
+/// Reads the CLI header of the image at `base`.
 ///
 /// # Errors
-/// Where there is none, or it can't be read.
+/// Fails if there is none, or it can't be read.
 pub fn cli_header(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Result<CliHeader, MetadataError> {
     let at = image.directory(CLI_DIRECTORY).and_then(|d| image.rva_to_addr(base, d.rva, flat));
     let bytes = memory.bytes(at.ok_or(MetadataError::NoCliHeader)?, CLI_HEADER_BYTES)?;
@@ -55,28 +52,27 @@ fn parse_cli_header(bytes: &[u8]) -> Option<CliHeader> {
     })
 }
 
-/// Address and length of the metadata root of the image at `base`.
+/// Returns address and length of the metadata root of the image at `base`.
 ///
 /// # Errors
-/// As [`cli_header`].
+/// Like [`cli_header`].
 pub fn find_root(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Result<(Addr, u64), MetadataError> {
     let root = cli_header(memory, base, image, flat)?.metadata;
     let addr = image.rva_to_addr(base, root.rva, flat).filter(|_| !root.is_empty());
     Ok((addr.ok_or(MetadataError::NoCliHeader)?, u64::from(root.size)))
 }
 
-/// Whether an assembly of that name is .NET's own, or one that everybody can have: these names are reserved.
+/// Whether the assembly is part of .NET, or one that anyone can have. These names are reserved.
 fn is_public(assembly: &str) -> bool {
     let first = assembly.split('.').next().unwrap_or(assembly);
     ["System", "Microsoft", "mscorlib", "netstandard", "WindowsBase"].contains(&first)
 }
 
 impl<'m> Metadata<'m> {
-    /// The metadata root of `len` bytes at `addr`: borrowed where it lies in one
-    /// piece, else copied.
+    /// Reads the metadata root of `len` bytes at `addr`. Borrows it if it is contiguous, else copies it.
     ///
     /// # Errors
-    /// Where it can't be read or parsed, or is larger than [`limits::MAX_METADATA`].
+    /// Fails if it can't be read or parsed, or is larger than [`limits::MAX_METADATA`].
     pub fn at(memory: &'m dyn Memory, addr: Addr, len: u64) -> Result<Metadata<'m>, MetadataError> {
         let size = usize::try_from(len).ok().filter(|_| len <= limits::MAX_METADATA);
         let size = size.ok_or(MetadataError::TooLarge(len))?;
@@ -90,7 +86,7 @@ impl<'m> Metadata<'m> {
         Ok(metadata)
     }
 
-    /// Tell `memory` that all of it stays but for the values that the program's source has.
+    /// Declares all of it to `memory` as structure, except values from the program's source.
     fn keep_names(&self, memory: &dyn Memory, addr: Addr) {
         let mut from = 0;
         for literal in self.literals() {
@@ -98,7 +94,7 @@ impl<'m> Metadata<'m> {
             from = from.max(literal.end as u64);
         }
         memory.keep(addr.saturating_add(from), (self.len() as u64).saturating_sub(from));
-        // Without an assembly's row it is nobody's that is known.
+        // Without an Assembly row, nothing shows that it is public.
         let is_public = self.assembly().is_some_and(|assembly| is_public(&assembly.name));
         let script = if is_public { Script::Public } else { Script::Utf8 };
         for name in self.all_names() {
@@ -106,10 +102,10 @@ impl<'m> Metadata<'m> {
         }
     }
 
-    /// The metadata of the PE file of which these are all bytes, as on disk.
+    /// Reads the metadata of a PE file, given all its bytes as on disk.
     ///
     /// # Errors
-    /// As [`Metadata::at`], or where it is no .NET module.
+    /// Like [`Metadata::at`]. Also fails if it is no .NET module.
     pub fn from_pe_file(file: &'m [u8]) -> Result<Metadata<'m>, MetadataError> {
         let image = pe::parse(file).ok_or(MetadataError::NoCliHeader)?;
         let (addr, len) = find_root(&FileBytes(file), Addr::NULL, &image, true)?;

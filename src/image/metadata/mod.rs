@@ -1,9 +1,7 @@
-//! .NET metadata (ECMA-335 II.22 to II.24): the tables, heaps and signatures of
-//! one module, read lazily out of its bytes.
+//! .NET metadata (ECMA-335 II.22 to II.24): the tables, heaps and signatures of one module, read lazily.
 //!
-//! Opening costs one pass over the table headers and none over rows; a question
-//! costs the cells it reads. The bytes are not trusted: a row, an offset or a
-//! coded index that leads nowhere gives `None`.
+//! Opening costs one pass over the table headers and none over rows. A query costs the cells it reads. The bytes are
+//! not trusted: a row, offset or coded index out of range gives `None`.
 
 pub mod attribute;
 pub mod coded;
@@ -42,23 +40,23 @@ use crate::limits;
 use crate::memory::Fault;
 use tables::Tables;
 
-/// Why there is no metadata to be read.
+/// The reason why metadata can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadataError {
-    /// Another signature where BSJB should be.
+    /// The signature is not BSJB.
     #[error("no metadata root: the signature is 0x{0:08x}")]
     NoRoot(u32),
-    /// The bytes end within it.
+    /// The bytes end within the named part.
     #[error("metadata is cut off in its {0}")]
     Cut(&'static str),
-    /// Neither #~ nor #-.
+    /// The metadata has neither #~ nor #-.
     #[error("metadata has no tables")]
     NoTables,
-    /// Rows of a table that this reader does not know: what follows can't be placed.
+    /// A table of unknown number has rows, so later tables can't be located.
     #[error("metadata has rows of unknown table 0x{0:02x}")]
     UnknownTable(u8),
-    /// Larger than believed.
+    /// The metadata is larger than the limit.
     #[error("metadata is too large ({0} bytes)")]
     TooLarge(u64),
     /// The file is no PE file, or has no CLI header.
@@ -86,10 +84,10 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Read the root, the stream headers and the table header (II.24.2.1).
+    /// Reads the root, the stream headers and the table header (II.24.2.1).
     ///
     /// # Errors
-    /// Where one of them isn't there, or rows of an unknown table are.
+    /// Fails if one of them is missing, or if there are rows of an unknown table.
     pub fn parse(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Metadata<'a>, MetadataError> {
         let data = bytes.into();
         let cut = MetadataError::Cut("root");
@@ -98,7 +96,7 @@ impl<'a> Metadata<'a> {
             return Err(MetadataError::NoRoot(signature));
         }
         let version_len = u32_at(&data, 12).ok_or(cut.clone())? as usize;
-        // The length counts the padding to 4 bytes; it is at most 255 (II.24.2.1).
+        // The length includes the padding to 4 bytes. It is at most 255 (II.24.2.1).
         let flags = 16usize.checked_add(version_len).filter(|_| version_len <= 256).ok_or(cut.clone())?;
         let streams = u16_at(&data, flags + 2).ok_or(cut)?;
         let mut out = Metadata {
@@ -136,7 +134,7 @@ impl<'a> Metadata<'a> {
         Ok(out)
     }
 
-    /// Bytes that it holds itself, as memory has them not in one piece.
+    /// Number of bytes that it copied, because they are not contiguous in memory.
     pub fn copied(&self) -> usize {
         match &self.data {
             Cow::Borrowed(_) => 0,
@@ -144,8 +142,8 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// Row counts of the tables that a PDB names but does not hold (Portable
-    /// PDB spec, #Pdb stream); all 0 for a module.
+    /// Returns the row counts of the tables that a PDB refers to but does not contain (Portable PDB spec, #Pdb
+    /// stream). All 0 for a module.
     fn referenced_rows(&self) -> [u32; 64] {
         let mut counts = [0; 64];
         let pdb = self.data.get(self.pdb.clone()).unwrap_or_default();
@@ -160,33 +158,32 @@ impl<'a> Metadata<'a> {
         counts
     }
 
-    /// The runtime version that the root names, such as `v4.0.30319`.
+    /// Returns the runtime version in the root, such as `v4.0.30319`.
     pub fn version(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(until_nul(self.data.get(self.version.clone()).unwrap_or_default()))
     }
 
-    /// Whether table rows that the header counts are missing.
+    /// Whether rows that the header counts are missing.
     pub fn is_cut(&self) -> bool {
         self.tables.cut
     }
 
-    /// The #Pdb stream's first 20 bytes, which identify a portable PDB.
+    /// Returns the first 20 bytes of the #Pdb stream, which identify a portable PDB.
     pub fn pdb_id(&self) -> Option<[u8; 20]> {
         self.data.get(self.pdb.clone())?.first_chunk().copied()
     }
 
-    /// Rows of `table` that are there.
+    /// Number of rows of `table` that are present.
     pub fn row_count(&self, table: Table) -> u32 {
         self.tables.count(table)
     }
 
-    /// What row `rid` of `table` holds in a column (0-based), as it stands.
+    /// Returns the raw value of a cell: row `rid` of `table`, 0-based column.
     pub fn cell(&self, table: Table, rid: u32, column: usize) -> Option<u32> {
         self.tables.cell(&self.data, table, rid, column)
     }
 
-    /// The text at `offset` of #Strings (II.24.2.3), at most
-    /// [`limits::MAX_NAME`] bytes of it.
+    /// Returns the text at `offset` of #Strings (II.24.2.3), at most [`limits::MAX_NAME`] bytes of it.
     pub fn string(&self, offset: u32) -> Option<Cow<'_, str>> {
         let heap = self.data.get(self.strings.clone())?;
         let rest = heap.get(offset as usize..).filter(|r| !r.is_empty());
@@ -195,12 +192,12 @@ impl<'a> Metadata<'a> {
                 let head = rest.get(..limits::MAX_NAME).unwrap_or(rest);
                 Some(String::from_utf8_lossy(until_nul(head)))
             }
-            // Offset 0 is the empty text even where there is no heap.
+            // Offset 0 is the empty text even without a heap.
             None => (offset == 0).then_some(Cow::Borrowed("")),
         }
     }
 
-    /// The bytes at `offset` of #Blob (II.24.2.4).
+    /// Returns the bytes at `offset` of #Blob (II.24.2.4).
     pub fn blob(&self, offset: u32) -> Option<&[u8]> {
         let heap = self.data.get(self.blobs.clone())?;
         if offset == 0 {
@@ -209,18 +206,19 @@ impl<'a> Metadata<'a> {
         length_prefixed(heap, offset)
     }
 
-    /// Bytes of all of it.
+    /// Total size in bytes.
     pub fn len(&self) -> usize {
         self.data.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// Where values stand that the program's source has, sorted: texts of #US, constants, arguments of attributes, permissions. All
-    /// else is names and structure, and so is an argument that names a state machine among the module's own types.
+    /// Returns the ranges of values from the program's source, sorted: texts of #US, constants, arguments of
+    /// attributes, permissions. The rest is names and structure. So is an argument that names a state machine among
+    /// the module's own types.
     pub fn literals(&self) -> Vec<Range<usize>> {
         let columns =
             [(Table::Constant, 2), (Table::CustomAttribute, 2), (Table::FieldMarshal, 1), (Table::DeclSecurity, 2)];
@@ -241,12 +239,13 @@ impl<'a> Metadata<'a> {
                 Some(start..start + value.len())
             }));
         }
-        // What stands in no stream's part that is known: streams of other names.
+        // Streams with other names are not included.
         out.sort_unstable_by_key(|range| range.start);
         out
     }
 
-    /// All names: #Strings as a whole, and what rows lead to in it. Texts that end alike may share their bytes.
+    /// Returns the ranges of all names: #Strings as a whole, and each text in it that a row refers to. Texts with
+    /// equal ends may share bytes.
     pub fn all_names(&self) -> Vec<Range<usize>> {
         let heap = self.data.get(self.strings.clone()).unwrap_or_default();
         let mut offsets = Vec::new();
@@ -265,26 +264,26 @@ impl<'a> Metadata<'a> {
         named.chain([self.strings.clone()]).filter(|range| !range.is_empty()).collect()
     }
 
-    /// The GUID of that 1-based index (II.24.2.5); 0 is none.
+    /// Returns the GUID with this 1-based index (II.24.2.5). `None` for index 0.
     pub fn guid(&self, index: u32) -> Option<[u8; 16]> {
         let heap = self.data.get(self.guids.clone())?;
         let at = (index as usize).checked_sub(1)?.checked_mul(16)?;
         heap.get(at..)?.first_chunk().copied()
     }
 
-    /// The text at `offset` of #US (II.24.2.4): what ldstr 0x70000000|offset loads.
+    /// Returns the text at `offset` of #US (II.24.2.4), which ldstr 0x70000000|offset loads.
     pub fn user_string(&self, offset: u32) -> Option<String> {
         let heap = self.data.get(self.user_strings.clone())?;
         let bytes = length_prefixed(heap, offset)?;
-        // The last byte tells whether there are characters that need care.
+        // The last byte shows whether any character needs special handling. It is dropped.
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         Some(String::from_utf16_lossy(&units))
     }
 }
 
-/// II.24.2.2: name, place and end of the stream header at `at`.
+/// Reads the stream header at `at` (II.24.2.2). Returns its name, its range and the end of the header.
 ///
-/// A stream that reaches past the end is cut to what is there.
+/// A stream that reaches past the end is cut.
 fn stream_header(data: &[u8], at: usize) -> Option<(&[u8], Range<usize>, usize)> {
     let offset = u32_at(data, at)? as usize;
     let size = u32_at(data, at.checked_add(4)?)? as usize;
@@ -298,7 +297,7 @@ fn stream_header(data: &[u8], at: usize) -> Option<(&[u8], Range<usize>, usize)>
     Some((name, start..end, next))
 }
 
-/// A blob of #Blob or #US with its compressed length before it (II.24.2.4).
+/// Returns a blob of #Blob or #US, which has its compressed length before it (II.24.2.4).
 fn length_prefixed(heap: &[u8], offset: u32) -> Option<&[u8]> {
     let mut reader = sig::Reader::new(heap.get(offset as usize..)?);
     let len = reader.unsigned().ok()?;

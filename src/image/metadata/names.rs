@@ -1,4 +1,4 @@
-//! Questions over several rows: who owns a row, what a type is called.
+//! Queries over several rows: the owner of a row, the name of a type.
 //!
 //! Sorted tables: ECMA-335 II.22, "informative: the table shall be sorted".
 
@@ -8,8 +8,8 @@ use super::{Metadata, Table, Token};
 use crate::limits;
 
 impl Metadata<'_> {
-    /// The first row of `table` for which a column, not falling from row to row,
-    /// is at least `key`.
+    /// Returns the first row of `table` whose column, which never decreases from row to row, is
+    /// at least `key`.
     fn lower_bound(&self, table: Table, column: usize, key: u64) -> u32 {
         let (mut low, mut high) = (1, self.row_count(table) + 1);
         while low < high {
@@ -23,13 +23,13 @@ impl Metadata<'_> {
         low
     }
 
-    /// The first row of `table` with `key` in a column: by halves where the
-    /// table is marked as sorted, one by one where not.
+    /// Returns the first row of `table` with `key` in a column. Uses binary search if the table
+    /// is marked as sorted, else a linear one.
     pub(super) fn find(&self, table: Table, column: usize, key: u32) -> Option<u32> {
         self.find_all(table, column, key, 1).first().copied()
     }
 
-    /// At most `max` rows of `table` with `key` in a column.
+    /// Returns at most `max` rows of `table` with `key` in a column.
     pub(super) fn find_all(&self, table: Table, column: usize, key: u32, max: usize) -> Vec<u32> {
         let rows = self.row_count(table);
         let is_key = |rid: &u32| self.cell(table, *rid, column) == Some(key);
@@ -41,9 +41,8 @@ impl Metadata<'_> {
         }
     }
 
-    /// The places of row `rid` in a list: from its own first one up to the next
-    /// row's (II.22.37). They count rows of `pointers` where there are any, which
-    /// only #- has.
+    /// Returns the list positions of row `rid`: from its own first one up to the next row's
+    /// (II.22.37). If `pointers` has rows, which occurs only in #-, positions count those rows.
     pub(super) fn list(
         &self,
         table: Table,
@@ -58,31 +57,31 @@ impl Metadata<'_> {
             n => n,
         } + 1;
         let end = if rid < self.row_count(table) { self.cell(table, rid + 1, column)? } else { last }.min(last);
-        // Row 0 is none: an empty list.
+        // Row 0 means an empty list.
         Some(if first == 0 || first >= end { first..first } else { first..end })
     }
 
-    /// The row at one place of a list.
+    /// Returns the row at a list position.
     fn listed(&self, pointers: Table, place: u32) -> Option<u32> {
         if self.row_count(pointers) == 0 { Some(place) } else { self.cell(pointers, place, 0) }
     }
 
-    /// Rows of the fields at those places.
+    /// Returns the rows of the fields at these list positions.
     pub fn field_rids(&self, places: Range<u32>) -> impl Iterator<Item = u32> {
         places.filter_map(|place| self.listed(Table::FieldPtr, place))
     }
 
-    /// Rows of the methods at those places.
+    /// Returns the rows of the methods at these list positions.
     pub fn method_rids(&self, places: Range<u32>) -> impl Iterator<Item = u32> {
         places.filter_map(|place| self.listed(Table::MethodPtr, place))
     }
 
-    /// Rows of the parameters at those places.
+    /// Returns the rows of the parameters at these list positions.
     pub fn param_rids(&self, places: Range<u32>) -> impl Iterator<Item = u32> {
         places.filter_map(|place| self.listed(Table::ParamPtr, place))
     }
 
-    /// The row of `table` whose list has row `rid` of `target`.
+    /// Returns the row of `table` whose list contains row `rid` of `target`.
     fn owner(&self, table: Table, column: usize, pointers: Table, target: Table, rid: u32) -> Option<u32> {
         if rid == 0 || rid > self.row_count(target) {
             return None;
@@ -91,35 +90,34 @@ impl Metadata<'_> {
             0 => rid,
             n => (1..=n).find(|p| self.cell(pointers, *p, 0) == Some(rid))?,
         };
-        // The last row that starts at or before it; those before it with the same
-        // start are empty.
+        // The last row that starts at or before it. Earlier rows with the same start are empty.
         let owner = self.lower_bound(table, column, u64::from(place) + 1).checked_sub(1)?;
         self.list(table, owner, column, pointers, target)?.contains(&place).then_some(owner)
     }
 
-    /// The type that has a method.
+    /// Returns the type that declares a method.
     pub fn type_of_method(&self, method_rid: u32) -> Option<u32> {
         self.owner(Table::TypeDef, 5, Table::MethodPtr, Table::MethodDef, method_rid)
     }
 
-    /// The type that has a field.
+    /// Returns the type that declares a field.
     pub fn type_of_field(&self, field_rid: u32) -> Option<u32> {
         self.owner(Table::TypeDef, 4, Table::FieldPtr, Table::Field, field_rid)
     }
 
-    /// The method that has a parameter.
+    /// Returns the method that has a parameter.
     pub fn method_of_param(&self, param_rid: u32) -> Option<u32> {
         self.owner(Table::MethodDef, 5, Table::ParamPtr, Table::Param, param_rid)
     }
 
-    /// `Namespace.Outer+Inner` of a TypeDef.
+    /// Returns `Namespace.Outer+Inner` of a TypeDef.
     pub fn full_type_name(&self, rid: u32) -> Option<String> {
         self.full_name(Token::new(Table::TypeDef, rid))
     }
 
-    /// `Namespace.Outer+Inner` of a TypeDef, TypeRef or ExportedType. Types that
-    /// enclose each other in a circle end after [`limits::MAX_TYPE_NESTING`]
-    /// names with `?`.
+    /// Returns `Namespace.Outer+Inner` of a TypeDef, TypeRef or ExportedType. If types enclose
+    /// each other in a cycle, the name starts with `?` after [`limits::MAX_TYPE_NESTING`]
+    /// names.
     pub fn full_name(&self, token: Token) -> Option<String> {
         let mut names = Vec::new();
         let mut at = token;
@@ -149,7 +147,7 @@ impl Metadata<'_> {
         Some(out)
     }
 
-    /// A type's own name, its namespace, and the type that it is in.
+    /// Returns a type's own name, its namespace, and the enclosing type.
     fn name_and_outer(
         &self,
         token: Token,
@@ -158,7 +156,8 @@ impl Metadata<'_> {
         match token.table()? {
             Table::TypeDef => {
                 let row = self.type_def(rid)?;
-                // Nested types only: the low 3 bits of TypeAttributes are above 1 (II.23.1.15).
+                // The low 3 bits of TypeAttributes are above 1 for nested types only
+                // (II.23.1.15).
                 let outer = if row.flags & 7 > 1 { self.enclosing(rid) } else { None };
                 Some((row.name, row.namespace, outer.map(|o| Token::new(Table::TypeDef, o))))
             }

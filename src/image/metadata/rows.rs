@@ -1,7 +1,7 @@
 //! Rows of the tables, each as a struct (ECMA-335 II.22).
 //!
-//! Row numbers are 1-based. `None` is a row that isn't there, or one with an
-//! offset that leads out of its heap.
+//! Row numbers are 1-based. `None` is a missing row, or a row with an offset out of its
+//! heap.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,51 +13,51 @@ use super::coded::{
 use super::{Metadata, Table, Token};
 use crate::limits;
 
-/// II.22.30 Module.
+/// A row of the Module table (II.22.30).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleRow<'a> {
     /// File name.
     pub name: Cow<'a, str>,
-    /// Module version id: a new one with each build, as it lies in the heap.
+    /// MVID as stored in the #GUID heap. Each build has a new one.
     pub mvid: [u8; 16],
 }
 
-/// II.22.2 Assembly.
+/// A row of the Assembly table (II.22.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly<'a> {
     /// Simple name.
     pub name: Cow<'a, str>,
     /// Major, minor, build, revision.
     pub version: [u16; 4],
-    /// Culture; empty is neutral.
+    /// Culture. Empty if neutral.
     pub culture: Cow<'a, str>,
     /// AssemblyFlags (II.23.1.2).
     pub flags: u32,
-    /// Public key; empty where there is none.
+    /// Public key. Empty if there is none.
     pub public_key: &'a [u8],
 }
 
-/// II.22.37 TypeDef.
+/// A row of the TypeDef table (II.22.37).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeDef<'a> {
     /// TypeAttributes (II.23.1.15).
     pub flags: u32,
     /// Name.
     pub name: Cow<'a, str>,
-    /// Namespace; empty for nested types.
+    /// Namespace. Empty for nested types.
     pub namespace: Cow<'a, str>,
-    /// Base type; nil for interfaces and System.Object.
+    /// Base type. Nil for interfaces and System.Object.
     pub extends: Token,
-    /// Its places in the list of fields: see [`Metadata::field_rids`].
+    /// Positions in the list of fields; see [`Metadata::field_rids`].
     pub fields: Range<u32>,
-    /// Its places in the list of methods: see [`Metadata::method_rids`].
+    /// Positions in the list of methods; see [`Metadata::method_rids`].
     pub methods: Range<u32>,
 }
 
-/// II.22.38 TypeRef.
+/// A row of the TypeRef table (II.22.38).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRef<'a> {
-    /// Where the type is: a module, an assembly, or the enclosing TypeRef.
+    /// Scope of the type: a module, an assembly, or the enclosing TypeRef.
     pub scope: Token,
     /// Name.
     pub name: Cow<'a, str>,
@@ -65,21 +65,21 @@ pub struct TypeRef<'a> {
     pub namespace: Cow<'a, str>,
 }
 
-/// II.22.15 Field.
+/// A row of the Field table (II.22.15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// FieldAttributes (II.23.1.5).
     pub flags: u16,
     /// Name.
     pub name: Cow<'a, str>,
-    /// Signature: see [`super::sig::FieldSig`].
+    /// Signature; see [`super::sig::FieldSig`].
     pub signature: &'a [u8],
 }
 
-/// II.22.26 MethodDef.
+/// A row of the MethodDef table (II.22.26).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodDef<'a> {
-    /// Where its IL is; 0 where it has none.
+    /// RVA of its IL. 0 if it has none.
     pub rva: u32,
     /// MethodImplAttributes (II.23.1.11).
     pub impl_flags: u16,
@@ -87,27 +87,27 @@ pub struct MethodDef<'a> {
     pub flags: u16,
     /// Name.
     pub name: Cow<'a, str>,
-    /// Signature: see [`super::sig::MethodSig`].
+    /// Signature; see [`super::sig::MethodSig`].
     pub signature: &'a [u8],
-    /// Its places in the list of parameters: see [`Metadata::param_rids`].
+    /// Positions in the list of parameters; see [`Metadata::param_rids`].
     pub params: Range<u32>,
 }
 
-/// II.22.33 Param.
+/// A row of the Param table (II.22.33).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param<'a> {
     /// ParamAttributes (II.23.1.13).
     pub flags: u16,
-    /// 1-based place in the signature; 0 is the return value.
+    /// 1-based position in the signature. 0 is the return value.
     pub sequence: u16,
     /// Name.
     pub name: Cow<'a, str>,
 }
 
-/// II.22.25 MemberRef.
+/// A row of the MemberRef table (II.22.25).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRef<'a> {
-    /// What holds the member.
+    /// Type or other owner of the member.
     pub parent: Token,
     /// Name.
     pub name: Cow<'a, str>,
@@ -115,67 +115,67 @@ pub struct MemberRef<'a> {
     pub signature: &'a [u8],
 }
 
-/// II.22.29 MethodSpec.
+/// A row of the MethodSpec table (II.22.29).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodSpec<'a> {
     /// The generic method.
     pub method: Token,
-    /// Its arguments: see [`super::sig::method_spec`].
+    /// Type arguments; see [`super::sig::method_spec`].
     pub instantiation: &'a [u8],
 }
 
-/// II.22.5 AssemblyRef.
+/// A row of the AssemblyRef table (II.22.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssemblyRef<'a> {
     /// Simple name.
     pub name: Cow<'a, str>,
     /// Major, minor, build, revision.
     pub version: [u16; 4],
-    /// Culture; empty is neutral.
+    /// Culture. Empty if neutral.
     pub culture: Cow<'a, str>,
     /// AssemblyFlags (II.23.1.2).
     pub flags: u32,
-    /// Public key or its token, as the flags say.
+    /// Public key, or its token, according to the flags.
     pub public_key_or_token: &'a [u8],
 }
 
-/// II.22.14 ExportedType.
+/// A row of the ExportedType table (II.22.14).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedType<'a> {
     /// TypeAttributes (II.23.1.15).
     pub flags: u32,
-    /// A hint: its TypeDef in the other module.
+    /// Row of its TypeDef in the other module. Only a hint.
     pub type_def_id: u32,
     /// Name.
     pub name: Cow<'a, str>,
     /// Namespace.
     pub namespace: Cow<'a, str>,
-    /// A file, the assembly it was forwarded to, or the enclosing ExportedType.
+    /// A file, the assembly that it was forwarded to, or the enclosing ExportedType.
     pub implementation: Token,
 }
 
-/// II.22.9 Constant.
+/// A row of the Constant table (II.22.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant<'a> {
-    /// Its ELEMENT_TYPE (II.23.1.16); CLASS is a null reference.
+    /// ELEMENT_TYPE (II.23.1.16). CLASS is a null reference.
     pub element_type: u8,
-    /// Its value.
+    /// Value, as bytes.
     pub value: &'a [u8],
 }
 
-/// II.22.8 ClassLayout.
+/// A row of the ClassLayout table (II.22.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassLayout {
-    /// Alignment of fields; 0 is the default.
+    /// Alignment of fields in bytes. 0 is the default.
     pub packing: u16,
-    /// Least size in bytes; 0 is the default.
+    /// Minimum size in bytes. 0 is the default.
     pub size: u32,
 }
 
-/// II.22.20 GenericParam.
+/// A row of the GenericParam table (II.22.20).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenericParam<'a> {
-    /// 0-based place.
+    /// 0-based position.
     pub number: u16,
     /// GenericParamAttributes (II.23.1.7).
     pub flags: u16,
@@ -183,7 +183,7 @@ pub struct GenericParam<'a> {
     pub name: Cow<'a, str>,
 }
 
-/// Cells of one row, by what they hold.
+/// Typed access to the cells of a row.
 struct Row<'m> {
     metadata: &'m Metadata<'m>,
     table: Table,
@@ -221,13 +221,13 @@ impl Metadata<'_> {
         Row { metadata: self, table, rid }
     }
 
-    /// The module itself.
+    /// Returns the module's own row.
     pub fn module(&self) -> Option<ModuleRow<'_>> {
         let row = self.row(Table::Module, 1);
         Some(ModuleRow { name: row.str(1)?, mvid: self.guid(row.u32(2)?)? })
     }
 
-    /// The assembly whose manifest is in this module.
+    /// Returns the assembly whose manifest is in this module.
     pub fn assembly(&self) -> Option<Assembly<'_>> {
         let row = self.row(Table::Assembly, 1);
         Some(Assembly {
@@ -239,7 +239,7 @@ impl Metadata<'_> {
         })
     }
 
-    /// A TypeDef.
+    /// Returns a TypeDef.
     pub fn type_def(&self, rid: u32) -> Option<TypeDef<'_>> {
         let row = self.row(Table::TypeDef, rid);
         Some(TypeDef {
@@ -252,29 +252,29 @@ impl Metadata<'_> {
         })
     }
 
-    /// A TypeRef.
+    /// Returns a TypeRef.
     pub fn type_ref(&self, rid: u32) -> Option<TypeRef<'_>> {
         let row = self.row(Table::TypeRef, rid);
         Some(TypeRef { scope: row.coded(0, &RESOLUTION_SCOPE)?, name: row.str(1)?, namespace: row.str(2)? })
     }
 
-    /// The signature of a TypeSpec (II.22.39): see [`super::sig::type_spec`].
+    /// Returns the signature of a TypeSpec (II.22.39); see [`super::sig::type_spec`].
     pub fn type_spec(&self, rid: u32) -> Option<&[u8]> {
         self.row(Table::TypeSpec, rid).blob(0)
     }
 
-    /// The signature of a StandAloneSig (II.22.36): locals, or a call site.
+    /// Returns the signature of a StandAloneSig (II.22.36): locals, or a call site.
     pub fn stand_alone_sig(&self, rid: u32) -> Option<&[u8]> {
         self.row(Table::StandAloneSig, rid).blob(0)
     }
 
-    /// A Field.
+    /// Returns a Field.
     pub fn field(&self, rid: u32) -> Option<Field<'_>> {
         let row = self.row(Table::Field, rid);
         Some(Field { flags: row.u16(0)?, name: row.str(1)?, signature: row.blob(2)? })
     }
 
-    /// A MethodDef.
+    /// Returns a MethodDef.
     pub fn method_def(&self, rid: u32) -> Option<MethodDef<'_>> {
         let row = self.row(Table::MethodDef, rid);
         Some(MethodDef {
@@ -287,25 +287,25 @@ impl Metadata<'_> {
         })
     }
 
-    /// A Param.
+    /// Returns a Param.
     pub fn param(&self, rid: u32) -> Option<Param<'_>> {
         let row = self.row(Table::Param, rid);
         Some(Param { flags: row.u16(0)?, sequence: row.u16(1)?, name: row.str(2)? })
     }
 
-    /// A MemberRef.
+    /// Returns a MemberRef.
     pub fn member_ref(&self, rid: u32) -> Option<MemberRef<'_>> {
         let row = self.row(Table::MemberRef, rid);
         Some(MemberRef { parent: row.coded(0, &MEMBER_REF_PARENT)?, name: row.str(1)?, signature: row.blob(2)? })
     }
 
-    /// A MethodSpec.
+    /// Returns a MethodSpec.
     pub fn method_spec(&self, rid: u32) -> Option<MethodSpec<'_>> {
         let row = self.row(Table::MethodSpec, rid);
         Some(MethodSpec { method: row.coded(0, &METHOD_DEF_OR_REF)?, instantiation: row.blob(1)? })
     }
 
-    /// An AssemblyRef.
+    /// Returns an AssemblyRef.
     pub fn assembly_ref(&self, rid: u32) -> Option<AssemblyRef<'_>> {
         let row = self.row(Table::AssemblyRef, rid);
         Some(AssemblyRef {
@@ -317,12 +317,12 @@ impl Metadata<'_> {
         })
     }
 
-    /// The name of a ModuleRef (II.22.31).
+    /// Returns the name of a ModuleRef (II.22.31).
     pub fn module_ref(&self, rid: u32) -> Option<Cow<'_, str>> {
         self.row(Table::ModuleRef, rid).str(0)
     }
 
-    /// An ExportedType.
+    /// Returns an ExportedType.
     pub fn exported_type(&self, rid: u32) -> Option<ExportedType<'_>> {
         let row = self.row(Table::ExportedType, rid);
         Some(ExportedType {
@@ -334,15 +334,16 @@ impl Metadata<'_> {
         })
     }
 
-    /// The constant of a field, a parameter or a property.
+    /// Returns the constant of a field, a parameter or a property.
     pub fn constant(&self, owner: Token) -> Option<Constant<'_>> {
         let rid = self.find(Table::Constant, 1, HAS_CONSTANT.encode(owner)?)?;
         let row = self.row(Table::Constant, rid);
-        // One byte of type, one of padding.
+        // One byte of type, and one of padding.
         Some(Constant { element_type: (row.u32(0)? & 0xff) as u8, value: row.blob(2)? })
     }
 
-    /// Whether a TypeDef, Field or MethodDef has an attribute of that full name (II.22.10).
+    /// Whether a TypeDef, Field or MethodDef has an attribute with this full name
+    /// (II.22.10).
     pub fn has_attribute(&self, owner: Token, name: &str) -> bool {
         let Some(key) = HAS_CUSTOM_ATTRIBUTE.encode(owner) else { return false };
         self.find_all(Table::CustomAttribute, 0, key, limits::MAX_ATTRIBUTES).into_iter().any(|rid| {
@@ -355,34 +356,34 @@ impl Metadata<'_> {
         })
     }
 
-    /// The explicit layout of a type.
+    /// Returns the explicit layout of a type.
     pub fn class_layout(&self, type_rid: u32) -> Option<ClassLayout> {
         let row = self.row(Table::ClassLayout, self.find(Table::ClassLayout, 2, type_rid)?);
         Some(ClassLayout { packing: row.u16(0)?, size: row.u32(1)? })
     }
 
-    /// The explicit offset of a field (II.22.16).
+    /// Returns the explicit offset of a field in bytes (II.22.16).
     pub fn field_layout(&self, field_rid: u32) -> Option<u32> {
         self.cell(Table::FieldLayout, self.find(Table::FieldLayout, 1, field_rid)?, 0)
     }
 
-    /// Where a field's first value is in the file (II.22.18).
+    /// Returns the RVA of a field's initial value (II.22.18).
     pub fn field_rva(&self, field_rid: u32) -> Option<u32> {
         self.cell(Table::FieldRva, self.find(Table::FieldRva, 1, field_rid)?, 0)
     }
 
-    /// The type that encloses a nested type (II.22.32).
+    /// Returns the type that encloses a nested type (II.22.32).
     pub fn enclosing(&self, type_rid: u32) -> Option<u32> {
         self.cell(Table::NestedClass, self.find(Table::NestedClass, 0, type_rid)?, 1)
     }
 
-    /// A generic parameter (II.22.20).
+    /// Returns a generic parameter (II.22.20).
     pub fn generic_param(&self, rid: u32) -> Option<GenericParam<'_>> {
         let row = self.row(Table::GenericParam, rid);
         Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
     }
 
-    /// The generic parameters of a type or method, in order.
+    /// Returns the generic parameters of a type or method, in order.
     pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
         let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
         let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));

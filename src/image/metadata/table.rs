@@ -6,14 +6,14 @@
 
 macro_rules! tables {
     ($($name:ident = $number:literal,)*) => {
-        /// A metadata table by its number.
+        /// A metadata table, by its number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[allow(missing_docs)]
         pub enum Table { $($name = $number,)* }
 
         impl Table {
-            /// The table of that number, if there is one.
+            /// Returns the table with this number, if there is one.
             pub fn from_number(number: u8) -> Option<Table> {
                 match number {
                     $($number => Some(Table::$name),)*

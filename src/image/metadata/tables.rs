@@ -1,28 +1,27 @@
-//! Where the rows of each table lie in a module (ECMA-335 II.24.2.6, the #~
-//! stream).
+//! Locations of each table's rows in a module (ECMA-335 II.24.2.6, the #~ stream).
 
 use super::MetadataError;
 use super::columns::Column;
 use super::table::Table;
 use crate::bytes::{get, u32_at, u64_at};
 
-/// Tables a module can name by the 64-bit mask of the #~ stream.
+/// Number of tables that the 64-bit mask of the #~ stream can name.
 const NUMBERS: usize = 64;
 
-/// The last row that a token can name (II.24.2.6).
+/// Largest row number in a token (II.24.2.6).
 const MAX_RID: u32 = 0x00ff_ffff;
 
-/// Columns of the widest table (Assembly, AssemblyRef).
+/// Number of columns of the widest table (Assembly, AssemblyRef).
 const MAX_COLUMNS: usize = 9;
 
-/// HeapSizes (II.24.2.6): wide #Strings, #GUID, #Blob; by CoreCLR's metamodel,
-/// 4 more bytes after the row counts.
+/// Bits of HeapSizes (II.24.2.6): wide #Strings, #GUID and #Blob. The last one is from
+/// CoreCLR's metamodel: 4 more bytes after the row counts.
 const WIDE_STRINGS: u8 = 0x01;
 const WIDE_GUID: u8 = 0x02;
 const WIDE_BLOB: u8 = 0x04;
 const EXTRA_DATA: u8 = 0x40;
 
-/// Where one table's rows lie.
+/// Location of one table's rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rows {
     start: usize,
@@ -42,15 +41,15 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// No rows at all.
+    /// Tables without rows.
     pub(super) fn empty() -> Tables {
         Tables { rows: [Rows::default(); NUMBERS], sorted: 0, cut: false }
     }
 
-    /// Read the header of the stream at `start..end` of `data`.
+    /// Reads the header of the stream at `start..end` of `data`.
     ///
-    /// `minimal` makes every index 4 bytes wide (#JTD). `referenced` are the
-    /// row counts of the tables that a PDB names but does not hold.
+    /// `minimal` makes every index 4 bytes wide (#JTD). `referenced` has the row counts
+    /// of the tables that a PDB refers to but does not contain.
     pub(super) fn parse(
         data: &[u8],
         start: usize,
@@ -87,14 +86,14 @@ impl Tables {
                 *cell = (size, width);
                 size += width;
             }
-            // A count is believed as far as there are bytes for it.
+            // A count is accepted up to the number of rows that fit in the bytes.
             let room = stream.len().saturating_sub(at) / usize::from(size);
             rows.count = stated.min(MAX_RID).min(u32::try_from(room).unwrap_or(MAX_RID));
             rows.size = u32::from(size);
             rows.start = start + at;
             at += rows.count as usize * usize::from(size);
             if rows.count < stated {
-                // Where the next table starts isn't known to be in the bytes.
+                // The next table would start past the end of the bytes.
                 tables.cut = true;
                 at = stream.len();
             }
@@ -102,17 +101,17 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Rows of `table` that are there.
+    /// Number of rows of `table` that are present.
     pub(super) fn count(&self, table: Table) -> u32 {
         self.rows.get(table as usize).map_or(0, |r| r.count)
     }
 
-    /// Whether the stream says that `table` is sorted by its key.
+    /// Whether the stream marks `table` as sorted by its key.
     pub(super) fn is_sorted(&self, table: Table) -> bool {
         self.sorted & (1 << (table as u32)) != 0
     }
 
-    /// What row `rid` of `table` holds in a column.
+    /// Returns a cell: row `rid` of `table`, 0-based column.
     pub(super) fn cell(&self, data: &[u8], table: Table, rid: u32, column: usize) -> Option<u32> {
         let rows = self.rows.get(table as usize)?;
         if rid == 0 || rid > rows.count {
@@ -129,7 +128,7 @@ impl Tables {
     }
 }
 
-/// How wide an index is in this module (II.24.2.6).
+/// Widths of the indexes in this module (II.24.2.6).
 struct Widths<'a> {
     heaps: u8,
     minimal: bool,

@@ -1,5 +1,5 @@
-//! Metadata made by hand for tests. Rows are written as bytes, and not by the
-//! schema under test.
+//! Metadata made by hand for tests. Rows are written as bytes, not through the schema
+//! under test.
 
 use super::Table;
 
@@ -12,7 +12,7 @@ impl Heap {
         Heap(vec![0])
     }
 
-    /// Add a text to #Strings.
+    /// Adds a text to #Strings.
     pub(in crate::image) fn text(&mut self, text: &str) -> u16 {
         let at = self.0.len() as u16;
         self.0.extend(text.as_bytes());
@@ -20,7 +20,7 @@ impl Heap {
         at
     }
 
-    /// Add a blob of under 128 bytes.
+    /// Adds a blob of under 128 bytes.
     pub(in crate::image) fn blob(&mut self, blob: &[u8]) -> u16 {
         assert!(blob.len() < 0x80);
         let at = self.0.len() as u16;
@@ -30,7 +30,7 @@ impl Heap {
     }
 }
 
-/// The parts of a metadata root.
+/// The components of a metadata root.
 #[derive(Clone)]
 pub(in crate::image) struct Blob {
     pub(in crate::image) tables_name: &'static str,
@@ -42,7 +42,7 @@ pub(in crate::image) struct Blob {
     pub(in crate::image) blobs: Heap,
     pub(in crate::image) guids: Vec<u8>,
     pub(in crate::image) user_strings: Vec<u8>,
-    /// Other streams.
+    /// Additional streams.
     pub(in crate::image) more: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -61,7 +61,7 @@ impl Blob {
         }
     }
 
-    /// The bytes of the table stream.
+    /// Returns the bytes of the table stream.
     pub(in crate::image) fn table_stream(&self) -> Vec<u8> {
         let valid = self.tables.iter().fold(0u64, |m, (t, _)| m | 1 << (*t as u8));
         let mut out = vec![0, 0, 0, 0, 2, 0, self.heap_sizes, 1];
@@ -81,7 +81,7 @@ impl Blob {
         self.with_tables(self.table_stream())
     }
 
-    /// The whole root, with that table stream.
+    /// Returns the whole root, with this table stream.
     pub(in crate::image) fn with_tables(&self, tables: Vec<u8>) -> Vec<u8> {
         let mut streams = vec![
             (self.tables_name, tables),
@@ -116,17 +116,17 @@ pub(in crate::image) fn row(columns: &[u16]) -> Vec<u8> {
     columns.iter().flat_map(|c| c.to_le_bytes()).collect()
 }
 
-/// A row of one 4-byte column and then 2-byte ones.
+/// A row of one 4-byte column, followed by 2-byte ones.
 pub(in crate::image) fn row4(first: u32, columns: &[u16]) -> Vec<u8> {
     first.to_le_bytes().into_iter().chain(row(columns)).collect()
 }
 
-/// Where the section of [`pe_file`] is in the file, and in memory.
+/// Offset of the section of [`pe_file`] in the file, and in memory.
 pub(in crate::image) const FILE_OFFSET: usize = 0x400;
 pub(in crate::image) const RVA: usize = 0x2000;
 
-/// A PE32+ file of one section, with data directories (number, offset in the
-/// section, size).
+/// A PE32+ file of one section, with data directories (number, offset in the section,
+/// size).
 pub(in crate::image) fn pe_file(section: &[u8], directories: &[(usize, u32, u32)]) -> Vec<u8> {
     let mut out = vec![0u8; FILE_OFFSET];
     let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -153,7 +153,7 @@ pub(in crate::image) fn pe_file(section: &[u8], directories: &[(usize, u32, u32)
     out
 }
 
-/// The same file as it lies in memory by section.
+/// Returns the same file as it is mapped by section.
 pub(in crate::image) fn loaded(file: &[u8]) -> Vec<u8> {
     let mut out = file[..FILE_OFFSET].to_vec();
     out.resize(RVA, 0);

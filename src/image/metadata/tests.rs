@@ -4,7 +4,7 @@ use super::*;
 
 const SORTED: u64 = u64::MAX;
 
-/// `Ns.Outer<T, U>` with a field and a method, `Inner` in it with two methods.
+/// `Ns.Outer<T, U>` with a field and a method. `Inner` in it has two methods.
 fn sample() -> Blob {
     let mut b = Blob::new();
     let s = |b: &mut Blob, text: &str| b.strings.text(text);
@@ -97,7 +97,7 @@ fn every_accessor_reads_its_row() {
 
 #[test]
 fn relations_and_names() {
-    // Once by halves, once row by row.
+    // Once by binary search, once row by row.
     for sorted in [SORTED, 0] {
         let m = parse(&Blob { sorted, ..sample() });
         assert_eq!((m.enclosing(3), m.enclosing(2)), (Some(2), None));
@@ -117,7 +117,7 @@ fn relations_and_names() {
 #[test]
 fn pointer_tables_of_uncompressed_streams() {
     let mut b = Blob { tables_name: "#-", sorted: 0, ..sample() };
-    // Places 1, 2, 3 of the list are methods 3, 1, 2.
+    // List positions 1, 2, 3 are methods 3, 1, 2.
     let at = b.tables.iter().position(|(t, _)| *t == Table::MethodDef).unwrap();
     b.tables.insert(at, (Table::MethodPtr, vec![row(&[3]), row(&[1]), row(&[2])]));
     let m = parse(&b);
@@ -140,14 +140,14 @@ fn wide_heaps_extra_data_and_minimal_deltas() {
     // 65,535 rows have indexes of 2 bytes, 65,536 of 4.
     for (rows, width) in [(0xffff, 2), (0x1_0000, 4)] {
         let nested = [2u32, 1].iter().flat_map(|v| v.to_le_bytes().into_iter().take(width)).collect();
-        // Extends, coded by 2 bits, is 4 bytes wide from 16,384 rows on.
+        // Extends has a tag of 2 bits, so it is 4 bytes wide from 16,384 rows on.
         let tables =
             vec![(Table::TypeDef, vec![row4(2, &[1, 0, 0, 0, 0, 0]); rows]), (Table::NestedClass, vec![nested])];
         assert_eq!(parse(&Blob { tables, ..sample() }).cell(Table::NestedClass, 1, 1), Some(1));
     }
 }
 
-/// Ask everything; only that nothing panics or hangs is of interest.
+/// Makes every query. Only checks that nothing panics or hangs.
 fn ask_all(bytes: &[u8]) {
     let Ok(m) = Metadata::parse(bytes) else { return };
     m.module();
@@ -192,7 +192,7 @@ fn every_prefix_and_every_changed_byte_is_survived() {
 fn counts_are_believed_as_far_as_there_are_bytes() {
     let b = sample();
     let mut tables = b.table_stream();
-    // The third row count is TypeDef's.
+    // The third row count is that of TypeDef.
     tables[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
     let m = Metadata::parse(b.with_tables(tables)).unwrap();
     assert!(m.is_cut());
@@ -274,7 +274,7 @@ fn signatures() {
 
 #[test]
 fn signed_numbers_by_the_standard() {
-    // ECMA-335 II.23.2, the table of examples.
+    // Examples in ECMA-335 II.23.2.
     let cases: [(&[u8], i32); 8] = [
         (&[0x06], 3),
         (&[0x7b], -3),
@@ -300,7 +300,7 @@ fn hostile_signatures_are_errors() {
     assert_eq!(sig::type_spec(&generic), Err(SigError::TooDeep));
     let function = [0x1b, 0, 0].repeat(10_000);
     assert_eq!(sig::type_spec(&function), Err(SigError::TooDeep));
-    // Counts that are lies cost nothing.
+    // False counts cost nothing.
     assert_eq!(LocalVarSig::parse(&[0x07, 0xdf, 0xff, 0xff, 0xff, 0x08]), Err(SigError::Cut));
     let wide = [&[0x07, 0xdf, 0xff, 0xff, 0xff][..], &[0x08; 100_000]].concat();
     assert_eq!(LocalVarSig::parse(&wide), Err(SigError::TooMany));
@@ -310,7 +310,7 @@ fn hostile_signatures_are_errors() {
     assert_eq!(MethodSig::parse(&[]), Err(SigError::Cut));
 }
 
-/// A module whose section is a CLI header and then `root`.
+/// A module whose section is a CLI header followed by `root`.
 fn module(root: &[u8]) -> Vec<u8> {
     let mut header = [0u8; 72];
     for (at, value) in [(0, 72), (8, RVA as u32 + 72), (12, root.len() as u32), (16, 1), (64, 0x2abc), (68, 8)] {

@@ -4,36 +4,36 @@ use std::fmt;
 
 use super::table::Table;
 
-/// A row of a metadata table: the table's number in the top byte, the 1-based
-/// row below it. Row 0 is nil.
+/// A row of a metadata table: the table's number in the top byte, the 1-based row below
+/// it. Row 0 is nil.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Token(pub u32);
 
-/// Bits of a token that hold the row.
+/// Mask of the bits that contain the row.
 pub(super) const RID: u32 = 0x00ff_ffff;
 
 impl Token {
-    /// The token of row `rid` in `table`.
+    /// Returns the token of row `rid` in `table`.
     pub fn new(table: Table, rid: u32) -> Token {
         Token((table as u32) << 24 | (rid & RID))
     }
 
-    /// Its table, where the number is one that is known.
+    /// Returns its table. `None` if the number is unknown.
     pub fn table(self) -> Option<Table> {
         Table::from_number((self.0 >> 24) as u8)
     }
 
-    /// Its row, 1-based; 0 is nil.
+    /// Returns its 1-based row. 0 is nil.
     pub fn rid(self) -> u32 {
         self.0 & RID
     }
 
-    /// Whether it names no row.
+    /// Whether it is nil.
     pub fn is_nil(self) -> bool {
         self.rid() == 0
     }
 
-    /// Its row, if it is a row of `table` and not nil.
+    /// Returns its row, if it is a row of `table` and not nil.
     pub fn rid_in(self, table: Table) -> Option<u32> {
         (self.table() == Some(table) && !self.is_nil()).then(|| self.rid())
     }

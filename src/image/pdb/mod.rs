@@ -1,11 +1,10 @@
-//! Portable PDBs: which file a module asks for, and the source line of an IL
-//! offset.
+//! Portable PDBs: the file that a module requires, and the source line of an IL offset.
 //!
 //! Portable PDB spec (dotnet/runtime, docs/design/specs/PortablePdb-Metadata.md).
 //!
-//! The tables are read by [`crate::image::metadata`]. Only the sequence points of
-//! the method in question are decoded. The tests compare them with `symbolic-ppdb`,
-//! which converts all methods before it answers and drops columns.
+//! [`crate::image::metadata`] reads the tables. Only the sequence points of the queried
+//! method are decoded. The tests compare them with `symbolic-ppdb`, which converts all
+//! methods before it answers and drops columns.
 
 mod reference;
 #[cfg(test)]
@@ -18,17 +17,17 @@ use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
 use crate::limits;
 
-/// CoreCLR, src/inc/cordebuginfo.h: native code that no IL is behind.
+/// IL offset of native code without IL (CoreCLR, src/inc/cordebuginfo.h).
 pub const NO_MAPPING: u32 = -1i32 as u32;
 
-/// CoreCLR, src/inc/cordebuginfo.h: the code that enters a method.
+/// IL offset of a method's entry code (CoreCLR, src/inc/cordebuginfo.h).
 pub const PROLOG: u32 = -2i32 as u32;
 
-/// CoreCLR, src/inc/cordebuginfo.h: the code that leaves a method.
+/// IL offset of a method's exit code (CoreCLR, src/inc/cordebuginfo.h).
 pub const EPILOG: u32 = -3i32 as u32;
 
-/// The id of a portable PDB: a GUID as it lies in the file, and a stamp. The
-/// module's debug directory has the same.
+/// The id of a portable PDB: a GUID as stored in the file, and a stamp. The module's
+/// debug directory has the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PdbId(pub [u8; 20]);
 
@@ -38,7 +37,7 @@ impl std::fmt::Display for PdbId {
     }
 }
 
-/// Why a portable PDB can't be read.
+/// The reason why a portable PDB can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PdbError {
@@ -48,18 +47,18 @@ pub enum PdbError {
     /// The metadata can't be read.
     #[error("not a portable PDB: {0}")]
     Metadata(#[from] MetadataError),
-    /// Larger than believed.
+    /// The PDB is larger than the limit.
     #[error("portable PDB is too large ({0} bytes)")]
     TooLarge(u64),
-    /// The embedded PDB doesn't unpack to what it says.
+    /// The embedded PDB does not decompress to its stated length.
     #[error("embedded PDB can't be decompressed")]
     Inflate,
 }
 
-/// A place in a source file.
+/// A position in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Path, as the compiler was given it.
+    /// Path that the compiler was given.
     pub file: String,
     /// 1-based line.
     pub line: u32,
@@ -75,10 +74,10 @@ pub struct Pdb {
 }
 
 impl Pdb {
-    /// Read the headers of a portable PDB; no method yet.
+    /// Reads the headers of a portable PDB, but no methods.
     ///
     /// # Errors
-    /// Where it is none, or is damaged.
+    /// Fails if it is no portable PDB, or is damaged.
     pub fn open(bytes: Vec<u8>) -> Result<Pdb, PdbError> {
         if bytes.len() as u64 > limits::MAX_PDB {
             return Err(PdbError::TooLarge(bytes.len() as u64));
@@ -88,18 +87,18 @@ impl Pdb {
         Ok(Pdb { tables, id: PdbId(id) })
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> PdbId {
         self.id
     }
 
-    /// The place in the source of an IL offset in the method of that row: that of
-    /// the last sequence point at or before it that is not hidden, as SOS tells
-    /// it (dotnet/diagnostics, SymbolReader).
+    /// Returns the source position of an IL offset in the method with this row. That is
+    /// the last sequence point at or before the offset that is not hidden, as in SOS
+    /// (dotnet/diagnostics, SymbolReader).
     ///
-    /// The JIT's marks are understood as SOS does: [`PROLOG`] is offset 0, where an
-    /// async method's code is often hidden; [`EPILOG`] is the end, [`NO_MAPPING`]
-    /// is nowhere.
+    /// The JIT's special offsets are mapped as in SOS. [`PROLOG`] is offset 0, where an
+    /// async method's code is often hidden. [`EPILOG`] is the end. [`NO_MAPPING`] has no
+    /// position.
     pub fn line(&self, method_rid: u32, il_offset: u32) -> Option<Line> {
         let limit = match il_offset {
             NO_MAPPING => return None,
@@ -108,7 +107,7 @@ impl Pdb {
             offset => offset,
         };
         let mut best = None;
-        // What is damaged ends the list; what came before it stands.
+        // A damaged point ends the list. Earlier points remain valid.
         for point in self.points(method_rid)?.map_while(Result::ok) {
             if point.il_offset > limit {
                 break;
@@ -122,18 +121,18 @@ impl Pdb {
         Some(Line { file: self.document(point.document)?, line, column })
     }
 
-    /// The sequence points of one method; `None` where it has none.
+    /// Returns the sequence points of one method. `None` if it has none.
     fn points(&self, method_rid: u32) -> Option<Points<'_>> {
         let document = self.tables.cell(Table::MethodDebugInformation, method_rid, 0)?;
         let blob = self.tables.cell(Table::MethodDebugInformation, method_rid, 1).filter(|b| *b != 0)?;
         let mut reader = Reader::new(self.tables.blob(blob)?);
-        // The signature of locals, then the document if the row names none.
+        // The signature of the locals, then the document if the row has none.
         reader.unsigned().ok()?;
         let document = if document == 0 { reader.unsigned().ok()? } else { document };
         Some(Points { reader, document, il_offset: None, place: None })
     }
 
-    /// The path of a document: a separator, then blobs that it joins (Portable
+    /// Returns the path of a document: a separator, and the blobs that it joins (Portable
     /// PDB spec, document name blob).
     fn document(&self, rid: u32) -> Option<String> {
         let name = self.tables.blob(self.tables.cell(Table::Document, rid, 0)?)?;
@@ -145,7 +144,7 @@ impl Pdb {
                 out.push(*separator);
             }
             let part = self.tables.blob(reader.unsigned().ok()?)?;
-            // Parts may share one long blob: the whole could be of any length.
+            // Parts may share one long blob, so the whole could have any length.
             if out.len() + part.len() > limits::MAX_NAME {
                 return None;
             }
@@ -155,20 +154,19 @@ impl Pdb {
     }
 }
 
-/// A sequence point.
 struct Point {
     il_offset: u32,
     document: u32,
-    /// Line and column; `None` is a hidden one.
+    /// Line and column. `None` if hidden.
     place: Option<(u32, u32)>,
 }
 
-/// Portable PDB spec, sequence points blob.
+/// Iterator over a sequence points blob (Portable PDB spec).
 struct Points<'p> {
     reader: Reader<'p>,
     document: u32,
     il_offset: Option<u32>,
-    /// Of the last point that was not hidden.
+    /// Position of the last point that was not hidden.
     place: Option<(u32, u32)>,
 }
 

@@ -1,8 +1,7 @@
-//! What a PE file's debug directory says of its PDB, and the file that is it.
+//! A PE file's reference to its PDB in the debug directory, and the file that matches it.
 //!
-//! PE/COFF specification (debug directory); dotnet/runtime,
-//! docs/design/specs/PE-COFF.md (CodeView entry of a portable PDB, embedded
-//! PDB, PDB checksum).
+//! PE/COFF specification (debug directory); dotnet/runtime, docs/design/specs/PE-COFF.md
+//! (CodeView entry of a portable PDB, embedded PDB, PDB checksum).
 
 use std::fs::File;
 use std::io::Read;
@@ -17,43 +16,43 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::reads::Script;
 
-/// IMAGE_DEBUG_DIRECTORY is 28 bytes.
+/// Size of IMAGE_DEBUG_DIRECTORY.
 const ENTRY_BYTES: usize = 28;
 
-/// Types of entries: IMAGE_DEBUG_TYPE_CODEVIEW, and two of .NET's own.
+/// Types of entries: IMAGE_DEBUG_TYPE_CODEVIEW, and two that only .NET has.
 const CODEVIEW: u32 = 2;
 const EMBEDDED_PORTABLE_PDB: u32 = 17;
 const PDB_CHECKSUM: u32 = 19;
 
-/// Minor version of a CodeView entry that means a portable PDB: "PM".
+/// Minor version of a CodeView entry for a portable PDB: "PM".
 const PORTABLE: u16 = 0x504d;
 
-/// A checksum of the whole PDB, its id taken as zeros.
+/// A checksum of the whole PDB, computed with zeros for its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
     /// Algorithm, such as `SHA256`.
     pub algorithm: String,
-    /// Its bytes.
+    /// Value of the checksum.
     pub bytes: Vec<u8>,
 }
 
-/// What a module says of its PDB.
+/// A module's reference to its PDB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PdbReference {
-    /// The id of the portable PDB; `None` where the module has a Windows PDB or
-    /// only an embedded one.
+    /// Id of the portable PDB. `None` if the module has a Windows PDB or only an embedded
+    /// one.
     pub id: Option<PdbId>,
-    /// Path that the compiler wrote it to; often just a name.
+    /// Path that the compiler wrote the PDB to. Often just a name.
     pub path: String,
-    /// Where the packed PDB in the module is, and its length.
+    /// Address and length in bytes of the compressed PDB in the module.
     pub embedded: Option<(Addr, u32)>,
     /// Checksums of the PDB.
     pub checksums: Vec<Checksum>,
 }
 
 impl PdbReference {
-    /// Read the debug directory of the image at `base`; `None` where it says
-    /// nothing of a PDB, or can't be read.
+    /// Reads the debug directory of the image at `base`. `None` if it has no entry for a
+    /// PDB, or can't be read.
     pub fn read(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Option<PdbReference> {
         let directory = image.directory(DEBUG_DIRECTORY)?;
         let len = (directory.size as usize).min(limits::MAX_DEBUG_ENTRIES * ENTRY_BYTES);
@@ -65,7 +64,7 @@ impl PdbReference {
         (out != PdbReference::default()).then_some(out)
     }
 
-    /// Take in one entry; one that can't be read is passed over.
+    /// Reads one entry. Skips it if it can't be read.
     fn take(&mut self, memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool, entry: &[u8]) -> Option<()> {
         let (stamp, minor) = (u32_at(entry, 4)?, u16_at(entry, 10)?);
         let (kind, size, rva) = (u32_at(entry, 12)?, u32_at(entry, 16)?, u32_at(entry, 20)?);
@@ -98,23 +97,22 @@ impl PdbReference {
         Some(())
     }
 
-    /// The file name of the PDB.
+    /// Returns the file name of the PDB.
     pub fn name(&self) -> &str {
         self.path.rsplit(['/', '\\']).next().unwrap_or_default()
     }
 
-    /// The bytes of the PDB that is in the module itself; `None` where there is
-    /// none.
+    /// Decompresses the PDB in the module itself. `None` if there is none.
     ///
     /// # Errors
-    /// Where it can't be read, doesn't unpack, or is larger than [`limits::MAX_PDB`].
+    /// Fails if it can't be read or decompressed, or is larger than [`limits::MAX_PDB`].
     pub fn embedded_pdb(&self, memory: &dyn Memory) -> Option<Result<Vec<u8>, PdbError>> {
         let (addr, size) = self.embedded?;
         Some(unpack(memory, addr, size))
     }
 }
 
-/// "MPDB", the length unpacked, then a deflate stream.
+/// Decompresses an embedded PDB: "MPDB", the uncompressed length, then a deflate stream.
 fn unpack(memory: &dyn Memory, addr: Addr, size: u32) -> Result<Vec<u8>, PdbError> {
     if u64::from(size) > limits::MAX_PDB {
         return Err(PdbError::TooLarge(size.into()));
@@ -133,8 +131,8 @@ fn unpack(memory: &dyn Memory, addr: Addr, size: u32) -> Result<Vec<u8>, PdbErro
     if out.len() as u64 == u64::from(len) { Ok(out) } else { Err(PdbError::Inflate) }
 }
 
-/// The bytes of the PDB that `reference` asks for, from below `dirs`: next to
-/// where the module would be, or by name. Only a file of the same id is taken.
+/// Finds the PDB for `reference` under `dirs`: next to the module's path, or by name.
+/// Only a file with the same id is accepted.
 pub fn find_pdb(dirs: &SymbolDirs, module_path: &str, reference: &PdbReference) -> Option<Vec<u8>> {
     let id = reference.id?;
     let (folder, file) = module_path.rsplit_once('/').unwrap_or(("", module_path));
@@ -156,7 +154,7 @@ pub fn find_pdb(dirs: &SymbolDirs, module_path: &str, reference: &PdbReference) 
     None
 }
 
-/// All bytes of a file that is no longer than [`limits::MAX_PDB`].
+/// Reads a file of at most [`limits::MAX_PDB`] bytes.
 fn read_capped(file: File) -> Option<Vec<u8>> {
     let len = file.metadata().ok()?.len();
     if len > limits::MAX_PDB {

@@ -11,8 +11,7 @@ use crate::image::symbol_dirs::SymbolDirs;
 
 const ID: [u8; 20] = [7, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
-/// Two methods: the first in two documents with hidden points, the second with
-/// none.
+/// Two methods: the first in two documents with hidden points, the second without points.
 fn sample() -> Vec<u8> {
     let mut b = Blob::new();
     let (src, a, other) = (b.blobs.blob(b"src"), b.blobs.blob(b"a.cs"), b.blobs.blob(b"b.cs"));
@@ -94,7 +93,7 @@ fn damaged_files_are_survived() {
     assert!(matches!(Pdb::open(Blob::new().bytes()), Err(PdbError::NotPortable)));
 }
 
-/// A module that names `lab.pdb`, has `packed` in it, and a checksum.
+/// A module that names `lab.pdb` and contains `packed` and a checksum.
 fn module(packed: &[u8]) -> Vec<u8> {
     let mut section = vec![0u8; 0x100];
     let stamp = [16, 17, 18, 19];
@@ -156,7 +155,7 @@ fn embedded_pdbs_that_lie_about_their_size() {
         match found {
             Err(PdbError::TooLarge(_)) => assert!(large),
             Err(PdbError::Inflate) => assert_eq!(len, 100_000),
-            // Never more than it says.
+            // Never more than it states.
             Ok(bytes) => assert_eq!(bytes.len(), 10),
             Err(e) => panic!("{e}"),
         }
@@ -169,7 +168,7 @@ fn a_file_is_taken_by_its_id() {
     let dirs = |dir: &std::path::Path| SymbolDirs::open(&[dir.to_owned()]).unwrap();
     let wanted = reference(&module(&[]), true).unwrap();
     assert!(find_pdb(&dirs(dir.path()), "/app/lab.dll", &wanted).is_none());
-    // Of the right name, but another build.
+    // The right name, but another build.
     let mut other = sample();
     let id = other.windows(20).position(|w| w == ID).unwrap();
     other[id] ^= 1;
@@ -178,7 +177,7 @@ fn a_file_is_taken_by_its_id() {
     std::fs::create_dir(dir.path().join("app")).unwrap();
     std::fs::write(dir.path().join("app/lab.pdb"), sample()).unwrap();
     assert!(find_pdb(&dirs(dir.path()), "/app/lab.dll", &wanted).is_some());
-    // Only plain parts of a path count.
+    // Only plain parts of a path are used.
     let inner = dir.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     assert!(find_pdb(&dirs(&inner), "../app/lab.dll", &wanted).is_none());

@@ -1,14 +1,14 @@
-//! What the pointers of a page lead into.
+//! The destination of a page's pointers.
 
 use crate::memory::content::page::percent;
 
-/// What an address leads into: a number that [`Words`] gives to each part of memory it tells apart.
+/// Number of a pointer destination. [`Words`] assigns one to each kind of memory that it distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lead(pub u16);
 
-/// What is an address in the process, for [`Content::of_page`](super::Content::of_page).
+/// Recognises addresses of the process, for [`Content::of_page`](super::Content::of_page).
 pub trait Words: Sync {
-    /// What `word` leads into; `None` where it is no address of mapped memory.
+    /// Returns the destination of `word`. `None` if it is no address of mapped memory.
     fn lead(&self, word: u64) -> Option<Lead>;
 }
 
@@ -18,17 +18,17 @@ impl<F: Fn(u64) -> Option<Lead> + Sync> Words for F {
     }
 }
 
-/// Percent of the addresses that must lead into one part of memory for that to be told: the others are what a node or
-/// object has beside, such as the table of its methods.
+/// Minimum percentage of addresses that must have one destination for it to be reported. The others are fields that a
+/// node or object has besides, such as a pointer to its method table.
 const LEADING: usize = 75;
 
-/// What the addresses of a page lead into.
+/// Destinations of a page's addresses.
 pub(super) struct Leads {
     pub(super) all: usize,
     seen: [Lead; LEADS],
 }
 
-/// Addresses of a page whose leads are kept: those of 4 KiB.
+/// Maximum number of addresses whose destinations are stored: the words of a 4 KiB page.
 const LEADS: usize = 512;
 
 impl Default for Leads {
@@ -45,10 +45,10 @@ impl Leads {
         self.all += 1;
     }
 
-    /// Where nearly all of them lead.
+    /// Returns the destination of nearly all addresses.
     pub(super) fn most(&self) -> Option<Lead> {
         let seen = self.seen.get(..self.all).unwrap_or(&self.seen);
-        // Of more than half of a list, the vote of each against each other one leaves that one.
+        // Boyer-Moore majority vote: if one destination has more than half, it is the candidate.
         let vote = |(candidate, votes): (Option<Lead>, usize), lead: &Lead| match (candidate, votes) {
             (Some(c), _) if c == *lead => (candidate, votes + 1),
             (_, 0) => (Some(*lead), 1),

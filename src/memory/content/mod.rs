@@ -1,12 +1,12 @@
-//! What fills memory, told page by page: mappings that lie side by side are one to the kernel, and
-//! what was written to them is what tells them apart.
+//! Classifies the contents of memory page by page. The kernel merges adjacent mappings into one.
+//! Only their contents show where one ends and the next begins.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `page` | one page: what its bytes are |
-//! | `leads` | what the pointers of a page lead into |
-//! | `runs` | all pages of given ranges, in one parallel pass |
-//! | `stretches` | where in a range what fills it changes for good; what most of a range is |
+//! | `page` | classifies one page by its bytes |
+//! | `leads` | the destination of a page's pointers |
+//! | `runs` | classifies all pages of given ranges, in one parallel pass |
+//! | `stretches` | divides a range where its content changes for good; a range's main content |
 
 mod leads;
 mod page;

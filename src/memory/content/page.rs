@@ -1,4 +1,4 @@
-//! One page: what its bytes are.
+//! Classifies one page by its bytes.
 
 use std::fmt;
 
@@ -6,75 +6,74 @@ use crate::memory::OVERWRITTEN;
 use crate::memory::content::leads::{Lead, Leads, Words};
 use crate::words::BlockContent;
 
-/// What fills a page, or pages that lie side by side. The first that holds, in this order; each is
-/// told by the bytes alone, so that all but the first three are likely, not proven.
+/// Contents of a page, or of adjacent pages. The first variant that applies, in this order. Only the page's bytes are
+/// evidence, so all but the first three are likely, not proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Content {
     /// Zeros: never written, or cleared.
     Zero,
-    /// One byte value, not 0.
+    /// One byte value, other than 0.
     Byte(u8),
-    /// One 8-byte word over and over, whose bytes differ.
+    /// One repeated 8-byte word whose bytes differ.
     Word(u64),
-    /// What stands for values in a core that was scrubbed: half or more of what is not zero.
+    /// Values that `shrink --scrub` overwrote: at least half of the words that are not zero.
     Overwritten,
-    /// Text of one byte a letter, or UTF-8.
+    /// Text with one byte a character, or UTF-8.
     Utf8,
-    /// Text of two bytes a letter, as .NET, Java and Windows keep it.
+    /// Text with two bytes a character, as in .NET, Java and Windows.
     Utf16,
-    /// Nearly all zeros, and here and there a word: tables and buffers that are hardly used.
+    /// Nearly all zeros, with a few words between them: tables and buffers that are hardly used.
     Sparse,
     /// Bits or flags: nearly all bytes are 0x00 or 0xff.
     Bitmap,
-    /// Addresses of mapped memory, in one word of four or more: nodes, tables, objects. With what most of them lead
-    /// into; `None` where they lead to several.
+    /// Addresses of mapped memory, in at least one of four words: nodes, tables, objects. With the destination of most
+    /// of them, or `None` if there are several.
     Pointers(Option<Lead>),
-    /// Numbers with a fraction, 8 or 4 bytes each.
+    /// Floating-point numbers of 8 or 4 bytes.
     Float,
-    /// Structures: some addresses, and beside them small numbers and zeros.
+    /// Structures: some addresses among small numbers and zeros.
     Structures,
-    /// All byte values equally often: compressed, encrypted or random.
+    /// All byte values about equally often: compressed, encrypted or random.
     Random,
     /// None of these.
     Mixed,
 }
 
-/// Percent of bytes that must be letters for a page to be text: the rest are ends of strings, lengths, padding.
+/// Minimum percentage of printable bytes in a page of text. The rest are terminators, lengths and padding.
 const TEXT: usize = 75;
 
-/// Percent of words that must be addresses. Tables of structures have one in three or four words.
+/// Minimum percentage of words that are addresses. Tables of structures have one in three or four words.
 const POINTERS: usize = 25;
 
-/// Percent of words that must be zero in what is hardly used.
+/// Minimum percentage of zero words in a sparse page.
 const EMPTY: usize = 90;
 
-/// Percent of words that must be addresses among structures, and that must be addresses, zero or small numbers.
+/// Minimum percentages of words in a page of structures: addresses, and addresses, zeros or small numbers.
 const SOME_POINTERS: usize = 4;
 const SMALL_WORDS: usize = 60;
 
-/// Percent of words, other than 0, that must be plausible as numbers with a fraction.
+/// Minimum percentage of non-zero words that are plausible floating-point numbers.
 const FLOATS: usize = 90;
 
-/// Percent of bytes that must be 0x00 or 0xff in a bitmap, and that must be 0xff.
+/// Minimum percentages of bytes in a bitmap: 0x00 or 0xff, and 0xff.
 const FLAGS: usize = 97;
 const SET: usize = 3;
 
-/// Exponents of two that numbers with a fraction have in practice: from a trillionth to a trillion.
+/// Largest binary exponent of plausible floating-point numbers: from a trillionth to a trillion.
 const EXPONENTS: i32 = 40;
 
-/// Values of a byte.
+/// Number of values of a byte.
 const VALUES: usize = 256;
 
-/// How far from even the counts of byte values may be in random bytes: the sum of squared
-/// differences over what is expected (chi-squared). It has 255 degrees of freedom, so it is 255 ± 23 in
-/// random bytes; x86 code, text and structures have thousands.
+/// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the expected
+/// count. With 255 degrees of freedom it is 255 ± 23 for random bytes. x86 code, text and structures have thousands.
 const EVEN: f64 = 400.0;
 
-/// A length below which no page is called random.
+/// Minimum length in bytes of a page that can be called random.
 const FEWEST: usize = 2048;
 
 impl Content {
-    /// What fills `page`, of whole words; a part of a page may be given at the end of a mapping.
+    /// Classifies `page`, which consists of whole words. The last page of a mapping may be incomplete.
     pub fn of_page(page: &[u8], words: &dyn Words) -> Content {
         let (all, _) = page.as_chunks::<8>();
         let Some(first) = all.first() else { return Content::of_few(page) };
@@ -140,7 +139,7 @@ impl Content {
         }
     }
 
-    /// In a word, the same for all that fill alike but with other bytes.
+    /// Returns the kind of content as text, without its byte value, word or destination.
     pub fn name(self) -> &'static str {
         match self {
             Content::Zero => "zero",
@@ -159,7 +158,7 @@ impl Content {
         }
     }
 
-    /// The word for it in answers.
+    /// Returns the content's word in answers.
     pub fn word(self) -> BlockContent {
         match self {
             Content::Zero => BlockContent::Zero,
@@ -177,7 +176,7 @@ impl Content {
         }
     }
 
-    /// Whether all bytes of it are known by this alone.
+    /// Whether the content determines every byte of the page.
     pub fn is_fill(self) -> bool {
         matches!(self, Content::Zero | Content::Byte(_) | Content::Word(_))
     }
@@ -193,7 +192,7 @@ impl fmt::Display for Content {
     }
 }
 
-/// Whether half or more of the words that are not zero are what stands for values that went.
+/// Whether at least half of the non-zero words are the value that replaces scrubbed ones.
 fn is_overwritten(words: &[[u8; 8]]) -> bool {
     let overwritten = words.iter().filter(|word| **word == OVERWRITTEN.to_le_bytes()).count();
     let written = words.iter().filter(|word| **word != [0; 8]).count();
@@ -204,8 +203,8 @@ pub(super) fn percent(n: usize, of: usize) -> usize {
     (n * 100).checked_div(of).unwrap_or(0)
 }
 
-/// How often each byte value is there. Four tables: one byte after the other of the same value would
-/// wait for each other's count.
+/// Counts the occurrences of each byte value. Uses four tables: with one, a run of equal bytes would wait for each
+/// previous increment.
 fn counts(page: &[u8]) -> [u16; VALUES] {
     let mut tables = [[0u16; VALUES]; 4];
     let (quads, rest) = page.as_chunks::<4>();
@@ -224,7 +223,7 @@ fn counts(page: &[u8]) -> [u16; VALUES] {
     sum
 }
 
-/// Whether a byte is a letter, digit, sign, or ends a line.
+/// Whether a byte is printable ASCII, a tab or the end of a line.
 fn is_letter(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')
 }
@@ -236,7 +235,7 @@ fn text(page: &[u8], counts: &[u16; VALUES]) -> Option<Content> {
     if percent(letters, page.len()) >= TEXT {
         return Some(Content::Utf8);
     }
-    // Letters beyond ASCII have two bytes or more, none of which is a letter by itself.
+    // Characters beyond ASCII have two or more bytes, none of which is printable by itself.
     if percent(letters + high, page.len()) >= TEXT && high > 0 && percent(in_utf8(page), page.len()) >= TEXT {
         return Some(Content::Utf8);
     }
@@ -248,7 +247,7 @@ fn text(page: &[u8], counts: &[u16; VALUES]) -> Option<Content> {
     None
 }
 
-/// Bytes of `page` that are letters in UTF-8.
+/// Number of bytes of `page` that are printable characters in UTF-8.
 fn in_utf8(page: &[u8]) -> usize {
     let letters = |text: &str| {
         text.chars().filter(|c| !c.is_control() || c.is_ascii_whitespace()).map(char::len_utf8).sum::<usize>()
@@ -262,20 +261,19 @@ fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {
     counts.iter().map(off).sum::<f64>() < EVEN
 }
 
-/// Whether the words of a page are doubles: of a plausible exponent, and not all whole numbers that happen to
-/// look like one.
+/// Whether the words of a page are doubles. Their exponents must be plausible, and enough words must have one.
 fn has_fractions(words: &[[u8; 8]]) -> bool {
     let exponent = |word: &[u8; 8]| i32::from(u16::from_le_bytes([word[6], word[7]]) >> 4 & 0x7ff) - 0x3ff;
     plausible(words.iter().filter(|word| **word != [0; 8]).map(exponent), words.len())
 }
 
-/// The same of floats of 4 bytes.
+/// Like [`has_fractions`], for 4-byte floats.
 fn has_short_fractions(words: &[[u8; 4]]) -> bool {
     let exponent = |word: &[u8; 4]| i32::from(u16::from_le_bytes([word[2], word[3]]) >> 7 & 0xff) - 0x7f;
     plausible(words.iter().filter(|word| **word != [0; 4]).map(exponent), words.len())
 }
 
-/// Whether nearly all exponents are plausible, and there are enough words with one.
+/// Whether nearly all exponents are plausible, and enough words have one.
 fn plausible(exponents: impl Iterator<Item = i32>, words: usize) -> bool {
     let (mut all, mut fit) = (0, 0);
     for exponent in exponents {

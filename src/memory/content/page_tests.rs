@@ -8,7 +8,7 @@ fn of(bytes: impl IntoIterator<Item = u8>) -> Content {
     Content::of_page(&page, &NONE)
 }
 
-/// Numbers that look random, the same each time (xorshift).
+/// Pseudo-random numbers (xorshift), the same in every run.
 fn random() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(0x2545_f491_4f6c_dd1du64), |&x| {
         let x = x ^ (x << 13);
@@ -57,12 +57,12 @@ fn numbers_with_a_fraction_are_none_that_count() {
 fn random_bytes_and_flags() {
     assert_eq!(of(random().flat_map(u64::to_le_bytes)), Content::Random);
     assert_eq!(of(random().map(|n| if n % 5 == 0 { 0xff } else { 0 })), Content::Bitmap);
-    // Zeros with little else are no bitmap.
+    // Mostly zeros with a few other words are no bitmap.
     let word = |n: u64| if n.is_multiple_of(50) { n } else { 0 };
     assert_eq!(of(random().flat_map(|n| word(n).to_le_bytes())), Content::Sparse);
 }
 
-/// The page that `words` begin.
+/// A page filled with `words`.
 fn page(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_le_bytes).take(4096).collect()
 }
@@ -79,7 +79,7 @@ fn pointers_are_what_is_mapped() {
 
 #[test]
 fn pointers_lead_into_what_most_of_them_do() {
-    // A part of memory each 16 MiB.
+    // One destination per 16 MiB.
     let parts = |word: u64| (word >> 32 == 0x7f00).then_some(Lead((word as u32 >> 24) as u16));
     let of = |share: u64, other: u64| {
         let to = move |n: u64| if n % 100 < share { 2 } else { other };

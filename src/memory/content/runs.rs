@@ -1,4 +1,4 @@
-//! All pages of given ranges, put together where what lies side by side is filled alike.
+//! Classifies all pages of given ranges and joins adjacent pages of equal content.
 
 use crate::addr::AddrRange;
 use crate::memory::content::{Content, Words};
@@ -8,12 +8,12 @@ use crate::progress::Progress;
 use crate::range_map::Ranged;
 use crate::targets::{Run, Target};
 
-/// Pages that lie side by side and are filled alike.
+/// A run of adjacent pages with equal content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
-    /// Where they are, all of it in the core.
+    /// Addresses, all in the core.
     pub range: AddrRange,
-    /// With what.
+    /// Content of each of its pages.
     pub content: Content,
 }
 
@@ -23,8 +23,8 @@ impl Ranged for Filled {
     }
 }
 
-/// What fills the dumped pages of `within` (sorted, disjoint), by address: runs of pages that are filled alike.
-/// Runs end where a range does. What is not in the core is in none.
+/// Returns runs of equal content over the dumped pages of `within` (sorted, disjoint), by address. A run ends where a
+/// range of `within` ends. Bytes that are not in the core are in no run.
 pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, progress: &Progress) -> Vec<Filled> {
     let _phase = target.reads().enter_if_none(Phase::Anonymous);
     let dumped =
@@ -58,7 +58,7 @@ pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, prog
     out
 }
 
-/// Add a run, to the last one where it goes on.
+/// Appends a run, or extends the last one if it continues it.
 fn push(out: &mut Vec<Filled>, run: Filled) {
     match out.last_mut() {
         Some(last) if last.content == run.content && last.range.end == run.range.start => {

@@ -1,5 +1,5 @@
-//! Where in a range what fills it changes for good. A mapping has a head, some pages that differ, and a tail that was
-//! never written; a change is a border only where what comes after it goes on.
+//! Divides a range where its content changes for good. A mapping has a head, a few pages that differ, and a tail that
+//! was never written. So a change is a border only if the new content lasts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::content::{Content, Filled};
 
-/// Percent of what was written that must be alike for a range to be called that.
+/// Minimum percentage of the written bytes that one content needs to describe a whole range.
 const MOST: u64 = 90;
 
-/// Bytes of changing content that are a stretch of their own: what is shorter belongs to its neighbour.
+/// Minimum number of written bytes of changing content that form a stretch. Less belongs to the neighbouring stretch.
 const CHANGING: u64 = 16 * PAGE;
 
-/// Bytes of one content from which on it is a stretch of its own. Heaps have many pages of a kind side by side by
-/// chance, and no fill.
+/// Minimum number of written bytes of one content that form a stretch. Heaps have many adjacent pages of one kind by
+/// chance, but not of one fill value.
 fn lasting(content: Content) -> u64 {
     match content {
         Content::Zero => u64::MAX,
@@ -24,47 +24,47 @@ fn lasting(content: Content) -> u64 {
     }
 }
 
-/// How many bytes of a range are filled with what.
+/// Bytes of a range per content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Makeup {
     bytes: BTreeMap<Content, u64>,
 }
 
 impl Makeup {
-    /// What `runs` have together.
+    /// Sums up `runs`.
     pub fn of(runs: impl IntoIterator<Item = Filled>) -> Makeup {
         let mut out = Makeup::default();
         runs.into_iter().for_each(|run| out.add(run.content, run.range.len()));
         out
     }
 
-    /// So many more bytes of it.
+    /// Adds `bytes` of `content`.
     pub fn add(&mut self, content: Content, bytes: u64) {
         let sum = self.bytes.entry(content).or_default();
         *sum = sum.saturating_add(bytes);
     }
 
-    /// All that another has.
+    /// Adds all of another makeup.
     pub fn merge(&mut self, other: &Makeup) {
         other.bytes.iter().for_each(|(content, bytes)| self.add(*content, *bytes));
     }
 
-    /// Bytes that were looked at.
+    /// Number of bytes classified.
     pub fn seen(&self) -> u64 {
         self.bytes.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// Of these, bytes in pages that are not all zero.
+    /// Number of classified bytes in pages that are not all zero.
     pub fn written(&self) -> u64 {
         self.seen().saturating_sub(self.bytes.get(&Content::Zero).copied().unwrap_or(0))
     }
 
-    /// Bytes of contents that `is` holds of.
+    /// Number of bytes whose content satisfies `is`.
     pub fn sum(&self, is: impl Fn(Content) -> bool) -> u64 {
         self.bytes.iter().filter(|(content, _)| is(**content)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     }
 
-    /// Each content with its bytes, those of most bytes first, without zeros.
+    /// Returns each content with its bytes, largest first, without zeros.
     pub fn by_size(&self) -> Vec<(Content, u64)> {
         let written = self.bytes.iter().filter(|(content, _)| **content != Content::Zero);
         let mut out: Vec<(Content, u64)> = written.map(|(content, bytes)| (*content, *bytes)).collect();
@@ -72,8 +72,8 @@ impl Makeup {
         out
     }
 
-    /// What nearly all that was written is; mixed where nothing is; zero where nothing was written. `None`: nothing
-    /// was looked at.
+    /// Returns the content of nearly all written bytes, or `Mixed` if there is none. `Zero` if nothing was written.
+    /// `None` if nothing was classified.
     pub fn content(&self) -> Option<Content> {
         if self.written() == 0 {
             return (self.seen() > 0).then_some(Content::Zero);
@@ -86,7 +86,7 @@ impl Makeup {
         Some(if self.is_most(self.alike(pointers)) { pointers } else { Content::Mixed })
     }
 
-    /// Bytes of what `content` names; pointers into several parts of memory are all pointers together.
+    /// Number of bytes of `content`. `Pointers(None)` includes pointers to any destination.
     fn alike(&self, content: Content) -> u64 {
         match content {
             Content::Pointers(None) => self.sum(|other| matches!(other, Content::Pointers(_))),
@@ -98,29 +98,29 @@ impl Makeup {
         bytes.saturating_mul(100) >= self.written().saturating_mul(MOST)
     }
 
-    /// Percent of what was written that is `content`.
+    /// Percentage of the written bytes that are `content`.
     pub fn percent(&self, content: Content) -> u64 {
         self.alike(content).saturating_mul(100).checked_div(self.written()).unwrap_or(100)
     }
 }
 
-/// A part of a range that is filled alike, by and large.
+/// A stretch of a range with mostly one content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where it is. What is not in the core, and zeros, belong to the stretch before them.
+    /// Addresses. Bytes that are not in the core, and zeros, belong to the stretch before them.
     pub range: AddrRange,
-    /// What is in it.
+    /// Bytes per content.
     pub makeup: Makeup,
 }
 
-/// What of `runs` (by address) lies in `range`, cut at its ends.
+/// Returns the parts of `runs` (by address) that are in `range`.
 pub fn within(runs: &[Filled], range: AddrRange) -> impl Iterator<Item = Filled> + '_ {
     let from = runs.partition_point(|run| run.range.end <= range.start);
     let clipped = move |run: &Filled| run.range.intersect(&range).map(|range| Filled { range, content: run.content });
     runs.get(from..).unwrap_or_default().iter().map_while(clipped)
 }
 
-/// Cut `range` where what fills it changes, by the runs of pages in it (by address). The stretches cover all of it.
+/// Divides `range` where its content changes, given the runs of its pages (by address). The stretches cover all of it.
 pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Vec<Stretch> {
     let mut done: Vec<Part> = Vec::new();
     let mut pending: Option<Part> = None;
@@ -138,7 +138,7 @@ pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Ve
                     }
                     (_, head) => head,
                 };
-                // What stands before the first is its head.
+                // Pages before the first stretch are its head.
                 done.push(head.map_or(part.clone(), |head| Part { of: part.of, ..head.with(&part) }));
             }
             Some(last) if last.of.is_none() => last.makeup.merge(&part.makeup),
@@ -168,30 +168,30 @@ pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Ve
     }
 }
 
-/// Pages of one content, or a stretch in the making.
+/// Pages of one content, or an unfinished stretch.
 #[derive(Clone)]
 struct Part {
     start: Addr,
-    /// Its content; `None` where that keeps changing.
+    /// Content. `None` if it keeps changing.
     of: Option<Content>,
     makeup: Makeup,
 }
 
 impl Part {
-    /// Whether it is a stretch of its own.
+    /// Whether it is long enough to be a stretch.
     fn lasts(&self) -> bool {
         self.of.is_some_and(|content| self.makeup.written() >= lasting(content))
     }
 
-    /// This and what comes after it.
+    /// Joins it with the part that follows.
     fn with(mut self, next: &Part) -> Part {
         self.makeup.merge(&next.makeup);
         self
     }
 }
 
-/// Runs put together where they are alike but for zeros between them. A zero page tells nothing of the mapping it is
-/// in: zeros go with what stands before them.
+/// Joins runs of equal content, across zeros between them. A zero page says nothing about its mapping, so zeros belong
+/// to the part before them.
 fn parts(runs: impl IntoIterator<Item = Filled>) -> Vec<Part> {
     let mut out: Vec<Part> = Vec::new();
     for run in runs {

@@ -3,7 +3,7 @@ use crate::memory::content::{Lead, within};
 
 const START: u64 = 0x7f00_0000_0000;
 
-/// Pages side by side: so many of each content.
+/// Adjacent pages: the given number of each content.
 fn pages(of: &[(Content, u64)]) -> (AddrRange, Vec<Filled>) {
     let mut at = Addr::new(START);
     let mut runs = Vec::new();
@@ -15,7 +15,7 @@ fn pages(of: &[(Content, u64)]) -> (AddrRange, Vec<Filled>) {
     (AddrRange::new(Addr::new(START), at), runs)
 }
 
-/// Pages of each stretch, and what nearly all of it is.
+/// Number of pages and predominant content of each stretch.
 fn cut(of: &[(Content, u64)]) -> Vec<(u64, Content)> {
     let (range, runs) = pages(of);
     let out = stretches(range, runs);
@@ -35,21 +35,21 @@ const TEXT: Content = Content::Utf8;
 fn fills_of_merged_mappings_are_told_apart() {
     assert_eq!(cut(&[(A, 100), (B, 7), (A, 30)]), [(100, A), (7, B), (30, A)]);
     assert_eq!(cut(&[(A, 100), (TEXT, 50), (Content::Random, 400)]), [(100, A), (50, TEXT), (400, Content::Random)]);
-    // The last page of a block is filled in part.
+    // The last page of a block is partly filled.
     assert_eq!(cut(&[(A, 100), (Content::Mixed, 1), (B, 100), (Content::Sparse, 1)]), [(101, A), (101, B)]);
 }
 
 #[test]
 fn a_few_other_pages_are_no_border() {
     assert_eq!(cut(&[(TEXT, 100), (Content::Mixed, 5), (TEXT, 100)]), [(205, TEXT)]);
-    // A head, as allocators and runtimes keep one.
+    // A head, as allocators and runtimes write one.
     assert_eq!(cut(&[(Content::Structures, 2), (TEXT, 200)]), [(202, TEXT)]);
 }
 
 #[test]
 fn zeros_go_with_what_stands_before_them() {
     assert_eq!(cut(&[(A, 100), (Content::Zero, 900), (B, 100), (Content::Zero, 1)]), [(1000, A), (101, B)]);
-    // Text with gaps is text, even where no piece of it is long.
+    // Text with gaps is text, even if no run of it is long.
     let sparse: Vec<(Content, u64)> = [(TEXT, 2), (Content::Zero, 3)].repeat(20);
     assert_eq!(cut(&[&[(A, 10)], sparse.as_slice()].concat()), [(10, A), (100, TEXT)]);
     assert_eq!(cut(&[(Content::Zero, 50), (A, 10), (B, 10)]), [(60, A), (10, B)]);
@@ -68,7 +68,7 @@ fn what_keeps_changing_is_one_stretch() {
 fn pointers_are_parted_by_what_they_lead_into() {
     let (x, y) = (Content::Pointers(Some(Lead(1))), Content::Pointers(Some(Lead(2))));
     assert_eq!(cut(&[(x, 100), (y, 100)]), [(100, x), (100, y)]);
-    // Of both kinds by turns.
+    // Two destinations that alternate.
     assert_eq!(cut(&[(x, 3), (y, 3)].repeat(20)), [(120, Content::Pointers(None))]);
 }
 
@@ -101,7 +101,7 @@ fn runs_of_a_range_are_found_by_address() {
     let middle = AddrRange::sized(range.start.saturating_add(4 * PAGE), 4 * PAGE);
     assert_eq!(within(&runs, middle).collect::<Vec<_>>(), runs[1..2]);
     assert_eq!(within(&runs, range).collect::<Vec<_>>(), runs);
-    // Cut at its ends.
+    // Cut at both ends.
     let around = AddrRange::sized(range.start.saturating_add(3 * PAGE), 6 * PAGE);
     let pages: Vec<u64> = within(&runs, around).map(|run| run.range.len() / PAGE).collect();
     assert_eq!(pages, [1, 4, 1]);

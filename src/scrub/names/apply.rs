@@ -1,4 +1,5 @@
-//! A run of memory whose names are overwritten: those that were told, and tokens of them wherever else they stay.
+//! Replaces names in a run of memory: those at recorded addresses, and their tokens wherever else bytes were
+//! preserved.
 
 use super::collect::whole;
 use super::{Names, script};
@@ -7,28 +8,29 @@ use crate::memory::Memory;
 use crate::scrub::{Counts, Kept};
 use crate::targets::reads::Script;
 
-/// Characters of a token that make it one where nobody told of a name: fewer come by chance in numbers and addresses.
+/// Minimum length of a token that is replaced outside of recorded names. Shorter ones occur by chance in numbers and
+/// addresses.
 const TELLING: usize = 6;
 
-/// Bytes on each side of a run that are looked at for tokens that begin or end beyond it.
+/// Bytes on each side of a run that are searched for tokens that cross its ends.
 const BESIDE: u64 = 512;
 
-/// A run of memory: as it was, and as it is written.
+/// A run of memory: its old bytes, and those to be written.
 pub(in crate::scrub) struct Pass<'a> {
     pub(in crate::scrub) memory: &'a dyn Memory,
     pub(in crate::scrub) start: Addr,
     pub(in crate::scrub) before: &'a [u8],
     pub(in crate::scrub) bytes: &'a mut [u8],
-    /// Which bytes are characters of strings: a byte for each word, the lowest bit the first.
+    /// Mask of strings' characters: one byte per word, the lowest bit for the first byte.
     pub(in crate::scrub) texts: &'a [u8],
-    /// Why each word stayed, where it did.
+    /// Reason why each word was preserved.
     pub(in crate::scrub) why: &'a [Kept],
-    /// Bytes by what became of them: those of names are taken out of what stayed.
+    /// Bytes by rule. Bytes of names are subtracted from the preserved ones.
     pub(in crate::scrub) counts: &'a mut Counts,
 }
 
 impl Pass<'_> {
-    /// Put `new` at `at`, as far as that is in the run and what was there stays.
+    /// Writes `new` at `at`, as far as it is in the run and the old bytes were preserved.
     fn put(&mut self, at: Addr, new: &[u8]) {
         let skip = self.start.since(at.min(self.start)) as usize;
         let from = at.max(self.start).since(self.start) as usize;
@@ -48,7 +50,7 @@ impl Pass<'_> {
 }
 
 impl Names {
-    /// Overwrite the names in a run.
+    /// Replaces the names in a run.
     pub(in crate::scrub) fn apply(&self, pass: &mut Pass<'_>) {
         self.told(pass);
         self.untold(pass);
@@ -97,7 +99,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Runs of letters that may be tokens, of one byte each and of two.
+/// Visits runs of letters that may be tokens, with one byte or two a letter.
 fn each_run(bytes: &[u8], visit: &mut dyn FnMut(usize, &str, Script)) {
     let mut at = 0;
     while at < bytes.len() {
@@ -113,13 +115,13 @@ fn each_run(bytes: &[u8], visit: &mut dyn FnMut(usize, &str, Script)) {
         {
             visit(at, token, Script::Utf8);
         }
-        // One letter and a zero may be the start of a text of two bytes each.
+        // A letter and a zero may start a text with two bytes a letter.
         let back = |by: usize| at.checked_sub(by).and_then(|i| bytes.get(i)).copied().unwrap_or(0);
         let is_wide_before = is_letter(back(2)) && back(1) == 0 && !is_letter(back(3));
         if len == 1 && !is_wide_before {
             wide(rest, at, visit);
         }
-        // The last letter of a narrow one is the first of a wide one where a zero follows.
+        // The last letter of a one-byte run is the first of a two-byte run if a zero follows.
         at += len.max(1);
     }
 }

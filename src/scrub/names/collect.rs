@@ -1,4 +1,4 @@
-//! Which tokens there are in names, and which of them are the program's own.
+//! Collects the tokens in names, and determines which are the program's own.
 
 use super::known;
 use super::map::Tokens;
@@ -13,17 +13,17 @@ use crate::memory::Memory;
 use crate::session::Session;
 use crate::targets::reads::{NameAt, Script};
 
-/// Bytes on each side in which a token may go on beyond what was told of a name.
+/// Bytes on each side of a recorded name in which its first or last token may continue.
 const AROUND: u64 = 1024;
 
-/// Bytes of a name that are looked at, but for tables of names.
+/// Maximum number of bytes read of a name, or of a table of names.
 const MOST: u64 = 64 << 20;
 
-/// Dynamic entries of the table of names and its length (elf.h).
+/// Dynamic entries for address and size of the string table (elf.h).
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
 
-/// All tokens of a process, and where names are, by address.
+/// Returns the locations of names, by address, and all tokens of a process.
 pub(super) fn all(
     session: &Session<'_>,
     mut places: Vec<NameAt>,
@@ -37,7 +37,7 @@ pub(super) fn all(
     let jdks: Vec<String> = paths.filter_map(jdk_of).collect();
     let everybodys = files.iter().filter(|file| is_everybodys(&file.path, &jdks)).map(|file| file.range);
     let modules = process.modules.iter().filter(|module| is_everybodys(&module.path, &jdks)).map(|module| module.range);
-    // The kernel's, which no file names.
+    // The kernel's vdso has no file.
     let vdso = session.map().regions.iter().filter(|region| region.kind == Kind::Vdso).map(|region| region.range);
     let everybodys = union(everybodys.chain(modules).chain(vdso).collect());
     let is_public = |at: Addr| {
@@ -55,16 +55,17 @@ pub(super) fn all(
     let mut tokens = Tokens::default();
     known::words().for_each(|word| tokens.add_public(word));
     public.iter().for_each(|text| add(&mut tokens, text.as_bytes(), Script::Public));
-    // A program imports `dup`, which a library may have as the end of `strdup` alone.
+    // A program may import `dup`, which a library's table contains only as the end of
+    // `strdup`.
     let symbols = session.symbols().dynamic_names(is_public);
     symbols.iter().for_each(|name| add(&mut tokens, name.as_bytes(), Script::Public));
     places.sort_unstable();
     places.dedup();
     for name in &places {
-        // Lists of several gigabytes are none.
+        // A list of several gigabytes is no list of names.
         let Some((from, bytes)) = whole(memory, name) else { continue };
         let script = if is_public(name.at) { Script::Public } else { name.script };
-        // Which part of a token that is longer was told as a name.
+        // If the name is the end of a longer token, that end is a token too.
         let skip = name.at.since(from) as usize;
         if skip > 0 && matches!(name.script, Script::Utf8 | Script::Public) {
             for span in script::tokens(&bytes, Script::Utf8) {
@@ -88,10 +89,11 @@ pub(super) fn all(
     (places, tokens)
 }
 
-/// Add the tokens of a name, which may be a path. `of`: as what they count.
+/// Adds the tokens of a name, which may be a path. `of` decides whether they count as
+/// public.
 fn path_or_name(tokens: &mut Tokens, bytes: &[u8], script: Script, of: Script, jdks: &[String]) {
     let spans = script::tokens(bytes, script);
-    // A path of two bytes a character is told by its text too.
+    // A path with two bytes a character is checked as text too.
     let text: String = match script {
         Script::Units(width) => bytes
             .chunks_exact(usize::from(width.max(1)))
@@ -118,7 +120,7 @@ fn path_or_name(tokens: &mut Tokens, bytes: &[u8], script: Script, of: Script, j
                 tokens.add_own(class);
                 tokens.add_own(&span.token);
                 let letters = span.token.len() - class.len();
-                // What is public with such letters before it stays whole.
+                // A token that is public with these letters stays as a whole.
                 tokens.descriptors.insert(span.token.clone(), letters);
             }
             None => tokens.add_own(&span.token),
@@ -135,7 +137,8 @@ fn add(tokens: &mut Tokens, bytes: &[u8], script: Script) {
     }
 }
 
-/// The bytes of a name with the whole of the tokens at its ends, and where they begin.
+/// Returns the bytes of a name, extended to the whole of its first and last tokens, and
+/// their address.
 pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>)> {
     let len = memory.readable(name.at, name.len.min(MOST));
     let own = memory.look(name.at, usize::try_from(len).ok()?).ok()?;

@@ -1,35 +1,37 @@
-//! The map of tokens: to others of the same form, by a key that is made for it and nowhere kept.
+//! Maps tokens to others of the same form, by a key that is made for one core and never stored.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use super::parts::{Piece, pieces};
 
-/// Tokens of so few characters stay.
+/// Maximum number of characters of a token that is never replaced.
 const SHORT: usize = 2;
 
-/// And numbers of so few digits: of threads and versions there are many, and answers would be hard to read with others.
+/// Maximum number of digits of a number that is never replaced. Threads and versions have many such numbers, and
+/// answers would be hard to read with others.
 const SHORT_NUMBER: usize = 3;
 
-/// Draws until what stands for a token may look like another of the program's own, until it may look like a public one, and in
-/// all: of most forms there are many more than are used.
+/// Number of draws after which a replacement may equal another own token, after which it may equal a public one, and
+/// in all. Most forms have many more tokens than are used.
 const DRAWS: [u32; 3] = [1 << 8, 1 << 16, 1 << 18];
 
-/// Tokens of a process, before there is a map.
+/// The tokens of a process.
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// Those that stay.
+    /// Tokens that stay.
     pub(super) public: HashSet<String>,
-    /// The program's own.
+    /// The program's own tokens.
     pub(super) own: HashSet<String>,
-    /// Bytes at the end of a token that are a token of their own: names share bytes with longer ones that end alike.
+    /// Lengths in bytes of the ends of a token that are tokens too. Names share bytes with longer ones that have equal
+    /// ends.
     pub(super) tails: HashMap<String, BTreeSet<usize>>,
-    /// Those with letters of the types of a descriptor before a name: how many bytes these have.
+    /// Tokens that begin with type letters of a descriptor, with the number of bytes of those letters.
     pub(super) descriptors: HashMap<String, usize>,
 }
 
 impl Tokens {
-    /// Add a token that stays.
+    /// Adds a token that stays.
     pub(super) fn add_public(&mut self, token: &str) {
         for piece in pieces(token) {
             if let Piece::Name(name) = piece
@@ -41,7 +43,7 @@ impl Tokens {
         self.public.insert(token.to_owned());
     }
 
-    /// Add one of the program's own.
+    /// Adds a token of the program's own.
     pub(super) fn add_own(&mut self, token: &str) {
         if !self.own.contains(token) {
             self.own.insert(token.to_owned());
@@ -50,7 +52,7 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// Tell the ends of tokens of each other: an end of a token is one of its longer ends too, and of the name in it.
+    /// Adds shorter ends to longer ones: an end of a token is also an end of its longer ends, and of the name in it.
     fn tell_tails(&mut self) {
         let all: Vec<(String, Vec<usize>)> =
             self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();
@@ -70,14 +72,14 @@ impl Tokens {
     }
 }
 
-/// What stands for each token.
+/// The replacement of each token.
 #[derive(Default)]
 pub(super) struct Map {
     images: HashMap<String, String>,
 }
 
 impl Map {
-    /// One for all of them.
+    /// Makes a map for all own tokens.
     pub(super) fn new(mut tokens: Tokens) -> Map {
         tokens.tell_tails();
         let mut own: Vec<&String> = tokens.own.iter().collect();
@@ -92,12 +94,12 @@ impl Map {
         Map { images }
     }
 
-    /// What stands for a token; `None` where it stays.
+    /// Returns the replacement of a token. `None` if it stays.
     pub(super) fn get(&self, token: &str) -> Option<&str> {
         self.images.get(token).map(String::as_str)
     }
 
-    /// All that do not stay: what stands there, and what was there; sorted.
+    /// Returns all replaced tokens as pairs of new and old text, sorted.
     pub(super) fn rows(&self) -> Vec<(&str, &str)> {
         let mut out: Vec<(&str, &str)> = self.images.iter().map(|(old, new)| (new.as_str(), old.as_str())).collect();
         out.sort_unstable();
@@ -112,7 +114,7 @@ struct Maker<'t> {
     used: HashSet<String>,
 }
 
-/// Tokens within tokens at most; each is shorter.
+/// Maximum depth of tokens within tokens. Each is shorter than the one around it.
 const DEEPEST: usize = 64;
 
 impl Maker<'_> {
@@ -161,9 +163,9 @@ impl Maker<'_> {
         new
     }
 
-    /// A text of the form of `head`, by the key and the number of the draw.
+    /// Returns a text with the form of `head`, by the key and the number of the draw.
     fn draw(&self, token: &str, head: &str, draw: u32) -> String {
-        // What Rust puts behind a mangled name stays recognisable: `h` and 16 digits of base 16.
+        // Rust's hash after a mangled name stays recognisable: `h` and 16 hexadecimal digits.
         let is_hash = head.len() == 17
             && head.strip_prefix('h').is_some_and(|rest| rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
         let letters = if is_hash { 6 } else { 26 };
@@ -173,10 +175,10 @@ impl Maker<'_> {
             'h' if is_hash && i == 0 => 'h',
             'a'..='z' => from(b'a', i, letters),
             'A'..='Z' => from(b'A', i, 26),
-            // Lengths of names that C++ mangles have no zero before them.
+            // Name lengths in C++ mangled names have no leading zero.
             '0'..='9' => from(b'0', i, 10),
             '\0'..='\x7f' => c,
-            // As many bytes in every script.
+            // A character of the same number of bytes in UTF-8.
             _ => char::from_u32(c as u32 & !0x3f | place(i, 64)).unwrap_or(c),
         });
         each.collect()
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn all_tokens_of_a_form_become_different_ones() {
-        // Nearly all that there are of this form: 9000 of 10000, and 500 more are public.
+        // Nearly all tokens of this form: 9000 of 10000, and 500 more are public.
         let own: Vec<String> = (0..9000).map(|n| format!("{n:04}")).collect();
         let public: Vec<String> = (9500..10000).map(|n| n.to_string()).collect();
         let all: Vec<&str> = own.iter().map(String::as_str).collect();

@@ -1,14 +1,14 @@
-//! Names of the program's own, overwritten by others of the same length: `Acme.Billing.Invoice` becomes `Qzvk.Trwpmqa.Xjbqzrt`.
-//! Names of the system and of runtimes stay, as people and readers know them.
+//! Replaces the program's own names by others of the same length: `Acme.Billing.Invoice` becomes
+//! `Qzvk.Trwpmqa.Xjbqzrt`. Names of the system and of runtimes stay, because people and tools know them.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `collect` | which tokens there are, and whose they are |
-//! | `known` | words that are nobody's own |
-//! | `map` | what stands for a token |
-//! | `parts` | tokens that are made of several |
-//! | `script` | tokens in the scripts that memory has them in |
-//! | `apply` | a run of memory, overwritten |
+//! | `collect` | the tokens in names, and which are the program's own |
+//! | `known` | words that belong to no program |
+//! | `map` | the replacement of each token |
+//! | `parts` | tokens that consist of several |
+//! | `script` | tokens in the encodings of memory |
+//! | `apply` | replaces names in a run of memory |
 
 mod apply;
 mod collect;
@@ -27,27 +27,28 @@ use map::Map;
 
 /// All names of a process.
 pub struct Names {
-    /// Where they are, by address.
+    /// Locations of names, by address.
     places: Vec<NameAt>,
-    /// Bytes of the longest of them.
+    /// Length of the longest name in bytes.
     longest: u64,
     map: Map,
 }
 
 impl Names {
-    /// Collect them. `places`: where answers found names; `public`: names that stay; `notes`: those of the core.
+    /// Collects the names. `places` are locations where answers found names, `public` are names that stay, and `notes`
+    /// are the core's notes.
     pub(super) fn new(session: &Session<'_>, places: Vec<NameAt>, public: &[String], notes: &[u8]) -> Names {
         let (places, tokens) = collect::all(session, places, public, notes);
         let longest = places.iter().map(|name| name.len).max().unwrap_or(0);
         Names { places, longest, map: Map::new(tokens) }
     }
 
-    /// What stands in the core for each token that was overwritten, and the token: lines `NEW<TAB>OLD`, sorted.
+    /// Returns the replacements as sorted lines `NEW<TAB>OLD`.
     pub fn table(&self) -> String {
         self.map.rows().into_iter().map(|(new, old)| format!("{new}\t{old}\n")).collect()
     }
 
-    /// Overwrite the names in notes.
+    /// Replaces the names in notes.
     pub(super) fn notes(&self, notes: &mut [u8]) {
         for range in scrubbed_notes::names(notes) {
             let Some(text) = notes.get_mut(range) else { continue };
@@ -61,7 +62,7 @@ impl Names {
     }
 }
 
-/// Runtimes of the process whose names can't be mapped yet, in words.
+/// Returns the process's runtimes whose names can't be mapped yet, in words.
 pub fn unmapped(session: &Session<'_>) -> Vec<&'static str> {
     let mut out: Vec<_> = anatomies(session).filter_map(|anatomy| anatomy.names_stay()).collect();
     out.dedup();

@@ -1,19 +1,18 @@
-//! Tokens that are made of several: names that compilers make up, and those that C++ mangles. What the compiler put there stays,
-//! so that readers still know what such a name is.
+//! Divides tokens that consist of several: names that compilers generate, and C++ mangled names. The compiler's part
+//! stays, so that readers still recognise such names.
 
-/// A piece of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
-    /// It stays.
+    /// Text that stays.
     Stays(&'t str),
-    /// A name of its own.
+    /// A name to map.
     Name(&'t str),
 }
 
-/// What names of accessors and operators begin with (ECMA-335 I.10.3, II.22.28).
+/// Prefixes of the names of accessors and operators (ECMA-335 I.10.3, II.22.28).
 const ACCESSORS: [&str; 5] = ["get_", "set_", "add_", "remove_", "op_"];
 
-/// Pieces of a token, in order; most have one.
+/// Divides a token into pieces, in order. Most have one.
 pub(super) fn pieces(token: &str) -> Vec<Piece<'_>> {
     if let Some(rest) = token.strip_prefix("_Z") {
         return mangled(rest).unwrap_or_else(|| vec![Piece::Name(token)]);
@@ -22,11 +21,11 @@ pub(super) fn pieces(token: &str) -> Vec<Piece<'_>> {
     if token.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit())) {
         return vec![Piece::Stays(token)];
     }
-    // Shared memory of System V, as the kernel names it.
+    // A System V shared memory segment, as the kernel names it.
     if token.strip_prefix("SYSV").is_some_and(|key| key.len() == 8 && key.bytes().all(|b| b.is_ascii_hexdigit())) {
         return vec![Piece::Stays(token)];
     }
-    // Accessors and operators of .NET are named after what they are of.
+    // Accessors and operators of .NET are named after their property, event or type.
     if let Some(prefix) = ACCESSORS.iter().find(|prefix| token.starts_with(**prefix))
         && let Some((begin, rest)) = token.split_at_checked(prefix.len()).filter(|(_, rest)| !rest.is_empty())
     {
@@ -37,14 +36,14 @@ pub(super) fn pieces(token: &str) -> Vec<Piece<'_>> {
     if is_roslyns(rest) { vec![Piece::Stays(token)] } else { vec![Piece::Stays(begin), Piece::Name(rest)] }
 }
 
-/// The begin of what Roslyn generates: `d__1`, `5__2` (GeneratedNameKind).
+/// Whether it is the beginning of a name that Roslyn generates: `d__1`, `5__2` (GeneratedNameKind).
 fn is_made_up(begin: &str) -> bool {
     matches!(begin.as_bytes(), [b'0'..=b'9' | b'a'..=b'z', b'_', b'_'])
 }
 
-/// What follows there if it is Roslyn's too.
+/// Whether the rest of such a name is generated too.
 fn is_roslyns(rest: &str) -> bool {
-    // And those of Mono's mcs.
+    // Includes suffixes of Mono's mcs.
     let words = [
         "DisplayClass",
         "BackingField",
@@ -63,13 +62,14 @@ fn is_roslyns(rest: &str) -> bool {
     rest.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
 
-/// A name of the C++ ABI behind its `_Z`: identifiers have their length before them (5.1.2 `<source-name>`).
+/// Divides a C++ mangled name after its `_Z`. Identifiers have their length before them (C++ ABI 5.1.2
+/// `<source-name>`).
 fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
     let mut out = vec![Piece::Stays("_Z")];
     let mut rest = token;
     let mut plain = 0;
     while let Some(next) = rest.as_bytes().get(plain) {
-        // S1_, T0_: something that was named before. Li5E: a number.
+        // S1_, T0_: something named before. Li5E: a number.
         if matches!(next, b'S' | b'T' | b'L' | b'C' | b'D') {
             plain += short(rest.get(plain..)?);
             continue;
@@ -93,7 +93,7 @@ fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
     Some(out)
 }
 
-/// Bytes of a substitution, a parameter or a literal at the start of `rest`; 1 where it is none of these.
+/// Length in bytes of a substitution, a parameter or a literal at the start of `rest`. 1 if there is none.
 fn short(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let run = |from: usize, is: fn(&u8) -> bool| bytes.iter().skip(from).take_while(|b| is(b)).count();
@@ -112,8 +112,8 @@ fn short(rest: &str) -> usize {
     }
 }
 
-/// The class in a piece of a descriptor (JVMS 4.3): `IJLcom` has `com`. `None` where it is none, `Some("")` where there are
-/// only types of numbers.
+/// Returns the class in a piece of a descriptor (JVMS 4.3): `com` for `IJLcom`. `None` if it is no descriptor,
+/// `Some("")` if it has only primitive types.
 pub(super) fn class_of(token: &str) -> Option<&str> {
     let rest = token.trim_start_matches(['B', 'C', 'D', 'F', 'I', 'J', 'S', 'Z']);
     match rest {
@@ -142,7 +142,7 @@ mod tests {
         let wanted = [Stays("_Z"), Stays("N4"), Name("Acme"), Stays("7"), Name("Invoice"), Stays("C1ERKS0_")];
         assert_eq!(pieces("_ZN4Acme7InvoiceC1ERKS0_"), wanted);
         assert_eq!(pieces("_ZLi5E"), [Stays("_Z"), Stays("Li5E")]);
-        // A length that leads beyond the end.
+        // A length past the end.
         assert_eq!(pieces("_ZN9abc"), [Name("_ZN9abc")]);
     }
 

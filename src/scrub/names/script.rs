@@ -1,12 +1,13 @@
-//! Tokens of names, in whatever script they are written: letters, digits and underscores of ASCII, and all that is beyond it.
+//! Finds the tokens of names in every encoding. A token consists of ASCII letters, digits and underscores, and of all
+//! characters beyond ASCII.
 
 use crate::targets::reads::Script;
 
 /// A token among bytes.
 pub(super) struct Span {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub(super) from: usize,
-    /// What it says.
+    /// Text of the token.
     pub(super) token: String,
 }
 
@@ -15,12 +16,12 @@ pub(super) fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()
 }
 
-/// Whether a byte of UTF-8 is.
+/// Whether a byte of UTF-8 is part of a token.
 pub(super) fn is_part_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Bytes of a unit.
+/// Bytes per unit.
 fn width(script: Script) -> usize {
     match script {
         Script::Units(width) => usize::from(width.max(1)),
@@ -28,7 +29,7 @@ fn width(script: Script) -> usize {
     }
 }
 
-/// The tokens of `bytes`.
+/// Returns the tokens of `bytes`.
 pub(super) fn tokens(bytes: &[u8], script: Script) -> Vec<Span> {
     let mut out: Vec<Span> = Vec::new();
     let mut open = false;
@@ -46,7 +47,7 @@ pub(super) fn tokens(bytes: &[u8], script: Script) -> Vec<Span> {
     out
 }
 
-/// The characters of a text, with where each begins.
+/// Visits the characters of a text, each with its offset.
 fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
     let width = width(script);
     if let (1, false) = (width, matches!(script, Script::Units(_))) {
@@ -56,7 +57,7 @@ fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
                 visit(at + i, c);
             }
             at += chunk.valid().len();
-            // What is no UTF-8, byte by byte: so the length stays.
+            // Bytes that are no UTF-8 count as one character each, so the length stays.
             for (i, &b) in chunk.invalid().iter().enumerate() {
                 visit(at + i, char::from(b));
             }
@@ -80,7 +81,7 @@ fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
         .for_each(|(i, unit)| visit(i * width, char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
 
-/// The bytes of a token that stands at the start of `old`, of the same length as those there; `None` where it is not as long.
+/// Encodes `new` for the token at the start of `old`, with the same length. `None` if it is longer than `old`.
 pub(super) fn encode(new: &str, old: &[u8], script: Script) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match script {

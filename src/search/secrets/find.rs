@@ -1,14 +1,14 @@
-//! What a text holds: one automaton finds the words that secrets are known by, and each candidate is checked.
+//! Finds secrets in a text. One automaton finds the keywords, and each candidate is checked.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 
 use crate::search::secrets::found::{Found, without_overlaps};
 use crate::search::secrets::{keys, mail, names, numbers, tokens};
 
-/// Judges the word at the first index that ends at the second.
+/// Checks for a secret at a keyword, given the text and the start and end of the keyword.
 type Check = fn(&[u8], usize, usize) -> Option<Found>;
 
-/// Words, in any case of letters, and what they may be a part of.
+/// Keywords, in any letter case, with the check of the secret that they may be part of.
 const WORDS: &[(&[&str], Check)] = &[
     (&["-----begin "], |text, at, _| keys::pem(text, at)),
     (&["eyj"], |text, at, _| keys::jwt(text, at)),
@@ -54,15 +54,14 @@ const WORDS: &[(&[&str], Check)] = &[
     (&["@"], |text, at, _| mail::address(text, at)),
 ];
 
-/// Finds secrets in texts.
 pub(super) struct Finder {
     words: AhoCorasick,
-    /// Of each word.
+    /// Check of each keyword.
     checks: Vec<Check>,
 }
 
 impl Finder {
-    /// Compiled; an error would be one of the list of words.
+    /// Compiles the automaton. An error means that the keyword list is invalid.
     pub(super) fn new() -> Result<Finder, BuildError> {
         let all = || WORDS.iter().flat_map(|(words, check)| words.iter().map(move |word| (*word, *check)));
         let words = AhoCorasick::builder()
@@ -72,7 +71,7 @@ impl Finder {
         Ok(Finder { words, checks: all().map(|(_, check)| check).collect() })
     }
 
-    /// All secrets in `text`, by where they begin.
+    /// Returns all secrets in `text`, by position.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
         let mut out = Vec::new();
         for word in self.words.find_overlapping_iter(text) {

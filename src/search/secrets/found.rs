@@ -1,35 +1,36 @@
-//! One secret in a text, and which of several that overlap is told.
+//! A secret in a text, and the choice between overlapping ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::words::SecretKind;
 
-/// One secret in a text.
+/// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// What it is.
     pub(super) kind: SecretKind,
-    /// Where it stands, from what it is known by to its end.
+    /// Range of the secret with its keyword.
     pub(super) at: Range<usize>,
-    /// The secret itself, within that.
+    /// Range of the secret itself, within `at`.
     pub(super) value: Range<usize>,
-    /// Whether more than its form was looked at: a check digit, a checksum, what it decodes to.
+    /// Whether more than its form was checked: a check digit, a checksum, or its decoded
+    /// contents.
     pub(super) checked: bool,
 }
 
 impl Found {
-    /// By its form alone, which is all of it the secret.
+    /// Creates a secret that was recognised by its form. All of it is secret.
     pub(super) fn form(kind: SecretKind, at: Range<usize>) -> Found {
         Found { kind, value: at.clone(), at, checked: false }
     }
 
-    /// The same after a check that it passed, or not.
+    /// Sets whether it passed a check.
     pub(super) fn checked(self, checked: bool) -> Found {
         Found { checked, ..self }
     }
 
-    /// What two equal secrets have in common, whatever way they are written in `text`.
+    /// Returns the normal form of the secret, which is equal for equal secrets written in
+    /// different ways.
     pub(super) fn normal(&self, text: &[u8]) -> Vec<u8> {
         let value = text.get(self.value.clone()).unwrap_or_default();
         let kept = |keep: fn(&u8) -> bool| value.iter().copied().filter(keep);
@@ -43,7 +44,7 @@ impl Found {
     }
 }
 
-/// Of those that overlap the one of the first kind stays.
+/// Removes overlaps: of overlapping secrets, the one of the first kind stays.
 pub(super) fn without_overlaps(mut all: Vec<Found>) -> Vec<Found> {
     if all.len() < 2 {
         return all;
@@ -62,27 +63,26 @@ pub(super) fn without_overlaps(mut all: Vec<Found>) -> Vec<Found> {
     all
 }
 
-/// How many of the first bytes of `text` are such as `of` says, at most `most`.
+/// Length of the prefix of `text` that satisfies `of`, at most `most`.
 pub(super) fn count(text: &[u8], most: usize, of: impl Fn(u8) -> bool) -> usize {
     text.iter().take(most).take_while(|&&b| of(b)).count()
 }
 
-/// The same backwards from `at`.
+/// Length of the run before `at` that satisfies `of`, at most `most`.
 pub(super) fn count_back(text: &[u8], at: usize, most: usize, of: impl Fn(u8) -> bool) -> usize {
     text.get(..at).unwrap_or_default().iter().rev().take(most).take_while(|&&b| of(b)).count()
 }
 
-/// The byte before `at`.
 pub(super) fn before(text: &[u8], at: usize) -> Option<u8> {
     text.get(at.checked_sub(1)?).copied()
 }
 
-/// A character of base64url, which are those of names too.
+/// Whether it is a base64url character. Names have the same characters.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// A character of base64 without its padding.
+/// Whether it is a base64 character, without padding.
 pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }

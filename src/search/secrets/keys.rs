@@ -1,4 +1,5 @@
-//! Private keys as PEM blocks (RFC 7468, RFC 4716's cousin of OpenSSH, RFC 9580), and JSON Web Tokens (RFC 7519, 7516).
+//! Private keys as PEM blocks (RFC 7468, RFC 9580, and OpenSSH's variant of RFC 4716), and JSON Web Tokens (RFC 7519,
+//! 7516).
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde_json::Value;
@@ -6,20 +7,19 @@ use serde_json::Value;
 use crate::search::secrets::found::{Found, before, count, is_base64, is_word};
 use crate::words::SecretKind;
 
-/// Characters of the longest block that is known: a key of RSA with 16384 bits has 12,700.
+/// Maximum length of a block in characters. An RSA key of 16384 bits has 12,700.
 const LONGEST_KEY: usize = 14_000;
 
-/// Characters of a key that ends before its last line; without so many, it is but the line that begins one, which
-/// every library for keys has.
+/// Minimum length of a truncated key in characters. Less is only the header line, which every crypto library contains.
 const LEAST_KEY: usize = 48;
 
-/// Characters of the longest part of a token.
+/// Maximum length of a token's part in characters.
 const LONGEST_PART: usize = 4096;
 
-/// Characters of the shortest signature: a keyed hash of 128 bits.
+/// Minimum length of a signature in characters: a keyed hash of 128 bits.
 const LEAST_SIGNATURE: usize = 22;
 
-/// The block whose `-----BEGIN ` is at `at`.
+/// Returns the key whose `-----BEGIN ` is at `at`.
 pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
     let rest = text.get(at..)?;
     let rest = &rest[..rest.len().min(LONGEST_KEY)];
@@ -33,7 +33,7 @@ pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
     let behind = rest.get(body_at..)?;
     let end = [b"-----END ", label, b"-----"].concat();
     let close = memchr::memmem::find(behind, &end);
-    // Another block before its end: this one has none.
+    // If another block starts before the end, this one has no end.
     let next = memchr::memmem::find(behind, b"-----BEGIN ");
     let closed = close.filter(|close| next.is_none_or(|next| *close < next));
     let inner = &behind[..closed.or(next).unwrap_or(behind.len())];
@@ -48,8 +48,8 @@ pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
     Some(Found { kind: SecretKind::PrivateKey, at: at..to, value, checked })
 }
 
-/// The base64 of a block, and how many characters that are with the ends of lines, which may be written as `\n`, and with
-/// headers such as `Proc-Type: 4,ENCRYPTED`.
+/// Returns the base64 of a block, and its length in the text. The length includes line ends, which may be written as
+/// `\n`, and headers such as `Proc-Type: 4,ENCRYPTED`.
 fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
     let (mut out, mut at, mut len) = (Vec::new(), 0, 0);
     while let Some(&byte) = inner.get(at) {
@@ -58,7 +58,7 @@ fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
         if line > 0 {
             let behind = rest.get(line).copied();
             if out.is_empty() && matches!(behind, Some(b':' | b'-')) {
-                // A header: its line, however that ends.
+                // Skip a header line, however it ends.
                 at += count(rest, 200, |b| !matches!(b, b'\n' | b'\\'));
                 continue;
             }
@@ -76,15 +76,15 @@ fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
     (out, len)
 }
 
-/// Whether base64 decodes, to DER that begins with a sequence (X.690, 8.9), to a key of OpenSSH (PROTOCOL.key), to
-/// packets of OpenPGP (RFC 9580, 4.2), or to what is encrypted as a whole.
+/// Whether base64 decodes. The result may be DER that begins with a sequence (X.690, 8.9), an OpenSSH key
+/// (PROTOCOL.key), OpenPGP packets (RFC 9580, 4.2), or encrypted as a whole.
 fn is_key(key: &[u8]) -> bool {
-    // The checksum of OpenPGP stands behind the padding.
+    // OpenPGP's checksum follows the padding.
     let end = key.iter().position(|&b| b == b'=').map_or(key.len(), |pad| (pad + 1).next_multiple_of(4));
     key.get(..end).is_some_and(|key| BASE64.decode(key).is_ok_and(|bytes| bytes.len() >= LEAST_KEY / 2))
 }
 
-/// The token whose `eyJ` is at `at`.
+/// Returns the token whose `eyJ` is at `at`.
 pub(super) fn jwt(text: &[u8], at: usize) -> Option<Found> {
     if before(text, at).is_some_and(is_word) {
         return None;

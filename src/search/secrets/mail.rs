@@ -1,18 +1,18 @@
-//! Addresses of e-mail.
+//! E-mail addresses.
 
 use crate::search::secrets::found::{Found, before, count, count_back, is_word};
 use crate::words::SecretKind;
 
-/// Characters of the shortest address that is told.
+/// Minimum length of an address in characters.
 const SHORTEST: usize = 8;
 
-/// Top-level domains of more than two letters that people have addresses in.
+/// Top-level domains of more than two letters in which people have addresses.
 const DOMAINS: &str = "com org net edu gov mil int info biz name pro dev app cloud online site tech xyz email jobs mobi \
     travel asia cat coop aero tel shop store blog news agency company group team work life live world today solutions \
     systems services software network digital bank health law legal consulting";
 
-/// Those of countries: ISO 3166-1, with eu, uk and su; of those that are also endings of files, none (py, rs, sh, so, md, ps, pl
-/// stay, as the first three of these are rare behind an @, and people live in Poland).
+/// Country domains: ISO 3166-1, with eu, uk and su. Those that are also file extensions (py, rs, sh, so) are left out.
+/// md, ps and pl stay: the first two are rare after an @, and people live in Poland.
 const COUNTRIES: &str = "ad ae af ag ai al am ao ar at au az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cd cf cg ch \
     ci ck cl cm cn co cr cu cv cw cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gb gd ge gf gg gh gi gl gm \
     gn gp gq gr gt gu gw gy hk hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc \
@@ -20,11 +20,11 @@ const COUNTRIES: &str = "ad ae af ag ai al am ao ar at au az ba bb bd be bf bg b
     nz om pa pe pf pg ph pk pl pm pn pr ps pt pw qa re ro ru rw sa sb sc sd se sg si sk sl sm sn sr st su sv sx sy sz \
     tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw";
 
-/// Domains that are no one's: RFC 2606, and what GitHub and libraries write in place of one.
+/// Domains that belong to nobody: RFC 2606, and placeholders of GitHub and of libraries.
 const NOBODY: [&str; 7] =
     ["example.com", "example.org", "example.net", "domain.com", "email.com", "host.com", "users.noreply.github.com"];
 
-/// The address whose `@` is at `at`.
+/// Returns the address whose `@` is at `at`.
 pub(super) fn address(text: &[u8], at: usize) -> Option<Found> {
     let of_name = |b: u8| is_word(b) || matches!(b, b'.' | b'+' | b'%');
     let name = count_back(text, at, 64, of_name);
@@ -35,7 +35,7 @@ pub(super) fn address(text: &[u8], at: usize) -> Option<Found> {
     }
     let rest = text.get(at + 1..)?;
     let mut len = count(rest, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
-    // The end of a sentence, or a dash behind it.
+    // Exclude the end of a sentence, and dashes at the end.
     while len > 0 && !rest.get(len - 1).is_some_and(u8::is_ascii_alphanumeric) {
         len -= 1;
     }

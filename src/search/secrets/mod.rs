@@ -1,15 +1,15 @@
-//! Secrets in memory: keys, tokens, passwords, numbers of cards. What is found is never kept: of each there is a place, a
-//! kind, and a hash under a key of this run.
+//! Finds secrets in memory: keys, tokens, passwords, card numbers. The secret itself is never stored. A hit has an
+//! address, a kind, and a hash under a key of this run.
 //!
 //! ```text
 //! Target -> Spans -> windows -> texts (ASCII; UTF-16LE decoded) -> candidates (one automaton) -> checked -> hits
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `text` | text among bytes, in both encodings |
-//! | `find` | what a text may hold: the words that secrets are known by, each with its check |
-//! | `found` | one of them, and which of several that overlap is told |
+//! | `find` | the keywords of secrets, each with its check |
+//! | `found` | a secret in a text, and the choice between overlapping ones |
 //! | `keys`, `tokens`, `names`, `numbers`, `mail` | the checks |
 //! | `scan` | the parallel pass over memory |
 

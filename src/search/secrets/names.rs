@@ -1,4 +1,5 @@
-//! What a name or a place says is secret: assignments, connection strings, URLs, headers of HTTP.
+//! Secrets recognised by their name or position: assignments, connection strings, URLs, HTTP
+//! headers.
 
 use data_encoding::BASE64;
 
@@ -6,18 +7,19 @@ use crate::search::secrets::found::{Found, before, count, count_back, is_base64,
 use crate::search::secrets::tokens::mixed;
 use crate::words::SecretKind;
 
-/// Characters of the longest name, and of the longest value.
+/// Maximum lengths of a name and of a value, in characters.
 const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 512;
 
-/// Characters around a password in which the other fields of its connection string are looked for.
+/// Number of characters around a password in which the other fields of its connection string are
+/// searched for.
 const AROUND: usize = 400;
 
-/// Fields of connection strings that say where to connect to.
+/// Fields of connection strings that name a server.
 const SERVERS: [&str; 8] =
     ["server", "data source", "datasource", "host", "hostname", "addr", "address", "network address"];
 
-/// Names that end like those of secrets, and are none.
+/// Names that end like those of secrets, but are none.
 const NO_SECRETS: [&str; 10] = [
     "publickeytoken",
     "cancellationtoken",
@@ -31,7 +33,7 @@ const NO_SECRETS: [&str; 10] = [
     "synctoken",
 ];
 
-/// What stands for a value, in documents, templates and messages; lower case.
+/// Prefixes of placeholders in documents, templates and messages, in lower case.
 const STAND_INS: [&str; 24] = [
     "password",
     "passwd",
@@ -59,7 +61,7 @@ const STAND_INS: [&str; 24] = [
     "placeholder",
 ];
 
-/// The URL whose `://` is at `at`.
+/// Returns the password in the URL whose `://` is at `at`.
 pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
     let scheme = count_back(text, at, 32, |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'));
     let start = at - scheme;
@@ -86,7 +88,7 @@ pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// Credentials behind `Bearer ` or `Basic ` at `at`.
+/// Returns the credentials after `Bearer ` or `Basic ` at `at`.
 pub(super) fn credentials(text: &[u8], at: usize) -> Option<Found> {
     if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric()) {
         return None;
@@ -109,7 +111,7 @@ pub(super) fn credentials(text: &[u8], at: usize) -> Option<Found> {
     (len >= 20 && mixed(token) && variety(token) >= 10 && !stands_in(token)).then(|| found(len, false))
 }
 
-/// The header whose `cookie` is at `at`: all that it gives values.
+/// Returns the value of the header whose `cookie` is at `at`.
 pub(super) fn cookie(text: &[u8], at: usize) -> Option<Found> {
     let name = text.get(at..at + "cookie".len())?;
     let rest = text.get(at + name.len()..)?;
@@ -130,7 +132,7 @@ pub(super) fn cookie(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// What the name that ends with the word of a secret at `word..end` is given.
+/// Returns the value assigned to a name that ends with the keyword at `word..end`.
 pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
     let in_name = |b: u8| is_word(b) || b == b'.';
     if text.get(end).is_some_and(|b| in_name(*b)) {
@@ -148,7 +150,7 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
     let before_sign = spaces(text, &mut at);
     let sign = text.get(at).copied().filter(|b| matches!(b, b':' | b'='))?;
     at += 1;
-    // `==` compares, `:=` and `=>` are of programs; a name with `::` is one too.
+    // `==` compares. `:=`, `=>` and names with `::` are program code.
     if matches!(text.get(at), Some(b'=' | b'>' | b':' | b'~')) {
         return None;
     }
@@ -172,16 +174,16 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
         return Some(Found { kind: SecretKind::ConnectionString, at: start..range.end, value: range, checked: false });
     }
     let closed = quotes.is_none_or(|quote| rest.get(len).is_some_and(|b| *b == quote || *b == b'\\'));
-    // The hash of a public key, which names an assembly of .NET.
+    // A 16-digit token is the hash of a public key, which is part of a .NET assembly name.
     if plain == "token" && len == 16 && value.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
-    // The type of a field.
+    // A field with its type.
     let is_type = sign == b':' && quotes.is_none() && value.contains(&b'.') && len < 40;
     let is_key = ["token", "key", "secret"].iter().any(|end| plain.ends_with(end));
     let believed =
         if is_key { is_random(value) && !is_type } else { is_chosen(value, quotes.is_some(), sign, before_sign) };
-    // A variable of the environment says what it is by its looks.
+    // An environment variable's form shows that it is one.
     let variable = !quoted_name
         && quotes.is_none()
         && sign == b'='
@@ -199,7 +201,7 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
     })
 }
 
-/// Pass a quote, which may be escaped, and tell which it was.
+/// Skips a quote, which may be escaped. Returns the quote.
 fn quote(text: &[u8], at: &mut usize) -> Option<u8> {
     let escaped = usize::from(text.get(*at) == Some(&b'\\'));
     let quote = text.get(*at + escaped).copied().filter(|b| matches!(b, b'"' | b'\''))?;
@@ -207,14 +209,14 @@ fn quote(text: &[u8], at: &mut usize) -> Option<u8> {
     Some(quote)
 }
 
-/// Pass a few spaces, and tell how many.
+/// Skips at most three spaces. Returns their number.
 fn spaces(text: &[u8], at: &mut usize) -> usize {
     let n = count(text.get(*at..).unwrap_or_default(), 3, |b| matches!(b, b' ' | b'\t'));
     *at += n;
     n
 }
 
-/// Whether a field that says where to connect to stands in one line with `start..end`.
+/// Whether a field that names a server is on the same line as `start..end`.
 fn connects(text: &[u8], start: usize, end: usize) -> bool {
     let inside = |b: u8| b.is_ascii_graphic() || b == b' ';
     let from = start - count_back(text, start, AROUND, inside);
@@ -232,7 +234,7 @@ fn connects(text: &[u8], start: usize, end: usize) -> bool {
     })
 }
 
-/// Whether a value only stands for one: `%s`, `${NAME}`, `****`, `<password>`.
+/// Whether a value is a placeholder: `%s`, `${NAME}`, `****`, `<password>`.
 fn stands_in(value: &[u8]) -> bool {
     let Some(first) = value.first() else { return true };
     let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
@@ -245,14 +247,14 @@ fn stands_in(value: &[u8]) -> bool {
         || variety(value) < 3
 }
 
-/// How many different bytes there are.
+/// Number of distinct bytes.
 fn variety(value: &[u8]) -> usize {
     let mut seen = [false; 256];
     value.iter().for_each(|b| seen[usize::from(*b)] = true);
     seen.iter().filter(|seen| **seen).count()
 }
 
-/// Whether it looks like what a machine gave out: long, of the characters of such, and no row of words.
+/// Whether the value looks generated: long, of a token's characters, and no sequence of words.
 fn is_random(value: &[u8]) -> bool {
     let of_token = |b: &u8| is_base64(*b) || matches!(b, b'_' | b'-' | b'.' | b'~' | b'=' | b'%' | b':');
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
@@ -261,16 +263,17 @@ fn is_random(value: &[u8]) -> bool {
         && mixed(value)
         && digits >= 2
         && variety(value) >= 10
-        // A constant: words in capitals.
+        // Excludes constants: words in capitals.
         && (!value.contains(&b'_') || value.iter().any(u8::is_ascii_lowercase))
         && !value.starts_with(b"0x")
         && !value.starts_with(b"/")
         && value.iter().filter(|b| matches!(b, b'.' | b'/' | b':')).count() <= 3
-        // Names of types and members: dots between words, and few digits.
+        // Excludes names of types and members: dots between words, and few digits.
         && (digits * 10 >= value.len() || !value.contains(&b'.'))
 }
 
-/// Whether it looks like what a person chose: letters with digits or signs, no program and no sentence.
+/// Whether the value looks chosen by a person: letters with digits or signs, no program code and no
+/// sentence.
 fn is_chosen(value: &[u8], quoted: bool, sign: u8, spaces: usize) -> bool {
     let of_program =
         |b: &u8| matches!(b, b'(' | b')' | b'{' | b'}' | b'[' | b']' | b' ' | b'<' | b'>' | b'|' | b',' | b'\t');

@@ -1,15 +1,16 @@
-//! Numbers that have a check: of payment cards (ISO/IEC 7812) and accounts (ISO 13616).
+//! Numbers with a check digit: payment cards (ISO/IEC 7812) and bank accounts (ISO 13616).
 
 use crate::search::secrets::found::{Found, before};
 use crate::words::SecretKind;
 
-/// Characters of a number with what stands between its groups, and a bit more.
+/// Maximum length of a number with the separators of its groups, rounded up.
 const BACK: usize = 64;
 
-/// Both are longer than that, and have a digit in any two characters of which neither is a letter.
+/// Step of the search. Both kinds of numbers are longer, and of any two adjacent characters that are no letters, one
+/// is a digit.
 const STRIDE: usize = 8;
 
-/// Lengths of account numbers by country: the SWIFT IBAN registry.
+/// Lengths of account numbers by country, from the SWIFT IBAN registry.
 const COUNTRIES: &[(usize, &str)] = &[
     (15, "NO"),
     (16, "BE"),
@@ -31,7 +32,7 @@ const COUNTRIES: &[(usize, &str)] = &[
     (33, "RU"),
 ];
 
-/// Prefixes of cards (of so many digits, from, to), and the lengths that go with them.
+/// Card prefixes (number of digits, from, to), with the valid lengths.
 const CARDS: &[(u32, u32, u32, std::ops::RangeInclusive<usize>)] = &[
     (1, 4, 4, 13..=13),
     (1, 4, 4, 16..=16),
@@ -55,10 +56,10 @@ const CARDS: &[(u32, u32, u32, std::ops::RangeInclusive<usize>)] = &[
     (4, 6759, 6763, 13..=19),
 ];
 
-/// How the digits of a card are written in groups.
+/// Group sizes in which card numbers are written.
 const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
 
-/// Cards and accounts in `text`.
+/// Collects the card and account numbers in `text`.
 pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let within = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase() || matches!(b, b' ' | b'-');
@@ -89,7 +90,7 @@ fn number(text: &[u8], at: usize) -> Option<Found> {
     }
 }
 
-/// The card whose first digit is at `at`.
+/// Returns the card number whose first digit is at `at`.
 fn card(text: &[u8], at: usize) -> Option<Found> {
     let rest = &text[at..];
     let run = super::found::count(rest, 20, |b| b.is_ascii_digit());
@@ -100,7 +101,7 @@ fn card(text: &[u8], at: usize) -> Option<Found> {
         .then(|| Found::form(SecretKind::CardNumber, at..at + len).checked(true))
 }
 
-/// Digits that are written in groups, with one and the same character between, and the characters of all.
+/// Returns digits written in groups with the same separator between them, and the total length.
 fn grouped(text: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
     let rest = &text[at..];
     let between = rest.get(4).copied().filter(|b| matches!(b, b' ' | b'-'))?;
@@ -120,7 +121,7 @@ fn grouped(text: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
     })
 }
 
-/// Whether groups of four stand before or behind: a table of numbers, such as the code points of a character set.
+/// Whether groups of four precede or follow, as in a table of numbers such as the code points of a character set.
 fn in_table(text: &[u8], start: usize, end: usize) -> bool {
     let group = |at: Option<usize>| {
         let four = at.and_then(|at| text.get(at..at + 4));
@@ -131,7 +132,7 @@ fn in_table(text: &[u8], start: usize, end: usize) -> bool {
     (apart(start.checked_sub(1)) && group(start.checked_sub(5))) || (apart(Some(end)) && group(Some(end + 1)))
 }
 
-/// Whether digits are no part of a longer number, of a fraction, of a name or of hexadecimal digits.
+/// Whether the digits are not part of a longer number, a fraction, a name or hexadecimal digits.
 fn stands_alone(text: &[u8], start: usize, end: usize, grouped: bool) -> bool {
     let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
     let first = match before(text, start) {
@@ -153,18 +154,18 @@ fn stands_alone(text: &[u8], start: usize, end: usize, grouped: bool) -> bool {
     first && last
 }
 
-/// Whether a card may have that number.
+/// Whether a card may have this number.
 fn is_card(digits: &[u8]) -> bool {
     let number = |n: usize| digits.iter().take(n).fold(0u32, |sum, d| sum * 10 + u32::from(d - b'0'));
     let known = CARDS
         .iter()
         .any(|(n, from, to, lengths)| (*from..=*to).contains(&number(*n as usize)) && lengths.contains(&digits.len()));
-    // Powers of ten and what is near them.
+    // Excludes numbers near powers of ten.
     let zeros = digits.split(|d| *d != b'0').map(<[u8]>::len).max().unwrap_or(0);
     known && zeros < 9 && has_check_digit(digits)
 }
 
-/// The check digit of ISO/IEC 7812-1, annex B (Luhn).
+/// Checks the check digit of ISO/IEC 7812-1, annex B (Luhn).
 fn has_check_digit(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -178,7 +179,7 @@ fn has_check_digit(digits: &[u8]) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// The account whose country is at `at`.
+/// Returns the account number whose country code is at `at`.
 fn iban(text: &[u8], at: usize) -> Option<Found> {
     let head: &[u8; 4] = text.get(at..)?.first_chunk()?;
     if !(head[1].is_ascii_uppercase() && head[2..].iter().all(u8::is_ascii_digit)) {
@@ -191,7 +192,7 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
     while number.len() < *length {
         match text.get(end)? {
             b if b.is_ascii_digit() || b.is_ascii_uppercase() => number.push(*b),
-            // Written in groups of four.
+            // A separator between groups of four.
             b' ' if number.len().is_multiple_of(4) && text.get(end.wrapping_sub(1)) != Some(&b' ') => {}
             _ => return None,
         }
@@ -203,7 +204,7 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
         .then(|| Found::form(SecretKind::Iban, at..end).checked(true))
 }
 
-/// The check of ISO/IEC 7064, MOD 97-10, letters being 10 to 35 and the first four characters the last.
+/// Checks ISO/IEC 7064, MOD 97-10. Letters count as 10 to 35, and the first four characters are moved to the end.
 fn is_account(number: &[u8]) -> bool {
     let (head, tail) = number.split_at(number.len().min(4));
     let rest = tail.iter().chain(head).fold(0u32, |rest, b| match b {

@@ -1,4 +1,4 @@
-//! The parallel pass over memory.
+//! The parallel scan of memory for secrets.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -17,56 +17,57 @@ use crate::search::window::{Reach, Window};
 use crate::targets::{AHEAD, Target};
 use crate::words::{HitEncoding, SecretKind};
 
-/// Bytes before a secret that it may be judged by: the fields of a connection string, in UTF-16.
+/// Bytes before a secret that its check may need: the fields of a connection string, in UTF-16.
 const BEFORE: usize = 2 << 10;
 
-/// Bytes of the longest secret and of what is behind it: a private key in UTF-16.
+/// Bytes after a secret's start that its check may need: a private key in UTF-16, and what follows
+/// it.
 const AFTER: usize = 32 << 10;
 
-/// Bytes of one task, and of one window of it.
+/// Sizes in bytes of a task, and of a window in it.
 const TASK: u64 = 4 << 20;
 const BLOCK: usize = 256 << 10;
 
-/// Tasks whose hits are held at once.
+/// Number of tasks whose hits are stored at once.
 const WAVE: usize = 32;
 
-/// A place where something is that may be a secret.
+/// A possible secret in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecretHit {
-    /// Where it begins, with what it is known by.
+    /// Address of its start, with the keyword.
     pub address: Addr,
-    /// The encoding of its text.
+    /// Encoding of its text.
     pub encoding: HitEncoding,
-    /// What it is.
+    /// Kind of secret.
     pub kind: SecretKind,
-    /// Whether more than its form was looked at: a check digit, a checksum, what it decodes to.
+    /// Whether more than its form was checked: a check digit, a checksum, or its decoded contents.
     pub checked: bool,
-    /// The same for equal secrets, under a key that is made for this scan, told nobody and gone with it.
+    /// Hash that is equal for equal secrets. Its key is made for this scan, never shown, and
+    /// dropped with it.
     hash: u64,
 }
 
-/// What a scan comes to beside its hits.
+/// Totals of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Secrets {
-    /// Bytes of dumped memory looked at, holes of the file included.
+    /// Bytes of dumped memory scanned, including holes of the file.
     pub scanned: u64,
-    /// Hits of [`limits::MAX_SECRETS`] in one piece of memory that were left out.
+    /// Number of hits left out, because a task had more than [`limits::MAX_SECRETS`].
     pub dropped: u64,
 }
 
 /// A scan for secrets.
 pub struct SecretScan {
-    /// `None` could only be where the list of words is no good; a test looks.
+    /// `None` only if the keyword list is invalid. A test checks that it is not.
     finder: Option<Finder>,
     key: RandomState,
 }
 
-/// Counts hits that differ, as far as there is room.
+/// Counts distinct hits, up to a limit.
 #[derive(Default)]
 pub(crate) struct Distinct(HashSet<u64>, bool);
 
 impl Distinct {
-    /// One more.
     pub(crate) fn add(&mut self, hit: &SecretHit) {
         if self.0.len() < limits::MAX_DISTINCT_SECRETS {
             self.0.insert(hit.hash);
@@ -75,7 +76,7 @@ impl Distinct {
         }
     }
 
-    /// How many differ; `None` where they are more than could be kept.
+    /// Returns the number of distinct hits. `None` if there were more than could be stored.
     pub(crate) fn count(&self) -> Option<u64> {
         (!self.1).then_some(self.0.len() as u64)
     }
@@ -88,7 +89,7 @@ impl Default for SecretScan {
 }
 
 impl SecretScan {
-    /// Look at all dumped memory of `target`, and tell `each` hit in the order of addresses.
+    /// Scans all dumped memory of `target`, and calls `each` with each hit by address.
     pub fn memory(&self, target: &dyn Target, progress: &Progress, mut each: impl FnMut(&SecretHit)) -> Secrets {
         let _phase = target.reads().enter(Phase::Search);
         let reach = Reach { before: BEFORE, after: AFTER, back: 0 };
@@ -121,7 +122,7 @@ impl SecretScan {
         }
     }
 
-    /// What bytes hold that are no memory: their addresses are places in them.
+    /// Scans bytes that are not memory. The hits' addresses are offsets in them.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<SecretHit> {
         let mut hits = Hits::default();
         self.window(&Window { bytes, base: Addr::NULL, starts: 0..bytes.len(), zeros: false }, &mut hits);
@@ -155,7 +156,7 @@ impl SecretScan {
     }
 }
 
-/// What one task found.
+/// Hits of one task.
 #[derive(Default)]
 struct Hits {
     kept: Vec<SecretHit>,

@@ -1,4 +1,5 @@
-//! Each kind, true ones and what looks like them. All are put together here, so that no source has a whole one.
+//! Tests of each kind, with genuine examples and lookalikes. They are assembled here, so that no source file has a
+//! whole one.
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 
@@ -7,14 +8,14 @@ use crate::words::SecretKind::{self, *};
 
 type Fallible = Result<(), Box<dyn std::error::Error>>;
 
-/// Kinds that are found in a text, and whether each was checked.
+/// Kinds found in a text, and whether each was checked.
 fn found(text: &str) -> Vec<(SecretKind, bool)> {
     let finder = Finder::new();
     assert!(finder.is_ok(), "the words make no automaton");
     finder.iter().flat_map(|f| f.find(text.as_bytes())).map(|f| (f.kind, f.checked)).collect()
 }
 
-/// So many characters with no order in them.
+/// Returns pseudo-random characters out of `of`.
 fn random(length: usize, of: &str) -> String {
     let of: Vec<char> = of.chars().collect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -117,7 +118,8 @@ fn tokens_of_services() {
 
 #[test]
 fn a_token_with_its_checksum_is_checked() {
-    // What Python says: zlib.crc32(b"0123456789abcdefghijABCDEFGHIJ") = 0xced364a5, in base 62 with the digits first.
+    // Computed in Python: zlib.crc32(b"0123456789abcdefghijABCDEFGHIJ") = 0xced364a5, in base 62 with the digits
+    // first.
     let token = format!("gh{}_0123456789abcdefghijABCDEFGHIJ{}", 's', "3mpbCX");
     one(&token, GithubToken, true);
     one(&token.replace("abcdef", "abcdeg"), GithubToken, false);
@@ -202,7 +204,7 @@ fn values_that_a_name_says_are_secret() {
     }
 }
 
-/// Digits with the check digit that ISO/IEC 7812-1 asks for.
+/// Appends the check digit of ISO/IEC 7812-1.
 fn with_check_digit(digits: &str) -> String {
     let sum: u32 = digits
         .bytes()
@@ -254,7 +256,7 @@ fn cards() {
 
 #[test]
 fn accounts() {
-    // The registry's own examples.
+    // Examples in the registry.
     for number in [["DE89", "370400440532013000"], ["GB29", "NWBK60161331926819"], ["NO93", "86011117947"]] {
         let number = number.concat();
         one(&number, Iban, true);
@@ -296,7 +298,7 @@ fn of_two_that_overlap_the_first_kind_is_told() -> Fallible {
     let text = format!("{}=\"{number}\" mailto:a.person@firm.com https://bob:pa55word@firm.com/x", "api_key");
     let kinds: Vec<SecretKind> = found(&text).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [CardNumber, EmailAddress, UrlPassword]);
-    // Equal ones are equal however they are written.
+    // Equal secrets have one normal form, however they are written.
     let finder = Finder::new()?;
     let normal = |text: &str| {
         let text = text.as_bytes();

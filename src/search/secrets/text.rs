@@ -1,7 +1,7 @@
-//! Text in bytes, in UTF-8 as far as it is ASCII and in UTF-16LE at any address.
+//! Finds text among bytes: ASCII, and UTF-16LE at any address.
 //!
-//! All that is looked for is ASCII, so one look at text serves both encodings. Memory that is no text is passed over by
-//! groups of four bytes: eight characters in a row have one such group in them, wherever they begin.
+//! All secrets are ASCII, so one check of text serves both encodings. Memory without text is skipped in groups of four
+//! bytes. Eight consecutive characters contain such a group at any alignment.
 
 use std::ops::Range;
 
@@ -9,41 +9,42 @@ use crate::addr::PAGE;
 use crate::memory::scan::is_zero;
 use crate::words::HitEncoding;
 
-/// Characters of the shortest text that is looked at.
+/// Minimum length of a text in characters.
 const SHORTEST: usize = 8;
 
-/// Bytes that are looked at in one go.
+/// Number of bytes checked at once.
 const LINE: usize = 64;
 
-/// Bytes of a group.
+/// Number of bytes in a group.
 const LANE: usize = 4;
 
-/// What text may have: printable ASCII and the ends of lines.
+/// Whether a byte is text: printable ASCII, tabs and line ends.
 const fn is_text(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r')
 }
 
-/// Whether four bytes may be all ASCII text, or two characters of UTF-16 that begin at the first or the second of them.
+/// Whether four bytes may all be ASCII text, or have two UTF-16 characters starting at the first or second byte.
 /// Looser than [`is_text`], so that it takes few instructions.
 fn may_be_text(lane: [u8; LANE]) -> bool {
     const TOPS: u32 = 0x8080_8080;
     let word = u32::from_le_bytes(lane);
-    // The top bit of each byte from 0x09 to 0x7f. A byte above spoils its neighbour, but is none of these itself.
+    // Sets the top bit of each byte from 0x09 to 0x7f. A higher byte corrupts its neighbour, but is itself never one
+    // of these.
     let tops = word.wrapping_add(0x7777_7777) & !word & TOPS;
     (tops == TOPS)
         | ((tops == 0x0080_0080) & (word & 0xff00_ff00 == 0))
         | ((tops == 0x8000_8000) & (word & 0x00ff_00ff == 0))
 }
 
-/// Tell `each` the texts in `bytes` that reach into `starts`: encoding, index of the first byte, and the text, which goes
-/// on to where it ends or `bytes` do. `scratch` is room for what is decoded.
+/// Calls `each` with the texts in `bytes` that reach into `starts`: encoding, index of the first byte, and the text up
+/// to its end or the end of `bytes`. `scratch` is a buffer for decoded text.
 pub(super) fn texts(
     bytes: &[u8],
     starts: &Range<usize>,
     scratch: &mut Vec<u8>,
     mut each: impl FnMut(HitEncoding, usize, &[u8]),
 ) {
-    // A text that begins with the last of the starts has its first group a little behind.
+    // A text that starts at the last of the starts has its first group shortly after.
     let stop = bytes.len().min(starts.end.saturating_add(2 * SHORTEST));
     let mut at = starts.start / LANE * LANE;
     while at < stop {
@@ -57,7 +58,7 @@ pub(super) fn texts(
             at += LINE;
             continue;
         }
-        // One line by its groups, or more where a text reaches farther.
+        // Check a line by groups, or more if a text continues.
         let end = at + LINE;
         while at < end.min(stop) {
             let lane: [u8; LANE] = match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -83,7 +84,7 @@ pub(super) fn texts(
     }
 }
 
-/// The text that the group `lane` at `at` is a part of, if it is long enough.
+/// Returns the text that contains the group `lane` at `at`, if it is long enough.
 fn text_at(bytes: &[u8], at: usize, lane: [u8; LANE]) -> Option<(HitEncoding, Range<usize>)> {
     let narrow = lane.iter().all(|&b| is_text(b));
     if narrow {
@@ -120,7 +121,7 @@ mod tests {
                         let mut bytes = vec![filler; 400];
                         bytes[at..at + form.len()].copy_from_slice(&form);
                         let all = 0..bytes.len();
-                        // A zero before the first of two bytes each is no part of it.
+                        // A zero before the first character is not part of it.
                         assert_eq!(found(&bytes, all), [(encoding, at, text.to_owned())], "{filler} {at}");
                     }
                 }

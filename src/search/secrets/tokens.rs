@@ -1,14 +1,14 @@
-//! Tokens of services, by the forms that these document.
+//! Tokens of services, by their documented forms.
 
 use data_encoding::BASE64;
 
 use crate::search::secrets::found::{Found, before, count, is_base64, is_word};
 use crate::words::SecretKind;
 
-/// Characters of a token that has no fixed length, at most.
+/// Maximum length in characters of a token without fixed length.
 const LONGEST: usize = 512;
 
-/// A token of fixed form: `prefix`, then so many characters of a sort, and no more of that sort.
+/// Form of a token: `prefix`, then `least` to `most` characters of one class, and no more of that class.
 struct Form {
     prefix: &'static str,
     least: usize,
@@ -16,14 +16,14 @@ struct Form {
     of: fn(u8) -> bool,
 }
 
-/// The token of `form` at `at`: where it ends.
+/// Returns the end of the token of this form at `at`.
 fn token(text: &[u8], at: usize, form: &Form) -> Option<usize> {
     if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
     let rest = text.get(at..)?.strip_prefix(form.prefix.as_bytes())?;
     let len = count(rest, form.most + 1, form.of);
-    // A row of one character stands in for a token.
+    // A placeholder repeats one character.
     let first = rest.first()?;
     let filler = rest[..len].iter().filter(|b| *b == first).count() * 2 > len;
     ((form.least..=form.most).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
@@ -41,17 +41,17 @@ fn base62_or_line(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// An access key of AWS (IAM User Guide, unique identifiers): AKIA is of a user, ASIA of a session.
+/// AWS access keys (IAM User Guide, unique identifiers): AKIA is a user's, ASIA a session's.
 pub(super) fn aws(text: &[u8], at: usize) -> Option<Found> {
     let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 16, of: base32 });
     let end = of("AKIA").or_else(|| of("ASIA"))?;
-    // Those of the documentation end so.
+    // Examples in documentation end so.
     let told = text.get(at..end)?.ends_with(b"EXAMPLE") || text.get(end).is_some_and(|b| base62_or_line(*b));
     (!told).then(|| Found::form(SecretKind::AwsAccessKey, at..end))
 }
 
-/// Tokens of GitHub, and of npm, which have a checksum in their last six characters
-/// (github.blog, "Behind GitHub's new authentication token formats", 2021).
+/// Tokens of GitHub and npm. Their last six characters are a checksum (github.blog, "Behind GitHub's new
+/// authentication token formats", 2021).
 pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
     let sorts = [
         ("ghp_", SecretKind::GithubToken),
@@ -80,19 +80,19 @@ fn has_sum(token: &[u8]) -> bool {
     told == Some(u64::from(crc.sum()))
 }
 
-/// A fine-grained token of GitHub.
+/// GitHub's fine-grained tokens.
 pub(super) fn github_pat(text: &[u8], at: usize) -> Option<Found> {
     let end = token(text, at, &Form { prefix: "github_pat_", least: 82, most: 82, of: base62_or_line })?;
     (text.get(at + 33) == Some(&b'_')).then(|| Found::form(SecretKind::GithubToken, at..end))
 }
 
-/// A personal access token of GitLab.
+/// GitLab's personal access tokens.
 pub(super) fn gitlab(text: &[u8], at: usize) -> Option<Found> {
     let end = token(text, at, &Form { prefix: "glpat-", least: 20, most: LONGEST, of: |b| is_word(b) || b == b'.' })?;
     mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GitlabToken, at..end))
 }
 
-/// A token of Slack: `xox`, a letter, numbers, and a random part.
+/// Slack's tokens: `xox`, a letter, numbers, and a random part.
 pub(super) fn slack(text: &[u8], at: usize) -> Option<Found> {
     if before(text, at).is_some_and(base62) {
         return None;
@@ -107,27 +107,27 @@ pub(super) fn slack(text: &[u8], at: usize) -> Option<Found> {
     fits.then(|| Found::form(SecretKind::SlackToken, at..at + len))
 }
 
-/// A live key of Stripe.
+/// Stripe's live keys.
 pub(super) fn stripe(text: &[u8], at: usize) -> Option<Found> {
     let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 247, of: base62 });
     let end = of("sk_live_").or_else(|| of("rk_live_"))?;
     mixed(text.get(at + 8..end)?).then(|| Found::form(SecretKind::StripeKey, at..end))
 }
 
-/// An API key of Google.
+/// Google's API keys.
 pub(super) fn google(text: &[u8], at: usize) -> Option<Found> {
     let end = token(text, at, &Form { prefix: "AIza", least: 35, most: 35, of: is_word })?;
     mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GoogleApiKey, at..end))
 }
 
-/// A token of PyPI: a macaroon in base64url, whose place is pypi.org or test.pypi.org.
+/// PyPI's tokens: a macaroon in base64url, with pypi.org or test.pypi.org as its location.
 pub(super) fn pypi(text: &[u8], at: usize) -> Option<Found> {
     let of = |prefix| token(text, at, &Form { prefix, least: 50, most: LONGEST, of: is_word });
     let end = of("pypi-AgEIcHlwaS5vcmc").or_else(|| of("pypi-AgENdGVzdC5weXBpLm9yZw"))?;
     Some(Found::form(SecretKind::PypiToken, at..end))
 }
 
-/// A key of an Azure storage account: 64 bytes in base64.
+/// Keys of Azure storage accounts: 64 bytes in base64.
 pub(super) fn azure_key(text: &[u8], at: usize) -> Option<Found> {
     let value = at + "AccountKey=".len();
     let rest = text.get(value..)?;
@@ -137,7 +137,7 @@ pub(super) fn azure_key(text: &[u8], at: usize) -> Option<Found> {
     checked.then(|| Found { kind: SecretKind::AzureStorageKey, at: at..value + 88, value: value..value + 88, checked })
 }
 
-/// The signature of a shared access signature: 32 bytes in base64, as a URL has it, beside the other fields of one.
+/// The signature of Azure's shared access signatures: 32 bytes in base64, as in a URL, next to the other fields.
 pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
     if before(text, at).is_some_and(base62_or_line) {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
     (fields >= 2 && checked).then_some(Found { kind: SecretKind::AzureSas, at: at..range.end, value: range, checked })
 }
 
-/// Text in which `%3D` stands for `=`.
+/// Decodes percent escapes, such as `%3D` for `=`.
 fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -175,7 +175,7 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether text has digits and letters, as what is random has, and words have not.
+/// Whether text has both digits and letters. Random text does, and words don't.
 pub(super) fn mixed(text: &[u8]) -> bool {
     text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic)
 }

@@ -1,12 +1,12 @@
-//! The lows of a series that goes up and down: where a heap is after collections, a cache after it was emptied.
+//! The lows of a series that goes up and down: for example a heap after collections, or a cache after it was emptied.
 
 use crate::series::shape::slope::Point;
 
-/// A way up or down counts from this share on of all between the highest and the lowest point.
+/// Minimum size of a rise or fall, as a share of the range between the lowest and highest point.
 const SWING: f64 = 0.25;
 
-/// The lowest points after falls, each before the next way up. What comes before the first fall is none: it may be the
-/// start of the program.
+/// Returns the lowest point after each fall, before the next rise. Points before the first fall are excluded, because
+/// they may be the start of the program.
 pub(super) fn lows(points: &[Point]) -> Vec<Point> {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     for p in points {
@@ -17,7 +17,7 @@ pub(super) fn lows(points: &[Point]) -> Vec<Point> {
     let (Some(&first), true) = (points.first(), swing > 0.0) else { return Vec::new() };
     let mut lows = Vec::new();
     let mut falling = false;
-    // The highest since the last low, or the lowest since the last high.
+    // Highest point since the last low, or lowest point since the last high.
     let mut extreme = first;
     for &p in points {
         let further = if falling { p.value < extreme.value } else { p.value > extreme.value };
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn each_tooth_has_one_low() {
-        // 0 to 9 six times: five falls, and the last tooth has no end yet.
+        // 0 to 9 six times: five falls, and the last tooth has no end.
         let found = lows(&points((0..60).map(|i| i % 10)));
         assert_eq!(found.len(), 5);
         assert!(found.iter().all(|p| p.value == 0.0 && p.at % 10.0 == 0.0), "{found:?}");

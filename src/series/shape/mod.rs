@@ -1,14 +1,14 @@
-//! What becomes of a figure from look to look, told from its values alone: does it grow, or is it noise?
+//! Decides from the values of a figure over time whether it grows, or is noise.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `slope` | the slope of a series, and how often chance does the like |
-//! | `student` | Student's distribution, for that |
-//! | `step` | one step |
-//! | `floors` | the lows of what goes up and down |
+//! | `slope` | the slope of a series, and its significance |
+//! | `student` | Student's distribution, for the significance |
+//! | `step` | a single step |
+//! | `floors` | the lows of a series that goes up and down |
 //!
-//! docs/trend.md tells what the verdicts mean and how they are made. They are about the shape alone: a series that is twice
-//! as large, or begins a day later, has the same. Only [`Nature::least`] knows how much is worth a word.
+//! docs/trend.md describes the verdicts and how they are made. They depend on the shape only: a series that is twice
+//! as large, or begins a day later, has the same verdict. Only [`Nature::least`] sets a minimum size.
 
 mod floors;
 pub mod slope;
@@ -21,63 +21,64 @@ pub use step::Step;
 use crate::words::Verdict;
 use slope::{median, values_of};
 
-/// What is known of a series beside its values.
+/// Facts about a series besides its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nature {
-    /// A change of less than this in all the time is none.
+    /// Minimum change over the whole time that counts as one.
     pub least: f64,
-    /// Of objects that a collector frees: how many collections were seen in the time. Garbage that is not collected yet
-    /// looks like a leak. `None`: what is not used any more is freed at once.
+    /// Number of collections seen, for objects that a collector frees. Garbage that is not collected yet looks like a
+    /// leak. `None` if unused memory is freed at once.
     pub collections: Option<usize>,
 }
 
-/// A verdict, with what it rests on.
+/// A verdict, with its evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// What becomes of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Evidence for the verdict.
     pub why: Why,
-    /// The slope that tells it: that of a part of the time where [`Why`] says so. `None` with less than two times.
+    /// Slope that the verdict is based on. It covers only a part of the time if [`Why`] says so. `None` with fewer
+    /// than two times.
     pub trend: Option<Trend>,
 }
 
-/// What a verdict rests on. Times and values are those of the points.
+/// The evidence for a growth verdict. Times and values are those of the points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// Too few points to tell anything.
+    /// Too few points for a verdict.
     Few,
-    /// All values lie within [`Nature::least`].
+    /// All values are within [`Nature::least`].
     Within,
-    /// Values vary about one that stays.
+    /// Values vary around a constant one.
     Noise,
-    /// It goes up and down, so many times, and comes back to the same lows.
+    /// Saw tooth: the series goes up and down, and returns to the same lows.
     UpAndDown {
-        /// Lows.
+        /// Number of lows.
         lows: usize,
-        /// The middle one of them.
+        /// Median of the lows.
         low: f64,
-        /// The highest value.
+        /// Highest value.
         high: f64,
     },
-    /// It goes one way all the time, in the last half as in the first.
+    /// The series goes one way all the time, in the last half as in the first.
     Always,
-    /// It goes one way since a time, at another pace than before.
+    /// The series goes one way since this time, at another rate than before.
     Since(f64),
-    /// It goes up and down, and its lows go one way.
+    /// The series goes up and down, and its lows go one way. Has the number of lows.
     Lows(usize),
-    /// One step.
+    /// A single step.
     Step {
-        /// Time of the first value behind it.
+        /// Time of the first value after the step.
         at: f64,
-        /// From the mean before to the mean behind.
+        /// Difference between the means after and before the step.
         by: f64,
     },
-    /// It goes one way behind a step, or before it.
+    /// The series goes one way after a step, or before it.
     BesideStep {
-        /// Time of the first value behind the step.
+        /// Time of the first value after the step.
         at: f64,
-        /// From the mean before to the mean behind.
+        /// Difference between the means after and before the step.
         by: f64,
     },
     /// Most of the change was in the first half.
@@ -87,66 +88,66 @@ pub enum Why {
         /// Change in the last half.
         last: f64,
     },
-    /// It goes one way, and slower in the last half than in the first.
+    /// The series goes one way, and slower in the last half than in the first.
     Slows {
         /// Change in the first half of the time.
         first: f64,
         /// Change in the last half.
         last: f64,
     },
-    /// It goes this way and that, as far as chance takes things.
+    /// The series moves back and forth, no further than by chance.
     Wanders,
-    /// It goes one way now, after it went the other way: it may turn again.
+    /// The series goes one way now, after it went the other way. It may turn again.
     Turned,
-    /// It rises, and hardly a collection was seen meanwhile.
+    /// The series rises, and almost no collection was seen in that time.
     Uncollected,
 }
 
-/// Points from which on growth is told at all.
+/// Minimum number of points for a verdict of growth.
 pub const LEAST_POINTS: usize = 4;
 
-/// Chance does what a verdict of growth rests on less often than this. Hundreds of series are looked at together, and one of
-/// them that grows by chance is one too many.
+/// Significance level of a growth verdict. Hundreds of series are judged together, and even one that grows by chance
+/// is too many.
 const CHANCE: f64 = 0.001;
 
-/// Points that a part of the time needs to be judged by itself.
+/// Minimum number of points of a part of the time that is judged by itself.
 const PART: usize = 8;
 
-/// Where the whole tells nothing, its last half is asked, and that one's last half.
+/// How often an inconclusive series is halved, to judge its last half.
 const DEPTH: usize = 2;
 
-/// In the last half at least so much of the change of the first: as fast, for most purposes.
+/// Minimum change in the last half, as a share of the first half's, that counts as the same rate.
 const AS_FAST: f64 = 0.5;
 
-/// The last half by itself rises evenly where its own last half has so much of the change of the first: curves that level
-/// off have less.
+/// Minimum change in the last half of the last half, as a share of its first half's, that counts as even growth.
+/// Curves that level off have less.
 const EVEN: f64 = 0.75;
 
-/// In the last half no more than so much of the change of the first: that is over.
+/// Maximum change in the last half, as a share of the first half's, that counts as settled.
 const OVER: f64 = 0.25;
 
-/// A way up that is no more than so many times the step down before it, or behind it, is a tooth.
+/// Maximum size of a rise, in multiples of the step down before or after it, that counts as a saw tooth.
 const TEETH: f64 = 2.0;
 
-/// Of all ways up and down, from an eighth of the time to the next, so much is left in the end where it goes one way.
+/// Minimum net change of a series that goes one way, as a share of the sum of all changes between eighths of the time.
 const ONE_WAY: f64 = 0.8;
 
-/// Collections that must have been seen before what a collector frees is called growth.
+/// Minimum number of collections seen before growth of a collected heap is reported.
 const COLLECTIONS: usize = 3;
 
-/// Lows that must be there to be judged.
+/// Minimum number of lows for a judgment by lows.
 const LOWS: usize = 3;
 
-/// Lows within so much of all between the highest and the lowest value are the same.
+/// Maximum range of lows that count as equal, as a share of the range of all values.
 const SAME_LOWS: f64 = 0.25;
 
-/// Points are worth less than this share of their number where ups and downs can be seen one by one.
+/// Maximum ratio of effective points to points at which individual ups and downs are visible.
 const SEEN: f64 = 0.5;
 
-/// Independent points, and how often chance must do the like, from which on what shows no trend has none.
+/// Minimum effective points, and minimum probability of chance, for a series without a trend to be called steady.
 const QUIET: (f64, f64) = (8.0, 0.05);
 
-/// What becomes of `points`, which are in the order of their times.
+/// Judges `points`, which are sorted by time.
 pub fn judge(points: &[Point], nature: Nature) -> Shape {
     let shape = by_values(points, nature, DEPTH);
     let collected = nature.collections.is_some_and(|seen| seen < COLLECTIONS);
@@ -172,7 +173,7 @@ fn by_values(points: &[Point], nature: Nature, depth: usize) -> Shape {
     let lows = floors::lows(points);
     let by_lows = (lows.len() >= LOWS).then(|| of_lows(&lows, highest - lowest, highest, nature));
     let by_lows = by_lows.map(|told| told.unwrap_or(no_trend)).map(|s| Shape { trend: s.trend.or(all), ..s });
-    // Between collections a heap grows, and how far says how large it may get and not what is kept.
+    // A heap grows between collections. How far shows how large it may get, not what it retains.
     if let (Some(told), true) = (by_lows, nature.collections.is_some() && whole.effective < SEEN * points.len() as f64)
     {
         return told;
@@ -193,7 +194,7 @@ fn by_values(points: &[Point], nature: Nature, depth: usize) -> Shape {
     }
 }
 
-/// The trend of points that go one way, further than noise goes and than is worth no word.
+/// Returns the trend of points that go one way, if it is significant and larger than the minimum change.
 fn significant(points: &[Point], nature: Nature) -> Option<Trend> {
     let trend = trend(points)?;
     let span = points.last()?.at - points.first()?.at;
@@ -201,13 +202,13 @@ fn significant(points: &[Point], nature: Nature) -> Option<Trend> {
     (points.len() >= LEAST_POINTS && trend.chance < CHANCE && far).then_some(trend)
 }
 
-/// What goes one way: that is its verdict.
+/// Returns the verdict for points that go one way.
 fn one_way(trend: Trend, why: Why) -> Shape {
     let verdict = if trend.line.slope > 0.0 { Verdict::Grows } else { Verdict::Shrinks };
     Shape { verdict, why, trend: Some(trend) }
 }
 
-/// What the lows of a series say; `None` where they go this way and that.
+/// Judges a series by its lows. `None` if they move back and forth.
 fn of_lows(lows: &[Point], range: f64, high: f64, nature: Nature) -> Option<Shape> {
     if let Some(trend) = significant(lows, nature) {
         return Some(one_way(trend, Why::Lows(lows.len())));
@@ -219,7 +220,8 @@ fn of_lows(lows: &[Point], range: f64, high: f64, nature: Nature) -> Option<Shap
     (highest - lowest <= SAME_LOWS * range).then_some(Shape { verdict: Verdict::Steady, why, trend: None })
 }
 
-/// A series with a step that goes one way on one side of it: behind it, or before it for longer than behind.
+/// Judges a series with a step that goes one way on one side of it: after the step, or before it if that part is
+/// longer.
 fn beside(points: &[Point], step: Step, nature: Nature) -> Option<Shape> {
     let (before, after) = points.split_at_checked(step.first_after)?;
     let at = after.first()?.at;
@@ -236,12 +238,12 @@ fn beside(points: &[Point], step: Step, nature: Nature) -> Option<Shape> {
     of(after).or_else(|| of(before).filter(|_| after.len() < PART))
 }
 
-/// From the first point to the last, up or down.
+/// Absolute difference between the first value and the last.
 fn way(points: &[Point]) -> f64 {
     points.first().zip(points.last()).map_or(0.0, |(first, last)| (last.value - first.value).abs())
 }
 
-/// Whether what goes one way still does.
+/// Judges whether a series that goes one way still does.
 fn pace(points: &[Point], trend: Trend, nature: Nature) -> Shape {
     let Some(halves) = Halves::of(points).filter(|halves| halves.differ) else { return one_way(trend, Why::Always) };
     let tail = significant(halves.tail, nature).filter(|t| t.line.slope * halves.sign > 0.0);
@@ -257,7 +259,7 @@ fn is_even(part: &[Point]) -> bool {
     Halves::of(part).is_some_and(|halves| part.len() >= PART && halves.last >= EVEN * halves.first)
 }
 
-/// What the last half says where the whole is no line: it may have begun to go one way, or stopped.
+/// Judges the last half of a series without a trend: it may have started to go one way, or stopped.
 fn by_tail(points: &[Point], nature: Nature, depth: usize) -> Option<Shape> {
     let halves = Halves::of(points).filter(|halves| depth > 0 && halves.tail.len() >= PART)?;
     let told = by_values(halves.tail, nature, depth - 1);
@@ -273,26 +275,26 @@ fn by_tail(points: &[Point], nature: Nature, depth: usize) -> Option<Shape> {
     }
 }
 
-/// The change in either half of the time.
+/// The changes in both halves of the time.
 struct Halves<'a> {
-    /// The direction of the whole: 1 up, −1 down.
+    /// Direction of the whole: 1 up, −1 down.
     sign: f64,
     /// Change in the first half, in that direction.
     first: f64,
-    /// In the last half.
+    /// Change in the last half, in that direction.
     last: f64,
-    /// How far it went this way and that in the first half.
+    /// Range of the levels in the first half.
     moved: f64,
-    /// Whether the pace is another one in the last half, by more than noise.
+    /// Whether the rates of both halves differ by more than noise.
     differ: bool,
-    /// Whether it goes one way, but for little.
+    /// Whether it goes one way, with few exceptions.
     one_way: bool,
     /// Points of the last half.
     tail: &'a [Point],
 }
 
 impl Halves<'_> {
-    /// `None` where there are too few points in either.
+    /// `None` if either half has too few points.
     fn of(points: &[Point]) -> Option<Halves<'_>> {
         let (start, end) = (points.first()?, points.last()?);
         let middle = f64::midpoint(start.at, end.at);
@@ -301,7 +303,7 @@ impl Halves<'_> {
         if head.len() < LEAST_POINTS || tail.len() < LEAST_POINTS {
             return None;
         }
-        // Levels at the start, in the middle and at the end: what goes up in stairs has slopes of zero in between.
+        // Levels at the start, in the middle and at the end. The slopes of a staircase are zero in between.
         let some = (points.len() / 20).max(1);
         let level = |of: &[Point]| median(&mut values_of(of));
         let around = split.saturating_sub(some / 2);
@@ -311,7 +313,7 @@ impl Halves<'_> {
         let sign = (high - low).signum();
         let (first, last) = ((half - low) * sign, (high - half) * sign);
         let (noise, walk) = noises(points);
-        // A median of some values varies by this, and the middle one counts twice; a walk goes on in either half.
+        // The median of some values varies by this, and the middle one counts twice. A walk continues in either half.
         let chance = 6.0 * 1.25 * 1.25 * noise / some as f64 + walk * points.len() as f64;
         let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < AS_FAST * first.max(last);
         let eighth = (points.len() / 8).max(1);
@@ -322,7 +324,7 @@ impl Halves<'_> {
         Some(Halves { sign, first, last, moved, differ, one_way: (high - low).abs() >= ONE_WAY * ways, tail })
     }
 
-    /// Whether it goes one way in the last half, and hardly went anywhere in the first.
+    /// Whether it goes one way in the last half, and hardly moved in the first.
     fn begins(&self) -> bool {
         self.last > self.first && self.moved < AS_FAST * self.last && !self.turns()
     }
@@ -334,10 +336,10 @@ impl Halves<'_> {
         less * more < 0.0 && less.abs() > OVER * more.abs()
     }
 
-    /// What slows down: it has stopped, or nobody knows yet.
+    /// Judges a series that slows down: it has stopped, or it is too early to say.
     fn slowing(&self, trend: Trend) -> Shape {
         let (first, last) = (self.first * self.sign, self.last * self.sign);
-        // A slow leak behind a warm-up, perhaps, which noise hides still.
+        // There may be a slow leak after a warm-up, still hidden by noise.
         let rises = slope::trend(self.tail).is_some_and(|t| t.apparent < QUIET.1 && t.line.slope * self.sign > 0.0);
         let (verdict, why) = if self.last <= OVER * self.first && !(rises && is_even(self.tail)) {
             (Verdict::Settled, Why::LevelsOff { first, last })
@@ -348,8 +350,8 @@ impl Halves<'_> {
     }
 }
 
-/// Variance of noise that is another from value to value, and of the steps of a walk beneath it. Noise lets changes that
-/// follow each other go opposite ways, a walk does not: so their covariance tells both.
+/// Returns the variances of independent noise, and of the steps of a random walk beneath it. Noise makes successive
+/// changes go opposite ways, but a walk does not. So the covariance of the changes separates the two.
 fn noises(points: &[Point]) -> (f64, f64) {
     let changes: Vec<f64> = points.windows(2).map(|w| w[1].value - w[0].value).collect();
     let count = changes.len().max(1) as f64;

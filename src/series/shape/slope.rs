@@ -1,78 +1,79 @@
-//! The slope of a series, and whether it is more than noise.
+//! The slope of a series, and its significance.
 //!
-//! - **Slope**: Theil and Sen's, the median of the slopes between all pairs of points. A third of all points may be
-//!   anything, and it still holds.
-//! - **Is it more than noise**: two tests, as each sees what the other does not.
-//!   The slope against its standard error (Student's t), where the number of points is the *effective* one: neighbours in
-//!   time are alike, so that 60 looks at a series that wanders are worth five. Without that every random walk has a trend;
-//!   and where neighbours are very much alike, the changes from look to look must have a mean that is not zero, too.
-//!   And a sign test of the changes, for what goes one way nearly without a step back, however unevenly.
+//! - **Slope**: Theil and Sen's, the median of the slopes between all pairs of points. It is still
+//!   right if almost a third of all points are arbitrary.
+//! - **Significance**: two tests, because each sees what the other misses. The first compares the
+//!   slope with its standard error (Student's t). It uses the *effective* number of points:
+//!   neighbours in time are alike, so 60 samples of a series that wanders are worth five. Otherwise
+//!   every random walk would have a trend. If neighbours are very much alike, the changes between
+//!   samples must also have a mean other than zero. The second is a sign test of the changes, for
+//!   series that go one way with almost no step back, however unevenly.
 
 use crate::series::shape::student::{two_sided, within};
 
 /// A value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Seconds from wherever; of cores without a time, their number.
+    /// Time in seconds from any origin. For cores without a time, their number.
     pub at: f64,
-    /// Bytes, or a number.
+    /// Value: bytes, or a count.
     pub value: f64,
 }
 
 /// A straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Change of the value in a unit of time.
+    /// Change of the value per unit of time.
     pub slope: f64,
     /// Value at time 0.
     pub offset: f64,
 }
 
 impl Line {
-    /// Its value at a time.
+    /// Returns the value at a time.
     pub fn at(&self, time: f64) -> f64 {
         self.slope.mul_add(time, self.offset)
     }
 }
 
-/// A slope, and how sure it is.
+/// A slope, and its significance.
 #[derive(Clone, Copy, Debug)]
 pub struct Trend {
-    /// By Theil and Sen.
+    /// Line by Theil and Sen's method.
     pub line: Line,
-    /// Between these the slope lies in 19 of 20 cases; both infinite where that can't be told.
+    /// Lower end of the 95 % confidence interval of the slope. Both ends are infinite if it can't be computed.
     pub low: f64,
-    /// See `low`.
+    /// Upper end; see `low`.
     pub high: f64,
-    /// How often noise alone, or a random walk, would do the like: from 0 to 1.
+    /// Probability of such a series by noise alone, or by a random walk: from 0 to 1.
     pub chance: f64,
-    /// The same of the slope alone, without a look at the single changes.
+    /// Probability by the slope alone, without testing the changes.
     pub apparent: f64,
-    /// Points that the series is worth, as far as they are independent of one another.
+    /// Effective number of points: how many independent points the series is worth.
     pub effective: f64,
 }
 
-/// Where points are worth less than this share of their number, their changes are asked too.
+/// Ratio of effective points to points below which the changes are tested too.
 const WANDERS: f64 = 0.5;
 
-/// Where chance does the like less often than this, they are not: no walk comes near it.
+/// Probability below which the changes are not tested: no walk comes near it.
 const BEYOND_DOUBT: f64 = 1e-6;
 
-/// Chance must give changes such a mean less often than this.
+/// Significance level of the mean of the changes.
 const DRIFT: f64 = 0.005;
 
-/// Points beyond which medians of neighbours stand for them where all pairs are looked at: 80,000 pairs.
+/// Maximum number of points whose pairs are all used: 80,000 pairs. More points are replaced by medians of neighbours.
 const PAIRED: usize = 400;
 
-/// Share of all changes, up and down together, that is left of them in the end, from which on a series counts as one that
-/// goes one way: what rises slowly and falls in one go has more steps up than down, and is where it was.
+/// Minimum net change of a series that goes one way, as a share of the sum of all changes. A series that rises slowly
+/// and falls at once has more steps up than down, but ends where it began.
 const ONE_WAY: f64 = 0.8;
 
-/// Changes up to which the sign test counts; beyond, its terms are smaller than numbers get, and a normal distribution is
-/// as good.
+/// Maximum number of changes for an exact sign test. With more, its terms underflow, and the normal distribution is
+/// accurate.
 const TOSSED: usize = 1000;
 
-/// The middle one of `values`; of an even number the mean of the two.
+/// Returns the median of `values`. For an even number, the mean of the middle two.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     let half = values.len() / 2;
     let even = values.len().is_multiple_of(2);
@@ -85,7 +86,7 @@ pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The line through `points`, which are in the order of their times; `None` where they have less than two.
+/// Fits a line through `points`, which are sorted by time. `None` with fewer than two times.
 pub fn theil_sen(points: &[Point]) -> Option<Line> {
     let few = thinned(points);
     let pairs = few.iter().enumerate().flat_map(|(i, a)| few.iter().skip(i + 1).map(move |b| (a, b)));
@@ -96,7 +97,7 @@ pub fn theil_sen(points: &[Point]) -> Option<Line> {
     Some(Line { slope, offset })
 }
 
-/// At most [`PAIRED`] points: medians of runs of neighbours.
+/// Returns at most [`PAIRED`] points: medians of runs of neighbours.
 fn thinned(points: &[Point]) -> Vec<Point> {
     let run = points.len().div_ceil(PAIRED).max(1);
     let of = |run: &[Point], part: fn(&Point) -> f64| median(&mut run.iter().map(part).collect::<Vec<_>>());
@@ -104,7 +105,7 @@ fn thinned(points: &[Point]) -> Vec<Point> {
     points.chunks(run).filter_map(one).collect()
 }
 
-/// The trend of `points`, which are in the order of their times; `None` where they have less than two times.
+/// Returns the trend of `points`, which are sorted by time. `None` with fewer than two times.
 pub fn trend(points: &[Point]) -> Option<Trend> {
     let line = theil_sen(points)?;
     let count = points.len() as f64;
@@ -120,14 +121,14 @@ pub fn trend(points: &[Point]) -> Option<Trend> {
     let apparent = if unknown { 1.0 } else { two_sided(line.slope / error, free) };
     let wanders = effective < WANDERS * count && apparent > BEYOND_DOUBT && !has_drift(points);
     let by_slope = if wanders { 1.0 } else { apparent };
-    // Two tests were asked, so that each counts half.
+    // Two tests were made, so the probability doubles.
     let chance = (2.0 * by_slope.min(by_signs(points))).min(1.0);
     let half = if unknown { f64::INFINITY } else { within(0.95, free) * error };
     Some(Trend { line, low: line.slope - half, high: line.slope + half, chance, apparent, effective })
 }
 
-/// How many independent values `rests` are worth, by how alike neighbours are: the autocorrelation at a lag of one,
-/// corrected for its bias, and larger by its standard error, as what wanders must not be taken for what does not.
+/// Number of independent values that `rests` are worth, by the autocorrelation at a lag of one. It is corrected for
+/// its bias, and increased by its standard error so that no wandering series passes as independent.
 fn effective(rests: &[f64]) -> f64 {
     let count = rests.len() as f64;
     let mean = rests.iter().sum::<f64>() / count;
@@ -141,8 +142,8 @@ fn effective(rests: &[f64]) -> f64 {
     (count * (1.0 - alike) / (1.0 + alike)).clamp(1.0, count)
 }
 
-/// Whether the changes have a mean that a walk without direction has hardly ever: from point to point, or, where noise hides
-/// that, from a tenth of the time to the next.
+/// Whether the mean of the changes is one that a random walk hardly ever has. Tests the changes from point to point
+/// and, because noise may hide them, those between tenths of the time.
 fn has_drift(points: &[Point]) -> bool {
     let values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let tenths: Vec<f64> = points.chunks(points.len().div_ceil(10)).filter_map(|c| median(&mut values_of(c))).collect();
@@ -155,13 +156,12 @@ fn has_drift(points: &[Point]) -> bool {
     })
 }
 
-/// Values of points.
 pub(crate) fn values_of(points: &[Point]) -> Vec<f64> {
     points.iter().map(|p| p.value).collect()
 }
 
-/// How often so many more changes would go one way than the other if up and down were alike; 1 where what goes up comes
-/// down again.
+/// Probability of so unequal numbers of rises and falls if both were equally likely. 1 if the series comes down again
+/// after it goes up.
 fn by_signs(points: &[Point]) -> f64 {
     let changes = || points.windows(2).map(|w| w[1].value - w[0].value);
     let all: f64 = changes().map(f64::abs).sum();
@@ -173,10 +173,10 @@ fn by_signs(points: &[Point]) -> f64 {
     let against = changes().filter(|c| c * left < 0.0).count();
     let tosses = with + against;
     if tosses > TOSSED {
-        // With so much freedom Student's is the normal distribution.
+        // With this many degrees of freedom, Student's distribution is the normal one.
         return two_sided((with as f64 - against as f64) / (tosses as f64).sqrt(), 1e6);
     }
-    // Twice the upper end of the binomial distribution.
+    // Twice the upper tail of the binomial distribution.
     let mut term = 0.5_f64.powi(i32::try_from(tosses).unwrap_or(i32::MAX));
     let mut sum = 0.0;
     for least in 0..=against.min(tosses) {
@@ -206,9 +206,9 @@ mod tests {
     fn a_third_of_wild_points_does_not_move_the_slope() {
         let wild = |i: usize| if i % 4 == 1 { 1e9 * (i as f64 - 20.0) } else { 3.0 * i as f64 + 7.0 };
         let line = theil_sen(&points((0..40).map(wild)));
-        // 3 in 10 seconds.
+        // 3 per 10 seconds.
         assert!(line.is_some_and(|l| (l.slope - 0.3).abs() < 1e-9), "{line:?}");
-        // More points than pairs are made of.
+        // More points than are paired.
         let many = theil_sen(&points((0..3000).map(|i| 3.0 * f64::from(i))));
         assert!(many.is_some_and(|l| (l.slope - 0.3).abs() < 1e-9), "{many:?}");
     }
@@ -223,16 +223,16 @@ mod tests {
 
     #[test]
     fn ten_steps_up_and_none_down_are_no_chance() {
-        // By hand: 2 × 0.5^10 for ten, and 2 × 11 × 0.5^10 with one of them down.
+        // By hand: 2 × 0.5^10 for ten rises, and 2 × 11 × 0.5^10 with one fall among them.
         let rises: Vec<f64> = (0..=10).map(f64::from).collect();
         assert!((by_signs(&points(rises.clone())) - 2.0 / 1024.0).abs() < 1e-12);
         let mut one_back = rises.clone();
         one_back[10] = 8.5;
         assert!((by_signs(&points(one_back)) - 22.0 / 1024.0).abs() < 1e-12);
-        // It goes up nine times out of ten, and is where it was.
+        // It rises nine times out of ten, and ends where it began.
         let saw = (0..60).map(|i| f64::from(i % 10));
         assert_eq!(by_signs(&points(saw)), 1.0);
-        // More than are counted: all of them up, and a step up of 9 after each step down of 1.
+        // Above the limit of the exact test: only rises; and a rise of 9 after each fall of 1.
         assert!(by_signs(&points((0..5000).map(f64::from))) < 1e-9);
         let ratchet = (0..5000).map(|i| f64::from(i / 2 * 8 - i % 2));
         assert!(by_signs(&points(ratchet)) > 0.9);

@@ -1,29 +1,31 @@
-//! One step: a series that stays where it is, jumps, and stays there.
+//! Finds a single step: a series that is constant, jumps, and is constant again.
 
 use crate::series::shape::slope::Point;
 
-/// A jump of a series.
+/// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Index of the first point behind it.
+    /// Index of the first point after the step.
     pub first_after: usize,
-    /// From the mean before to the mean behind.
+    /// Difference between the means after and before the step.
     pub by: f64,
 }
 
-/// Points from which on a step can be told from a slope.
+/// Minimum number of points that distinguish a step from a slope.
 const LEAST: usize = 8;
 
-/// Two levels must leave no more than this of the squares that a line leaves.
+/// Maximum residual sum of squares of two levels, as a share of that of a line.
 const BETTER_THAN_A_LINE: f64 = 0.5;
 
-/// The jump is at least so many standard deviations of what is left; of few points more: `CLEAR` × (1 + 8 / points).
+/// Minimum size of a step in standard deviations of the residuals. With few points it is larger: `CLEAR` × (1 + 8 /
+/// points).
 const CLEAR: f64 = 4.0;
 
-/// So much of the jump happens from one point to the second after it: a process takes a moment to fill a table anew.
+/// Minimum share of the step between one point and the second after it. A process may take a moment to fill a new
+/// table.
 const ABRUPT: f64 = 0.8;
 
-/// Sums over the points up to one.
+/// Sums over a range of points.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     count: f64,
@@ -44,18 +46,18 @@ impl Sums {
         self.sum / self.count
     }
 
-    /// Squares of the distances from the mean.
+    /// Sum of squared distances from the mean.
     fn rest(self) -> f64 {
         (self.squares - self.sum * self.sum / self.count).max(0.0)
     }
 }
 
-/// The step that `points` are, if they are one, with two points at least on either side.
+/// Returns the step of `points`, if they have one with at least two points on either side.
 pub(super) fn find(points: &[Point]) -> Option<Step> {
     if points.len() < LEAST {
         return None;
     }
-    // From the mean: squares of large numbers would hide small steps.
+    // Relative to the mean, because squares of large numbers would hide small steps.
     let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
     let mut sums = Vec::with_capacity(points.len());
     let mut all = Sums::default();
@@ -71,7 +73,7 @@ pub(super) fn find(points: &[Point]) -> Option<Step> {
     let (rest, step) = candidates.map(left).min_by(|a, b| a.0.total_cmp(&b.0))?;
     let deviation = (rest / (points.len() as f64 - 2.0)).sqrt();
     let value = |at: usize| points.get(at).map_or(0.0, |p| p.value);
-    // The jump may begin a look before, or end a look later.
+    // The step may begin a sample earlier, or end a sample later.
     let split = step.first_after;
     let abrupt = [(split - 1, split), (split - 1, split + 1), (split - 2, split)];
     let abrupt = abrupt
@@ -81,7 +83,7 @@ pub(super) fn find(points: &[Point]) -> Option<Step> {
     (step.by != 0.0 && clear && abrupt && rest <= BETTER_THAN_A_LINE * beside_a_line(points)).then_some(step)
 }
 
-/// Squares of the distances from the line of least squares.
+/// Sum of squared distances from the least-squares line.
 fn beside_a_line(points: &[Point]) -> f64 {
     let count = points.len() as f64;
     let mean = |part: fn(&Point) -> f64| points.iter().map(part).sum::<f64>() / count;
@@ -105,7 +107,7 @@ mod tests {
     fn a_step_is_found_where_it_is() {
         let found = find(&points(&[5.0, 5.1, 4.9, 5.0, 9.0, 9.1, 8.9, 9.0, 9.0]));
         assert!(found.is_some_and(|s| s.first_after == 4 && (s.by - 4.0).abs() < 0.1), "{found:?}");
-        // With a look in the middle of it.
+        // With a sample in the middle of the step.
         let found = find(&points(&[&[5.0; 9][..], &[7.0], &[9.0; 9]].concat()));
         assert!(found.is_some_and(|s| (3.5..=4.1).contains(&s.by)), "{found:?}");
     }

@@ -1,9 +1,8 @@
-//! Student's distribution: how often chance alone does what was seen.
+//! Student's t distribution.
 
 use std::f64::consts::PI;
 
-/// How often a value at least as far from zero as `t` comes of chance, with `free` degrees of freedom (any number above
-/// zero, whole or not).
+/// Two-sided tail probability of `t` with `free` degrees of freedom (any number above zero, whole or not).
 pub(crate) fn two_sided(t: f64, free: f64) -> f64 {
     if t.is_nan() || free.is_nan() || free <= 0.0 {
         return 1.0;
@@ -15,7 +14,8 @@ pub(crate) fn two_sided(t: f64, free: f64) -> f64 {
     incomplete_beta(free / 2.0, 0.5, free / t.mul_add(t, free)).clamp(0.0, 1.0)
 }
 
-/// How far from zero `share` of all values lie at most: 1.96 for 0.95 and many degrees of freedom.
+/// Two-sided quantile: the distance from zero within which `share` of all values are. 1.96 for 0.95 and many degrees
+/// of freedom.
 pub(crate) fn within(share: f64, free: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while two_sided(high, free) > 1.0 - share && high < 1e12 {
@@ -28,8 +28,8 @@ pub(crate) fn within(share: f64, free: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The regularized incomplete beta function, by its continued fraction (NIST DLMF 8.17.22), which converges fast below the
-/// mean of the distribution; above it the other end is asked.
+/// The regularized incomplete beta function, by its continued fraction (NIST DLMF 8.17.22). The fraction converges
+/// fast below the mean of the distribution. Above it the complement is computed.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -45,7 +45,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// The continued fraction, evaluated from its front (Lentz's method).
+/// Evaluates the continued fraction by Lentz's method.
 fn fraction(a: f64, b: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let away = |v: f64| if v.abs() < TINY { TINY } else { v };
@@ -69,8 +69,8 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
     sum
 }
 
-/// The logarithm of the gamma function of a number above zero: Stirling's series (NIST DLMF 5.11.1) from 10 on, and down
-/// to there by what a step changes.
+/// Logarithm of the gamma function for numbers above zero: Stirling's series (NIST DLMF 5.11.1) from 10 on. Smaller
+/// numbers are reduced from there by the recurrence.
 fn ln_gamma(x: f64) -> f64 {
     let mut x = x;
     let mut steps = 0.0;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn as_the_tables_have_it() {
-        // Critical values of Student's distribution, two-sided, as any table of it has them.
+        // Two-sided critical values of Student's distribution, as in any table.
         for (free, share, t) in [
             (1.0, 0.95, 12.706),
             (1.0, 0.999, 636.619),

@@ -4,7 +4,7 @@ use super::*;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Numbers as good as chance for this: equal ones for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -13,13 +13,13 @@ impl Dice {
         ((self.0 >> 33) as f64 / f64::from(1u32 << 31)).clamp(0.0, 1.0)
     }
 
-    /// About as a normal distribution: mean 0, deviation 1.
+    /// Approximately normal: mean 0, deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.even()).sum::<f64>() - 6.0
     }
 }
 
-/// A value each ten seconds.
+/// One value every ten seconds.
 fn looks(count: usize, mut value: impl FnMut(f64) -> f64) -> Vec<Point> {
     (0..count).map(|i| 10.0 * i as f64).map(|at| Point { at, value: value(at) }).collect()
 }
@@ -39,7 +39,7 @@ fn is(points: &[Point], nature: Nature, verdict: Verdict) -> Shape {
     shape
 }
 
-/// Slope in MiB a minute.
+/// Slope in MiB per minute.
 fn a_minute(shape: &Shape) -> f64 {
     shape.trend.map_or(f64::NAN, |t| t.line.slope * 60.0 / MIB)
 }
@@ -84,7 +84,7 @@ fn a_random_walk_is_not_called_growth() {
     }
 }
 
-/// A heap that rises to `top` and falls back to its floor, once in `period` seconds.
+/// A heap that rises by `top` and falls back to its floor, once in `period` seconds.
 fn teeth(count: usize, period: f64, top: f64, floor: impl Fn(f64) -> f64, dice: &mut Dice) -> Vec<Point> {
     looks(count, |at| floor(at) + top * (at % period) / period + dice.even() * MIB)
 }
@@ -94,7 +94,7 @@ fn a_heap_that_is_collected_is_no_leak() {
     for (period, seed) in [(33.0, 1), (70.0, 2), (95.0, 3), (130.0, 4)] {
         let heap = teeth(60, period, 80.0 * MIB, |_| 40.0 * MIB, &mut Dice(seed));
         let shape = is(&heap, collected(5), Verdict::Steady);
-        // Teeth that are hardly longer than the time from look to look are as good as noise.
+        // Teeth hardly longer than the interval between samples look like noise.
         assert!(period < 50.0 || matches!(shape.why, Why::UpAndDown { .. }), "{shape:?}");
         assert!(matches!(judge(&heap, plain()).verdict, Verdict::Steady | Verdict::Unclear));
     }
@@ -131,7 +131,7 @@ fn a_warm_up_settles() {
         let shape = judge(&warm, plain());
         assert!(matches!(shape.verdict, Verdict::Settled | Verdict::Jumped), "{after}: {shape:?}");
     }
-    // Half way up nobody knows.
+    // Half way up it is too early to say.
     let warm = looks(60, |at| (300.0 - 200.0 * (-at / 300.0).exp()) * MIB);
     assert!(matches!(is(&warm, plain(), Verdict::Unclear).why, Why::Slows { .. }));
 }
@@ -162,7 +162,7 @@ fn one_step_is_a_jump_and_many_are_growth() {
     let shape = is(&step, plain(), Verdict::Jumped);
     assert!(matches!(shape.why, Why::Step { at, by } if at == 200.0 && (by / MIB - 64.0).abs() < 1.0), "{shape:?}");
     is(&looks(60, |at| (100.0 + 64.0 * (at / 50.0).floor()) * MIB), plain(), Verdict::Grows);
-    // Growth behind a step is growth.
+    // Growth after a step is growth.
     let both = looks(60, |at| (if at < 200.0 { 100.0 } else { 160.0 + at / 60.0 } + 0.1 * dice.normal()) * MIB);
     let shape = is(&both, plain(), Verdict::Grows);
     assert!(
@@ -173,7 +173,7 @@ fn one_step_is_a_jump_and_many_are_growth() {
 
 #[test]
 fn large_blocks_that_are_never_freed_grow() {
-    // A block a minute or so, and in most looks none: ten steps up and none down.
+    // A new block about once a minute, and none in most samples: rises and no falls.
     let mut dice = Dice(3);
     let mut held = 0.0;
     let blocks = looks(90, |_| {
@@ -194,7 +194,7 @@ fn few_points_tell_nothing() {
     for count in 0..4 {
         assert_eq!(is(&looks(count, |at| at * MIB), plain(), Verdict::Unclear).why, Why::Few);
     }
-    // Four on a line are no accident, four anywhere are.
+    // Four points on a line are no accident. Four scattered points are.
     is(&looks(4, |at| 100.0 * MIB + at * 100.0 * MIB), plain(), Verdict::Grows);
     let mut values = [5.0, 9.0, 6.0, 14.0].into_iter();
     is(&looks(4, |_| values.next().unwrap_or(0.0) * MIB), plain(), Verdict::Unclear);
@@ -220,7 +220,7 @@ fn times_need_not_be_even() {
     assert!((0.9..1.1).contains(&a_minute(&is(&leak, plain(), Verdict::Grows))));
 }
 
-/// A series of some shape.
+/// A series of one of several shapes.
 fn any_series() -> impl Strategy<Value = Vec<f64>> {
     let count = 3..80usize;
     (count, 0..6u8, 0..u64::MAX, 0.0..50.0f64).prop_map(|(count, form, seed, noise)| {
@@ -254,7 +254,7 @@ fn has_lows(points: &[Point], depth: usize) -> bool {
 }
 
 proptest! {
-    /// Twice as much, more of all, in other units of time, begun at another time: the same verdict, and a slope to match.
+    /// Scaling the values, shifting them, and changing unit or origin of time keeps the verdict, and scales the slope.
     #[test]
     fn the_verdict_is_about_the_shape(values in any_series(), seen in proptest::option::of(0..6usize)) {
         let of = |points: &[Point], least| judge(points, Nature { least, collections: seen });
@@ -273,8 +273,8 @@ proptest! {
         }
     }
 
-    /// Upside down what grows shrinks. (Of what goes up and down the lows count, which are highs then: in the whole, and in
-    /// each part of the time that is judged by itself.)
+    /// A growing series shrinks upside down. Series judged by their lows are excluded, because upside down the lows
+    /// are highs. This holds for the whole and for each part that is judged by itself.
     #[test]
     fn upside_down_growth_is_the_other_way(values in any_series()) {
         let points = series(&values, |t| t, |v| v);
@@ -289,7 +289,7 @@ proptest! {
         prop_assert_eq!(judge(&turned, nature).verdict, other);
     }
 
-    /// Whatever the values are, there is a verdict.
+    /// Any values have a verdict.
     #[test]
     fn any_numbers_have_a_verdict(values in proptest::collection::vec(proptest::num::f64::NORMAL, 0..40), seen in proptest::option::of(0..6usize)) {
         let points = series(&values, |t| t, |v| v);

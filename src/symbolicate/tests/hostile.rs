@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits;
 
-/// Names whatever it is asked.
+/// A namer that names every address.
 struct All;
 
 impl Namer for All {
@@ -27,7 +27,7 @@ const FORMATS: [Option<Format>; 7] = [
     Some(Format::Plain),
 ];
 
-/// Rewrite and fold in every format; without names the text must come back.
+/// Rewrites and folds in every format. Without names the text must not change.
 fn survive(text: &[u8]) {
     let maps = [mapping(0x1000, 0x1000, 0, "/a", Some(true)), mapping(u64::MAX - 10, 10, u64::MAX, "/b", None)];
     for format in FORMATS {
@@ -120,7 +120,7 @@ fn long_lines_pass() {
     assert_eq!((summary.lines, summary.long_lines, summary.addresses), (6, 3, 2));
     assert!(out.contains(&long));
     assert_eq!(rewritten(text.as_bytes(), &Fake::default(), &[], &Options::default()).0, text.as_bytes());
-    // A line of brackets must not take the square of its length.
+    // A line of brackets must not take quadratic time.
     survive((": 1 (".repeat(180_000) + ")").as_bytes());
     survive((";0x1".repeat(200_000) + " 1").as_bytes());
     survive(("\t1 ".to_owned() + &")".repeat(500_000)).as_bytes());
@@ -136,7 +136,7 @@ fn weights_and_depth_have_an_end() {
     assert_eq!(folded(text, &All, &[], &Options::default()), "a;b 18446744073709551615\n");
 }
 
-/// Lines that look like those of the tools, put together at random.
+/// Random lines that look like those of the tools.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         Just("\t".to_owned()),

@@ -1,4 +1,4 @@
-//! Excerpts of real texts, and texts that nobody should write.
+//! Excerpts of real texts, and hostile texts.
 
 mod hostile;
 mod others;
@@ -48,7 +48,7 @@ fn rewritten(text: &[u8], namer: &dyn Namer, mappings: &[Mapping], options: &Opt
     }
 }
 
-/// The text with its names, as text.
+/// Returns the rewritten text.
 fn named(text: &str, namer: &dyn Namer, mappings: &[Mapping]) -> (String, Summary) {
     let (out, summary) = rewritten(text.as_bytes(), namer, mappings, &Options::default());
     (String::from_utf8_lossy(&out).into_owned(), summary)

@@ -104,13 +104,13 @@ fn memleak_prints_return_addresses() {
     assert_eq!(row(&summary, 0x7ff7023df089).module.as_deref(), Some("libcoreclr.so"));
     let native = row(&summary, 0x7ff7026a71f5);
     assert_eq!((native.symbol.as_deref(), native.kind), (Some("start_thread"), Kind::Native));
-    // Each list tells all that is outstanding: the last one counts.
+    // Each list has everything outstanding, so the last one counts.
     let twice = MEMLEAK.to_owned() + &MEMLEAK.replace("65536 bytes", "70000 bytes");
     let stacks = folded(&twice, &leak(), &[], &Options::default());
     assert_eq!(stacks, "start_thread;[unknown];Program.Leak(Int32, Int32);[libcoreclr.so] 70000\n");
 }
 
-/// Two methods inlined everywhere, and owners of blocks at even addresses.
+/// A namer with two methods inlined everywhere, and owners of blocks at even addresses.
 struct Nested;
 
 impl Namer for Nested {
@@ -136,7 +136,7 @@ fn inlined_methods_share_a_line_and_have_a_frame_each_in_folded_stacks() {
     assert_eq!(frame.inlined.len(), 2);
     let stack = "main;0x7fa48c032b21;malloc 3\n";
     assert_eq!(folded(stack, &Nested, &[], &Options::default()), "main;Outer;Middle;Inner:1;malloc 3\n");
-    // A leaf that is a return address: the same, the other way round.
+    // A leaf that is a return address: the same in reverse order.
     let stack = "64 bytes in 1 allocations from stack\n\t\t0x00007fa48c032b21\t[unknown]\n";
     assert_eq!(folded(stack, &Nested, &[], &Options::default()), "Outer;Middle;Inner:1 64\n");
 }

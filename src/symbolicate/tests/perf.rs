@@ -14,7 +14,7 @@ dotnet 26872 [000]  3719.278421: syscalls:sys_enter_mmap: addr: 0x00000000, len:
 
 ";
 
-/// The same by perf 6.12 with `-F +dsoff`.
+/// The same from perf 6.12 with `-F +dsoff`.
 const NEW: &str = "\
 .NET TP Worker   26872/26883    3719.278421: syscalls:sys_enter_mmap: addr: 0x00000000, len: 0x00020000
 \t    7f0ef16019b3 __mmap+0x13 (/usr/lib/x86_64-linux-gnu/libc.so.6+0x1019b3)
@@ -47,7 +47,7 @@ fn offsets_of_old_perf_become_addresses_of_the_code() {
     assert_eq!(text, want);
     assert_eq!(summary.format, Format::Perf);
     assert_eq!((summary.addresses, summary.named, summary.lines), (6, 2, 8));
-    // The return address is the first byte after the stub: the call is in it.
+    // The return address is the first byte after the stub. The call is in the stub.
     let stub = row(&summary, 0x164393);
     assert_eq!(stub.resolved, Some(Addr::new(0x7f0e72803393)));
     assert_eq!((stub.kind, stub.module.as_deref(), stub.count), (Kind::Managed, Some("lab.dll"), 1));
@@ -120,10 +120,10 @@ fn fields_in_any_choice() {
     let single =
         "          dotnet 26872 [000]  3719.1:          1 cycles:      7f0e728032b2 [unknown] (/tmp/perf-1.map)\n";
     check(single, &single.replace("[unknown]", "leak+0x62"));
-    // A command that reads like a number.
+    // A command that looks like a number.
     let dd = single.replace("dotnet", "    dd");
     check(&dd, &dd.replace("[unknown]", "leak+0x62"));
-    // What the tool found stays, unless it is managed code.
+    // The tool's name stays, unless it is managed code.
     check("\t    7f0e728032b2 other+0x2 (/lib/x.so)\n", "\t    7f0e728032b2 other+0x2 (/lib/x.so)\n");
 }
 

@@ -1,8 +1,7 @@
-//! Signatures: types as the blobs of the metadata, and the runtime itself,
-//! write them down.
+//! Signatures: types as blobs, written by compilers into metadata and by the runtime.
 //!
-//! ECMA-335 II.23.2 (signatures), II.23.1.16 (element types); INTERNAL and
-//! CMOD_INTERNAL, which only the runtime's own signatures have, by CoreCLR's
+//! ECMA-335 II.23.2 (signatures) and II.23.1.16 (element types). INTERNAL and
+//! CMOD_INTERNAL, which only the runtime's own signatures have, are from CoreCLR's
 //! src/inc/corhdr.h.
 
 mod reader;
@@ -14,31 +13,31 @@ use super::token::Token;
 use crate::limits;
 use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
 
-/// Why a signature can't be read.
+/// The reason why a signature can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigError {
-    /// Its bytes end within it.
+    /// The bytes end within the signature.
     #[error("signature is cut off")]
     Cut,
-    /// More types within types than [`limits::MAX_SIGNATURE_DEPTH`].
+    /// Types are nested deeper than [`limits::MAX_SIGNATURE_DEPTH`].
     #[error("signature is nested too deep")]
     TooDeep,
-    /// More types than [`limits::MAX_SIGNATURE_NODES`].
+    /// The signature has more types than [`limits::MAX_SIGNATURE_NODES`].
     #[error("signature has too many types")]
     TooMany,
-    /// A byte that begins no type.
+    /// A byte does not begin a type.
     #[error("signature has unknown element type 0x{0:02x}")]
     BadElement(u8),
-    /// A number or a token in no valid form.
+    /// A number or a token is malformed.
     #[error("signature has a malformed number")]
     BadNumber,
-    /// A signature of another kind, by its first byte.
+    /// The first byte belongs to another kind of signature.
     #[error("unexpected kind of signature: 0x{0:02x}")]
     WrongKind(u8),
 }
 
-/// A type that needs no more than its element type (II.23.1.16).
+/// A type that consists of its element type only (II.23.1.16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -64,7 +63,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// The element type of that number, if it is one of these.
+    /// Returns the element type with this number, if it is one of these.
     pub fn from_number(number: u8) -> Option<ElementType> {
         use ElementType as E;
         Some(match number {
@@ -90,7 +89,7 @@ impl ElementType {
         })
     }
 
-    /// The type that has it, with its namespace.
+    /// Returns the full name of its type.
     pub fn type_name(self) -> &'static str {
         use ElementType as E;
         match self {
@@ -116,7 +115,7 @@ impl ElementType {
     }
 }
 
-/// The type that a custom modifier names.
+/// The type named by a custom modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModifierRef {
     /// By token.
@@ -138,7 +137,7 @@ pub enum Type {
     Ptr(Box<Type>),
     /// A managed reference to a variable.
     ByRef(Box<Type>),
-    /// An array of one dimension that counts from 0.
+    /// A one-dimensional array that starts at index 0.
     SzArray(Box<Type>),
     /// Any other array (II.23.2.13).
     Array {
@@ -179,18 +178,18 @@ pub enum Type {
     Pinned(Box<Type>),
 }
 
-/// A method's signature (II.23.2.1 to II.23.2.3), or a property's (II.23.2.5).
+/// The signature of a method (II.23.2.1 to II.23.2.3) or a property (II.23.2.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodSig {
     /// The first byte: calling convention and flags.
     pub convention: u8,
-    /// Generic parameters of the method.
+    /// Number of generic parameters of the method.
     pub generic_count: u32,
     /// Type of the return value, or of the property.
     pub ret: Type,
     /// Types of the parameters, without `this`.
     pub params: Vec<Type>,
-    /// How many of them come before the variable ones of a call to a vararg method.
+    /// Number of parameters before the variable ones, in a call to a vararg method.
     pub sentinel: Option<usize>,
 }
 
@@ -200,32 +199,32 @@ impl MethodSig {
         self.convention & 0x20 != 0
     }
 
-    /// Whether its first parameter is its `this` (II.23.2.1 EXPLICITTHIS).
+    /// Whether its first parameter is `this` (II.23.2.1 EXPLICITTHIS).
     pub fn has_explicit_this(&self) -> bool {
         self.convention & 0x40 != 0
     }
 
-    /// Read a method's or a property's signature.
+    /// Reads the signature of a method or a property.
     ///
     /// # Errors
-    /// Where the blob isn't one; see [`SigError`].
+    /// Fails if the blob isn't one; see [`SigError`].
     pub fn parse(blob: &[u8]) -> Result<MethodSig, SigError> {
         Reader::new(blob).method(0)
     }
 }
 
-/// A field's signature (II.23.2.4).
+/// The signature of a field (II.23.2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSig {
-    /// Its type.
+    /// Type of the field.
     pub ty: Type,
 }
 
 impl FieldSig {
-    /// Read a field's signature.
+    /// Reads a field's signature.
     ///
     /// # Errors
-    /// Where the blob isn't one; see [`SigError`].
+    /// Fails if the blob isn't one; see [`SigError`].
     pub fn parse(blob: &[u8]) -> Result<FieldSig, SigError> {
         let mut reader = Reader::new(blob);
         reader.kind(FIELD)?;
@@ -236,15 +235,15 @@ impl FieldSig {
 /// The types of a method's locals (II.23.2.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalVarSig {
-    /// In order.
+    /// Types of the locals, in order.
     pub locals: Vec<Type>,
 }
 
 impl LocalVarSig {
-    /// Read the signature of locals.
+    /// Reads the signature of a method's locals.
     ///
     /// # Errors
-    /// Where the blob isn't one; see [`SigError`].
+    /// Fails if the blob isn't one; see [`SigError`].
     pub fn parse(blob: &[u8]) -> Result<LocalVarSig, SigError> {
         let mut reader = Reader::new(blob);
         reader.kind(LOCALS)?;
@@ -253,23 +252,23 @@ impl LocalVarSig {
     }
 }
 
-/// Whether a blob is a field's signature, as a MemberRef's may be.
+/// Whether a blob is a field's signature. That of a MemberRef may be one.
 pub fn is_field(blob: &[u8]) -> bool {
     blob.first().is_some_and(|b| b & KIND == FIELD)
 }
 
-/// Read the signature of a TypeSpec (II.23.2.14), or any type alone.
+/// Reads the signature of a TypeSpec (II.23.2.14), or any single type.
 ///
 /// # Errors
-/// Where the blob isn't one; see [`SigError`].
+/// Fails if the blob isn't one; see [`SigError`].
 pub fn type_spec(blob: &[u8]) -> Result<Type, SigError> {
     Reader::new(blob).ty(0)
 }
 
-/// Read the arguments of a MethodSpec (II.23.2.15).
+/// Reads the arguments of a MethodSpec (II.23.2.15).
 ///
 /// # Errors
-/// Where the blob isn't one; see [`SigError`].
+/// Fails if the blob isn't one; see [`SigError`].
 pub fn method_spec(blob: &[u8]) -> Result<Vec<Type>, SigError> {
     let mut reader = Reader::new(blob);
     reader.kind(METHOD_SPEC)?;

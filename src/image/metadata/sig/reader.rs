@@ -1,7 +1,7 @@
-//! Bytes of a signature, one number or type after the other.
+//! Reads numbers and types from the bytes of a signature.
 //!
-//! Sources as in [`super`]. Depth and number of types are capped: a blob nested
-//! ten thousand deep is an error, and costs no stack.
+//! Sources: see [`super`]. Depth and number of types are capped. A blob nested ten
+//! thousand deep is an error, and uses no stack.
 
 use super::{ElementType, MethodSig, ModifierRef, SigError, Type};
 use crate::image::metadata::Token;
@@ -25,7 +25,7 @@ const CMOD_INTERNAL: u8 = 0x22;
 const SENTINEL: u8 = 0x41;
 const PINNED: u8 = 0x45;
 
-/// II.23.2.3: the low bits of the first byte, which tell the kind.
+/// Mask of the low bits of the first byte, which show the kind (II.23.2.3).
 pub(super) const KIND: u8 = 0x0f;
 pub(super) const FIELD: u8 = 0x06;
 pub(super) const LOCALS: u8 = 0x07;
@@ -41,12 +41,12 @@ pub struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    /// Start at the blob's first byte.
+    /// Starts at the blob's first byte.
     pub fn new(blob: &'b [u8]) -> Reader<'b> {
         Reader { rest: blob, nodes: 0 }
     }
 
-    /// What has not been read.
+    /// Returns the bytes that were not read yet.
     pub fn rest(&self) -> &'b [u8] {
         self.rest
     }
@@ -57,10 +57,10 @@ impl<'b> Reader<'b> {
         Ok(*head)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     ///
     /// # Errors
-    /// At the end.
+    /// Fails at the end.
     pub fn byte(&mut self) -> Result<u8, SigError> {
         self.array::<1>().map(|[b]| b)
     }
@@ -69,7 +69,7 @@ impl<'b> Reader<'b> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A compressed unsigned number and the bytes that it took (II.23.2).
+    /// Reads a compressed unsigned number (II.23.2). Also returns how many bytes it took.
     fn compressed(&mut self) -> Result<(u32, u32), SigError> {
         let first = self.byte()?;
         if first & 0x80 == 0 {
@@ -84,18 +84,19 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// A compressed unsigned number (II.23.2).
+    /// Reads a compressed unsigned number (II.23.2).
     ///
     /// # Errors
-    /// Where the bytes end or begin no number.
+    /// Fails if the bytes end, or are no number.
     pub fn unsigned(&mut self) -> Result<u32, SigError> {
         self.compressed().map(|(value, _)| value)
     }
 
-    /// A compressed signed number: rotated left by one within its bits (II.23.2).
+    /// Reads a compressed signed number, which is rotated left by one within its bits
+    /// (II.23.2).
     ///
     /// # Errors
-    /// As [`Reader::unsigned`].
+    /// Like [`Reader::unsigned`].
     pub fn signed(&mut self) -> Result<i32, SigError> {
         let (value, bytes) = self.compressed()?;
         let sign: u32 = match bytes {
@@ -108,7 +109,7 @@ impl<'b> Reader<'b> {
         Ok(bits.cast_signed())
     }
 
-    /// II.23.2.8 TypeDefOrRefOrSpecEncoded.
+    /// Reads a TypeDefOrRefOrSpecEncoded (II.23.2.8).
     fn token(&mut self) -> Result<Token, SigError> {
         TYPE_DEF_OR_REF.decode(self.unsigned()?).ok_or(SigError::BadNumber)
     }
@@ -118,7 +119,7 @@ impl<'b> Reader<'b> {
         if first & KIND == kind { Ok(()) } else { Err(SigError::WrongKind(first)) }
     }
 
-    /// `count` types; the count is not trusted with an allocation.
+    /// Reads `count` types. Allocates as it reads, because the count is not trusted.
     pub(super) fn types(&mut self, count: u32, depth: u32) -> Result<Vec<Type>, SigError> {
         let mut out = Vec::new();
         for _ in 0..count {
@@ -127,10 +128,10 @@ impl<'b> Reader<'b> {
         Ok(out)
     }
 
-    /// The type that comes next.
+    /// Reads the next type.
     ///
     /// # Errors
-    /// Where there is none; see [`SigError`].
+    /// Fails if there is none; see [`SigError`].
     pub fn next_type(&mut self) -> Result<Type, SigError> {
         self.ty(0)
     }
