@@ -1,7 +1,6 @@
-//! A smaller core that still answers: headers, notes, and only those pages that
-//! some commands read.
+//! Writes smaller cores: headers, notes, and only the pages that some commands read.
 //!
-//! How the mappings are cut is told in `core/written.rs`.
+//! `core/written.rs` describes how the mappings are cut.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,39 +14,39 @@ use crate::process::Process;
 use crate::scrub::{self, By, Counts, Kept, LeftTexts, Plan};
 use crate::targets::{Extents, PieceState};
 
-/// What was written.
+/// Figures of a written core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shrunk {
-    /// Bytes of memory kept.
+    /// Bytes of memory written.
     pub kept: u64,
-    /// Bytes of memory that the original holds.
+    /// Bytes of memory in the original core.
     pub of: u64,
     /// Segments written.
     pub segments: usize,
     /// Size of the file written.
     pub size: u64,
-    /// Whether notes were left out: more bytes than any process has.
+    /// Whether notes were left out because there are more bytes of them than any process has.
     pub notes_cut: bool,
-    /// Pieces of text that can be read in the memory kept.
+    /// Runs of readable text in the memory written.
     pub text: Texts,
 }
 
-/// Pieces of text: at least [`LEAST_TEXT`] printable characters of ASCII in a row.
+/// Number of text runs: at least [`LEAST_TEXT`] printable ASCII characters in sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// Of one byte each.
+    /// Runs of one-byte characters.
     pub utf8: u64,
-    /// Of two bytes each, little-endian.
+    /// Runs of two-byte characters, little-endian.
     pub utf16: u64,
 }
 
-/// Characters that make a piece of text: fewer come by chance in code and numbers.
+/// Minimum length of a text run in characters. Shorter ones occur by chance in code and numbers.
 pub const LEAST_TEXT: u64 = 8;
 
 impl Texts {
-    /// Count those of a run of memory.
+    /// Counts the text runs of a stretch of memory.
     fn count(&mut self, bytes: &[u8]) {
-        // A piece ends with what is no character; of two-byte ones each parity has its own.
+        // A run ends at the first byte that is not printable. Two-byte runs are counted for each parity of the address.
         let (mut one, mut two) = (0u64, [0u64; 2]);
         let mut before = None;
         for (i, &b) in bytes.iter().enumerate() {
@@ -58,7 +57,7 @@ impl Texts {
             } else {
                 one = 0;
             }
-            // The byte before is a character's first where this is the zero behind it.
+            // A zero after a printable byte completes a two-byte character.
             let wide = &mut two[i % 2];
             if b == 0 && before.is_some_and(|b| matches!(b, b' '..=b'~')) {
                 *wide += 1;
@@ -71,30 +70,30 @@ impl Texts {
     }
 }
 
-/// What became of a core that was scrubbed.
+/// Figures of a scrubbed core.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
-    /// Bytes of its memory by the rule that each went by: all of them.
+    /// Bytes of memory by scrub rule. They add up to all memory of the core.
     pub memory: Counts,
-    /// The same of all else in the file: headers and notes.
+    /// Bytes of the rest of the file, headers and notes, by scrub rule.
     pub beside: Counts,
-    /// Texts that are left.
+    /// Readable text that was not overwritten.
     pub left: LeftTexts,
 }
 
-/// Write a core with the pages in `keep` (sorted, disjoint) to `out`.
+/// Writes a core with the pages in `keep` (sorted, disjoint) to `out`.
 ///
 /// # Errors
-/// Those of writing, and `Unsupported` where the process was not read from a core file.
+/// Errors of `out`; `Unsupported` if the process was not read from a core file.
 pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W) -> io::Result<Shrunk> {
     write_as(process, Some(keep), None, out)
 }
 
-/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites. `left`: no texts yet, to be told as
-/// those are to be that are left.
+/// Writes a scrubbed core with the pages in `keep`, or with all pages. `plan` decides which bytes are overwritten.
+/// `left` must be empty. It selects whether the remaining texts are stored or only counted ([`LeftTexts::listing`]).
 ///
 /// # Errors
-/// As [`write()`].
+/// As for [`write()`].
 pub fn write_scrubbed<W: Write + Seek>(
     process: &Process,
     keep: Option<&[AddrRange]>,
@@ -107,7 +106,7 @@ pub fn write_scrubbed<W: Write + Seek>(
     Ok((shrunk, scrubbed))
 }
 
-/// Bytes that are overwritten at once.
+/// Bytes overwritten by one worker at a time.
 const AT_ONCE: usize = 4 << 20;
 
 fn write_as<W: Write + Seek>(
@@ -148,7 +147,7 @@ fn write_as<W: Write + Seek>(
         let run = Run { start: load.range.start, bytes, source, to, holes };
         run.write(plan, &mut buffers, scrubbed, out)?;
     }
-    // What is zero at the end is a hole too, and has to be there.
+    // Trailing zeros are a hole too, so set the length of the file.
     if let Some((_, scrubbed)) = &mut scrub
         && layout.end > 0
     {
@@ -165,20 +164,21 @@ fn write_as<W: Write + Seek>(
     Ok(shrunk)
 }
 
-/// A run of memory that is written.
+/// A contiguous stretch of memory to write.
 struct Run<'a> {
     start: Addr,
     bytes: &'a [u8],
-    /// Its place in the core.
+    /// Offset in the core.
     source: u64,
-    /// Its place in the file.
+    /// Offset in the new file.
     to: u64,
-    /// What is no hole of the core, where a core's holes are what tells which pages were in RAM: then these are holes of the file.
+    /// The non-hole extents of the core, if its holes show which pages were in RAM. Then the new file gets the same
+    /// holes.
     holes: Option<&'a Extents>,
 }
 
 impl Run<'_> {
-    /// Overwrite it, some parts of it side by side, and write what is not zero.
+    /// Overwrites chunks of the run in parallel, and writes all that is not zero.
     fn write<W: Write + Seek>(
         &self,
         plan: &Plan<'_>,
@@ -218,7 +218,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Write what became of a part of it, whose place in the file is told.
+    /// Writes a scrubbed chunk at offset `place`.
     fn write_part<W: Write + Seek>(&self, part: &[u8], place: u64, out: &mut W) -> io::Result<()> {
         let source = self.source + (place - self.to);
         let whole = || (part.iter().any(|&b| b != 0)).then_some(source..source + part.len() as u64);
@@ -251,7 +251,7 @@ mod tests {
         let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
         assert_eq!(counted(&wide("password")), (0, 1));
         assert_eq!(counted(&wide("hunter2")), (0, 0));
-        // Wherever it begins.
+        // Starting at any offset.
         let odd = [&[7][..], &wide("correct horse"), &[0, 0], &wide("battery staple")].concat();
         assert_eq!(counted(&odd), (0, 2));
         assert_eq!(counted(&[0x41; 4096]), (1, 0));
