@@ -284,7 +284,6 @@ struct Inner {
     excused: BTreeSet<WarningCode>,
 }
 
-/// Warnings of one code.
 #[derive(Default)]
 struct Count {
     all: usize,

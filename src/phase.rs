@@ -1,6 +1,5 @@
 //! The phases of an analysis. When a read fails, the phase says what the answer lacks.
 
-/// A phase of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -63,7 +62,6 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order of their numbers.
     pub(crate) const ALL: [Phase; 28] = [
         Phase::Question,
         Phase::Modules,
@@ -95,7 +93,6 @@ impl Phase {
         Phase::Dump,
     ];
 
-    /// Name of the phase in one or two words.
     pub(crate) fn name(self) -> &'static str {
         self.words().0
     }

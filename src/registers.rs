@@ -20,7 +20,6 @@ const AARCH64: [&str; 33] = [
     "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
 ];
 
-/// Register names of a machine, by DWARF number.
 fn names(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &X86_64,

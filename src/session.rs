@@ -123,7 +123,6 @@ impl<'p> Session<'p> {
         self.runtimes_by_id().into_iter().find(|(runtime, _)| *runtime == id).map(|(_, runtime)| runtime)
     }
 
-    /// The code of all runtimes.
     pub(crate) fn codes(&self) -> Vec<(RuntimeId, &dyn ManagedCode)> {
         self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
     }
@@ -191,7 +190,6 @@ impl<'p> Session<'p> {
         runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
 
-    /// Graphs of the managed heaps.
     pub(crate) fn graphs(&self) -> &Graphs {
         &self.graphs
     }

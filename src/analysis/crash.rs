@@ -20,7 +20,6 @@ pub(crate) struct Crash {
 /// A signal and its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal {
-    /// Signal number.
     pub(crate) number: i32,
     /// Its NT_SIGINFO, if the core has one.
     pub(crate) info: Option<SignalInfo>,
@@ -51,7 +50,6 @@ pub(crate) fn crash(process: &Process) -> Crash {
     Crash { tid: tid.filter(|_| number.is_some()), signal: number.map(|number| Signal { number, info }) }
 }
 
-/// Name of a signal.
 pub(crate) fn name(number: i32) -> String {
     SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into())
 }

@@ -11,14 +11,12 @@ pub(crate) struct InObject<'a, 'g> {
     names: &'a mut ObjectNames<'g>,
     /// The heap part that contains the object.
     pub(crate) part: &'a Part,
-    /// The object.
     pub(crate) object: &'a Object,
     /// Offset of the address in the object, in bytes.
     pub(crate) offset: u64,
 }
 
 impl InObject<'_, '_> {
-    /// Whether this is free space between objects.
     pub(crate) fn is_free(&self) -> bool {
         self.object.kind == FREE
     }

@@ -37,17 +37,14 @@ impl<'s, 'p> Names<'s, 'p> {
         Names { session, runtimes: session.codes() }
     }
 
-    /// The session.
     pub(crate) fn session(&self) -> &'s Session<'p> {
         self.session
     }
 
-    /// The code of the runtime with this ID.
     pub(crate) fn runtime(&self, id: RuntimeId) -> Option<&'s dyn ManagedCode> {
         self.runtimes.iter().find(|(runtime, _)| *runtime == id).map(|(_, code)| *code)
     }
 
-    /// The code of all runtimes.
     pub(crate) fn runtimes(&self) -> impl Iterator<Item = &'s dyn ManagedCode> {
         self.runtimes.iter().map(|(_, code)| *code)
     }
@@ -75,7 +72,6 @@ impl<'s, 'p> Names<'s, 'p> {
         self.session.symbols().resolve(ip).map_or(Code::None, Code::Native)
     }
 
-    /// Name of the module that contains a symbol.
     pub(crate) fn native_module(&self, symbol: &NativeSymbol) -> &'s str {
         self.session.symbols().module_name(symbol)
     }

@@ -3,7 +3,6 @@
 use crate::map::Region;
 use crate::report::{RegionRow, Shown};
 
-/// Converts a region to a row.
 pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
     RegionRow {
         start: r.range.start,

@@ -21,7 +21,6 @@ const STATIC_TYPES: usize = 8;
 pub(crate) struct Rooted<'a> {
     /// All of them.
     pub(crate) roots: &'a [Root],
-    /// The runtime, for the names of frames.
     pub(crate) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
     pub(crate) stacks: StackRootsRow,

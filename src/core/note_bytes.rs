@@ -6,7 +6,7 @@ use crate::core::{own_notes, prstatus};
 use crate::targets::dump_notes::{DumpNotes, RegisterSet, ThreadNotes};
 use crate::targets::{Facts, FileMapping, ProcessInfo, Thread};
 
-/// Length of `struct elf_prpsinfo` on 64-bit Linux, in bytes.
+/// Length of `struct elf_prpsinfo` (64-bit Linux) in bytes.
 const PRPSINFO: usize = 136;
 
 /// Unit of offsets in NT_FILE, as the kernel writes it.

@@ -30,10 +30,8 @@ use crate::targets::{Facts, SecondView, Thread};
 /// Owner of these notes.
 const OWNER: &str = "coremap";
 
-/// Owner of these notes, as bytes.
 pub(super) const OWNER_BYTES: &[u8] = OWNER.as_bytes();
 
-/// Types of these notes.
 pub(super) mod kind {
     pub(in crate::core) const MADE: u32 = 1;
     pub(in crate::core) const SMAPS: u32 = 2;
@@ -72,7 +70,6 @@ pub struct Own {
 }
 
 impl Own {
-    /// Parses a note.
     pub(super) fn take(&mut self, kind: u32, desc: &[u8]) {
         match kind {
             kind::MADE => self.dumped = Some(made(desc)),
@@ -170,7 +167,6 @@ pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     }
 }
 
-/// Appends the note about how the core was made.
 pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
     let kept = if dumped.kept.is_empty() { FULL.to_owned() } else { dumped.kept.join(",") };
     let text = format!("coremap {}\nkept {kept}\ntime {}\n", dumped.version, dumped.time);
@@ -231,7 +227,6 @@ pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops:
     out.into_iter()
 }
 
-/// Appends the note about the stop.
 pub(crate) fn add_stood(out: &mut Vec<u8>, stood: &Standstill) {
     let micros = u64::try_from(stood.lasted.as_micros()).unwrap_or(u64::MAX);
     let flags = u64::from(stood.timed_out) | u64::from(stood.lost) << 1;
@@ -256,7 +251,6 @@ fn text(desc: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(desc.get(..limits::MAX_NAME).unwrap_or(desc))
 }
 
-/// The value of a key.
 fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }

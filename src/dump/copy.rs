@@ -126,7 +126,6 @@ fn write_data(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     data.map_or(Ok(()), write)
 }
 
-/// Whether all bytes are zero.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|words| words == &[0; 64]) && rest.iter().all(|&b| b == 0)

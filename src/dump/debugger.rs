@@ -11,7 +11,6 @@ const STACK: u64 = 256 << 10;
 /// Bytes below the stack pointer that a leaf function uses (x86-64 psABI, the red zone).
 const RED_ZONE: u64 = 128;
 
-/// Length of the vdso in bytes.
 const VDSO: u64 = 2 * 4096;
 
 /// Adds the memory that a debugger needs to the record of reads.

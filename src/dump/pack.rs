@@ -57,7 +57,6 @@ pub(super) fn part(bytes: &[u8], form: Compression, out: &mut (dyn Write + Send)
 /// Reads the bytes at a range of file offsets, which is within one part. Returns `false` if not all could be read.
 type Read<'a> = dyn Fn(Range<u64>, &Part, &mut [u8]) -> io::Result<bool> + Sync + 'a;
 
-/// The next output of the stream.
 enum Next {
     /// This many chunks of zeros.
     Zeros(u64),

@@ -183,7 +183,6 @@ pub(crate) struct FrameNames {
 }
 
 impl FrameNames {
-    /// Number of the frame's [`FrameRow::name`].
     pub(crate) fn number(&mut self, frame: &FrameRow) -> u32 {
         let next = self.known.len() as u32;
         *self.known.entry(frame.name()).or_insert(next)

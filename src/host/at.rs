@@ -21,10 +21,8 @@ mod windows {
         /// Reads up to `out.len()` bytes. Returns 0 at the end of the file.
         fn read_at(&self, out: &mut [u8], place: u64) -> io::Result<usize>;
 
-        /// Writes all bytes.
         fn write_all_at(&self, bytes: &[u8], place: u64) -> io::Result<()>;
 
-        /// Fills `out`.
         fn read_exact_at(&self, mut out: &mut [u8], mut place: u64) -> io::Result<()> {
             while !out.is_empty() {
                 match self.read_at(out, place) {

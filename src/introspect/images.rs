@@ -10,7 +10,6 @@ use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 use crate::targets::at;
 
-/// Claims the memory of modules and the vdso.
 pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
     for (i, module) in process.modules.iter().enumerate() {
         if claims.is_full() {

@@ -12,9 +12,7 @@ use crate::native::stacks::Stacks;
 use crate::phase::Phase;
 use crate::process::Process;
 
-/// Result of introspection.
 pub(crate) struct Introspection {
-    /// The resolved map.
     pub(crate) map: AddressMap,
     /// Thread stacks, guesses included.
     pub(crate) stacks: Stacks,

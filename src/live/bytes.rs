@@ -66,9 +66,7 @@ pub(super) enum Rest {
 pub(super) struct Part {
     /// Target offset of its first byte.
     pub(super) place: u64,
-    /// Its addresses.
     pub(super) range: AddrRange,
-    /// Source of its absent pages.
     pub(super) rest: Rest,
     /// Bytes in memory or swap (from smaps), if known. Saves queries of single pages.
     pub(super) held: Option<u64>,
@@ -76,7 +74,6 @@ pub(super) struct Part {
     pub(super) is_private: bool,
 }
 
-/// The bytes of a process.
 pub(super) struct Bytes {
     pid: u32,
     mem: File,
@@ -89,12 +86,10 @@ pub(super) struct Bytes {
 
 /// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly close to an earlier one.
 struct Looked {
-    /// Number of the stretch.
     stretch: u64,
     states: [State; STRETCH],
 }
 
-/// A cached page.
 struct Kept {
     place: u64,
     bytes: Vec<u8>,

@@ -10,11 +10,8 @@ use crate::targets::Perms;
 /// A mapping in the kernel's list.
 #[derive(Clone, Debug)]
 pub(super) struct Vma {
-    /// Address range.
     pub(super) range: AddrRange,
-    /// Access.
     pub(super) perms: Perms,
-    /// MAP_SHARED.
     pub(super) shared: bool,
     /// Offset of the mapping in its file, in bytes.
     pub(super) offset: u64,
@@ -25,7 +22,7 @@ pub(super) struct Vma {
 }
 
 impl Vma {
-    /// Path of its file, if a core's NT_FILE would list it.
+    /// Path of its file, as a core's NT_FILE would list it. `None` if it has no file.
     pub(super) fn path(&self) -> Option<&Arc<str>> {
         let named = self.name.starts_with('/') || self.name.starts_with("anon_inode:");
         (named || self.inode != 0).then_some(&self.name)

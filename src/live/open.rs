@@ -156,7 +156,6 @@ impl Folder {
     }
 }
 
-/// Converts a system error.
 fn refused(pid: u32, e: io::Error) -> LiveError {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => LiveError::Denied { why: Circumstances::of(pid).sentence() },

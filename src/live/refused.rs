@@ -15,9 +15,7 @@ pub(super) struct Circumstances {
     pub(super) owner: Option<u32>,
     /// ID and name of the process that already traces it.
     pub(super) tracer: Option<(u32, String)>,
-    /// Our own user ID.
     pub(super) own_uid: u32,
-    /// Whether we have CAP_SYS_PTRACE.
     pub(super) capable: bool,
     /// Whether we run under a seccomp filter.
     pub(super) filtered: bool,
@@ -25,7 +23,6 @@ pub(super) struct Circumstances {
     pub(super) yama: Option<u32>,
 }
 
-/// Bit of CAP_SYS_PTRACE (linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
 
 /// Value of `Seccomp:` in /proc/PID/status under a filter.

@@ -27,7 +27,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// called exec). Such a wait is short, or very long.
 const PATIENCE_BLOCKED: Duration = Duration::from_millis(20);
 
-/// Result of stopping all threads.
 pub(super) struct Stopped {
     /// Threads with their registers, in the kernel's order, the first thread first.
     pub(super) threads: Vec<Thread>,
@@ -37,7 +36,6 @@ pub(super) struct Stopped {
     pub(super) notes: BTreeMap<u32, ThreadNotes>,
 }
 
-/// How a stop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     /// Time from the first thread asked to stop to the last one resumed.

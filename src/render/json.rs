@@ -8,7 +8,6 @@ use serde_json::ser::{CharEscape, Formatter, PrettyFormatter, Serializer};
 
 use crate::bytes::is_harmful;
 
-/// Writes a value, indented.
 pub(crate) fn pretty<T: Serialize>(value: &T, out: &mut dyn Write) -> io::Result<()> {
     let form = Escaped(PrettyFormatter::new());
     value.serialize(&mut Serializer::with_formatter(out, form)).map_err(io::Error::from)

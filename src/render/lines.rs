@@ -58,7 +58,6 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     doc
 }
 
-/// The section with all warnings of an answer.
 pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
     let mut doc = Document::default();
     if !warnings.is_empty() {

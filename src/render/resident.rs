@@ -66,7 +66,6 @@ impl ResidentColumns {
     }
 }
 
-/// The cell of the RSS column.
 pub(crate) fn rss(row: &Resident) -> String {
     cell(row.rss, row.is_rough())
 }

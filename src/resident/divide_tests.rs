@@ -202,7 +202,6 @@ fn mappings() -> impl Strategy<Value = Vec<MappingResidence>> {
     })
 }
 
-/// Parts that cut mappings at any byte.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     proptest::collection::vec((0u64..9000, 1u64..200_000, 0usize..5, any::<bool>()), 0..30).prop_map(|list| {
         let mut at = 0;

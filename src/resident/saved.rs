@@ -126,7 +126,6 @@ fn matching(facts: &Facts, there: &RangeMap<MappingResidence>) -> (usize, usize)
     (matched, of)
 }
 
-/// Whether any address of `range` is mapped in the core.
 fn is_mapped(facts: &Facts, range: AddrRange) -> bool {
     let space = &facts.space;
     space.pieces.overlapping(range).next().is_some() || space.is_listed_in(range)

@@ -181,7 +181,6 @@ const IGNORED: [&[u8]; 9] = [
     b"Pss_Anon",
 ];
 
-/// The figure with this key.
 fn figure(key: &[u8]) -> Option<Figure> {
     Some(match key {
         b"Rss" => Figure::Rss,

@@ -46,7 +46,6 @@ fn of_an_old_kernel() {
     assert!(!smaps.told.has(Figure::SwapPss) && !smaps.told.has(Figure::PrivateHugetlb), "unknown, not 0");
 }
 
-/// One mapping with its name and some lines.
 fn mapping(range: &str, perms: &str, inode: u64, name: &str, lines: &str) -> String {
     format!("{range} {perms} 00000000 00:0e {inode:<26} {name}\n{lines}")
 }

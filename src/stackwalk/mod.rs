@@ -31,7 +31,6 @@ pub struct Walker<'a, 'p> {
     process: &'p Process,
     unwinder: Unwinder<'p>,
     codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
-    /// Runtimes that list methods by thread.
     lists: Vec<(RuntimeId, &'a dyn ListedMethods)>,
     stacks: &'a Stacks,
     /// Number of frames left for all stacks.
@@ -134,7 +133,6 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walk { frames: state.frames, end }
     }
 
-    /// The code of the runtime with this ID.
     fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {
         self.codes.iter().find(|(id, _)| *id == runtime).map(|(_, code)| *code)
     }

@@ -3,7 +3,7 @@
 //! The names come from the kernel: mm/shmem.c (`/dev/zero (deleted)`, `/memfd:`), ipc/shm.c (`/SYSV`), mm/hugetlb.c
 //! (`/anon_hugepage`), fs/anon_inodes.c (`anon_inode:`), fs/aio.c (`/[aio]`), drivers/char/mem.c (`/dev/zero`).
 
-/// The kind of memory that a name stands for.
+/// The kind of memory that a name identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingName {
     /// A file, or a device.

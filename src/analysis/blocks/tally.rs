@@ -99,7 +99,6 @@ impl BySize {
         small.chain(self.large.iter().map(|(size, s)| (*size, s))).filter(|(_, s)| s.used + s.free > 0)
     }
 
-    /// Adds the counts of `other`.
     pub(crate) fn merge(&mut self, other: &BySize) {
         self.capped |= other.capped;
         for (size, s) in other.iter() {
@@ -117,7 +116,6 @@ pub(crate) struct Looker<'a> {
     pub(crate) malloc: &'a Malloc,
     /// Labels that a runtime writes into its blocks.
     pub(crate) labels: Option<&'a dyn BlockLabels>,
-    /// Address ranges of the modules, sorted.
     pub(crate) modules: Vec<AddrRange>,
     /// Maximum number of chunks listed per tally.
     pub(crate) list: usize,
@@ -145,7 +143,6 @@ impl<'a> Looker<'a> {
         (content, Some(label))
     }
 
-    /// Content of the `usable` bytes of a block.
     fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
         // In a scrubbed core, the value that replaces removed data does not distinguish blocks.
         let Some(word) = first.filter(|word| *word != OVERWRITTEN) else { return Content::Mixed };
@@ -187,7 +184,6 @@ impl Labelled {
     }
 }
 
-/// Adds the sums of `other` to `into`.
 pub(crate) fn merge_labels(into: &mut BTreeMap<u8, Labelled>, other: &BTreeMap<u8, Labelled>) {
     for (label, sum) in other {
         into.entry(*label).or_default().merge(*sum);
@@ -234,7 +230,6 @@ impl Tally {
         self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), look);
     }
 
-    /// Counts a chunk with a mapping of its own.
     pub(crate) fn add_mapped(&mut self, chunk: &MappedChunk, freed: bool, look: &Looker<'_>) {
         let (block, size) = (look.malloc.block(chunk.chunk), chunk.size);
         let state = if freed { State::Tcache } else { State::Used };
@@ -250,7 +245,6 @@ impl Tally {
         self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }
 
-    /// Counts a slot of musl's malloc.
     pub(crate) fn add_slot(&mut self, slot: &Slot, look: &Looker<'_>) {
         let (size, block) = (slot.range.len(), slot.block);
         let used = slot.state == SlotState::Used;

@@ -201,7 +201,6 @@ fn plain<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Option<
     })
 }
 
-/// Decompresses one lz4 frame.
 fn lz4<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
     // The legacy format has no end mark.
     let marked = source.peek(1).map_err(InflateError::Input)? == [0x04];

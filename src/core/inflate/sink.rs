@@ -27,7 +27,6 @@ impl Sink {
         Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
     }
 
-    /// Bytes so far.
     pub(super) fn len(&self) -> u64 {
         self.at + self.filled as u64
     }
@@ -57,7 +56,6 @@ impl Sink {
         if self.filled == self.buffer.len() { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the buffer to the file.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         let written = self.append(&buffer[..self.filled]);
@@ -94,7 +92,6 @@ impl Sink {
         }
     }
 
-    /// The holes from `at` on.
     pub(super) fn holes_from(&self, at: u64) -> &[Range<u64>] {
         &self.holes[self.holes.partition_point(|h| h.end <= at)..]
     }

@@ -53,7 +53,6 @@ impl<'a, R: Read> Source<'a, R> {
         Ok(io::copy(&mut self.take(n), &mut io::sink())? == n)
     }
 
-    /// Whether bytes beyond the end were requested.
     pub(super) fn starved(&self) -> bool {
         self.starved
     }

@@ -125,7 +125,6 @@ impl Mirror {
         unsafe { std::slice::from_raw_parts(self.inner.start as *const u8, self.inner.len) }
     }
 
-    /// Bytes fetched so far.
     #[cfg(test)]
     fn fetched(&self) -> u64 {
         self.inner.fetched.load(Ordering::Relaxed)

@@ -338,7 +338,6 @@ mod sigbus {
         }
     }
 
-    /// Installs the handler, once per process.
     pub(super) fn install() {
         // Caches the page size, so that the handler only reads it.
         page();

@@ -37,7 +37,6 @@ impl Folder {
         File::open(real)
     }
 
-    /// Whether the path is a link.
     pub(crate) fn is_link(&self, relative: &Path) -> bool {
         plain(relative).is_ok_and(|relative| self.0.join(relative).is_symlink())
     }

@@ -106,7 +106,6 @@ fn walked(root: &OwnedFd, relative: &Path) -> io::Result<File> {
     Err(Errno::ISDIR.into())
 }
 
-/// Whether the last component of the path is a link.
 fn is_link(dir: &OwnedFd, relative: &Path) -> bool {
     let (Some(name), parent) = (relative.file_name(), relative.parent().unwrap_or(Path::new(""))) else {
         return false;

@@ -153,7 +153,6 @@ mod tests {
         Ok(())
     }
 
-    /// A table of another architecture has only what differs.
     #[test]
     fn a_table_of_another_architecture_has_what_differs() -> Result<(), Box<dyn std::error::Error>> {
         for (major, table) in &DOTNET_ARM64 {
