@@ -49,7 +49,7 @@ pub const MAX_UNPACK_MEMORY: u64 = 512 << 20;
 /// Minimum length of a run of zeros in a decompressed core that becomes a hole, in bytes. Each hole costs a mapping.
 pub const LEAST_HOLE: u64 = 256 << 10;
 
-/// Maximum number of such holes; vm.max_map_count is 65,530 by default.
+/// Maximum number of holes in a decompressed core; vm.max_map_count is 65,530 by default.
 pub const MAX_HOLES: usize = 4096;
 
 /// Maximum number of warnings per code stored with their text. The rest are only counted.

@@ -49,10 +49,10 @@ pub const MAX_PY_DIGITS: u64 = 1 << 10;
 /// Maximum number of entries in obmalloc's array of arenas: 16 TiB with arenas of 1 MiB.
 pub const MAX_PY_ARENAS: u64 = 1 << 24;
 
-/// Maximum number of pointers in a module's data that are tried as pointers to that array.
+/// Maximum number of pointers in a module's data that are tried as pointers to obmalloc's array of arenas.
 pub const MAX_PY_ARENA_ARRAYS: usize = 1 << 16;
 
-/// Maximum number of unused entries of that array before the first one in use.
+/// Maximum number of unused entries of obmalloc's array of arenas before the first one in use.
 pub const MAX_PY_UNUSED_ARENAS: u64 = 1 << 12;
 
 /// Maximum number of objects in the collector's lists, over all interpreters.

@@ -236,14 +236,15 @@ pub const MAX_THREAD_NAME: usize = 256;
 /// Maximum number of slots in the runtime's table for debuggers (DAC). 3.1 has 177.
 pub const MAX_DAC_SLOTS: u64 = 512;
 
-/// Maximum number of word runs in an image tried as that table. An image has one such table, and a global offset table
-/// beside it.
+/// Maximum number of word runs in an image tried as the table for debuggers (DAC). An image has one such table, and a
+/// global offset table beside it.
 pub const MAX_DAC_TABLES: usize = 8;
 
 /// Maximum number of buckets in one handle table map (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
 pub const MAX_HANDLE_BUCKETS: u64 = 10;
 
-/// Maximum number of tables in one such bucket: one per processor, and a server GC has at most one heap per processor.
+/// Maximum number of tables in one bucket of a handle table map: one per processor, and a server GC has at most one
+/// heap per processor.
 pub const MAX_HANDLE_TABLES: u64 = MAX_GC_HEAPS as u64;
 
 /// Maximum number of fields searched in one class. Thread has under 30.
@@ -279,13 +280,13 @@ pub const MAX_LOADER_BLOCK: u64 = 4 << 30;
 /// Maximum number of blocks in one handle table segment of 64 KiB.
 pub const MAX_HANDLE_BLOCKS: u64 = 255;
 
-/// Maximum number of handles in one such block, which has a 64-bit mask for them.
+/// Maximum number of handles in one block of a handle table segment, which has a 64-bit mask for them.
 pub const MAX_BLOCK_HANDLES: u64 = 64;
 
 /// Maximum number of address bits per level of the code range map. The runtime uses 8.
 pub const MAX_RANGE_BITS: u64 = 12;
 
-/// Maximum number of levels of that map. The runtime has 5; larger values mean a corrupt table.
+/// Maximum number of levels of the code range map. The runtime has 5; larger values mean a corrupt table.
 pub const MAX_RANGE_LEVELS: u64 = 8;
 
 /// Maximum number of kinds of free regions (basic, large, huge), a number read from the core.

@@ -116,5 +116,6 @@ pub const MAX_DEMANGLE_RETRIED: usize = 8;
 /// Maximum number of kernel mappings directly below the vdso: `[vvar]` and `[vvar_vclock]`.
 pub const MAX_VVAR_MAPPINGS: usize = 2;
 
-/// Maximum bytes of these mappings. The largest vvar seen has 6 pages; newer kernels add one for the vgetrandom state.
+/// Maximum bytes of the kernel's mappings below the vdso. The largest vvar seen has 6 pages; newer kernels add one for
+/// the vgetrandom state.
 pub const MAX_VVAR: u64 = 16 * 4096;

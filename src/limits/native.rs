@@ -77,7 +77,8 @@ pub const MAX_VOTERS: usize = 256;
 /// Stacks are of equal size and adjacent.
 pub const MAX_ENDED_LOOKS: usize = 128;
 
-/// Maximum number of ended threads' control blocks used to find the stack fields. Lists lead from these to the others.
+/// Maximum number of ended threads' control blocks used to find the stack fields. Lists lead from
+/// these threads to the others.
 pub const MAX_ENDED_VOTERS: usize = 16;
 
 /// Maximum bytes of one module's writable data searched for malloc's main arena.
@@ -101,8 +102,8 @@ pub const MAX_MMAPS: u32 = 1 << 30;
 /// to some 100 KiB.
 pub const MAX_SIGNAL_SEARCH: u64 = 1 << 20;
 
-/// Maximum bytes of an arm64 signal frame below its frame record. Usual are 4,688; with the widest vectors and
-/// matrices, about 70 KiB.
+/// Maximum bytes of an arm64 signal frame below its frame record. It usually has 4,688, and about
+/// 70 KiB with the widest vectors and matrices.
 pub const MAX_SIGNAL_FRAME: u64 = 128 << 10;
 
 /// Maximum number of stacks that one thread is on at once, by nested signal handlers.

@@ -3,7 +3,7 @@
 /// Maximum number of entries in DotNetRuntimeDebugHeader. 8.0 and 9.0 have 92.
 pub const MAX_HEADER_ENTRIES: u64 = 1024;
 
-/// Maximum length of a name in that header, in bytes. The longest has 26.
+/// Maximum length of a name in DotNetRuntimeDebugHeader, in bytes. The longest has 26.
 pub const MAX_HEADER_NAME: usize = 64;
 
 /// Maximum number of threads in the runtime's list.
@@ -18,7 +18,7 @@ pub const MAX_AOT_FRAME_REFS: u64 = 1 << 16;
 /// Maximum number of sections in the module's ReadyToRun header. 9.0 has 34.
 pub const MAX_AOT_SECTIONS: u64 = 512;
 
-/// Maximum length of one such section in bytes. The metadata of a program of 100 MB has about 10 MB.
+/// Maximum length of one section in bytes. The metadata of a program of 100 MB has about 10 MB.
 pub const MAX_AOT_SECTION: u64 = 256 << 20;
 
 /// Maximum number of types in the type map.

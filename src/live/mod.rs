@@ -47,31 +47,31 @@ pub enum LiveError {
     /// The process has ended and waits for its parent (a zombie). It has no memory any more.
     #[error("process {pid} has ended (it is a zombie) and has no memory")]
     Ended {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
     /// The process is a kernel thread.
     #[error("process {pid} has no memory: it is a kernel thread or is just ending")]
     NoMemory {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
     /// The process is coremap itself, which can't read while it is stopped.
     #[error("process {pid} is coremap itself; it can't stop and read itself")]
     Itself {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
     /// The program is a 32-bit program.
     #[error("process {pid} is a 32-bit program; coremap reads 64-bit programs")]
     Bits32 {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
     /// The program is for an unsupported machine.
     #[error("process {pid} is a program for machine type {machine} (ELF e_machine); coremap reads x86_64 and aarch64")]
     Machine {
-        /// Process id.
+        /// Process ID.
         pid: u32,
         /// `e_machine`
         machine: u16,
@@ -85,7 +85,7 @@ pub enum LiveError {
     /// Another system error.
     #[error("process {pid}: {source}")]
     Io {
-        /// Process id.
+        /// Process ID.
         pid: u32,
         /// The system's error.
         source: io::Error,

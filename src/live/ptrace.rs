@@ -171,8 +171,8 @@ pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
         .map(|addr| libc::iovec { iov_base: std::ptr::without_provenance_mut(addr.get() as usize), iov_len: word })
         .collect();
     let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() * word };
-    // SAFETY: the kernel writes at most `iov_len` bytes to `out`; the other addresses are of the other process, and are only
-    // numbers here. All of it outlives the call.
+    // SAFETY: the kernel writes at most `iov_len` bytes to `out`. The other addresses are of the other process, and
+    // only numbers here. All of it outlives the call.
     let got = unsafe { libc::process_vm_readv(pid as libc::pid_t, &ours, 1, theirs.as_ptr(), theirs.len() as _, 0) };
     out.truncate(usize::try_from(got).unwrap_or(0) / word);
     out

@@ -84,7 +84,7 @@ impl ByteSet {
         }
     }
 
-    /// Adds those of `len` bytes from `addr` on that are in `other`.
+    /// Adds the bytes of `other` that are among the `len` bytes from `addr` on.
     pub fn add_of(&mut self, other: &ByteSet, addr: Addr, len: u64) {
         for (page, from, to) in pages(addr, len) {
             if let Some(theirs) = other.pages.get(&page) {

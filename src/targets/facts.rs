@@ -24,7 +24,7 @@ pub mod at {
     pub const BASE: u64 = 7;
     /// Entry point of the executable.
     pub const ENTRY: u64 = 9;
-    /// User id.
+    /// User ID.
     pub const UID: u64 = 11;
     /// Address of 16 random bytes, on the main stack.
     pub const RANDOM: u64 = 25;

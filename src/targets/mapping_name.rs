@@ -47,7 +47,7 @@ impl MappingName {
         matches!(self, MappingName::Shared | MappingName::Memory | MappingName::Kernel(_))
     }
 
-    /// `s` or `p`, as in /proc/PID/maps, if only this is possible. Otherwise `?`.
+    /// `s` (shared) or `p` (private), as in /proc/PID/maps, if the name determines it. Otherwise `?`.
     pub fn sharing(self) -> char {
         match self {
             MappingName::Shared | MappingName::Kernel(_) => 's',

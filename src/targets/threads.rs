@@ -114,7 +114,7 @@ impl Registers {
 /// A thread of the process.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Kernel thread id.
+    /// Kernel thread ID.
     pub tid: u32,
     /// Signal that the thread was stopped by. 0 if the producer writes none.
     pub signal: u16,
