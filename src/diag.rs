@@ -58,7 +58,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What the code means and what to do, as in docs/warnings.md.
+            /// Meaning of the code, and the remedy, as in docs/warnings.md.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $($name::$value => $meaning,)+

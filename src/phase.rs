@@ -97,7 +97,7 @@ impl Phase {
         self.words().0
     }
 
-    /// What the answer may lack if a read of this phase fails.
+    /// Data that the answer may lack if a read of this phase fails.
     pub(crate) fn loses(self) -> &'static str {
         self.words().1
     }

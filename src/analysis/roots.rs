@@ -63,7 +63,7 @@ pub(crate) fn with_retained(
     }
 }
 
-/// Where tables of graphs are stored: in memory, as far as the answer may still use it.
+/// Storage for tables of graphs: the memory that the answer may still use, or files.
 pub(crate) fn room(session: &Session<'_>) -> Room {
     Room::of(session.process.target().reads().room())
 }

@@ -23,7 +23,7 @@ const PN_XNUM: u16 = 0xffff;
 /// A PT_LOAD, cut to the limits of the address space.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Its addresses (`p_vaddr`, `p_memsz`).
+    /// Address range (`p_vaddr`, `p_memsz`).
     pub range: AddrRange,
     /// File offset of its bytes.
     pub offset: u64,

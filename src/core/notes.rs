@@ -196,7 +196,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
     }
 }
 
-/// What is missing from the answer without a note. `None` if the note is not used.
+/// Data missing from the answer without this note. `None` if the note is not used.
 fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
     Some(match (owner, kind) {
         (b"CORE", nt::PRSTATUS) => "a thread is missing",

@@ -36,7 +36,7 @@ pub enum OpenError {
     NotAFile {
         /// Path as given.
         path: String,
-        /// What it is.
+        /// Kind of file.
         what: &'static str,
     },
     /// The file is empty.
@@ -58,7 +58,7 @@ pub enum OpenError {
     Header {
         /// Path as given.
         path: String,
-        /// What it is instead.
+        /// Reason, with a guess at the format.
         source: HeaderError,
     },
 }

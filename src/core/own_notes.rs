@@ -89,7 +89,7 @@ impl Own {
         }
     }
 
-    /// What is missing from the answer without a note of this type.
+    /// Data missing from the answer without a note of this type. `None` for other types.
     pub(super) fn loses(kind: u32) -> Option<&'static str> {
         Some(match kind {
             kind::MADE => "whether coremap wrote this core, and which memory it left out, is unknown",

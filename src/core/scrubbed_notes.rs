@@ -80,7 +80,7 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     out.iter().map(|range| range.start.min(end)..range.end.min(end)).collect()
 }
 
-/// What is known about the process of the notes.
+/// Decisions that depend on the process of the notes.
 pub(crate) struct Judge<'a> {
     /// Whether a word is taken for an address.
     pub(crate) is_address: &'a dyn Fn(u64) -> bool,

@@ -1,4 +1,4 @@
-//! What a debugger always needs: the stacks in use, and the vdso. gdb reads memory missing from a core as zeros, and
+//! Memory that a debugger always needs: the stacks in use, and the vdso. gdb reads memory missing from a core as zeros, and
 //! would show wrong frames and variables. (The list of libraries is read wherever modules are looked for.)
 
 use crate::addr::{Addr, AddrRange};

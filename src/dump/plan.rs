@@ -18,9 +18,9 @@ use crate::targets::{Arch, PieceState};
 pub enum Keep<'a> {
     /// Everything that the kernel would dump.
     Full {
-        /// In addition, these pages of program files, which a dump leaves out otherwise. Sorted and disjoint.
+        /// Additional pages of program files, which a dump leaves out otherwise. Sorted and disjoint.
         and: &'a [AddrRange],
-        /// In addition, all of program files.
+        /// Whether all pages of program files are added.
         files: bool,
     },
     /// Only these ranges, which are sorted and disjoint.

@@ -78,7 +78,7 @@ const SHOWN: usize = 500;
 /// Names made printable, each stored once: half a million mappings of one file share a path.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// By the address of the text, which the stored `Arc` keeps in its position.
+    /// Names by address of the text. The stored `Arc` keeps the address valid.
     known: HashMap<usize, (Arc<str>, Name)>,
 }
 

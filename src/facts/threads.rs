@@ -157,7 +157,7 @@ impl FrameRow {
         self.spelled(|name| name.to_string())
     }
 
-    /// As [`FrameRow::name`], but a long name is cut as in tables.
+    /// The [`FrameRow::name`], cut as in tables if it is long.
     pub fn shown(&self) -> String {
         self.spelled(Name::shown)
     }

@@ -23,13 +23,13 @@ mod header {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// Some of it is not in the core.
+    /// Part of the descriptor is not in the core.
     #[error("contract descriptor: {0}")]
     Fault(#[from] Fault),
     /// Not a descriptor, or a corrupt one.
     #[error("contract descriptor: {0}")]
     Form(String),
-    /// Its JSON is invalid.
+    /// The descriptor's JSON is invalid.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }

@@ -14,7 +14,7 @@ pub enum ViewError {
     /// The layout does not have it.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Its memory can't be read.
+    /// The field's memory can't be read.
     #[error("{kind}.{field}: {fault}")]
     Fault {
         /// Type of the struct.

@@ -95,11 +95,11 @@ pub enum LiveError {
 /// Options for reading a running process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How {
-    /// Reads it without stopping it.
+    /// Whether to read the process without stopping it.
     pub(crate) no_stop: bool,
-    /// Resumes it after this time, whatever is still unread.
+    /// Time after which the process is resumed, whatever is still unread.
     pub(crate) at_most: Option<Duration>,
-    /// It will be dumped, so store what a core has besides memory.
+    /// Whether the process will be dumped. Then data that a core has besides memory is stored.
     pub(crate) to_dump: bool,
 }
 

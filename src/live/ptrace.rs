@@ -46,12 +46,12 @@ pub(super) const MOST_PLACES: usize = 1024;
 /// State of a thread that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It stopped. If it was about to receive a signal, it must be resumed with this signal.
+    /// The thread stopped. If it was about to receive a signal, it must be resumed with this signal.
     Stopped {
         /// The signal, or 0.
         signal: i32,
     },
-    /// It ended, or is about to end.
+    /// The thread ended, or is about to end.
     Gone,
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// What decides whether a process may read another.
+/// Facts that decide whether a process may read another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Circumstances {
     /// ID of the other process.

@@ -32,7 +32,7 @@ pub(super) struct Stopped {
     pub(super) threads: Vec<Thread>,
     /// IDs of threads that did not stop in time; their registers are unknown.
     pub(super) unstopped: Vec<u32>,
-    /// What a core contains of each thread, if the process is to be dumped.
+    /// Data of each thread for its core, if the process is to be dumped.
     pub(super) notes: BTreeMap<u32, ThreadNotes>,
 }
 

@@ -113,7 +113,7 @@ fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
     }
 }
 
-/// What one group has of a mapping.
+/// The part of a mapping that belongs to one group.
 #[derive(Default)]
 struct Claim {
     group: Option<usize>,

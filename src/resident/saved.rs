@@ -31,10 +31,10 @@ pub enum SavedError {
     NoSmaps {
         /// Path of the file.
         path: String,
-        /// What the file is instead, in words.
+        /// Description of the file.
         what: &'static str,
     },
-    /// Its addresses are not those of the core.
+    /// The file has other addresses than the core.
     #[error(
         "{path} is of another process: {matched} of the core's {of} mappings are in one of the file's {there}. A \
          restarted process has other addresses"

@@ -26,7 +26,7 @@ thread_local! {
     static PENDING: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What is used up.
+/// A budget that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spent {
     /// Units of work.
@@ -113,7 +113,7 @@ impl Budget {
         self.out_of_work.load(Ordering::Relaxed) || self.out_of_memory.load(Ordering::Relaxed)
     }
 
-    /// What is used up, if anything.
+    /// The exhausted budget. `None` if something is left of both.
     pub(crate) fn spent(&self) -> Option<Spent> {
         match (self.out_of_memory.load(Ordering::Relaxed), self.out_of_work.load(Ordering::Relaxed)) {
             (true, _) => Some(Spent::Memory),

@@ -106,7 +106,7 @@ pub struct Facts {
     pub auxv: Vec<(u64, u64)>,
     /// Page that the producer added. It is not memory of the process.
     pub diag_page: Option<DiagPage>,
-    /// What is missing at the end of the file.
+    /// Bytes missing at the end of the file. `None` if it is complete.
     pub truncation: Option<Truncation>,
     /// Whether the core contains only what one command's answer needs ([`crate::shrink`]).
     pub is_shrunk: bool,

@@ -81,14 +81,14 @@ pub struct NameAt {
     pub script: Script,
 }
 
-/// What a reader declared about bytes that it read.
+/// Declaration of a reader about bytes that it read.
 #[derive(Clone, Copy)]
 enum Told {
     /// Nothing; the phase decides.
     Nothing,
-    /// They are a structure.
+    /// The bytes are a structure.
     Structure,
-    /// They are a name.
+    /// The bytes are a name.
     Name(Script),
 }
 

@@ -36,13 +36,13 @@ pub enum Figure {
     ShmemHuge,
     /// Resident in huge pages of files.
     FileHuge,
-    /// In hugetlbfs pages that other processes map too. Not part of [`Figure::Rss`].
+    /// Bytes in hugetlbfs pages that other processes map too. Not part of [`Figure::Rss`].
     SharedHugetlb,
-    /// In hugetlbfs pages of this process alone. Not part of [`Figure::Rss`].
+    /// Bytes in hugetlbfs pages of this process alone. Not part of [`Figure::Rss`].
     PrivateHugetlb,
-    /// In swap.
+    /// Bytes in swap.
     Swap,
-    /// In swap, each page divided by the number of processes that share it.
+    /// Bytes in swap, each page divided by the number of processes that share it.
     SwapPss,
 }
 
@@ -205,7 +205,7 @@ pub trait Pages: Send + Sync {
 pub struct KnownPages {
     /// The range that `runs` describes.
     pub range: AddrRange,
-    /// Its pages.
+    /// The pages in the range.
     pub runs: PageRuns,
 }
 

@@ -20,7 +20,7 @@ const FILLED: u64 = 4096;
 /// Bytes that malloc may add to a request. They contain stale data.
 const SLACK: u64 = 15;
 
-/// What a block begins with.
+/// Content of a block, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
     /// The same byte throughout.

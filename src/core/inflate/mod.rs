@@ -64,7 +64,7 @@ pub enum InflateError {
     /// More memory is needed than is allowed.
     #[error("{what} needs {} of memory, more than the {} that unpacking may use; allow it with --memory {}", human(*needs), round(*allowed), suggested(*needs))]
     Memory {
-        /// What needs the memory.
+        /// Consumer of the memory.
         what: String,
         /// Bytes needed.
         needs: u64,
@@ -74,7 +74,7 @@ pub enum InflateError {
     /// The system did not provide memory.
     #[error("{what} could not be allocated: {}", human(*needs))]
     Unavailable {
-        /// What the memory is for.
+        /// Purpose of the memory.
         what: String,
         /// Bytes needed.
         needs: u64,

@@ -413,7 +413,7 @@ mod sigbus {
         }
     }
 
-    /// What a file has at an offset that could not be read.
+    /// Contents of a file at an offset that could not be read.
     enum There {
         /// A hole with this many bytes left.
         Hole(u64),
