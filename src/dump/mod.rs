@@ -62,7 +62,7 @@ pub fn write(process: &Process, plan: &Plan, file: &File, progress: &Progress) -
 /// compression, unless `scratch`, an empty file, takes the copy first.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_packed(
     process: &Process,
     plan: &Plan,

@@ -131,7 +131,7 @@ fn is_mapped(facts: &Facts, range: AddrRange) -> bool {
     space.pieces.overlapping(range).next().is_some() || space.is_listed_in(range)
 }
 
-/// Whether `range` is in the kernel's half of the address space: [vsyscall], which every process has at the same
+/// Whether `range` is in the kernel's half of the address space: `[vsyscall]`, which every process has at the same
 /// address.
 fn is_kernels(range: AddrRange) -> bool {
     const LOWEST: Addr = Addr::new(1 << 63);
