@@ -200,7 +200,7 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
 /// Columns of this rank and above are dropped in favour of a bar.
 const LESS_THAN_A_BAR: u8 = 3;
 
-/// Whether a bar is worth what the table loses to it: only such columns, and no part of a cell.
+/// Whether the table loses only columns of rank [`LESS_THAN_A_BAR`] and above to a bar, and no part of a cell.
 fn give_way(
     table: &TableBlock<'_>,
     kept: &[usize],
