@@ -327,20 +327,28 @@ impl Diagnostics {
 
     /// The answer is incomplete because data is damaged or lost (exit status 4).
     ///
-    /// That is: the file is cut off, unreadable or changes while it is read; a header, note or list is
-    /// invalid, breaks off or runs in a cycle; figures that must agree contradict each other; a limit is
-    /// reached that no sound process reaches; the work was cut short (`--stop-at-most`, `--memory`); a
-    /// shrunk or partial core is asked for memory that was removed.
+    /// Causes are:
+    ///
+    /// - the file is cut off, is unreadable, or changes while it is read;
+    /// - a header, note or list is invalid, breaks off, or runs in a cycle;
+    /// - figures that must agree contradict each other;
+    /// - a limit is reached that no sound process reaches;
+    /// - the work was cut short (`--stop-at-most`, `--memory`);
+    /// - a shrunk or partial core lacks memory that was removed.
     pub fn partial(&self, code: WarningCode, message: impl Into<String>) {
         self.push(Warning::partial(code, message));
     }
 
     /// Worth knowing, but the answer is as complete as this core allows (exit status 0).
     ///
-    /// That is: the core is as its producer writes it, and what it lacks is what the producer always leaves
-    /// out (file pages, memory without access, what `coredump_filter` excludes); a name, a module's file or
-    /// a symbol is missing; a version or an allocator is not supported; a frame is a guess; a list was cut at
-    /// its stated length.
+    /// Causes are:
+    ///
+    /// - the core is as its producer writes it, and lacks only what this producer always leaves out (file pages, memory
+    ///   without access, what `coredump_filter` excludes);
+    /// - a name, a module's file or a symbol is missing;
+    /// - a version or an allocator is not supported;
+    /// - a frame is a guess;
+    /// - a list was cut at its stated length.
     pub fn note(&self, code: WarningCode, message: impl Into<String>) {
         self.push(Warning::note(code, message));
     }

@@ -166,8 +166,8 @@ pub const MAX_BANNER_SEARCH: u64 = 8 << 20;
 /// Maximum number of bytes that `whatis` shows. Use a debugger for more.
 pub const MAX_SHOWN_BYTES: usize = 1 << 20;
 
-/// Number of the latest mappings of a file with which a new one is compared. perf reports a mapping that grows again at
-/// once.
+/// Number of the latest mappings of a file with which a new one is compared. perf reports a
+/// growing mapping again at once.
 pub const MAX_TOLD_AGAIN: usize = 64;
 
 /// Maximum number of header words read of one perf sample: name, IDs, CPU, time.

@@ -90,7 +90,7 @@ pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
     let flags = libc::__WALL | if patient { 0 } else { libc::WNOHANG };
     loop {
         let mut status = 0;
-        // SAFETY: `status` is an int of ours.
+        // SAFETY: `status` is a local int, which outlives the call.
         let got = unsafe { libc::waitpid(tid as libc::pid_t, &mut status, flags) };
         if got == 0 {
             return Ok(None);

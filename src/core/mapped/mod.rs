@@ -208,7 +208,7 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     if start >= end {
         return false;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the range is ours and its contents are not needed.
     let got = unsafe {
         libc::mmap(
             start as *mut libc::c_void,
