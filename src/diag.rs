@@ -325,7 +325,7 @@ impl Diagnostics {
         });
     }
 
-    /// The answer is incomplete because data is damaged or lost (exit status 4).
+    /// Adds a warning that the answer is incomplete because data is damaged or lost (exit status 4).
     ///
     /// Causes are:
     ///
@@ -339,7 +339,7 @@ impl Diagnostics {
         self.push(Warning::partial(code, message));
     }
 
-    /// Worth knowing, but the answer is as complete as this core allows (exit status 0).
+    /// Adds a warning about an answer that is as complete as this core allows (exit status 0).
     ///
     /// Causes are:
     ///
