@@ -4,8 +4,9 @@ use std::fs::File;
 
 use crate::targets::Extents;
 
-/// Queries the file system for the data extents of a file. If that is not possible, the whole file is data. So it is on
-/// Windows: its files can have holes, but nobody copies a core in a way that preserves them.
+/// Queries the file system for the data extents of a file. If that is not possible, the whole file counts
+/// as data. The same applies on Windows, where files can have holes, but nobody copies a core in a way that preserves
+/// them.
 pub(crate) fn extents(file: &File, len: u64) -> Extents {
     #[cfg(unix)]
     return asked(file, len);

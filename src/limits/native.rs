@@ -102,8 +102,8 @@ pub const MAX_MMAPS: u32 = 1 << 30;
 /// to some 100 KiB.
 pub const MAX_SIGNAL_SEARCH: u64 = 1 << 20;
 
-/// Maximum bytes of an arm64 signal frame below its frame record. It usually has 4,688, and about
-/// 70 KiB with the widest vectors and matrices.
+/// Maximum bytes of an arm64 signal frame below its frame record. It usually has 4,688 bytes, and
+/// about 70 KiB with the widest vectors and matrices.
 pub const MAX_SIGNAL_FRAME: u64 = 128 << 10;
 
 /// Maximum number of stacks that one thread is on at once, by nested signal handlers.

@@ -16,7 +16,7 @@ impl Folder {
     /// Opens the directory at any path.
     ///
     /// # Errors
-    /// An error if it is not a directory, or may not be read.
+    /// Fails if it is not a directory, or may not be read.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let real = path.canonicalize()?;
         if !real.is_dir() {
@@ -28,7 +28,7 @@ impl Folder {
     /// Opens a file below the directory for reading. Does not follow a link that leads out of it.
     ///
     /// # Errors
-    /// An error if there is no such file, or a link leads out.
+    /// Fails if there is no such file, or if a link leads out.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         let real = self.0.join(plain(relative)?).canonicalize()?;
         if !real.starts_with(&self.0) {

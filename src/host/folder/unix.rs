@@ -19,7 +19,7 @@ impl Folder {
     /// Opens the directory at any path.
     ///
     /// # Errors
-    /// An error if it is not a directory, or may not be read.
+    /// Fails if it is not a directory, or may not be read.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Folder(open(path, flags, Mode::empty())?))
@@ -29,7 +29,7 @@ impl Folder {
     /// system.
     ///
     /// # Errors
-    /// An error if there is no such file, or a link is broken.
+    /// Fails if there is no such file, or if a link is broken.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         beneath(&self.0, relative)
     }
