@@ -1,115 +1,112 @@
-//! Virtual addresses, address ranges, and the one sweep that turns overlapping
-//! ranges into disjoint ones. Everything else in the crate speaks these types.
+//! Virtual addresses, address ranges, and the sweep that turns overlapping ranges into disjoint ones.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-/// Bytes of a word and of a pointer: all processes that can be read have 64 bits.
+/// Length of a word and of a pointer in bytes. Only 64-bit processes are supported.
 pub(crate) const WORD: u64 = 8;
 
-/// Bytes of a page. Pages are counted in this size, whatever the page size of the process.
+/// Length of a page in bytes. All page counts use this size, whatever the page size of the process.
 pub(crate) const PAGE: u64 = 4096;
 
-/// A virtual address in the dumped process.
+/// A virtual address in the process.
 ///
-/// The number is the type's own, so that it is reckoned with here alone: what a
-/// core claims may stand at 0 or at the top of the address space, and no sum or
-/// difference of it may panic or wrap.
+/// The number is private, so that only this type does address arithmetic. A core may claim memory at 0 or at the top of
+/// the address space, and no sum or difference may panic or wrap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Addr(u64);
 
 impl Addr {
-    /// Address 0, which says "none" in the structures of runtimes and libraries.
+    /// Address 0, the null pointer.
     pub const NULL: Addr = Addr(0);
 
-    /// The highest address there is.
+    /// The highest address.
     pub const MAX: Addr = Addr(u64::MAX);
 
-    /// The address of this number.
+    /// Creates an address from a number.
     pub const fn new(number: u64) -> Addr {
         Addr(number)
     }
 
-    /// The address as a number: to print, compare with words, or mask bits of.
-    /// Sums and differences are made of the address, not of this.
+    /// The address as a number, for printing, comparing with words, or masking bits. Use the methods of this type for
+    /// sums and differences.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether it is address 0, which says "none".
+    /// Whether this is address 0.
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }
 
-    /// The bits of the address that are set in `mask`.
+    /// The address with only the bits that are set in `mask`.
     pub const fn masked(self, mask: u64) -> Addr {
         Addr(self.0 & mask)
     }
 
-    /// The address `bytes` further up, if the address space reaches that far.
+    /// Adds `bytes`. `None` if the sum is beyond the address space.
     pub fn checked_add(self, bytes: u64) -> Option<Addr> {
         self.0.checked_add(bytes).map(Addr)
     }
 
-    /// The address `bytes` further down, if the address space reaches that far.
+    /// Subtracts `bytes`. `None` if the result is below 0.
     pub fn checked_sub(self, bytes: u64) -> Option<Addr> {
         self.0.checked_sub(bytes).map(Addr)
     }
 
-    /// The address `bytes` further up, or the top of the address space.
+    /// Adds `bytes`, up to the top of the address space.
     pub fn saturating_add(self, bytes: u64) -> Addr {
         Addr(self.0.saturating_add(bytes))
     }
 
-    /// The address `bytes` further down, or 0.
+    /// Subtracts `bytes`, down to 0.
     pub fn saturating_sub(self, bytes: u64) -> Addr {
         Addr(self.0.saturating_sub(bytes))
     }
 
-    /// The address `bytes` away, up or down, if the address space reaches that far.
+    /// Adds a signed offset. `None` if the result is outside the address space.
     pub fn checked_offset(self, bytes: i64) -> Option<Addr> {
         self.0.checked_add_signed(bytes).map(Addr)
     }
 
-    /// The address `bytes` further up, as a processor reckons: past the top it goes on at 0.
-    /// For what is only read next; what comes of it need not lie above.
+    /// Adds `bytes` modulo 2^64, as a processor does. For addresses that are read next. The result may be below `self`.
     pub const fn wrapping_add(self, bytes: u64) -> Addr {
         Addr(self.0.wrapping_add(bytes))
     }
 
-    /// The address `bytes` away, up or down, as a processor reckons.
+    /// Adds a signed offset modulo 2^64, as a processor does.
     pub const fn wrapping_offset(self, bytes: i64) -> Addr {
         Addr(self.0.wrapping_add_signed(bytes))
     }
 
-    /// Bytes from `other` to this address, negative where it lies below; the inverse of
+    /// Distance from `other` to this address in bytes, negative if `other` is above it. The inverse of
     /// [`Addr::wrapping_offset`].
     pub const fn offset_from(self, other: Addr) -> i64 {
         self.0.wrapping_sub(other.0) as i64
     }
 
-    /// Bytes from `lower` up to this address; `None` where `lower` is above it.
+    /// Distance from `lower` up to this address in bytes. `None` if `lower` is above it.
     pub fn checked_since(self, lower: Addr) -> Option<u64> {
         self.0.checked_sub(lower.0)
     }
 
-    /// Bytes from `lower` up to this address; 0 where `lower` is above it.
+    /// Distance from `lower` up to this address in bytes. 0 if `lower` is above it.
     pub fn since(self, lower: Addr) -> u64 {
         self.0.saturating_sub(lower.0)
     }
 
-    /// The multiple of `align` at or below this address (`align` is a power of two).
+    /// Rounds down to a multiple of `align`, a power of two.
     pub fn align_down(self, align: u64) -> Addr {
         Addr(self.0 & !(align - 1))
     }
 
-    /// The multiple of `align` at or above this address (`align` is a power of two).
+    /// Rounds up to a multiple of `align`, a power of two.
     pub fn align_up(self, align: u64) -> Addr {
         Addr(self.0.saturating_add(align - 1) & !(align - 1))
     }
 
-    /// Whether the address is a multiple of `align` (a power of two).
+    /// Whether the address is a multiple of `align`, a power of two.
     pub fn is_aligned(self, align: u64) -> bool {
         self.0 & (align - 1) == 0
     }
@@ -157,12 +154,12 @@ pub struct AddrRange {
 }
 
 impl AddrRange {
-    /// `[start, end)`; an end below the start gives the empty range at `start`.
+    /// The range `[start, end)`. An end below the start gives the empty range at `start`.
     pub fn new(start: Addr, end: Addr) -> AddrRange {
         AddrRange { start, end: end.max(start) }
     }
 
-    /// `len` bytes from `start`, cut at the top of the address space.
+    /// The range of `len` bytes from `start`, cut at the top of the address space.
     pub fn sized(start: Addr, len: u64) -> AddrRange {
         AddrRange::new(start, start.saturating_add(len))
     }
@@ -172,28 +169,28 @@ impl AddrRange {
         self.end.since(self.start)
     }
 
-    /// Whether the range holds no byte.
+    /// Whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// Whether `addr` lies in the range.
+    /// Whether `addr` is in the range.
     pub fn contains(&self, addr: Addr) -> bool {
         self.start <= addr && addr < self.end
     }
 
-    /// Whether all of `other` lies in the range.
+    /// Whether `other` is entirely in the range.
     pub fn covers(&self, other: &AddrRange) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// The bytes both ranges have, if any.
+    /// The intersection of both ranges. `None` if it is empty.
     pub fn intersect(&self, other: &AddrRange) -> Option<AddrRange> {
         let r = AddrRange::new(self.start.max(other.start), self.end.min(other.end));
         (!r.is_empty()).then_some(r)
     }
 
-    /// The bytes of it that are in none of `taken`, which are disjoint and by address.
+    /// The parts of the range that are in none of `taken`, which is sorted and disjoint.
     pub fn without(&self, taken: &[AddrRange]) -> Vec<AddrRange> {
         let (mut out, mut at) = (Vec::new(), self.start);
         let first = taken.partition_point(|t| t.end <= self.start);
@@ -230,8 +227,7 @@ struct Active<K> {
 
 impl<K: Ord> Ord for Active<K> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Among equal ranks the lower index wins, so callers that need a result
-        // independent of order must make ranks distinct.
+        // Of equal ranks, the lower index wins. Callers whose result must not depend on the order make ranks distinct.
         self.rank.cmp(&other.rank).then_with(|| other.index.cmp(&self.index))
     }
 }
@@ -247,11 +243,10 @@ impl<K: Ord> PartialEq for Active<K> {
 }
 impl<K: Ord> Eq for Active<K> {}
 
-/// Of overlapping ranges, keep in each place the one of highest rank.
+/// Resolves overlapping ranges: at each address the one of highest rank wins.
 ///
-/// Returns disjoint, sorted ranges, each with the index of the item that won
-/// there; neighbouring pieces of one item are joined. At most `2n` pieces, in
-/// `O(n log n)`, whatever the overlaps.
+/// Returns disjoint, sorted ranges, each with the index of its item. Neighbours of one item are joined. There are at
+/// most `2n` ranges, computed in `O(n log n)`, whatever the overlaps.
 pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)> {
     let mut order: Vec<usize> = (0..items.len()).filter(|&i| !items[i].0.is_empty()).collect();
     order.sort_by_key(|&i| items[i].0.start);
@@ -277,7 +272,7 @@ pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)
             next += 1;
         }
         let Some(top) = heap.peek() else { break };
-        // The winner holds until it ends or a later item starts.
+        // The winner stays until it ends or a later item starts.
         let until = match order.get(next) {
             Some(&i) => top.end.min(items[i].0.start),
             None => top.end,
@@ -292,7 +287,7 @@ pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)
     out
 }
 
-/// Sorted, disjoint ranges that together cover what `ranges` cover.
+/// The union of `ranges`, as sorted, disjoint ranges.
 pub fn union(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
     ranges.retain(|r| !r.is_empty());
     ranges.sort();

@@ -1,9 +1,9 @@
-//! Little-endian numbers and strings out of byte slices, none of which trust a
-//! length: past the end there is `None`, never a panic.
+//! Little-endian numbers and strings from byte slices. No function trusts a length: past the end it returns `None` and
+//! never panics.
 
 use byteorder::{ByteOrder, LittleEndian};
 
-/// The `len` bytes at `off`, if the slice holds them.
+/// The `len` bytes at `off`. `None` if they are not all in the slice.
 pub fn get(b: &[u8], off: usize, len: usize) -> Option<&[u8]> {
     b.get(off..off.checked_add(len)?)
 }
@@ -28,7 +28,7 @@ pub fn u64_at(b: &[u8], off: usize) -> Option<u64> {
     get(b, off, 8).map(LittleEndian::read_u64)
 }
 
-/// The bytes before the first NUL, or all of them.
+/// The bytes before the first NUL, or all bytes if there is none.
 pub fn until_nul(b: &[u8]) -> &[u8] {
     match memchr::memchr(0, b) {
         Some(n) => &b[..n],
@@ -36,16 +36,16 @@ pub fn until_nul(b: &[u8]) -> &[u8] {
     }
 }
 
-/// Text before the first NUL; what is not UTF-8 becomes U+FFFD.
+/// The text before the first NUL. Invalid UTF-8 becomes U+FFFD.
 pub fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(b)).into_owned()
 }
 
-/// Whether a character can harm who looks at it: control characters (C0, C1, DEL) move
-/// the cursor, bidirectional marks and line separators reorder a line or break it, and
-/// what has no width of its own (Unicode's Default_Ignorable_Code_Point, tag characters
-/// and variation selectors among them) makes two names that differ look the same, or
-/// carries what nobody sees.
+/// Whether a character could mislead a reader or a terminal.
+///
+/// Control characters (C0, C1, DEL) move the cursor. Bidirectional marks and line separators reorder or break a line.
+/// Characters without a width (Unicode's Default_Ignorable_Code_Point, among them tag characters and variation
+/// selectors) make different names look the same, or carry hidden text.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -56,10 +56,10 @@ pub fn is_harmful(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Text from a core made safe for a terminal, a table or a log: what [`is_harmful`]
-/// becomes `\xNN` or `\u{NNNN}`.
+/// Makes text from a core safe for a terminal, a table or a log. [Harmful](is_harmful) characters become `\xNN` or
+/// `\u{NNNN}`.
 pub fn printable(s: &str) -> std::borrow::Cow<'_, str> {
-    // Nearly all text is of this kind, and told by a look at its bytes.
+    // Nearly all text is printable ASCII, which a scan of its bytes shows.
     if s.bytes().all(|b| (0x20..0x7f).contains(&b)) || !s.chars().any(is_harmful) {
         return s.into();
     }

@@ -8,14 +8,14 @@ use std::sync::Mutex;
 
 use crate::limits;
 
-/// What a code says about an answer.
+/// Effect of a warning on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is incomplete because data is damaged or lost: exit status 4.
+    /// The answer is incomplete because data is damaged or lost: exit status 4.
     Lost,
-    /// It is as complete as this core allows: exit status 0.
+    /// The answer is as complete as this core allows: exit status 0.
     Note,
-    /// One of the two; the message says which.
+    /// Either of the two. The message says which.
     Either,
 }
 
@@ -44,21 +44,21 @@ macro_rules! codes {
                 }
             }
 
-            /// What it says about the answer.
+            /// The effect on the answer.
             pub const fn effect(self) -> Effect {
                 match self {
                     $($name::$value => Effect::$effect,)+
                 }
             }
 
-            /// The warning in a few words, for the one line that stands for all warnings.
+            /// The warning in a few words, for the line that summarises all warnings.
             pub const fn headline(self) -> &'static str {
                 match self {
                     $($name::$value => $headline,)+
                 }
             }
 
-            /// What the code means and what to do, as docs/warnings.md has it.
+            /// Meaning of the code, and the remedy, as in docs/warnings.md.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $($name::$value => $meaning,)+
@@ -211,14 +211,14 @@ codes! {
 }
 
 impl WarningCode {
-    /// Codes of .NET's structures.
+    /// Codes about .NET's structures.
     pub const OF_DOTNET: &'static [WarningCode] =
         &[WarningCode::HeapWalk, WarningCode::Heap, WarningCode::Frames, WarningCode::Handles, WarningCode::Dotnet];
 
-    /// Codes of a managed heap while its objects are moved.
+    /// Codes about a managed heap whose objects may be moving.
     pub const OF_HEAP: &'static [WarningCode] = &[WarningCode::HeapWalk, WarningCode::Heap, WarningCode::Handles];
 
-    /// Codes of what the process had in its memory; a core without that memory gives them too.
+    /// Codes about the contents of memory. A core without that memory causes them too.
     pub const OF_CONTENTS: &'static [WarningCode] = &[
         WarningCode::StackMissing,
         WarningCode::HeapWalk,
@@ -252,13 +252,13 @@ impl serde::Serialize for WarningCode {
     }
 }
 
-/// One thing that went wrong or that the reader must know.
+/// A problem, or a fact that the reader must know.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Warning {
     /// Stable machine-readable code, e.g. `truncated`.
     #[schemars(with = "String")]
     pub code: WarningCode,
-    /// One line for people.
+    /// One line of text.
     pub message: String,
     /// Whether the answer is incomplete because data is damaged or lost (exit status 4).
     #[serde(skip)]
@@ -284,7 +284,6 @@ struct Inner {
     excused: BTreeSet<WarningCode>,
 }
 
-/// Warnings of one code.
 #[derive(Default)]
 struct Count {
     all: usize,
@@ -326,22 +325,30 @@ impl Diagnostics {
         });
     }
 
-    /// The answer is incomplete because data is damaged or lost (exit status 4).
+    /// Adds a warning that the answer is incomplete because data is damaged or lost (exit status 4).
     ///
-    /// That is: the file is cut off, unreadable or changes while it is read; a header, note or list is
-    /// invalid, breaks off or runs in a cycle; figures that must agree contradict each other; a limit is
-    /// reached that no sound process reaches; the work was cut short (`--stop-at-most`, `--memory`); a
-    /// shrunk or partial core is asked for memory that was removed.
+    /// Causes are:
+    ///
+    /// - the file is cut off, is unreadable, or changes while it is read;
+    /// - a header, note or list is invalid, breaks off, or runs in a cycle;
+    /// - figures that must agree contradict each other;
+    /// - a limit is reached that no sound process reaches;
+    /// - the work was cut short (`--stop-at-most`, `--memory`);
+    /// - a shrunk or partial core lacks memory that was removed.
     pub fn partial(&self, code: WarningCode, message: impl Into<String>) {
         self.push(Warning::partial(code, message));
     }
 
-    /// Worth knowing, but the answer is as complete as this core allows (exit status 0).
+    /// Adds a warning about an answer that is as complete as this core allows (exit status 0).
     ///
-    /// That is: the core is as its producer writes it, and what it lacks is what the producer always leaves
-    /// out (file pages, memory without access, what `coredump_filter` excludes); a name, a module's file or
-    /// a symbol is missing; a version or an allocator is not supported; a frame is a guess; a list was cut at
-    /// its stated length.
+    /// Causes are:
+    ///
+    /// - the core is as its producer writes it, and lacks only what this producer always leaves out (file pages, memory
+    ///   without access, what `coredump_filter` excludes);
+    /// - a name, a module's file or a symbol is missing;
+    /// - a version or an allocator is not supported;
+    /// - a frame is a guess;
+    /// - a list was cut at its stated length.
     pub fn note(&self, code: WarningCode, message: impl Into<String>) {
         self.push(Warning::note(code, message));
     }

@@ -1,8 +1,8 @@
-//! The machine that coremap itself runs on: its pages, its memory and its processors.
+//! The machine that coremap itself runs on: page size, memory, processors.
 //!
-//! The room uses no other. Files of the system are in [`host`](crate::host).
+//! This room uses no other. Files of the system are in [`host`](crate::host).
 
-/// Time that all threads of this program have had on processors; `None` where the system is not asked.
+/// Processor time of all threads of this program. `None` if the system is not supported.
 pub(crate) fn processor_time() -> Option<std::time::Duration> {
     #[cfg(unix)]
     return rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().ok();
@@ -10,8 +10,8 @@ pub(crate) fn processor_time() -> Option<std::time::Duration> {
     return None;
 }
 
-/// Bytes of a page of this machine's memory; where the system tells none, of the smallest that there are. Async-signal-safe on Linux: it
-/// asks the auxiliary vector or a number kept of it.
+/// Length of a page of this machine in bytes, or 4096 (the smallest there is) where it can't be determined.
+/// Async-signal-safe on Linux: it reads the auxiliary vector or a stored value.
 pub(crate) fn page_size() -> usize {
     #[cfg(unix)]
     return rustix::param::page_size();
@@ -19,9 +19,8 @@ pub(crate) fn page_size() -> usize {
     return 4096;
 }
 
-/// Bytes of memory that this process has taken for itself: what is resident without pages
-/// of files (proc(5), /proc/PID/statm: resident and shared). `None` where the system does
-/// not tell.
+/// Bytes of memory that coremap itself uses: resident pages that are not of files (proc(5), /proc/PID/statm: resident −
+/// shared). `None` if the system does not report it.
 pub(crate) fn taken() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
@@ -29,7 +28,8 @@ pub(crate) fn taken() -> Option<u64> {
     Some(resident.saturating_sub(shared).saturating_mul(page_size() as u64))
 }
 
-/// Bytes of memory that nobody uses now: what the machine has to spare (`MemAvailable`), and what the control group of this process may still take.
+/// Bytes of unused memory: the machine's `MemAvailable`, or what is left in this process's control group if that is
+/// less.
 #[cfg(target_os = "linux")]
 pub(crate) fn spare() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -42,14 +42,14 @@ pub(crate) fn spare() -> u64 {
     available.saturating_mul(1024).min(group().unwrap_or(u64::MAX))
 }
 
-/// A figure of the control group of this process; `None`: it has none, or is without a limit (`max`).
+/// A figure of this process's control group. `None` if there is no group or the figure is `max`, no limit.
 fn group_figure(name: &str) -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}")).ok()?.trim().parse::<u64>().ok()
 }
 
-/// Bytes of memory that this process may have: the machine's, or its control group's.
+/// Bytes of memory that this process may use: the machine's, or its control group's limit if that is less.
 pub(crate) fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());

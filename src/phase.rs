@@ -1,10 +1,9 @@
 //! The phases of an analysis. When a read fails, the phase says what the answer lacks.
 
-/// A phase of the analysis, and what the answer lacks if its reads fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Work of the command itself, without a phase of its own.
+    /// The command itself, outside any other phase.
     Question,
     /// Program files in memory: headers, names, build-ids.
     Modules,
@@ -14,25 +13,25 @@ pub(crate) enum Phase {
     Aliases,
     /// Thread stacks and control blocks.
     Stacks,
-    /// Heaps and arenas of malloc.
+    /// malloc's heaps and arenas.
     Malloc,
-    /// Chunks of malloc with a mapping of their own.
+    /// malloc's chunks with a mapping of their own.
     MappedChunks,
-    /// Blocks of malloc, one by one or by its lists.
+    /// malloc's blocks, from a walk or from free lists.
     Blocks,
-    /// Allocators and runtimes that are recognised, not walked.
+    /// Allocators and runtimes that are recognised but not walked.
     Foreign,
     /// Detection of runtimes.
     Runtime,
     /// Segments and regions of the GC.
     GcHeap,
-    /// The table of GC handles.
+    /// The GC's handle table.
     Handles,
     /// Heaps of loader allocators.
     LoaderHeaps,
-    /// Heaps of jitted code.
+    /// Code heaps of the JIT.
     CodeHeaps,
-    /// Ranges of code, and code by address.
+    /// Code ranges, and lookup of code by address.
     Code,
     /// Objects of the GC heap.
     Objects,
@@ -42,17 +41,17 @@ pub(crate) enum Phase {
     ManagedThreads,
     /// Locks, their owners and their waiters.
     Locks,
-    /// Frames of stacks.
+    /// Stack frames.
     Frames,
     /// Patterns in anonymous memory.
     Anonymous,
-    /// Words that point into memory.
+    /// Scans for pointers.
     Pointers,
     /// References between objects.
     References,
     /// Tasks and async methods.
     Tasks,
-    /// Pages that are all zero.
+    /// Scans for zero pages.
     ZeroPages,
     /// Search for a pattern.
     Search,
@@ -63,7 +62,6 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order of their numbers.
     pub(crate) const ALL: [Phase; 28] = [
         Phase::Question,
         Phase::Modules,
@@ -95,12 +93,11 @@ impl Phase {
         Phase::Dump,
     ];
 
-    /// Name of the phase in one or two words.
     pub(crate) fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// What the answer may lack if a read of this phase fails.
+    /// Data that the answer may lack if a read of this phase fails.
     pub(crate) fn loses(self) -> &'static str {
         self.words().1
     }

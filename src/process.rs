@@ -1,5 +1,5 @@
-//! An opened process: its target, memory, modules and diagnostics. It is the argument of all introspectors and
-//! analyses.
+//! An opened process: its target, memory, modules and diagnostics. All introspectors and analyses take it as an
+//! argument.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -51,14 +51,14 @@ pub struct Options {
     pub no_stop: bool,
     /// Running process: resume it after this time, even if reading is not finished.
     pub stop_at_most: Option<Duration>,
-    /// Running process: it is to be dumped. Data that a core stores beside memory is retained. The process's
-    /// own files are not read for names, since a reader of the core may not have them.
+    /// Running process: it will be dumped. Data that a core stores besides memory is retained. The process's own files
+    /// are not read for names, since a reader of the core may not have them.
     pub to_dump: bool,
     /// Records which pages are read ([`Process::reads`]).
     pub record: bool,
     /// Records which bytes are read.
     pub record_bytes: bool,
-    /// Makes the read with this number fail, counted from 1. For tests.
+    /// Makes one read fail, counted from 1. For tests.
     #[doc(hidden)]
     pub fail_at: Option<u64>,
 }
@@ -85,9 +85,9 @@ pub enum ProcessError {
 /// Arguments and environment, read from the main stack.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStrings {
-    /// argv
+    /// The arguments (argv).
     pub args: Vec<String>,
-    /// envp, each `NAME=value`
+    /// The environment (envp), each `NAME=value`.
     pub environment: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ pub struct ProcessStrings {
 /// ```
 pub struct Process {
     target: Arc<dyn Target>,
-    /// Its memory. Bytes that the core lacks are filled in from `--symbols` files proven to be the same build.
+    /// The memory. Bytes that the core lacks are filled in from `--symbols` files proven to be the same build.
     pub memory: ProcessMemory,
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
@@ -158,7 +158,7 @@ impl Process {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
-            // The files of the process as it sees them, from another container too.
+            // The process's own files as it sees them, even in another container.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
             let names = if options.to_dump { None } else { SymbolDirs::open(roots).ok() };
@@ -199,7 +199,7 @@ impl Process {
                 .collect();
             let files = proven.into_iter().map(|p| p.map).collect();
             memory = ProcessMemory::with_files(target.clone(), overlays, originals, files);
-            // Headers that only the files have tell more of the modules.
+            // The files may have headers that the core lacks, so find the modules again.
             found = modules::find(&*target, &memory, &diag);
             for (range, sections) in tables {
                 for module in found.iter_mut().filter(|m| m.range == range) {
@@ -236,7 +236,7 @@ impl Process {
         self.facts().residence.as_deref()
     }
 
-    /// Its mappings, and which of their bytes are available.
+    /// The mappings, and which of their bytes are available.
     pub fn space(&self) -> &AddressSpace {
         &self.facts().space
     }
@@ -246,7 +246,7 @@ impl Process {
         self.target.reads()
     }
 
-    /// Machine type.
+    /// The machine type.
     pub fn arch(&self) -> Arch {
         self.facts().arch
     }
@@ -256,17 +256,17 @@ impl Process {
         self.facts().producer
     }
 
-    /// Its threads.
+    /// The threads.
     pub fn threads(&self) -> &[Thread] {
         &self.facts().threads
     }
 
-    /// File mappings.
+    /// The file mappings.
     pub fn files(&self) -> &[FileMapping] {
         &self.space().files
     }
 
-    /// A value of its auxiliary vector ([`at`]).
+    /// A value of the auxiliary vector; the keys are in [`at`].
     pub fn auxv(&self, key: u64) -> Option<u64> {
         self.facts().auxv(key)
     }
@@ -320,13 +320,13 @@ impl Process {
         self.base.get_or_init(|| Base::of(self.facts()))
     }
 
-    /// Process ID, if the core has it.
+    /// The process ID, if the core has it.
     pub fn pid(&self) -> Option<u32> {
         self.facts().process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
     }
 
-    /// The first thread; its thread ID is the process ID. If the process ID is missing, the only thread whose
-    /// stack pointer is in the mapping that contains the kernel's strings.
+    /// The thread ID of the first thread. It equals the process ID. If the process ID is missing, this is the only
+    /// thread whose stack pointer is in the mapping with the kernel's strings.
     pub fn main_tid(&self) -> Option<u32> {
         *self.main_tid.get_or_init(|| {
             let threads = self.threads();
@@ -367,12 +367,12 @@ impl Process {
     }
 }
 
-/// The auxiliary vector is on the main stack directly above envp, which is directly above argv and argc (System
-/// V ABI, process initialization).
+/// Finds argv and envp. The auxiliary vector is on the main stack directly above envp, which is directly above argv and
+/// argc (System V ABI, process initialization).
 fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
-    // Strings and the random bytes lie above the vector.
+    // Strings and the random bytes are above the vector.
     let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(PAGE);
     let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
@@ -395,7 +395,7 @@ fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
     }
     let mut args = Vec::new();
     at = at.checked_sub(8)?;
-    // argc is the count of argv: the word below the pointers equals it.
+    // argc is the word below the pointers, and equals their number.
     while let Some(value) = word(at) {
         if value == args.len() as u64 {
             break;

@@ -1,11 +1,10 @@
-//! A map of disjoint address ranges: the shape of segments, base, regions and
-//! fillings alike.
+//! A map of disjoint address ranges. Segments, the base, regions and page fillings all use it.
 
 use crate::addr::{Addr, AddrRange, sweep};
 
-/// Something that covers a range of addresses.
+/// A value that covers a range of addresses.
 pub trait Ranged {
-    /// The range it covers.
+    /// The range.
     fn range(&self) -> AddrRange;
 }
 
@@ -22,16 +21,15 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T: Ranged> RangeMap<T> {
-    /// Take values that are already sorted and disjoint; `None` where they are
-    /// not, or one is empty.
+    /// Wraps values that are already sorted and disjoint. `None` if they are not, or if one is empty.
     pub fn from_sorted(items: Vec<T>) -> Option<RangeMap<T>> {
         let whole = items.iter().all(|i| !i.range().is_empty());
         let apart = items.windows(2).all(|w| w[0].range().end <= w[1].range().start);
         (whole && apart).then_some(RangeMap { items })
     }
 
-    /// Of overlapping values keep in each place the one of highest rank;
-    /// `place` makes the entry for a piece of a value.
+    /// Resolves overlapping values: at each address the one of highest rank wins. `place` makes the entry for a range
+    /// that a value won.
     pub fn resolve<V, K: Ord + Clone>(
         values: &[V],
         rank: impl Fn(usize, &V) -> (AddrRange, K),
@@ -42,25 +40,24 @@ impl<T: Ranged> RangeMap<T> {
         RangeMap { items }
     }
 
-    /// Index of the first entry that ends after `addr`: the one that holds it,
-    /// or the next above.
+    /// Index of the first entry that ends after `addr`: the one that contains it, or the next above.
     pub fn index_at_or_above(&self, addr: Addr) -> usize {
         self.items.partition_point(|i| i.range().end <= addr)
     }
 
-    /// The entry that holds `addr`.
+    /// The entry that contains `addr`.
     pub fn at(&self, addr: Addr) -> Option<&T> {
         self.items.get(self.index_at_or_above(addr)).filter(|i| i.range().contains(addr))
     }
 
-    /// Entries that share bytes with `range`, by address.
+    /// Entries that overlap `range`, by address.
     pub fn overlapping(&self, range: AddrRange) -> impl DoubleEndedIterator<Item = &T> + '_ {
         let from = self.index_at_or_above(range.start);
         let to = if range.is_empty() { from } else { self.items.partition_point(|i| i.range().start < range.end) };
         self.items.get(from..to).unwrap_or_default().iter()
     }
 
-    /// Bytes covered.
+    /// Sum of all ranges in bytes.
     pub fn covered(&self) -> u64 {
         self.items.iter().map(|i| i.range().len()).fold(0, u64::saturating_add)
     }

@@ -1,26 +1,25 @@
-//! Registers while a stack is unwound: each may be unknown.
+//! Registers during unwinding. Each may be unknown.
 //!
-//! Numbers: System V ABI for x86_64, figure 3.36 (DWARF register number
-//! mapping); DWARF for the Arm 64-bit architecture, table 4.
+//! Numbers follow the System V ABI for x86_64, figure 3.36 (DWARF register number mapping), and DWARF for the Arm
+//! 64-bit architecture, table 4.
 
 use crate::addr::Addr;
 use crate::targets::{Arch, Registers};
 
-/// Registers that have a number here.
+/// Number of registers stored: one more than the highest DWARF number.
 const COUNT: usize = 33;
 
-/// x86_64, by DWARF number, with the names of NT_PRSTATUS.
+/// Register names of x86_64 by DWARF number, as in NT_PRSTATUS.
 const X86_64: [&str; 17] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
 ];
 
-/// aarch64, by DWARF number, with the names of NT_PRSTATUS.
+/// Register names of aarch64 by DWARF number, as in NT_PRSTATUS.
 const AARCH64: [&str; 33] = [
     "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
     "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
 ];
 
-/// The names of a machine's registers, by DWARF number.
 fn names(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &X86_64,
@@ -33,26 +32,26 @@ pub fn name(arch: Arch, number: u16) -> Option<&'static str> {
     names(arch).get(usize::from(number)).copied()
 }
 
-/// An aarch64 return address without a signature in its upper bits (PAC).
+/// Removes the signature (PAC) from the upper bits of an aarch64 return address.
 pub fn without_signature(address: u64) -> u64 {
     address & AARCH64_ADDRESS
 }
 
-/// DWARF numbers of x86_64 that have a role.
+/// DWARF numbers of the x86_64 registers that unwinding uses.
 pub mod x86_64 {
-    /// rbx
+    /// The rbx register.
     pub const RBX: u16 = 3;
-    /// rbp
+    /// The frame pointer.
     pub const RBP: u16 = 6;
-    /// rsp
+    /// The stack pointer.
     pub const RSP: u16 = 7;
-    /// r12
+    /// The r12 register.
     pub const R12: u16 = 12;
     /// The return address.
     pub const RIP: u16 = 16;
 }
 
-/// DWARF numbers of aarch64 that have a role.
+/// DWARF numbers of the aarch64 registers that unwinding uses.
 mod aarch64 {
     pub(super) const FP: u16 = 29;
     pub(super) const LR: u16 = 30;
@@ -60,8 +59,7 @@ mod aarch64 {
     pub(super) const PC: u16 = 32;
 }
 
-/// Bits of an aarch64 return address that are no signature of it (PAC), with
-/// the 48 bits of address space that Linux gives to a process.
+/// Mask of an aarch64 return address without its signature (PAC). Linux gives a process 48 bits of address space.
 const AARCH64_ADDRESS: u64 = (1 << 48) - 1;
 
 /// Registers at one frame, by DWARF number.
@@ -69,12 +67,12 @@ const AARCH64_ADDRESS: u64 = (1 << 48) - 1;
 pub struct Regs {
     arch: Arch,
     values: [u64; COUNT],
-    /// A bit for each that is known.
+    /// One bit for each register whose value is known.
     known: u64,
 }
 
 impl Regs {
-    /// None known but where the code and the stack are.
+    /// Registers of which only the instruction pointer and the stack pointer are known.
     pub fn new(arch: Arch, ip: Addr, sp: Addr) -> Regs {
         let mut regs = Regs { arch, values: [0; COUNT], known: 0 };
         regs.set(regs.ip_number(), Some(ip.get()));
@@ -82,7 +80,7 @@ impl Regs {
         regs
     }
 
-    /// Those of a thread at the dump.
+    /// Registers of a thread when it was dumped.
     pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
         if registers.is_partial() {
@@ -96,41 +94,41 @@ impl Regs {
         regs
     }
 
-    /// The machine.
+    /// The machine type.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// A register by its DWARF number; `None` where unknown.
+    /// The register with this DWARF number. `None` if its value is unknown.
     pub fn get(&self, number: u16) -> Option<u64> {
         let known = usize::from(number) < COUNT && self.known >> number & 1 != 0;
         self.values.get(usize::from(number)).copied().filter(|_| known)
     }
 
-    /// Names and values of those that are known, but for where the code is.
+    /// Names and values of the known registers, without the instruction pointer.
     pub fn known(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let all = names(self.arch).iter().enumerate().filter(|(i, _)| *i != usize::from(self.ip_number()));
         all.filter_map(|(i, name)| Some((*name, self.get(i as u16)?)))
     }
 
-    /// Set a register; numbers that are not kept are passed over.
+    /// Sets a register. Ignores numbers outside the table.
     pub fn set(&mut self, number: u16, value: Option<u64>) {
         let Some(slot) = self.values.get_mut(usize::from(number)) else { return };
         *slot = value.unwrap_or(0);
         self.known = if value.is_some() { self.known | 1 << number } else { self.known & !(1 << number) };
     }
 
-    /// Where the code is.
+    /// The instruction pointer.
     pub fn ip(&self) -> Addr {
         Addr::new(self.get(self.ip_number()).unwrap_or(0))
     }
 
-    /// Where the stack is.
+    /// The stack pointer.
     pub fn sp(&self) -> Addr {
         Addr::new(self.get(self.sp_number()).unwrap_or(0))
     }
 
-    /// The frame pointer, which may hold anything.
+    /// The frame pointer register, which may contain any value.
     pub fn fp(&self) -> Option<Addr> {
         self.get(self.fp_number()).map(Addr::new)
     }
@@ -165,7 +163,7 @@ impl Regs {
         }
     }
 
-    /// Where a function that calls no other finds its return address, if that is a register.
+    /// The link register, which has the return address in a leaf function. `None` on x86_64.
     pub(crate) fn link(&self) -> Option<u64> {
         match self.arch {
             Arch::X86_64 => None,

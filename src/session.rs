@@ -1,4 +1,4 @@
-//! A session owns what was read of one process. Each item is read when first requested, then borrowed.
+//! A session owns what was read from one process. Each item is read when first requested, then borrowed.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use crate::runtimes::{Finder, Found, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
-/// An analysis session: the process, and everything read of it so far.
+/// An analysis session: the process, and everything read from it so far.
 ///
 /// ```
 /// # use std::path::Path;
@@ -111,30 +111,29 @@ impl<'p> Session<'p> {
         self.runtimes_by_id().into_iter().map(|(_, runtime)| runtime).collect()
     }
 
-    /// The managed runtimes with the ids by which frames of stacks name them.
+    /// The managed runtimes with their IDs, which stack frames contain.
     pub fn runtimes_by_id(&self) -> Vec<(RuntimeId, &(dyn ManagedRuntime + 'p))> {
         let found = self.found_if(|_| true).map(|(id, found)| (id, found.runtime()));
         let others = self.others.iter().map(|runtime| &**runtime as &(dyn ManagedRuntime + 'p));
         found.chain(RuntimeId::of(RUNTIMES.len() as u32).zip(others)).collect()
     }
 
-    /// The runtime of that id.
+    /// The runtime with this ID.
     pub fn runtime(&self, id: RuntimeId) -> Option<&(dyn ManagedRuntime + 'p)> {
         self.runtimes_by_id().into_iter().find(|(runtime, _)| *runtime == id).map(|(_, runtime)| runtime)
     }
 
-    /// The code of all runtimes.
     pub(crate) fn codes(&self) -> Vec<(RuntimeId, &dyn ManagedCode)> {
         self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
     }
 
-    /// The runtimes that offer what only some have.
+    /// The runtimes with the optional capability `offer`. Finders that don't offer it don't run.
     #[doc(hidden)]
     pub fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
         self.found_if(move |finder| finder.offers.contains(&offer))
     }
 
-    /// The runtimes of these finders; the others don't run.
+    /// The runtimes of the finders that `is_asked` selects. Other finders don't run.
     fn found_if(&self, is_asked: impl Fn(&Finder) -> bool) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
         let cells = (0..).zip(RUNTIMES.iter().zip(&self.found)).filter(move |(_, (finder, _))| is_asked(finder));
         cells.flat_map(|(place, (finder, cell))| {
@@ -174,7 +173,7 @@ impl<'p> Session<'p> {
         marks
     }
 
-    /// Reports what could not be read of the runtimes' threads.
+    /// Adds warnings about threads of the runtimes that could not be read.
     pub fn tell_threads(&self) {
         for runtime in self.runtimes() {
             for (code, note) in &runtime.threads().notes {
@@ -183,7 +182,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// GC roots of this runtime.
+    /// The GC roots of a runtime.
     pub fn roots(&self, id: RuntimeId) -> Roots {
         let Some(runtime) = self.runtime(id) else { return Roots::default() };
         self.tell_threads();
@@ -191,7 +190,6 @@ impl<'p> Session<'p> {
         runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
 
-    /// Graphs of the managed heaps.
     pub(crate) fn graphs(&self) -> &Graphs {
         &self.graphs
     }
@@ -235,7 +233,7 @@ impl<'p> Session<'p> {
         used.find(|sp| region.range.contains(*sp))
     }
 
-    /// Whether `addr` in `region` is below the stack pointer, so that it is no longer in use.
+    /// Whether `addr` is below the stack pointer of the stack `region`, and so no longer in use.
     pub fn is_left_over(&self, region: &Region, addr: Addr) -> bool {
         self.sp_in(region).is_some_and(|sp| addr < sp)
     }

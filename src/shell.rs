@@ -1,6 +1,6 @@
-//! Words of a POSIX shell's command line.
+//! Quoting for a POSIX shell's command line.
 
-/// `word` as a shell reads it back: in single quotes if it is not plain.
+/// Quotes `word` for a shell, with single quotes if it needs any.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

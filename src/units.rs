@@ -1,7 +1,7 @@
-//! Sizes in words: IEC units, and exact with thousands set off; and units as people write them.
+//! Sizes, counts and times as text, and units as people type them.
 
-/// Units of a size in lower case, and how many bytes each stands for: `kib` and the like of
-/// 1,024 (IEC 80000-13), `kb` and the like of 1,000.
+/// Units of a size in lower case, with their bytes: `kib` and so on are powers of 1,024 (IEC 80000-13), `kb` and so on
+/// powers of 1,000.
 const MULTIPLES: [(&str, u64); 9] = [
     ("b", 1),
     ("kib", 1 << 10),
@@ -14,13 +14,12 @@ const MULTIPLES: [(&str, u64); 9] = [
     ("tb", 1_000_000_000_000),
 ];
 
-/// Bytes that a unit stands for, however it is spelt: 1,024 of `KiB` or `kib`. `None` if it is no
-/// unit of a size.
+/// Bytes in a unit, in any case: 1,024 for `KiB` or `kib`. `None` if the unit is unknown.
 pub fn multiple(unit: &str) -> Option<u64> {
     MULTIPLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, bytes)| bytes)
 }
 
-/// A size in IEC units: `8.00 MiB`, `2.41 GiB`.
+/// Formats a size in IEC units: `8.00 MiB`, `2.41 GiB`.
 pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut unit = 0;
@@ -29,7 +28,7 @@ pub fn human(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    // 1023.999 would print as 1024.00 of the smaller unit.
+    // 1023.999 would be printed as 1024.00 of the smaller unit.
     if value >= 1023.995 && unit > 0 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -37,7 +36,7 @@ pub fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
 }
 
-/// As [`human`], without zeros after the point: `8 MiB`, `1.5 MiB`.
+/// Formats a size like [`human`], without trailing zeros: `8 MiB`, `1.5 MiB`.
 pub fn round(bytes: u64) -> String {
     let text = human(bytes);
     match text.split_once(' ') {
@@ -48,12 +47,12 @@ pub fn round(bytes: u64) -> String {
     }
 }
 
-/// `1 stack`, `8 stacks`, `1,204 entries`: a number of what `one` names.
+/// Formats a number with its noun: `1 stack`, `8 stacks`, `1,204 entries`.
 pub fn count(n: u64, one: &str) -> String {
     format!("{} {}", exact(n), noun(n, one))
 }
 
-/// What `one` names, as it is written after the number `n`: `stack` or `stacks`.
+/// The noun `one` in the form that follows the number `n`: `stack` or `stacks`.
 pub fn noun(n: u64, one: &str) -> String {
     if n == 1 {
         return one.to_owned();
@@ -66,11 +65,11 @@ pub fn noun(n: u64, one: &str) -> String {
     }
 }
 
-/// Seconds since 1970 as a moment in UTC: `2026-11-23T13:02:36Z`.
+/// Formats seconds since 1970 as UTC: `2026-11-23T13:02:36Z`.
 pub fn moment(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March have their leap day at the end; 400 of them have 146,097 days (1970-01-01 is day 719,468 from
-    // the first of March of the year 0).
+    // Years are counted from March, so that leap days are at their end; 400 years have 146,097 days. 1970-01-01 is day
+    // 719,468 after 1 March of the year 0.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -82,7 +81,7 @@ pub fn moment(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// `2,649,239,552`
+/// Formats a number with thousands separators: `2,649,239,552`.
 pub fn exact(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -95,7 +94,7 @@ pub fn exact(n: u64) -> String {
     out
 }
 
-/// A time as people say it, in the two largest units that it has: `42 s`, `10 min`, `1 h 20 min`, `3 days 4 h`.
+/// Formats a duration in its two largest units: `42 s`, `10 min`, `1 h 20 min`, `3 days 4 h`.
 pub fn seconds(time: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(86_400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s")];
     let whole = time.max(0.0).round();
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn moments_are_of_the_calendar() {
-        // As date(1) has them.
+        // As printed by date(1).
         assert_eq!(moment(0), "1970-01-01T00:00:00Z");
         assert_eq!(moment(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(moment(1_795_438_956), "2026-11-23T13:02:36Z");

@@ -1,4 +1,4 @@
-//! What fills memory in words: what its pointers lead into is told by the map.
+//! Contents of memory as text. The map says where pointers lead to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::map::{AddressMap, Region};
 use crate::memory::content::{Content, Lead, Makeup, Words};
 use crate::range_map::{RangeMap, Ranged};
 
-/// What addresses lead into, by the map.
+/// Destinations of pointers, by address.
 pub(crate) struct Destinations {
     parts: RangeMap<Part>,
     names: Vec<Arc<str>>,
     hull: AddrRange,
 }
 
-/// Memory of one name.
+/// A range of memory with one name.
 struct Part {
     range: AddrRange,
     lead: Lead,
@@ -30,7 +30,7 @@ impl Ranged for Part {
 }
 
 impl Destinations {
-    /// All regions of a map by what they are called.
+    /// Creates the destinations from all regions of a map.
     pub(crate) fn of(map: &AddressMap) -> Destinations {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut known: HashMap<Arc<str>, Lead> = HashMap::new();
@@ -38,7 +38,7 @@ impl Destinations {
         for region in map.regions.iter() {
             let name = destination(region);
             let lead = *known.entry(name).or_insert_with_key(|name| {
-                // Beyond that many modules the last one stands for the rest.
+                // Modules beyond this number share the last one.
                 let lead = Lead(names.len().min(usize::from(u16::MAX)) as u16);
                 if names.len() <= usize::from(u16::MAX) {
                     names.push(printable(name).into());
@@ -54,11 +54,11 @@ impl Destinations {
         }
         let hull = parts.first().zip(parts.last());
         let hull = hull.map_or(AddrRange::sized(Addr::NULL, 0), |(a, b)| AddrRange::new(a.range.start, b.range.end));
-        // Made along the regions, which are sorted and disjoint.
+        // The regions are sorted and disjoint, so these ranges are too.
         Destinations { parts: RangeMap::from_sorted(parts).unwrap_or_default(), names, hull }
     }
 
-    /// What fills memory, in words: `pointers (into malloc)`.
+    /// A content as text: `pointers (into malloc)`.
     pub(crate) fn told(&self, content: Content) -> String {
         match content {
             Content::Pointers(None) => "pointers (mixed)".to_owned(),
@@ -70,8 +70,8 @@ impl Destinations {
         }
     }
 
-    /// What fills a range, in words: of what holds several things, that which has most of it. `None`: the core has
-    /// none of it.
+    /// Describes the contents of a range. If it has several, names the most frequent one. `None` if none of the range
+    /// is in the core.
     pub(crate) fn described(&self, makeup: &Makeup) -> Option<String> {
         let content = makeup.content()?;
         let most = makeup.by_size().into_iter().next().filter(|(most, _)| *most != Content::Mixed);
@@ -83,7 +83,8 @@ impl Destinations {
         })
     }
 
-    /// What pointers of a content lead into: `malloc`; `None` where they are no pointers or lead into several.
+    /// Name of the memory that pointers of this content lead to: `malloc`. `None` if the content is not pointers, or if
+    /// they lead to several kinds of memory.
     pub(crate) fn into(&self, content: Content) -> Option<&str> {
         match content {
             Content::Pointers(Some(Lead(n))) => self.names.get(usize::from(n)).map(|name| &**name),
@@ -99,7 +100,7 @@ impl Words for Destinations {
     }
 }
 
-/// What memory is called that pointers lead into. Modules and what is recognised have names of their own.
+/// Name of a region as a destination of pointers. Modules and recognised owners have names of their own.
 fn destination(region: &Region) -> Arc<str> {
     match region.kind.facts().pointers {
         Destination::Reserved => "reserved memory".into(),
@@ -116,16 +117,14 @@ fn destination(region: &Region) -> Arc<str> {
     }
 }
 
-/// The file name of the module that a region of an image is of. What no file backs any more, as .bss, is told by
-/// its detail.
+/// File name of an image region's module. Memory that is not backed by the file (.bss) has the name in its detail.
 pub(crate) fn module(region: &Region) -> &str {
     let of_module = || region.detail.split(" .").next().unwrap_or_default();
     let path = region.file.as_deref().unwrap_or_else(of_module);
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-/// Who a recognised region is of: what its detail says before the first comma, as `V8 page`, without what tells
-/// one from the next.
+/// Owner of a recognised region: the part of its detail before the first comma or colon, such as `V8 page`.
 pub(crate) fn owner(detail: &Arc<str>) -> Arc<str> {
     match detail.split_once([',', ':']) {
         Some((owner, _)) => owner.trim_end().into(),

@@ -1,10 +1,8 @@
-//! Which thread brought the dump about, and by which signal: for `info`, `threads` and
-//! `stacks` alike.
+//! The thread and the signal that caused the dump, for `info`, `threads` and `stacks`.
 //!
-//! The kernel puts that thread first (fs/coredump.c), and the signal into the
-//! NT_PRSTATUS of every thread. gdb writes an NT_SIGINFO after each thread, and a
-//! signal of its own where it attached to a process that was well. createdump writes
-//! SIGABRT into every thread (3.1), or nothing into those that did not crash.
+//! The kernel puts this thread first (fs/coredump.c), and the signal into the NT_PRSTATUS of every thread. gdb writes
+//! an NT_SIGINFO after each thread, and its own signal if it attached to a healthy process. createdump writes SIGABRT
+//! into every thread (3.1), or no signal into threads that did not crash.
 
 use crate::process::Process;
 use crate::targets::Producer;
@@ -13,25 +11,24 @@ use crate::targets::SignalInfo;
 /// Why a process was dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crash {
-    /// The thread, where the producer tells.
+    /// The thread that crashed. `None` if the producer does not record it.
     pub(crate) tid: Option<u32>,
-    /// The signal, where the core proves one.
+    /// The signal. `None` if the core does not prove one.
     pub(crate) signal: Option<Signal>,
 }
 
-/// A signal, as far as it is known.
+/// A signal and its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal {
-    /// Its number.
     pub(crate) number: i32,
-    /// NT_SIGINFO of it.
+    /// Its NT_SIGINFO, if the core has one.
     pub(crate) info: Option<SignalInfo>,
 }
 
 /// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
 const ATTACH_SIGNALS: [i32; 2] = [19, 5];
 
-/// Who crashed, and why.
+/// Finds the thread and signal that caused the dump.
 pub(crate) fn crash(process: &Process) -> Crash {
     let (notes, producer) = (process.facts(), process.producer());
     let stopped = |number: i32| producer == Producer::Gcore && ATTACH_SIGNALS.contains(&number);
@@ -40,7 +37,7 @@ pub(crate) fn crash(process: &Process) -> Crash {
     let first = notes.threads.first().filter(|_| !notes.first_thread_lost);
     let (by_note, tid) = match producer {
         Producer::Kernel => (first.map(|t| i32::from(t.signal)), first.map(|t| t.tid)),
-        // In one of several threads it is that thread's; in all of them nobody's.
+        // A signal in only one of several threads is this thread's. A signal in all of them says nothing.
         Producer::Createdump | Producer::Gcore => {
             let one = marked.next().filter(|_| marked.next().is_none() && notes.threads.len() > 1);
             (one.map(|t| i32::from(t.signal)), info.and(notes.signal_tid).or(one.map(|t| t.tid)))
@@ -49,11 +46,10 @@ pub(crate) fn crash(process: &Process) -> Crash {
         Producer::Live | Producer::Coremap => (None, None),
     };
     let number = info.map(|s| s.signo).or(by_note.filter(|&number| number != 0));
-    // A thread that is first in a core without a signal did not crash.
+    // Without a signal, the first thread did not crash.
     Crash { tid: tid.filter(|_| number.is_some()), signal: number.map(|number| Signal { number, info }) }
 }
 
-/// A signal's name.
 pub(crate) fn name(number: i32) -> String {
     SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into())
 }

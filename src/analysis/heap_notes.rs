@@ -1,4 +1,4 @@
-//! What makes answers about a managed heap less than whole, as warnings.
+//! Warnings about managed heaps that could be read only in part.
 
 use crate::diag::WarningCode;
 use crate::limits;
@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::runtimes::api::{Heap, Losses, ManagedRuntime};
 use crate::units::exact;
 
-/// Tell that objects may be half moved.
+/// Warns if the dump was taken during a garbage collection, when objects may be half moved.
 pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
     if heap.in_gc() {
         process.diag.excuse(WarningCode::OF_HEAP);
@@ -20,7 +20,7 @@ pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
     }
 }
 
-/// Tell what of the heap could not be walked.
+/// Warns about parts of the heap that could not be walked.
 pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &Losses) {
     let name = runtime.label();
     for note in heap.notes() {

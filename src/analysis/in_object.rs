@@ -1,4 +1,4 @@
-//! Which managed object an address is in, and where in it: for one address as for a million.
+//! Finds the managed objects that addresses are in, for one address or a million.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -6,46 +6,44 @@ use crate::report::Name;
 use crate::runtimes::api::{FREE, Link, Object, ObjectNames, Part, locate};
 use crate::session::Session;
 
-/// The object that an address is in.
+/// The object that contains an address.
 pub(crate) struct InObject<'a, 'g> {
     names: &'a mut ObjectNames<'g>,
-    /// The run of objects that it lies in.
+    /// The heap part that contains the object.
     pub(crate) part: &'a Part,
-    /// The object.
     pub(crate) object: &'a Object,
-    /// Bytes from its start to the address.
+    /// Offset of the address in the object, in bytes.
     pub(crate) offset: u64,
 }
 
 impl InObject<'_, '_> {
-    /// Whether it is the space between objects.
     pub(crate) fn is_free(&self) -> bool {
         self.object.kind == FREE
     }
 
-    /// Its type.
+    /// Type name of the object.
     pub(crate) fn name(&mut self) -> Name {
         self.names.of_kind(self.object.kind)
     }
 
-    /// What the runtime knows its type by.
+    /// Address of the runtime's type descriptor (in .NET, the MethodTable).
     pub(crate) fn descriptor(&self) -> Option<Addr> {
         self.names.heap.type_info(self.object.kind).map(|info| info.address).filter(|a| !a.is_null())
     }
 
-    /// The field or element that the address is in.
+    /// The field or element at the offset.
     pub(crate) fn field(&mut self) -> Option<Name> {
         self.names.link(self.object.addr, Link::Field(self.offset))
     }
 
-    /// The same, for who looks at any byte: none in the space between objects, and where a field has no name but its
-    /// offset, as in an object's header.
+    /// The field at the offset. `None` in free space, and for fields whose only name is their offset, such as an
+    /// object's header.
     pub(crate) fn named_field(&mut self) -> Option<Name> {
         let inside = !self.is_free() && self.offset > 0;
         inside.then(|| self.field()).flatten().filter(|name| !name.starts_with('+'))
     }
 
-    /// Of a string: its text, or its beginning.
+    /// Text of a string object, cut at [`limits::MAX_SHOWN_TEXT`].
     pub(crate) fn text(&self) -> Option<String> {
         let heap = self.names.heap;
         let content = heap.type_info(self.object.kind)?.string.then(|| heap.string_content(self.object))??;
@@ -57,8 +55,8 @@ impl InObject<'_, '_> {
     }
 }
 
-/// Visit those of `items` that are in objects of any runtime, the space between objects too; `at` tells an item's
-/// address, and they are sorted by it.
+/// Visits the `items` that are in objects of any runtime, including free space between objects. `at` returns an item's
+/// address; `items` are sorted by it.
 pub(crate) fn each_in_object<T>(
     session: &Session<'_>,
     items: &mut [T],

@@ -1,4 +1,4 @@
-//! Objects listed one by one.
+//! Lists of single objects.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::report::{ListedObject, Name};
 use crate::runtimes::api::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
 use crate::units::exact;
 
-/// Objects that `pick` takes, by address, and how many more there are than listed.
+/// Objects whose type satisfies `pick`, by address, and the number of objects that were not listed.
 pub(crate) fn list(
     process: &Process,
     runtime: &dyn ManagedRuntime,

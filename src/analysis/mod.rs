@@ -1,5 +1,5 @@
-//! What the answers of several commands are made with: names of code, roots, what pointers reach, blocks of malloc.
-//! Knows no command, no terminal and no file format.
+//! Analyses that several commands share: names of code, roots, reachability, malloc blocks. This room knows no command,
+//! terminal or file format.
 
 pub(crate) mod blocks;
 pub(crate) mod contents;

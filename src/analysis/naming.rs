@@ -1,5 +1,4 @@
-//! Names of code: managed methods of every runtime of the process, native
-//! symbols, and in words what an address is that has neither.
+//! Names of code: managed methods of every runtime, native symbols, and descriptions of other addresses.
 
 use std::sync::Arc;
 
@@ -12,58 +11,55 @@ use crate::native::NativeSymbol;
 use crate::runtimes::api::{CodeAt, CodeStub, ManagedCode, Method, RuntimeId, Source};
 use crate::session::Session;
 
-/// What code an address is of.
+/// The code at an address.
 pub(crate) enum Code {
-    /// A managed method, of that runtime.
+    /// A managed method and its runtime.
     Managed(RuntimeId, Arc<Method>),
     /// A stub.
     Stub(CodeStub),
     /// Native code.
     Native(NativeSymbol),
-    /// A runtime's code range, but no method; why.
+    /// An address in a runtime's code range, but in no method. The text says why.
     Other(String),
-    /// No runtime's code.
+    /// An address outside of all known code.
     None,
 }
 
-/// Everything that gives names to code.
+/// Resolves names of code.
 pub(crate) struct Names<'s, 'p> {
     session: &'s Session<'p>,
     runtimes: Vec<(RuntimeId, &'s dyn ManagedCode)>,
 }
 
 impl<'s, 'p> Names<'s, 'p> {
-    /// Names in the session's process.
+    /// Creates a resolver for the session's process.
     pub(crate) fn new(session: &'s Session<'p>) -> Names<'s, 'p> {
         Names { session, runtimes: session.codes() }
     }
 
-    /// What the names are of.
     pub(crate) fn session(&self) -> &'s Session<'p> {
         self.session
     }
 
-    /// The code of that runtime.
     pub(crate) fn runtime(&self, id: RuntimeId) -> Option<&'s dyn ManagedCode> {
         self.runtimes.iter().find(|(runtime, _)| *runtime == id).map(|(_, code)| *code)
     }
 
-    /// The code of all runtimes.
     pub(crate) fn runtimes(&self) -> impl Iterator<Item = &'s dyn ManagedCode> {
         self.runtimes.iter().map(|(_, code)| *code)
     }
 
-    /// Tell that names are missing.
+    /// Warns that names are missing.
     pub(crate) fn partial(&self, why: String) {
         self.session.process.diag.partial(WarningCode::Dotnet, why);
     }
 
-    /// Tell what names were asked for that could not be had, and what would help.
+    /// Warns about names that were requested but not found, and says what would help.
     pub(crate) fn note_missing(&self) {
         self.runtimes().for_each(|code| code.tell_missing());
     }
 
-    /// What code `ip` is of.
+    /// Finds the code at `ip`.
     pub(crate) fn code(&self, ip: Addr) -> Code {
         for &(runtime, code) in &self.runtimes {
             match code.code_at(ip) {
@@ -76,17 +72,16 @@ impl<'s, 'p> Names<'s, 'p> {
         self.session.symbols().resolve(ip).map_or(Code::None, Code::Native)
     }
 
-    /// Name of the module that a symbol is in.
     pub(crate) fn native_module(&self, symbol: &NativeSymbol) -> &'s str {
         self.session.symbols().module_name(symbol)
     }
 
-    /// IL offset and line of an address in a method of that runtime.
+    /// IL offset and source line of an address in a method of the runtime with this ID.
     pub(crate) fn source(&self, runtime: RuntimeId, method: &Method, ip: Addr) -> Source {
         self.runtime(runtime).map(|code| code.source(method, ip)).unwrap_or_default()
     }
 
-    /// A stub's target: its address, and its name where it is native.
+    /// Target of a stub: its address, and its name if it is native.
     fn target(&self, at: Addr) -> String {
         match self.session.symbols().resolve(at) {
             Some(s) => {
@@ -101,7 +96,7 @@ impl<'s, 'p> Names<'s, 'p> {
         }
     }
 
-    /// In words: what code an address is of, if any.
+    /// Describes the code at an address. `None` if there is no code.
     pub(crate) fn describe(&self, ip: Addr) -> Option<String> {
         match self.code(ip) {
             Code::Managed(_, method) => {
@@ -136,11 +131,11 @@ impl<'s, 'p> Names<'s, 'p> {
         }
     }
 
-    /// In words: what an address is that is of no managed method.
+    /// Describes an address that is in no managed method.
     pub(crate) fn explain(&self, ip: Addr, code: &Code) -> String {
         let mut parts = vec![self.words(code)];
         parts.retain(|p| !p.is_empty());
-        // The whole map is made only where an address needs it.
+        // The whole map is made only if an address needs it.
         match self.session.map().region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {

@@ -1,12 +1,12 @@
-//! Where in its region an address lies, in words: section of a file, distance
-//! from a thread's stack pointer, offset in an arena.
+//! Position of an address in its region, as text: section of a file, distance from a thread's stack pointer, offset in
+//! an arena.
 
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::map::{Kind, Owner, Region};
 use crate::session::Session;
 
-/// `libc.so.6 .text+0x1234`, `thread 17, SP+0x80`, `arena 0x7f… +0x40`.
+/// Formats a position: `libc.so.6 .text+0x1234`, `thread 17, SP+0x80`, `arena 0x7f… +0x40`.
 pub(crate) fn place(session: &Session<'_>, region: &Region, addr: Addr) -> String {
     if let Owner::Module(i) = region.owner
         && let Some(module) = session.process.modules.get(i as usize)

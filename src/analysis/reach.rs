@@ -1,6 +1,5 @@
-//! Which blocks of malloc can be reached: from stacks, registers, module data,
-//! managed objects and handles, and all other memory that is no block, by every
-//! word that may be a pointer into a block.
+//! Reachability of malloc blocks from stacks, registers, module data, managed objects, handles, and all other memory
+//! outside blocks. Every word that may point into a block counts as a pointer.
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::map::kind_facts::{Backing, Contents};
@@ -15,14 +14,14 @@ use crate::progress::Progress;
 use crate::report::ChunkSum;
 use crate::session::Session;
 
-/// Blocks that are smaller are in no list of blocks.
+/// Minimum size of a block in the list of blocks, in bytes.
 const MIN_BLOCK: u64 = 16;
 
 /// Follows pointers from block to block.
 pub(crate) struct Reach<'a> {
     process: &'a Process,
     pub(crate) blocks: &'a Blocks,
-    /// The memory of each part of the heap.
+    /// Written memory of each part of the heap.
     parts: Vec<Vec<Window<'a>>>,
     hull: AddrRange,
 }
@@ -34,8 +33,8 @@ impl<'a> Reach<'a> {
         Reach { process, blocks, parts, hull: blocks.hull() }
     }
 
-    /// Mark all used blocks that can be reached from outside the heap; returns how
-    /// many bytes were looked through for pointers to them.
+    /// Marks all used blocks that can be reached from outside the heap. Returns the number of bytes scanned for
+    /// pointers to them.
     pub(crate) fn mark_from_roots(&self, session: &Session<'_>, marks: &BlockMarks, progress: &Progress) -> u64 {
         let within = roots(session);
         let queue = BlockQueue::new(self.blocks);
@@ -52,7 +51,7 @@ impl<'a> Reach<'a> {
         scanned
     }
 
-    /// Blocks that can be reached from `first`, them included.
+    /// Sum of the blocks that can be reached from `first`, including those.
     pub(crate) fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
         let marks = self.blocks.marks();
         let queue = BlockQueue::new(self.blocks);
@@ -60,8 +59,8 @@ impl<'a> Reach<'a> {
         self.spread(&queue, &marks)
     }
 
-    /// Mark what can be reached from the blocks in `queue`, which are marked; returns the sum of
-    /// all, those included.
+    /// Marks all blocks that can be reached from the blocks in `queue`, which are already marked. Returns the sum of
+    /// all, including those in `queue`.
     fn spread(&self, queue: &BlockQueue<'_>, marks: &BlockMarks) -> ChunkSum {
         let mut sum = ChunkSum::default();
         let visit = |share: &mut ChunkSum, part, block: Block| {
@@ -76,7 +75,8 @@ impl<'a> Reach<'a> {
         sum
     }
 
-    /// Visit the used blocks that words of `block`, which lies in part `part`, lead into.
+    /// Visits the used blocks that the words of `block` point into. `part` is the part of the heap that contains
+    /// `block`.
     #[inline]
     pub(crate) fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
         let Some(windows) = self.parts.get(part) else { return };
@@ -95,10 +95,10 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Memory that is no block and that the program may have pointers in.
+/// Memory outside blocks in which the program may have pointers.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
     let others = session.malloc().others(session.process);
-    // Blocks are looked at when they are reached, and an allocator's own structures know all of them.
+    // Blocks are scanned when they are reached. The structures of such an allocator list all its blocks.
     let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
     let may_hold = |r: &&Region| {
         let facts = r.kind.facts();
@@ -110,10 +110,10 @@ fn roots(session: &Session<'_>) -> Vec<AddrRange> {
         let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
-    // Of a stack that is kept for reuse only the control block is in use.
+    // In a stack retained for reuse, only the control block is in use.
     let ended = session.stacks().list.iter().filter(|stack| stack.tid.is_none());
     let ended = union(ended.map(ThreadStack::left_over).collect());
-    // Blocks that are too small to be told apart may hold pointers too.
+    // Blocks too small for the list may contain pointers too.
     let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
     let regions = session.map().regions.iter().filter(may_hold).map(live);
     union(regions.flat_map(|range| range.without(&ended)).chain(small).collect())

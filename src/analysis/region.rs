@@ -1,9 +1,8 @@
-//! A region of the map as a row.
+//! A region of the map as a row of a report.
 
 use crate::map::Region;
 use crate::report::{RegionRow, Shown};
 
-/// One region as a row.
 pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
     RegionRow {
         start: r.range.start,

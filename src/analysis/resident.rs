@@ -1,4 +1,5 @@
-//! What was resident, by kind and by any ranges: figures of mappings divided by the map, with what the core holds as evidence.
+//! Resident memory by kind and by range. The figures of mappings are divided by the map, with the core's contents as
+//! evidence.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -13,20 +14,20 @@ use crate::session::Session;
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, MappingResidence};
 
-/// What each kind has.
+/// Resident memory of each kind.
 pub(crate) struct ByKind {
     shares: BTreeMap<Kind, Share>,
-    /// What lies in mappings that the core does not list.
+    /// Figures of mappings that the core does not list.
     pub(crate) rest: Share,
 }
 
 impl ByKind {
-    /// What a kind has; nothing is known of one that lies in no mapping with figures.
+    /// Figures of a kind. `None` if none of it is in a mapping with figures.
     pub(crate) fn of(&self, kind: Kind) -> Option<&Share> {
         self.shares.get(&kind).filter(|share| share.covered > 0)
     }
 
-    /// The sum over all kinds.
+    /// The sum of all kinds.
     pub(crate) fn total(&self) -> Share {
         self.shares.values().fold(Share::default(), |mut sum, share| {
             sum.add(share);
@@ -35,7 +36,7 @@ impl ByKind {
     }
 }
 
-/// Divide what was resident among kinds; `zeros`: what a scan found, which tells closer.
+/// Divides resident memory among kinds. `zeros` is the result of a scan, and makes the figures more exact.
 pub(crate) fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByKind {
     let group = |kind: Kind| Kind::ALL.iter().position(|other| *other == kind);
     let regions = session.map().regions.iter();
@@ -45,10 +46,11 @@ pub(crate) fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Optio
     ByKind { shares: Kind::ALL.iter().copied().zip(groups).collect(), rest }
 }
 
-/// How many ranges may lie over one address: a signal stack on a thread's stack. Of more, nothing is said.
+/// How many ranges may cover one address, for example a signal stack on a thread's stack. Further ranges get no
+/// figures.
 const PASSES: usize = 4;
 
-/// What each of `ranges` has, in any order; those that overlap have what is common each.
+/// Resident memory of each range, in the order of `ranges`. Ranges may overlap; each includes the overlap.
 pub(crate) fn by_range(
     session: &Session<'_>,
     residence: &Residence,
@@ -59,8 +61,8 @@ pub(crate) fn by_range(
     by_group(session, residence, &each, ranges.len(), zeros)
 }
 
-/// What ranges of one group have together, each range with its group below `groups`: of several in one mapping more is
-/// certain than of each.
+/// Resident memory of groups of ranges. Each range has the number of its group, which is below `groups`. For several
+/// ranges of one mapping together, more is certain than for each alone.
 pub(crate) fn by_group(
     session: &Session<'_>,
     residence: &Residence,
@@ -94,7 +96,7 @@ pub(crate) fn by_group(
     shares.iter().map(|share| resident(residence, share)).collect()
 }
 
-/// Put guard pages between the parts, where none of these has them.
+/// Adds guard pages that no part covers.
 fn add_guards(parts: &mut Vec<Part>, guards: &[AddrRange]) {
     let free = |guard: &AddrRange| {
         let next = parts.partition_point(|part| part.range.end <= guard.start);
@@ -120,12 +122,12 @@ fn divide_by(
     divide(residence, parts, groups, &held)
 }
 
-/// What the core tells of a run of memory.
+/// Evidence from the core about which memory was resident.
 struct Evidence<'s, 'p> {
     session: &'s Session<'p>,
     zeros: Option<&'s ZeroMap>,
-    /// Stacks whose threads' stack pointers are known: what lies above these was written on the way down, page by page, and
-    /// is likely to be there also where it is zero; what lies below need not be.
+    /// Stacks with known stack pointers. Memory above the pointer was written page by page on the way down, and is
+    /// likely resident even if it is zero. Memory below need not be.
     stacks: RangeMap<AddrRange>,
     used: RangeMap<AddrRange>,
 }
@@ -154,7 +156,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
         Held { certain, likely }
     }
 
-    /// Bytes of `range` that the core holds, without holes of its file.
+    /// Bytes of `range` in the core, without holes of the file.
     fn data(&self, range: AddrRange) -> u64 {
         let target = self.session.process.target();
         let places = self.session.process.space().places(range);
@@ -162,7 +164,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
     }
 }
 
-/// A share as columns; `None` where the kernel did not tell a figure, or no mapping with figures is there.
+/// A share as columns. `None` if the kernel did not report a figure, or if no mapping has figures.
 pub(crate) fn resident(residence: &Residence, share: &Share) -> Resident {
     if share.covered == 0 {
         return Resident::default();

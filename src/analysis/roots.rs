@@ -1,4 +1,4 @@
-//! Roots as rows of reports, and what they keep.
+//! Roots as rows of reports, and what they retain.
 
 use std::sync::Arc;
 
@@ -14,21 +14,20 @@ use crate::runtimes::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::session::Session;
 use crate::units::exact;
 
-/// Types of a path in whose modules the static field is looked for that it begins with.
+/// Maximum number of path objects whose modules are searched for the static field at the start of a path.
 const STATIC_TYPES: usize = 8;
 
 /// The roots of one runtime's objects.
 pub(crate) struct Rooted<'a> {
     /// All of them.
     pub(crate) roots: &'a [Root],
-    /// The runtime, for the names of frames.
     pub(crate) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
     pub(crate) stacks: StackRootsRow,
 }
 
-/// Find what all objects of each runtime keep, and use it; nothing where there are too
-/// many. What makes it less than the whole is told.
+/// Computes what all objects of each runtime retain, and passes it to `with`. Skips runtimes with too many objects.
+/// Warns about everything that makes the result incomplete.
 pub(crate) fn with_retained(
     session: &Session<'_>,
     mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_>),
@@ -64,12 +63,12 @@ pub(crate) fn with_retained(
     }
 }
 
-/// Where the tables of graphs go: as much memory as an answer may still take.
+/// Storage for tables of graphs: the memory that the answer may still use, or files.
 pub(crate) fn room(session: &Session<'_>) -> Room {
     Room::of(session.process.target().reads().room())
 }
 
-/// The roots of a runtime's objects, and what these keep: as found before, where that was kept.
+/// Roots of a runtime's objects, and what these retain. Uses the stored result of an earlier call, if any.
 fn graph<'g>(
     session: &Session<'_>,
     runtime: RuntimeId,
@@ -91,7 +90,7 @@ fn graph<'g>(
     Ok((roots, retained))
 }
 
-/// How the stacks were read.
+/// Counts of precise and conservative stack roots.
 pub(crate) fn stack_roots(roots: &Roots) -> StackRootsRow {
     let of = |kind| roots.all.iter().filter(|r| r.kind == kind).count() as u64;
     let stacks = &roots.stacks;
@@ -106,10 +105,10 @@ pub(crate) fn stack_roots(roots: &Roots) -> StackRootsRow {
     }
 }
 
-/// The frame that holds a root, with the name of its method.
+/// The frame that contains a root, with the name of its method.
 fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
     let frame = root.frame?;
-    // A call that never returns may be the last instruction.
+    // A call that never returns may be the method's last instruction, so look up the address before.
     let method = match runtime.code().code_at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
         CodeAt::Method(method) => Some(printable(&method.name).into_owned()),
         _ => None,
@@ -117,7 +116,7 @@ fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
     Some(RootFrameRow { sp: frame.sp, ip: frame.ip, method })
 }
 
-/// A path from `root`; `chain`: the objects on it.
+/// A path from `root` as a row. `chain` has the objects on it.
 pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
     RootPathRow {
         root_kind: root.kind.name().to_owned(),
@@ -140,7 +139,7 @@ pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<Cha
     }
 }
 
-/// A path with the names of its objects and fields, and of the static variable that it begins with.
+/// A path as a row, with the names of its objects and fields, and the static field at its start.
 pub(crate) fn path_row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps

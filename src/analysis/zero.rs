@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::range_map::{RangeMap, Ranged};
 use crate::session::Session;
 
-/// A scanned run that crosses the end of no region, no stack, and no mapping whose residence is known.
+/// A scanned range that crosses no end of a region, of a stack, or of a mapping with residence figures.
 struct Part {
     range: AddrRange,
     region: usize,
@@ -21,16 +21,16 @@ impl Ranged for Part {
     }
 }
 
-/// What a scan found.
+/// Result of a scan for zero pages.
 pub(crate) struct ZeroMap {
     parts: RangeMap<Part>,
 }
 
 impl ZeroMap {
-    /// Scan all regions, or only those of one kind.
+    /// Scans all regions, or only those of one kind.
     pub(crate) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
         let mut cuts: Vec<Addr> = session.stacks().list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
-        // What was resident is told by mappings, and regions may reach over several.
+        // Residence figures are per mapping, and a region may extend over several mappings.
         let told = session.process.residence().into_iter().flat_map(|residence| residence.mappings.iter());
         cuts.extend(told.flat_map(|mapping| [mapping.range.start, mapping.range.end]));
         cuts.sort_unstable();
@@ -53,11 +53,11 @@ impl ZeroMap {
         for (part, stat) in parts.iter_mut().zip(scan::zero_pages(session.process.target(), &ranges, progress)) {
             part.stat = stat;
         }
-        // Made along the regions, which are sorted and disjoint.
+        // The regions are sorted and disjoint, so these ranges are too.
         ZeroMap { parts: RangeMap::from_sorted(parts).unwrap_or_default() }
     }
 
-    /// What was found in each region, by its index.
+    /// Zero pages of each region, by region index.
     pub(crate) fn by_region(&self, regions: usize) -> Vec<ZeroStat> {
         let mut out = vec![ZeroStat::default(); regions];
         for p in self.parts.iter() {
@@ -66,7 +66,7 @@ impl ZeroMap {
         out
     }
 
-    /// What was found within `range`, whose ends no part crosses.
+    /// Zero pages in `range`, whose ends no part crosses.
     pub(crate) fn within(&self, range: AddrRange) -> ZeroStat {
         let mut out = ZeroStat::default();
         for p in self.parts.overlapping(range).filter(|p| range.covers(&p.range)) {

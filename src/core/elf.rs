@@ -1,9 +1,8 @@
-//! ELF header and program headers of a core, and what of each address the file
-//! holds.
+//! ELF header and program headers of a core, and the state of each address's bytes.
 //!
-//! Structures: System V ABI, "ELF-64 Object File Format"; PN_XNUM from
-//! elf(5) (`e_phnum == 0xffff` puts the count into section header 0's
-//! `sh_info`; the kernel and createdump write it beyond 65,534 segments).
+//! Structures follow the System V ABI, "ELF-64 Object File Format". PN_XNUM is described in elf(5): `e_phnum == 0xffff`
+//! moves the count to `sh_info` of section header 0. The kernel and createdump write this for more than 65,534
+//! segments.
 
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header as eh;
@@ -18,19 +17,19 @@ use crate::range_map::RangeMap;
 use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
 use crate::units::exact;
 
-/// `e_phnum` value that says "see section header 0".
+/// Value of `e_phnum` that refers to section header 0.
 const PN_XNUM: u16 = 0xffff;
 
-/// One PT_LOAD as the header states it, cut to what an address space can hold.
+/// A PT_LOAD, cut to the limits of the address space.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Addresses it maps (`p_vaddr`, `p_memsz`).
+    /// Address range (`p_vaddr`, `p_memsz`).
     pub range: AddrRange,
-    /// Where its bytes begin in the file.
+    /// File offset of its bytes.
     pub offset: u64,
-    /// Bytes the header says the file has (`p_filesz`, at most the length of the range).
+    /// Bytes in the file according to the header (`p_filesz`), at most the length of the range.
     pub file_size: u64,
-    /// Bytes of those that the file really has.
+    /// Bytes of these that are really in the file.
     pub present: u64,
     /// Access.
     pub perms: Perms,
@@ -38,22 +37,22 @@ pub struct Segment {
     pub flags: u32,
     /// `p_align`
     pub align: u64,
-    /// Start of the mapping it is a piece of: itself, unless a shrunk core says
-    /// otherwise in `p_paddr`.
+    /// Start of the mapping that it is a part of. This is its own start, unless `p_paddr` of a shrunk core says
+    /// otherwise.
     pub mapping: Addr,
 }
 
-/// Why a file is not a core that can be read.
+/// Why a file is not a supported core.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// First bytes are not `\x7fELF`.
+    /// The file does not begin with `\x7fELF`.
     #[error("not an ELF file{}", hint(.0))]
     NotElf(String),
     /// The read of the ELF header failed.
     #[error("the ELF header could not be read")]
     Unreadable,
-    /// Shorter than an ELF header.
+    /// The file is shorter than an ELF header.
     #[error("cut off: the file has only {0} bytes, fewer than an ELF header (64)")]
     Short(usize),
     /// EI_CLASS is not ELFCLASS64.
@@ -65,10 +64,10 @@ pub enum HeaderError {
     /// `e_type` is not ET_CORE.
     #[error("an ELF {0}, not a core dump")]
     NotCore(&'static str),
-    /// Neither x86_64 nor aarch64.
+    /// The machine is neither x86_64 nor aarch64.
     #[error("a core for machine type {0} (ELF e_machine); coremap reads x86_64 and aarch64")]
     Machine(u16),
-    /// `e_phentsize` is not that of ELF64.
+    /// `e_phentsize` is not the size of an ELF64 program header.
     #[error("its program headers have {0} bytes each; those of ELF64 have 56")]
     EntrySize(u16),
 }
@@ -77,7 +76,7 @@ fn hint(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!(": it looks like {what}") }
 }
 
-/// What a file that is not ELF may be instead, for the error's sake.
+/// Guesses the format of a file that is not ELF, for the error message.
 fn looks_like(head: &[u8]) -> &'static str {
     match head {
         [b'M', b'D', b'M', b'P', ..] => "a Windows minidump; coremap reads Linux cores",
@@ -91,18 +90,18 @@ fn looks_like(head: &[u8]) -> &'static str {
         [b'B', b'Z', b'h', ..] => "bzip2; decompress it first",
         [b'P', b'K', 3, 4, ..] => "a zip archive; extract the core first",
         [b'{', ..] | [b'[', ..] => "JSON",
-        // dotnet-gcdump writes what FastSerialization makes of its graph.
+        // dotnet-gcdump writes its graph with FastSerialization.
         _ if head.get(4..5) == Some(b"!") && head.get(5..22) == Some(b"FastSerialization") => {
             "a dotnet-gcdump file (.gcdump), not a core"
         }
-        // A text before NUL or control characters come.
+        // A text may precede NUL or control characters.
         _ if is_text(head) => "text",
         _ if head.get(257..262) == Some(b"ustar") => "a tar archive; extract the core first",
         _ => "",
     }
 }
 
-/// Whether the beginning of a file is text.
+/// Whether a file begins with text.
 fn is_text(head: &[u8]) -> bool {
     let head = head.get(..head.len().min(512)).unwrap_or_default();
     let odd = |b: &u8| b.is_ascii_control() && !b.is_ascii_whitespace() && *b != 0x1b;
@@ -111,11 +110,11 @@ fn is_text(head: &[u8]) -> bool {
         && String::from_utf8_lossy(head).chars().filter(|&c| c == '\u{fffd}').count() <= 1
 }
 
-/// Header facts and PT_LOADs of a core.
+/// The headers of a core.
 pub struct Headers {
-    /// Machine.
+    /// Machine type.
     pub arch: Arch,
-    /// EI_OSABI (createdump writes 3, kernel and gcore 0).
+    /// EI_OSABI. createdump writes 3, kernel and gcore 0.
     pub os_abi: u8,
     /// Whether the file has section headers (gcore writes them).
     pub has_sections: bool,
@@ -123,15 +122,15 @@ pub struct Headers {
     pub segments: Vec<Segment>,
     /// File ranges of PT_NOTE segments: offset and size.
     pub notes: Vec<(u64, u64)>,
-    /// What is missing at the end, if anything.
+    /// Bytes missing at the end of the file, if any.
     pub truncation: Option<Truncation>,
 }
 
-/// Read header and program headers. Faults beyond the header itself are
-/// diagnostics: a cut core still opens.
+/// Reads the ELF header and the program headers. Errors after the ELF header become diagnostics, so that a truncated
+/// core still opens.
 ///
 /// # Errors
-/// [`HeaderError`] where the file is no core of a kind that can be read.
+/// [`HeaderError`], if the file is not a supported core.
 pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<Headers, HeaderError> {
     if reads.fails() {
         return Err(HeaderError::Unreadable);
@@ -278,8 +277,7 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     }
 }
 
-/// Disjoint, sorted pieces of the segments. Where segments overlap, one that
-/// has bytes speaks before one that has none, then the earlier header.
+/// Disjoint, sorted pieces of the segments. Where segments overlap, one with bytes wins, then the earlier header.
 pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     let mut parts: Vec<Piece> = Vec::with_capacity(segments.len());
     for (i, s) in segments.iter().enumerate() {
@@ -319,8 +317,8 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     map
 }
 
-/// Tell where pieces stand on bytes of the file that others have too. No dump tool is known to
-/// write such loads, but sixty thousand of them over the same 8 MB claim 480 GB.
+/// Warns about pieces that share bytes of the file. No known dump tool writes such loads, but sixty thousand of them
+/// over the same 8 MB claim 480 GB.
 pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
     if repeated.is_empty() {
         return;

@@ -1,9 +1,7 @@
-//! The core file as a file: opening, ELF headers, notes, threads' registers,
-//! which producer wrote it, and how much of it is missing. What comes of it is a
+//! Core files: opening, ELF headers, notes, registers of threads, producers, truncation. The result is a
 //! [`target`](crate::targets).
 //!
-//! Knows nothing of what the memory means. Nothing in here may depend on any
-//! room above it but `target`.
+//! This room knows nothing about the meaning of memory. It may depend on no room above it except `target`.
 
 pub mod elf;
 pub mod inflate;

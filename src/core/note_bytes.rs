@@ -1,20 +1,20 @@
-//! Notes of a core as bytes, for those who write one: the same that [`notes`](crate::core::notes) reads, in the kernel's
-//! order (fs/binfmt_elf.c `write_note_info`).
+//! Writes the notes of a core, as [`notes`](crate::core::notes) reads them, in the kernel's order (fs/binfmt_elf.c
+//! `write_note_info`).
 
 use crate::core::notes::{nt, prpsinfo};
 use crate::core::{own_notes, prstatus};
 use crate::targets::dump_notes::{DumpNotes, RegisterSet, ThreadNotes};
 use crate::targets::{Facts, FileMapping, ProcessInfo, Thread};
 
-/// Bytes of `struct elf_prpsinfo` of 64-bit Linux.
+/// Length of `struct elf_prpsinfo` (64-bit Linux) in bytes.
 const PRPSINFO: usize = 136;
 
-/// Offsets in NT_FILE are counted in pages of this size, as the kernel has it.
+/// Unit of offsets in NT_FILE, as the kernel writes it.
 const FILE_PAGE: u64 = 4096;
 
-/// Add a note (elf(5) `Elf64_Nhdr`).
+/// Appends a note (elf(5) `Elf64_Nhdr`).
 pub(crate) fn add(out: &mut Vec<u8>, owner: &str, kind: u32, desc: &[u8]) {
-    // A note of more than 4 GiB can't be.
+    // A note can't have more than 4 GiB.
     let Ok(len) = u32::try_from(desc.len()) else { return };
     out.extend((owner.len() as u32 + 1).to_le_bytes());
     out.extend(len.to_le_bytes());
@@ -26,7 +26,7 @@ pub(crate) fn add(out: &mut Vec<u8>, owner: &str, kind: u32, desc: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// All that a kernel's core of the process would have, which was not dumped for a signal.
+/// Appends all notes that a kernel's core of the process would have, without those for a signal.
 pub(crate) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     let unknown = ProcessInfo::default();
     let process = facts.process.as_ref().unwrap_or(&unknown);
@@ -101,7 +101,7 @@ fn files(files: &[FileMapping]) -> Vec<u8> {
         word(file.offset / FILE_PAGE);
     }
     for file in files {
-        // The kernel's paths have no NUL; one that has would shift those behind it.
+        // The kernel's paths have no NUL. One with a NUL would shift those after it.
         out.extend(file.path.split('\0').next().unwrap_or_default().as_bytes());
         out.push(0);
     }

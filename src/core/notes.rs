@@ -1,9 +1,7 @@
-//! The notes of a core: threads, process, signal, auxiliary vector and the
-//! list of file mappings.
+//! Parses the notes of a core: threads, process, signal, auxiliary vector and file mappings.
 //!
-//! Note header: elf(5) `Elf64_Nhdr`, both parts padded to 4 bytes. Contents:
-//! linux/elfcore.h (`elf_prpsinfo`), `siginfo_t`, fs/binfmt_elf.c
-//! `fill_files_note` for NT_FILE.
+//! The note header is elf(5) `Elf64_Nhdr`, with both parts padded to 4 bytes. The contents follow linux/elfcore.h
+//! (`elf_prpsinfo`), `siginfo_t`, and fs/binfmt_elf.c `fill_files_note` for NT_FILE.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
-/// Note types used, with their owner "CORE" or "LINUX" (elf.h).
+/// Note types used here, of owner "CORE" or "LINUX" (elf.h).
 pub(crate) mod nt {
     pub(crate) const PRSTATUS: u32 = 1;
     pub(crate) const FPREGSET: u32 = 2;
@@ -27,7 +25,7 @@ pub(crate) mod nt {
     pub(crate) const SIGINFO: u32 = 0x5349_4749;
 }
 
-/// `struct elf_prpsinfo` of 64-bit Linux, offsets in bytes.
+/// Offsets in `struct elf_prpsinfo` of 64-bit Linux, in bytes.
 pub(super) mod prpsinfo {
     pub(in crate::core) const UID: usize = 16;
     pub(in crate::core) const GID: usize = 20;
@@ -39,48 +37,46 @@ pub(super) mod prpsinfo {
     pub(in crate::core) const ARGS_LEN: usize = 80;
 }
 
-/// `siginfo_t`, offsets in bytes.
+/// Offsets in `siginfo_t`, in bytes.
 mod siginfo {
     pub(super) const SIGNO: usize = 0;
     pub(super) const CODE: usize = 8;
     pub(super) const ADDR: usize = 16;
 }
 
-/// All notes that are understood, and the order and owners of all that are not.
+/// The contents of all known notes, and the owners and types that show the producer.
 #[derive(Default)]
 pub struct Notes {
-    /// Threads in note order (kernel: the crashing one first).
+    /// Threads in note order. The kernel writes the crashing one first.
     pub threads: Vec<Thread>,
-    /// Whether threads may be missing: notes are cut, or one could not be read.
+    /// Whether threads may be missing, because notes are cut off or one could not be read.
     pub threads_lost: bool,
-    /// Whether the first NT_PRSTATUS could not be read: the first thread that is
-    /// known is another then.
+    /// Whether the first NT_PRSTATUS could not be read. The first entry of `threads` is then another thread.
     pub first_thread_lost: bool,
     /// NT_PRPSINFO.
     pub process: Option<ProcessInfo>,
-    /// First NT_SIGINFO.
+    /// The first NT_SIGINFO.
     pub signal: Option<SignalInfo>,
-    /// The thread whose NT_PRSTATUS stands before that note.
+    /// The thread whose NT_PRSTATUS precedes that note.
     pub signal_tid: Option<u32>,
-    /// Whether that could not be read; those behind it are of other threads.
+    /// Whether the first NT_SIGINFO could not be read. Later ones belong to other threads.
     pub signal_lost: bool,
-    /// NT_AUXV: (type, value), without the closing AT_NULL.
+    /// NT_AUXV: (type, value), without the final AT_NULL.
     pub auxv: Vec<(u64, u64)>,
     /// NT_FILE, sorted by address as found.
     pub files: Vec<FileMapping>,
-    /// Page size NT_FILE counts offsets in: 4096 from the kernel and
-    /// createdump, 1 from gdb.
+    /// Unit of the offsets in NT_FILE: 4096 from the kernel and createdump, 1 from gdb.
     pub file_page_size: Option<u64>,
-    /// What coremap notes in cores that it writes.
+    /// The notes that coremap writes into its own cores.
     pub own: Own,
-    /// (owner, type) of each note in order, for telling producers apart.
+    /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
     pub order: Vec<(String, u32)>,
 }
 
-/// Notes of order kept for the producer's sake: enough to see two threads.
+/// Maximum length of `order`, apart from gdb's notes: enough to see two threads.
 const ORDER_KEPT: usize = 64;
 
-/// Parse the note segments (file offset, size).
+/// Parses the note segments, given by file offset and size.
 pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, diag: &Diagnostics) -> Notes {
     let mut notes = Notes::default();
     let mut seen: Vec<std::ops::Range<usize>> = Vec::new();
@@ -94,7 +90,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
             );
             notes.threads_lost = true;
         }
-        // Headers that name the same bytes again would multiply what they hold.
+        // Headers that name the same bytes again would multiply their contents.
         if seen.iter().any(|r| r.start < end && start < r.end) {
             diag.partial(WarningCode::NotesOverlap, "two note segments overlap; the first is used");
             continue;
@@ -116,7 +112,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
 }
 
 fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, diag: &Diagnostics) {
-    // Whose thread's notes these are: of none, where its registers could not be read.
+    // Whether the notes belong to the last thread of the list. Not if their thread's registers could not be read.
     let mut current = false;
     while rest.len() >= 12 {
         if reads.fails() {
@@ -200,7 +196,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
     }
 }
 
-/// What is missing without a note; `None` where it is not used.
+/// Data missing from the answer without this note. `None` if the note is not used.
 fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
     Some(match (owner, kind) {
         (b"CORE", nt::PRSTATUS) => "a thread is missing",
@@ -219,28 +215,28 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
     })
 }
 
-/// A note of a segment, by where it stands.
+/// A note of a segment, with its position.
 pub(super) struct Placed<'b> {
     pub(super) owner: &'b [u8],
     pub(super) kind: u32,
-    /// Where in the segment its descriptor is.
+    /// Range of its descriptor in the segment.
     pub(super) desc: std::ops::Range<usize>,
 }
 
-/// Goes from note to note of a segment.
+/// Iterates over the notes of a segment.
 #[derive(Default)]
 pub(super) struct Cursor {
-    /// Where the next one begins.
+    /// Offset of the next note.
     pub(super) at: usize,
 }
 
 impl Cursor {
-    /// The next note of `segment`; `None` where there is none, or it reaches past the end.
+    /// The next note of `segment`. `None` at the end, or if the note reaches past the end.
     pub(super) fn next<'b>(&mut self, segment: &'b [u8]) -> Option<Placed<'b>> {
         let rest = segment.get(self.at..)?;
         let (owner, kind, desc, next) = split_note(rest)?;
         let before = segment.len() - next.len();
-        // Its padding may be missing, so it is reckoned from the head.
+        // Its padding may be missing, so count from the header.
         let start = self.at + 12 + (bytes::u32_at(rest, 0)? as usize).checked_next_multiple_of(4)?;
         self.at = before;
         Some(Placed { owner, kind, desc: start..start + desc.len() })

@@ -1,5 +1,5 @@
-//! Opening a core: plain files are mapped, compressed ones and standard input are
-//! inflated to an unlinked temporary file first.
+//! Opens a core. Plain files are mapped. Compressed files and standard input are first decompressed to an unlinked
+//! temporary file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,63 +26,63 @@ pub enum OpenError {
     /// The file can't be opened or read.
     #[error("{path}: {source}")]
     Io {
-        /// As given.
+        /// Path as given.
         path: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// A directory, device or socket.
+    /// The path is a directory, device or socket.
     #[error("{path}: {what}, not a file")]
     NotAFile {
-        /// As given.
+        /// Path as given.
         path: String,
-        /// What it is.
+        /// Kind of file.
         what: &'static str,
     },
-    /// No bytes.
+    /// The file is empty.
     #[error("{path}: empty file")]
     Empty {
-        /// As given.
+        /// Path as given.
         path: String,
     },
     /// The compressed stream can't be decompressed to the temporary file.
     #[error("{path}: can't be unpacked: {source}")]
     Inflate {
-        /// As given.
+        /// Path as given.
         path: String,
-        /// The reason (a full disk in $TMPDIR, say).
+        /// The reason, such as a full disk in $TMPDIR.
         source: InflateError,
     },
-    /// Not a core that can be read.
+    /// The file is not a supported core.
     #[error("{path}: {source}")]
     Header {
-        /// As given.
+        /// Path as given.
         path: String,
-        /// What it is instead.
+        /// Reason, with a guess at the format.
         source: HeaderError,
     },
 }
 
 /// An opened core file: a [`Target`] whose places are offsets in the (decompressed) file.
 pub struct Core {
-    /// What is known of the process and of the file.
+    /// Facts about the process and the file.
     pub facts: Facts,
     /// PT_LOADs in header order.
     pub segments: Vec<Segment>,
     /// File offset and size of each PT_NOTE.
     pub note_segments: Vec<(u64, u64)>,
-    /// Which reads failed, and which pages were read where that is recorded.
+    /// Failed reads, and the pages that were read if that is recorded.
     pub reads: Reads,
-    /// Which parts of the file hold data; asked for by scans only.
+    /// The data extents of the file. Computed when a scan needs them.
     extents: OnceLock<Extents>,
     bytes: MappedFile,
     file: File,
 }
 
 impl Core {
-    /// All PT_NOTE bytes, one after the other, each padded to 4, at most `room` of them; and whether some are
-    /// left out. Found by the mutation run (COREMAP_SEED=43101167 of dotnet31-createdump): segments that each claim the
-    /// whole file.
+    /// The bytes of all PT_NOTE segments in sequence, each padded to 4, at most `room` bytes. The flag says whether
+    /// some were left out. The limit was needed in a mutation run (COREMAP_SEED=43101167 of dotnet31-createdump), where
+    /// each segment claims the whole file.
     pub(crate) fn note_bytes(&self, room: usize) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         let mut cut = false;
@@ -98,17 +98,15 @@ impl Core {
         (out, cut)
     }
 
-    /// Open the core at `path` (`-`: standard input).
+    /// Opens the core at `path` (`-`: standard input).
     ///
     /// # Errors
-    /// [`OpenError`] where there is no core to read. A cut or damaged core
-    /// opens, with diagnostics.
+    /// [`OpenError`], if there is no core to read. A truncated or damaged core opens with diagnostics.
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
         Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
     }
 
-    /// The same, with a record of reads that headers and notes count in, and what the answer
-    /// may take.
+    /// Opens the core with a record of reads, which includes headers and notes, and with limits for the answer.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
@@ -291,7 +289,7 @@ impl Target for Core {
     }
 }
 
-/// What each segment says of the process. Those that one mapping was cut into speak for all of it.
+/// Mappings of the segments. Segments that one mapping was cut into get the range of all of it.
 fn mappings(segments: &[Segment]) -> Vec<Mapping> {
     let of_one = |a: &Segment, b: &Segment| a.mapping == b.mapping && a.range.end == b.range.start;
     let whole = |cut: &[Segment]| {
@@ -302,8 +300,8 @@ fn mappings(segments: &[Segment]) -> Vec<Mapping> {
     segments.chunk_by(of_one).flat_map(|cut| cut.iter().map(|s| mapping(s, whole(cut)))).collect()
 }
 
-/// Whether `shrink` wrote it: pieces say in p_paddr which mapping they were cut
-/// from, which begins before them. Other producers leave p_paddr 0, but for `dump`, which keeps pages of `files` so.
+/// Whether `shrink` wrote the core. Its pieces have the start of their original mapping in p_paddr, which is before
+/// them. Other producers leave p_paddr 0, except `dump` for pages of `files`.
 fn is_shrunk(segments: &[Segment], files: impl Fn(Addr) -> bool) -> bool {
     let cut = |s: &&Segment| s.mapping != s.range.start;
     let cuts = || segments.iter().filter(cut);

@@ -1,14 +1,14 @@
-//! Notes of owner "coremap": what a core that coremap wrote of a process says beyond what other cores do (docs/live.md).
+//! Notes of owner "coremap": data that only cores written by coremap have (docs/live.md).
 //!
-//! | type | holds |
+//! | type | contents |
 //! |---|---|
-//! | 1 | how it was made: lines `KEY VALUE` |
-//! | 2 | the text of /proc/PID/smaps |
-//! | 3 | the text of /proc/PID/status |
-//! | 4 | names of threads: `TID NAME`, each with a NUL behind it |
-//! | 5 | how long the process stood still, and whether that was long enough |
-//! | 6 | pages that were in memory, and those that were swapped |
-//! | 7 | what the control group counted: lines `KEY VALUE` |
+//! | 1 | how the core was made: lines `KEY VALUE` |
+//! | 2 | text of /proc/PID/smaps |
+//! | 3 | text of /proc/PID/status |
+//! | 4 | thread names: `TID NAME`, each with a NUL after it |
+//! | 5 | how long the process was stopped, and whether that was long enough |
+//! | 6 | pages that were in memory, and pages in swap |
+//! | 7 | figures of the control group: lines `KEY VALUE` |
 //! | 8 | that values were overwritten (docs/sharing.md): lines `KEY VALUE` |
 
 use std::borrow::Cow;
@@ -27,13 +27,11 @@ use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
 use crate::targets::residence::{CgroupFigures, Figure, PageRuns, Pages, Residence};
 use crate::targets::{Facts, SecondView, Thread};
 
-/// Who they are of.
+/// Owner of these notes.
 const OWNER: &str = "coremap";
 
-/// The same, as it is read.
 pub(super) const OWNER_BYTES: &[u8] = OWNER.as_bytes();
 
-/// Their types.
 pub(super) mod kind {
     pub(in crate::core) const MADE: u32 = 1;
     pub(in crate::core) const SMAPS: u32 = 2;
@@ -45,18 +43,18 @@ pub(super) mod kind {
     pub(in crate::core) const SCRUBBED: u32 = 8;
 }
 
-/// Bytes of the note that says how the process stood.
+/// Length of the note about the stop, in bytes.
 pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
 
-/// What is kept where it is not what some commands read.
+/// Value of `kept` for a full core, in place of command names.
 const FULL: &str = "full";
 
-/// What the notes say.
+/// Contents of the notes.
 #[derive(Default)]
 pub struct Own {
-    /// How the core was made; `None`: coremap did not write it.
+    /// How the core was made. `None` if coremap did not write it.
     pub dumped: Option<Dumped>,
-    /// Names of threads, by thread id.
+    /// Thread names by thread ID.
     pub names: BTreeMap<u32, String>,
     smaps: Option<smaps::Smaps>,
     status: Option<Vec<u8>>,
@@ -65,14 +63,13 @@ pub struct Own {
     cgroup: Option<CgroupFigures>,
     /// Whether values were overwritten.
     pub scrubbed: bool,
-    /// Whether the program's own names were, too.
+    /// Whether the program's own names were overwritten too.
     pub scrubbed_names: bool,
-    /// Pages that are mapped twice, of a core that was scrubbed.
+    /// Pages mapped twice, if the core was scrubbed.
     pub second_views: Option<Vec<SecondView>>,
 }
 
 impl Own {
-    /// Take in a note.
     pub(super) fn take(&mut self, kind: u32, desc: &[u8]) {
         match kind {
             kind::MADE => self.dumped = Some(made(desc)),
@@ -92,7 +89,7 @@ impl Own {
         }
     }
 
-    /// What is missing without a note of that type.
+    /// Data missing from the answer without a note of this type. `None` for other types.
     pub(super) fn loses(kind: u32) -> Option<&'static str> {
         Some(match kind {
             kind::MADE => "whether coremap wrote this core, and which memory it left out, is unknown",
@@ -104,7 +101,7 @@ impl Own {
         })
     }
 
-    /// How the core was made, with how the process stood; what a reader has to know of it is told.
+    /// How the core was made, and how the process was stopped. Warns about facts that the reader must know.
     pub(super) fn dumped(&mut self, threads: &[Thread], diag: &Diagnostics) -> Option<Dumped> {
         let mut dumped = self.dumped.take()?;
         dumped.stood = self.stood;
@@ -134,7 +131,7 @@ impl Own {
         Some(dumped)
     }
 
-    /// What was resident; `pid`: of which process.
+    /// Resident memory of process `pid`.
     pub(super) fn residence(&mut self, pid: u32) -> Option<Residence> {
         let smaps = self.smaps.take()?;
         let mut residence = smaps.into_residence(format!("/proc/{pid}/smaps when the core was written"));
@@ -147,10 +144,10 @@ impl Own {
     }
 }
 
-/// Add those that are known while the process stands still.
+/// Appends the notes whose contents are known while the process is stopped.
 pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     let names = facts.thread_names.iter().flat_map(|(tid, name)| {
-        // A name ends at its NUL in the kernel too.
+        // In the kernel too, a name ends at its NUL.
         format!("{tid} {}\0", name.split('\0').next().unwrap_or_default()).into_bytes()
     });
     let texts = [(kind::SMAPS, &notes.smaps), (kind::STATUS, &notes.status), (kind::NAMES, &names.collect())];
@@ -170,17 +167,16 @@ pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     }
 }
 
-/// Add the note that says how the core was made.
 pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
     let kept = if dumped.kept.is_empty() { FULL.to_owned() } else { dumped.kept.join(",") };
     let text = format!("coremap {}\nkept {kept}\ntime {}\n", dumped.version, dumped.time);
     add(out, OWNER, kind::MADE, text.as_bytes());
 }
 
-/// How a line begins that tells of pages that are mapped twice: where, up to where, where the first view is, and how it was known.
+/// Key of a line about pages mapped twice: start, end, start of the first view, and how it was recognised.
 const VIEW: &str = "view";
 
-/// Bytes of both views were compared.
+/// Value for views whose bytes were compared.
 const COMPARED: &str = "bytes";
 
 fn second_view(line: &str) -> Option<SecondView> {
@@ -191,8 +187,8 @@ fn second_view(line: &str) -> Option<SecondView> {
     (start < end).then(|| SecondView { range: AddrRange::new(start, end), first, compared })
 }
 
-/// Add the note that says that values were overwritten, where there is none yet that says the same. `views`: pages that are mapped
-/// twice, which can't be told by their bytes any more.
+/// Appends the note that values were overwritten, unless an equal one exists. `views` are pages mapped twice, which can
+/// no longer be recognised by their bytes.
 pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str, views: &[SecondView]) {
     let mut text = format!("coremap {}\nscrubbed {level}\n", env!("CARGO_PKG_VERSION"));
     for SecondView { range, first, compared } in views {
@@ -209,7 +205,7 @@ pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str, views: &[SecondView])
     add(out, OWNER, kind::SCRUBBED, text.as_bytes());
 }
 
-/// Where a note of that type has names: paths of mappings, names of the process and of threads.
+/// Ranges of names in a note of this type: paths of mappings, names of the process and of threads.
 pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -219,10 +215,10 @@ pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops:
         match kind {
             kind::NAMES => out.extend(line.iter().position(|&b| b == b' ').map(behind)),
             kind::STATUS if line.starts_with(b"Name:") => out.push(behind(5)),
-            // Of a mapping: its path, which is all from the first slash on, or the name of memory without a file.
+            // In the line of a mapping: its path, from the first slash on, or the name of memory without a file.
             kind::SMAPS if line.first().is_some_and(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()) => {
                 out.extend(line.iter().position(|b| matches!(b, b'/' | b'[')).map(behind));
-                // Before Linux 5.18 in brackets only, and deleted ones without a slash nowhere.
+                // Before Linux 5.18, other names are in brackets only, and deleted ones always have a slash.
             }
             _ => {}
         }
@@ -231,7 +227,6 @@ pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops:
     out.into_iter()
 }
 
-/// Add the note that says how the process stood.
 pub(crate) fn add_stood(out: &mut Vec<u8>, stood: &Standstill) {
     let micros = u64::try_from(stood.lasted.as_micros()).unwrap_or(u64::MAX);
     let flags = u64::from(stood.timed_out) | u64::from(stood.lost) << 1;
@@ -256,12 +251,11 @@ fn text(desc: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(desc.get(..limits::MAX_NAME).unwrap_or(desc))
 }
 
-/// What stands behind a key.
 fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
 
-/// The figures of a control group, by the names that version 2 has for them.
+/// The figures of a control group, by their names in version 2.
 fn figures_of(group: &mut CgroupFigures) -> [(&'static str, &mut Option<u64>); 13] {
     let CgroupFigures { version: _, current, max, peak, swap, anon, file, file_mapped, shmem, .. } = group;
     let CgroupFigures { kernel, kernel_stack, page_tables, slab, sock, .. } = group;
@@ -308,19 +302,19 @@ fn stood(desc: &[u8]) -> Option<Standstill> {
     Some(Standstill { lasted: Duration::from_micros(micros), timed_out: flags & 1 != 0, lost: flags & 2 != 0 })
 }
 
-/// Pages as the note has them, in lists of runs.
+/// Page runs, as in the note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Noted {
-    /// What the others speak for.
+    /// The ranges that `runs` describes.
     known: Vec<AddrRange>,
     runs: PageRuns,
 }
 
-/// Where pages of so many times the memory that is there would be looked at, a mapping is left out: what lies in it is known by its
-/// figures, and the look takes a millisecond for each GiB.
+/// Mappings whose pages are more than this many times their present pages are left out. Their figures are enough, and
+/// reading their page states takes a millisecond per GiB.
 const SPARSE: u64 = 32;
 
-/// Pages of all mappings that have any; `None`: not known.
+/// Pages of all mappings that have any. `None` if pages are not known.
 fn known_pages(residence: &Residence) -> Option<Noted> {
     let pages = residence.pages.as_ref()?;
     let mut out = Noted::default();
@@ -355,8 +349,8 @@ impl Noted {
         [&self.known, &self.runs.resident, &self.runs.swapped].into_iter().chain(&self.runs.private)
     }
 
-    /// The lists: how many runs, and for each how many pages lie between it and the one before and how many it has. All
-    /// numbers as LEB128.
+    /// Serialises the lists: the number of runs, and for each its distance from the one before and its length, both in
+    /// pages. All numbers are LEB128.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for list in self.lists() {
@@ -394,7 +388,7 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The next number of `rest`; `None` where it ends within it, or the number has more than 64 bits.
+/// Reads the next number of `rest`. `None` if it is incomplete, or has more than 64 bits.
 fn next(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -452,7 +446,7 @@ mod tests {
         for unknown in [range(0x4000, 0x6000), range(0x5000, 0x6000), range(0x8000_0000_0000, 0x8000_0000_1000)] {
             assert_eq!(noted.pages(unknown), None);
         }
-        // Without the last list nothing is known of that; cut in it, or before, of nothing.
+        // Without the last list, only this list is unknown. A cut within it, or before, makes everything unknown.
         let three = bytes.len() - 3;
         let cuts = (0..bytes.len()).filter(|&cut| pages(bytes.get(..cut).unwrap_or_default()).is_some());
         assert_eq!(cuts.collect::<Vec<_>>(), [three]);

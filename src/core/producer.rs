@@ -1,21 +1,16 @@
-//! Which program wrote the core, and what that means for reading it.
+//! Detects which program wrote the core, and what that means for reading it.
 //!
-//! Folklore, each seen in real cores (docs/producers.md has the table):
-//! * **kernel** (fs/coredump.c): notes first; the crashing thread's
-//!   NT_PRSTATUS leads, then PRPSINFO, SIGINFO, AUXV, FILE, then its other
-//!   register sets, then the other threads. Every mapping is a PT_LOAD; what
-//!   coredump_filter leaves out has p_filesz 0 or one page.
-//! * **gcore** (gdb): notes last in the file, a section header for each
-//!   segment, p_align 1, NT_FILE page size 1, a note of owner "GDB". Mappings
-//!   it does not dump have no PT_LOAD at all and are known from NT_FILE only;
-//!   PROT_NONE mappings are written as readable zeros.
-//! * **createdump** (.NET): PRPSINFO, AUXV, FILE, then each thread's PRSTATUS;
-//!   EI_OSABI 3; pr_cursig 0 (8.0) or SIGABRT in all threads (3.1); empty pr_psargs; a page at
-//!   [`DIAG_PAGE`] that no process ever mapped. Mappings it skips (PROT_NONE,
-//!   untouched) are absent; memfds are listed in NT_FILE by 8.0.33 and not by
-//!   10.0.14.
-//! * **coremap** (`coremap dump`): as the kernel, and before that a note of its
-//!   own that says so.
+//! Habits of the producers, each seen in real cores (docs/producers.md has the table):
+//! * **kernel** (fs/coredump.c): notes first; the crashing thread's NT_PRSTATUS leads, then PRPSINFO, SIGINFO, AUXV,
+//!   FILE, then its other register sets, then the other threads. Every mapping is a PT_LOAD; what coredump_filter
+//!   leaves out has p_filesz 0 or one page.
+//! * **gcore** (gdb): notes last in the file, a section header for each segment, p_align 1, NT_FILE page size 1, a note
+//!   of owner "GDB". Mappings it does not dump have no PT_LOAD at all and are known from NT_FILE only; PROT_NONE
+//!   mappings are written as readable zeros.
+//! * **createdump** (.NET): PRPSINFO, AUXV, FILE, then each thread's PRSTATUS; EI_OSABI 3; pr_cursig 0 (8.0) or SIGABRT
+//!   in all threads (3.1); empty pr_psargs; a page at [`DIAG_PAGE`] that no process ever mapped. Mappings it skips
+//!   (PROT_NONE, untouched) are absent; memfds are listed in NT_FILE by 8.0.33 and not by 10.0.14.
+//! * **coremap** (`coremap dump`): like the kernel, but preceded by a note of its own that identifies it.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -25,14 +20,14 @@ use crate::diag::{Diagnostics, WarningCode};
 use crate::range_map::RangeMap;
 use crate::targets::{DiagPage, Piece, PieceState, Producer, Reads};
 
-/// Where createdump puts its diagnostic page on 64-bit Linux
-/// (`SpecialDiagInfoAddress`, src/coreclr/debug/createdump/specialdiaginfo.h).
+/// Address of createdump's diagnostic page on 64-bit Linux (`SpecialDiagInfoAddress`,
+/// src/coreclr/debug/createdump/specialdiaginfo.h).
 pub const DIAG_PAGE: Addr = Addr::new(0x7fff_fff1_0000);
 
-/// Length of that page, in bytes.
+/// Length of that page in bytes.
 pub const DIAG_PAGE_SIZE: u64 = 4096;
 
-/// `SPECIAL_DIAGINFO_SIGNATURE`, first bytes of the page.
+/// `SPECIAL_DIAGINFO_SIGNATURE`, the first bytes of the page.
 const DIAG_SIGNATURE: &[u8] = b"DIAGINFOHEADER";
 
 /// `SpecialDiagInfoHeader`: signature char[16], i32 version, u64 exception
@@ -43,7 +38,7 @@ mod diag_header {
     pub(super) const RUNTIME_BASE: usize = 32;
 }
 
-/// Find and read createdump's diagnostic page.
+/// Finds and reads createdump's diagnostic page.
 pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Diagnostics) -> Option<DiagPage> {
     let piece = pieces.at(DIAG_PAGE)?;
     let PieceState::Dumped(offset) = piece.state else { return None };
@@ -72,14 +67,14 @@ pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Di
     })
 }
 
-/// EI_OSABI createdump writes (ELFOSABI_LINUX; kernel and gdb write 0).
+/// EI_OSABI that createdump writes (ELFOSABI_LINUX; kernel and gdb write 0).
 const OS_ABI_LINUX: u8 = 3;
 
 const NT_PRSTATUS: u32 = 1;
 const NT_PRPSINFO: u32 = 3;
 const NT_SIGINFO: u32 = 0x5349_4749;
 
-/// Tell the producer by its habits.
+/// Detects the producer by its habits.
 pub fn detect(headers: &Headers, notes: &Notes, diag_page: Option<&DiagPage>) -> Producer {
     if notes.own.dumped.is_some() {
         return Producer::Coremap;

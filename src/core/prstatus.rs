@@ -1,7 +1,7 @@
-//! Threads as NT_PRSTATUS tells of them: tid, signal, registers.
+//! Threads in NT_PRSTATUS: thread ID, signal, registers.
 //!
-//! Layout: `struct elf_prstatus` (linux/elfcore.h), the same from kernel, gdb and createdump
-//! and for all 64-bit machines up to the registers, which are [`Registers`] in their order.
+//! The layout is `struct elf_prstatus` (linux/elfcore.h). It is the same from kernel, gdb and createdump, and on all
+//! 64-bit machines up to the registers, which are [`Registers`] in their order.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::bytes;
 use crate::targets::dump_notes::{DumpNotes, ThreadNotes};
 use crate::targets::{Arch, ProcessInfo, Registers, Thread};
 
-/// Where things stand in an NT_PRSTATUS descriptor, in bytes.
+/// Offsets in an NT_PRSTATUS descriptor, in bytes.
 mod at {
     /// `pr_cursig`, i16
     pub(super) const SIGNAL: usize = 12;
@@ -17,7 +17,7 @@ mod at {
     pub(super) const PENDING: usize = 16;
     /// `pr_sighold`, u64
     pub(super) const BLOCKED: usize = 24;
-    /// `pr_pid`, i32: the thread's id
+    /// `pr_pid`, i32: the thread ID
     pub(super) const TID: usize = 32;
     /// `pr_ppid`, i32
     pub(super) const PARENT: usize = 36;
@@ -33,7 +33,7 @@ mod at {
     pub(super) const REGISTERS: usize = 112;
 }
 
-/// Parse one NT_PRSTATUS descriptor; `None` where it is too short.
+/// Parses an NT_PRSTATUS descriptor. `None` if it is too short.
 pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
     let places = (0..Registers::count(arch)).map(|i| at::REGISTERS + 8 * i);
     let values: Option<Vec<u64>> = places.map(|place| bytes::u64_at(desc, place)).collect();
@@ -46,7 +46,7 @@ pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
     })
 }
 
-/// Overwrite registers that lead nowhere and are no part of the machine's state: values of variables.
+/// Overwrites registers that point nowhere and are not part of the machine's state: values of variables.
 pub(super) fn scrub(desc: &mut [u8], arch: Arch, leads_somewhere: &dyn Fn(u64) -> bool) {
     let Some(thread) = parse(desc, arch) else { return desc.fill(0) };
     for (i, (name, value)) in thread.registers.iter().enumerate() {
@@ -58,18 +58,18 @@ pub(super) fn scrub(desc: &mut [u8], arch: Arch, leads_somewhere: &dyn Fn(u64) -
     }
 }
 
-/// Registers that say how the machine runs.
+/// Registers with the state of the machine.
 const STATE: [&str; 10] = ["cs", "eflags", "ss", "ds", "es", "fs", "gs", "pstate", "pc", "rip"];
 
-/// The number of the system call that a thread is in.
+/// The register with the number of the thread's system call.
 const NUMBER: &str = "orig_rax";
 
-/// Whether a number is one of a system call (there are less than 600), or says that it is in none.
+/// Whether a value is the number of a system call (there are less than 600), or means that there is none.
 fn is_system_call(value: u64) -> bool {
     value < 1024 || value == u64::MAX
 }
 
-/// The descriptor that tells of `thread`: what [`parse`] reads, and for other readers the rest.
+/// The descriptor of `thread`: the fields that [`parse`] reads, and the rest for other readers.
 pub(super) fn bytes_of(thread: &Thread, more: &ThreadNotes, process: &ProcessInfo, notes: &DumpNotes) -> Vec<u8> {
     let registers = thread.registers.iter().flat_map(|(_, value)| value.to_le_bytes());
     let mut out = vec![0; at::REGISTERS];

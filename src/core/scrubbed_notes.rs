@@ -1,5 +1,5 @@
-//! Notes of a core without what was in the process's variables: registers that lead nowhere, vector registers, arguments, what came
-//! with a signal. Notes that are not known lose all that is in them.
+//! Removes the values of the process's variables from the notes of a core: registers that point nowhere, vector
+//! registers, arguments, data of a signal. Unknown notes lose all their contents.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use crate::core::own_notes;
 use crate::core::prstatus;
 use crate::targets::Arch;
 
-/// What of a note stays.
+/// The part of a note that stays.
 enum Rule {
-    /// All of it: sizes, ids, addresses, names of files.
+    /// Everything: sizes, IDs, addresses, names of files.
     All,
-    /// General registers that lead into mapped memory, and those that are no values.
+    /// General registers that point into mapped memory, and those that are not values.
     Registers,
-    /// All but the program's arguments, and what may be one of them in place of its name.
+    /// Everything except the program's arguments, and an argument that is in place of its name.
     Process,
-    /// So many bytes at the start.
+    /// This many bytes at the start.
     Start(usize),
-    /// These bytes.
+    /// This range of bytes.
     Within(usize, usize),
 }
 
-/// `si_signo` to `si_addr`, or to the sender's ids: what follows is of the sender.
+/// Length of `si_signo` to `si_addr`, or to the sender's IDs. Data of the sender follows.
 const SIGINFO: usize = 24;
 
-/// `xcr0` among the bytes that FXSAVE leaves to software, and the first two words of the header behind them: which sets there
-/// are, without which gdb can't tell how long they are (Intel SDM 1, 13.4).
+/// `xcr0`, in the bytes that FXSAVE leaves to software, and the first two words of the XSAVE header after them. They
+/// say which register sets there are. Without them, gdb can't compute their length (Intel SDM 1, 13.4).
 const XSAVE: (usize, usize) = (464, 528);
 
 /// NT_X86_XSTATE, NT_ARM_TLS, NT_ARM_PAC_MASK (linux/elf.h).
@@ -46,7 +46,7 @@ fn rule(owner: &[u8], kind: u32) -> Rule {
     }
 }
 
-/// All notes: owner, type, and where the data is.
+/// Visits all notes: owner, type, and range of the descriptor.
 pub(crate) fn each(bytes: &[u8], mut visit: impl FnMut(&[u8], u32, Range<usize>)) {
     let mut cursor = Cursor::default();
     while let Some(note) = cursor.next(bytes) {
@@ -54,7 +54,7 @@ pub(crate) fn each(bytes: &[u8], mut visit: impl FnMut(&[u8], u32, Range<usize>)
     }
 }
 
-/// Where notes have names: of files, of the process, of threads.
+/// Ranges of names in the notes: of files, of the process, of threads.
 pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut cursor = Cursor::default();
@@ -64,7 +64,7 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
         match (note.owner, note.kind) {
             (b"CORE", nt::PRPSINFO) => out.push(start + prpsinfo::NAME..start + prpsinfo::ARGS),
             (b"CORE", nt::FILE) => {
-                // A count, a page size, and three words for each file: behind these are the paths.
+                // A count, a page size, and three words per file, followed by the paths.
                 let count = desc.first_chunk::<8>().map_or(0, |count| u64::from_le_bytes(*count));
                 let table = usize::try_from(count).ok().and_then(|count| count.checked_mul(24)?.checked_add(16));
                 let table = table.filter(|table| *table < desc.len()).unwrap_or(desc.len());
@@ -80,7 +80,7 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     out.iter().map(|range| range.start.min(end)..range.end.min(end)).collect()
 }
 
-/// What is known of the process that the notes are of.
+/// Decisions that depend on the process of the notes.
 pub(crate) struct Judge<'a> {
     /// Whether a word is taken for an address.
     pub(crate) is_address: &'a dyn Fn(u64) -> bool,
@@ -88,7 +88,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) is_program: &'a dyn Fn(&[u8]) -> bool,
 }
 
-/// The notes in `bytes` so. `spared`: whether notes of that owner and type stay whole.
+/// Returns the scrubbed notes in `bytes`. Notes of an owner and type for which `spared` is true stay whole.
 pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl Fn(&[u8], u32) -> bool) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut cursor = Cursor::default();
@@ -105,7 +105,7 @@ pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl
                 let len = field.iter().position(|&b| b == 0).unwrap_or(field.len());
                 let name = field.get(..len).unwrap_or_default();
                 let from = if (judge.is_program)(name) { len } else { 0 };
-                // What is behind its end is of a longer one.
+                // Bytes after its end are from a longer name.
                 field.get_mut(from..).unwrap_or_default().fill(0);
             }
             Rule::Start(len) => desc.get_mut(len..).unwrap_or_default().fill(0),
@@ -115,7 +115,7 @@ pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl
             }
         }
     }
-    // What is no note can't be told apart.
+    // What is not a note can't be classified.
     out.get_mut(cursor.at..).unwrap_or_default().fill(0);
     out
 }

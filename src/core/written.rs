@@ -1,8 +1,8 @@
-//! A core file that is to be written: its segments, and where in the file each part of it stands.
+//! The layout of a core file to write: its segments, and the file offset of each part.
 //!
-//! Each mapping that is kept in part is cut into runs that are kept and runs that are not dumped;
-//! `p_paddr`, which means nothing in a core and is 0 from every other producer, then holds the start of the
-//! mapping that a piece was cut from, so that the map read back has the same mappings.
+//! A mapping that is written in part is cut into runs that are dumped and runs that are not. `p_paddr` then contains
+//! the start of the original mapping, so that the map read back has the same mappings. This field has no meaning in a
+//! core, and is 0 from every other producer.
 
 use goblin::elf::program_header::{PF_R, PF_W, PF_X};
 
@@ -23,22 +23,22 @@ mod elf64 {
     pub(super) const PT_LOAD: u32 = 1;
     pub(super) const PT_NOTE: u32 = 4;
     pub(super) const PN_XNUM: u16 = 0xffff;
-    /// Notes and what is in them begin at multiples of this.
+    /// Alignment of notes and their parts.
     pub(super) const NOTE: u64 = 4;
 }
 
-/// An ELF header as the file begins with it (Elf64_Ehdr).
+/// An ELF header (Elf64_Ehdr).
 pub(crate) type Header = [u8; HEADER];
 
-/// Bytes of it.
+/// Length of an ELF header in bytes.
 pub(crate) const HEADER: usize = elf64::EHDR as usize;
 
-/// What of a piece of the address space is kept.
+/// The part of a piece of the address space that is written.
 pub(crate) enum Take<'a> {
     Nothing,
-    /// All of it; its bytes are from this place on.
+    /// All of it, with its bytes from this place on.
     All(u64),
-    /// What of it lies in these ranges, which are sorted and disjoint; its bytes are from this place on.
+    /// The part of it in these ranges, which are sorted and disjoint, with its bytes from this place on.
     Within(u64, &'a [AddrRange]),
 }
 
@@ -49,17 +49,17 @@ pub(crate) struct Load {
     pub(crate) flags: u32,
     /// Start of the mapping it was cut from.
     pub(crate) mapping: Addr,
-    /// Place of its bytes where they are from; `None`: not dumped.
+    /// Place of its bytes in the source. `None` if it is not dumped.
     pub(crate) source: Option<u64>,
 }
 
-/// `p_flags` of this access.
+/// `p_flags` for access rights.
 pub(crate) fn flags(perms: Perms) -> u32 {
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     bit(perms.read, PF_R) | bit(perms.write, PF_W) | bit(perms.exec, PF_X)
 }
 
-/// Cut the pieces of `space` along what `take` says. `of`: flags and start of the mapping with this number.
+/// Cuts the pieces of `space` as `take` says. `of` returns the flags and the start of the mapping with this number.
 pub(crate) fn cut<'a>(
     space: &AddressSpace,
     of: impl Fn(u32) -> (u32, Addr),
@@ -106,18 +106,17 @@ pub(crate) fn cut<'a>(
     out
 }
 
-/// Where everything stands in the file.
+/// The layout of a file.
 pub(crate) struct Layout {
-    /// What the file begins with: headers and notes.
+    /// The start of the file: headers and notes.
     pub(crate) head: Vec<u8>,
-    /// For each of the loads, where its bytes begin.
+    /// File offset of each load's bytes.
     pub(crate) offsets: Vec<u64>,
-    /// Where the last of them end.
+    /// File offset of the end of the last load.
     pub(crate) end: u64,
 }
 
-/// Lay out a core with `notes`, and, where `tail` is not 0, a second segment of so many bytes of notes from the end of
-/// the memory on.
+/// Lays out a core with `notes`. If `tail` is not 0, a second note segment of that many bytes follows the memory.
 pub(crate) fn lay(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -> Layout {
     let count = loads.len() + 1 + usize::from(tail > 0);
     let extended = count >= usize::from(elf64::PN_XNUM);

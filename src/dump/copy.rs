@@ -1,4 +1,5 @@
-//! From the process to the file. Zeros become holes: what was never written takes no room on the disk.
+//! Copies memory from the process to the file. Zeros become holes, so memory that was never written takes no disk
+//! space.
 
 use std::fs::File;
 use std::io;
@@ -13,16 +14,16 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::targets::reads::Loss;
 
-/// Bytes that one task copies: one system call's worth, which stays in a processor's cache.
+/// Bytes that one task copies: one system call, whose data stays in a processor's cache.
 const TASK: u64 = 1 << 20;
 
-/// Zeros are left out in runs of whole blocks of this size, which is a file system's.
+/// Zeros are skipped in units of this block size, which is usual for file systems.
 const BLOCK: usize = 4096;
 
-/// Blocks of zeros that are written all the same where there are fewer in a row: a hole costs the file system more.
+/// Minimum length of a hole in blocks. A shorter hole costs the file system more than zeros.
 const LEAST_HOLE: usize = 4;
 
-/// Copy all parts; whether something could not be read, and is zero.
+/// Copies all parts. Returns whether something could not be read, and is zero.
 pub(super) fn plain(process: &Process, plan: &Plan, file: &File, progress: &Progress) -> io::Result<bool> {
     let lost = AtomicBool::new(false);
     file.write_all_at(plan.head(), 0)?;
@@ -42,12 +43,12 @@ pub(super) fn plain(process: &Process, plan: &Plan, file: &File, progress: &Prog
     Ok(lost.into_inner())
 }
 
-/// The last note, behind the memory.
+/// Writes the last note, after the memory.
 pub(super) fn at_end(file: &File, plan: &Plan, tail: &[u8]) -> io::Result<()> {
     file.write_all_at(tail, plan.end())
 }
 
-/// Parts in tasks of like size, and large ones cut.
+/// Groups parts into tasks of similar size, and splits large ones.
 fn tasks(parts: &[Part]) -> Vec<Vec<Part>> {
     let mut out: Vec<Vec<Part>> = Vec::new();
     let mut room = 0;
@@ -69,7 +70,8 @@ fn tasks(parts: &[Part]) -> Vec<Vec<Part>> {
     out
 }
 
-/// Read all of `out` from `place` on, page by page where that can't be had in one; `false`: some of it is zero for that.
+/// Reads `out` from target offset `place` on, page by page if one read fails. Returns `false` if some of it could not
+/// be read, and is zero.
 pub(super) fn fetch(process: &Process, place: u64, out: &mut [u8]) -> bool {
     let target = process.target();
     let mut whole = true;
@@ -101,7 +103,7 @@ pub(super) fn fetch(process: &Process, place: u64, out: &mut [u8]) -> bool {
     whole
 }
 
-/// Write what is not zero of `bytes`.
+/// Writes the non-zero blocks of `bytes`.
 fn write_data(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     let write = |blocks: std::ops::Range<usize>| {
         let (from, to) = (blocks.start * BLOCK, (blocks.end * BLOCK).min(bytes.len()));
@@ -124,7 +126,6 @@ fn write_data(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     data.map_or(Ok(()), write)
 }
 
-/// Whether there is nothing but zeros.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|words| words == &[0; 64]) && rest.iter().all(|&b| b == 0)

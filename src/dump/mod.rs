@@ -1,14 +1,14 @@
-//! A core of a process that runs: notes, and as much of its memory as is asked for.
+//! Writes a core of a running process: notes, and the selected memory.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `plan` | which bytes are kept, and where in the file they stand |
-//! | `copy` | from the process to the file, with holes where there are zeros |
-//! | `pack` | the same as a compressed stream |
-//! | `debugger` | what a debugger asks for first, whatever was asked for |
+//! | `plan` | which bytes are written, and their offsets in the file |
+//! | `copy` | writes a file, with holes for zeros |
+//! | `pack` | writes a compressed stream |
+//! | `debugger` | what a debugger always needs |
 //!
-//! What it writes is a core as the kernel would write it, with notes of our own ([`core::own_notes`](crate::core), docs/live.md).
-//! Nothing here stops a process or lets it go but the end of the copy: that is the target's affair, and any target can be written.
+//! The result is a core like the kernel's, with notes of our own ([`core::own_notes`](crate::core), docs/live.md). The
+//! room works on any target. It does not stop the process, and resumes it only after the copy.
 
 mod copy;
 mod debugger;
@@ -29,23 +29,24 @@ use crate::progress::Progress;
 use crate::targets::dump_notes::Standstill;
 use crate::words::Compression;
 
-/// What was written.
+/// Figures of a written core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dumped {
-    /// Bytes of memory kept.
+    /// Bytes of memory written.
     pub kept: u64,
-    /// Bytes of memory that the process has, as a core would hold them.
+    /// Bytes of memory that a full core of the process would contain.
     pub of: u64,
-    /// Segments of memory.
+    /// Number of memory segments.
     pub segments: usize,
-    /// Length of the core in bytes, before it is packed.
+    /// Size of the core in bytes, uncompressed.
     pub size: u64,
 }
 
-/// Write the core to `file`, which is empty, with holes for zeros; the process goes on once its memory is copied.
+/// Writes the core to `file`, which must be empty, with holes for zeros. The process is resumed once its memory is
+/// copied.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of `file`; `NotFound` if the process ended before its memory was copied.
 pub fn write(process: &Process, plan: &Plan, file: &File, progress: &Progress) -> io::Result<Dumped> {
     let phase = process.enter(Phase::Dump);
     progress.start(plan.bytes());
@@ -57,11 +58,11 @@ pub fn write(process: &Process, plan: &Plan, file: &File, progress: &Progress) -
     Ok(plan.dumped(tail.len()))
 }
 
-/// The same as a stream, compressed in parts that are each whole for themselves. The process stands still as long as that takes,
-/// unless it is only packed what `scratch`, an empty file, was written to before.
+/// Writes the core as a compressed stream, in chunks that can be decompressed separately. The process is stopped during
+/// compression, unless `scratch`, an empty file, takes the copy first.
 ///
 /// # Errors
-/// Those of writing.
+/// As [`write()`].
 pub fn write_packed(
     process: &Process,
     plan: &Plan,
@@ -87,7 +88,7 @@ pub fn write_packed(
     Ok(plan.dumped(tail.len()))
 }
 
-/// What is copied of a process that ended meanwhile is zeros: that is no core.
+/// Fails if the process has ended. Its memory was then read as zeros, which is no core.
 fn check(process: &Process, lost: bool) -> io::Result<()> {
     let has_ended = || {
         let sp = process.threads().first()?.registers.sp();
@@ -106,7 +107,7 @@ fn check(process: &Process, lost: bool) -> io::Result<()> {
     }
 }
 
-/// Let the process go on; the note that says how it stood, which is the last part of the file.
+/// Resumes the process. Returns the note that describes the stop, which is at the end of the file.
 fn tail(process: &Process, lost: bool) -> Vec<u8> {
     let stood = process.target().finish();
     let mut out = Vec::new();

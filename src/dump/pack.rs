@@ -1,6 +1,6 @@
-//! A core as a compressed stream. It is cut into parts of one size, each compressed for itself (frames, members and streams of
-//! all four forms may stand one behind the other), so that processors share the work and a part of zeros is
-//! compressed once for all.
+//! Writes a core as a compressed stream. It is cut into chunks of one size, which are compressed separately (the
+//! frames, members and streams of all four formats can be concatenated). So processors share the work, and a chunk of
+//! zeros is compressed only once.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,13 +16,13 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::words::Compression;
 
-/// Bytes of a part before it is compressed: more than the window of any level used here.
+/// Length of an uncompressed chunk in bytes: more than the window of any level used here.
 const PART: u64 = 2 << 20;
 
-/// Parts in memory at once, at most; as many again are being written.
+/// Maximum number of chunks compressed at once. As many again are being written.
 const AT_ONCE: usize = 16;
 
-/// Headers, notes and memory; whether some memory could not be read, and is zero.
+/// Compresses headers, notes and memory. Returns whether some memory could not be read, and is zero.
 pub(super) fn memory(
     process: &Process,
     plan: &Plan,
@@ -38,7 +38,7 @@ pub(super) fn memory(
     stream(head, plan.parts(), plan.end(), form, out, &read)
 }
 
-/// All `len` bytes of a file.
+/// Compresses the first `len` bytes of a file.
 pub(super) fn file(from: &File, len: u64, form: Compression, out: &mut (dyn Write + Send)) -> io::Result<()> {
     let extents = host::extents(from, len);
     let parts: Vec<Part> = extents
@@ -49,23 +49,23 @@ pub(super) fn file(from: &File, len: u64, form: Compression, out: &mut (dyn Writ
     stream(&[], &parts, len, form, out, &read).map(drop)
 }
 
-/// One more part behind those that were written.
+/// Compresses one more chunk after those already written.
 pub(super) fn part(bytes: &[u8], form: Compression, out: &mut (dyn Write + Send)) -> io::Result<()> {
     out.write_all(&compressed(bytes, form)?)
 }
 
-/// Reads the bytes at these offsets of the file that is packed, which lie in one part; `false`: not all could be had.
+/// Reads the bytes at a range of file offsets, which is within one part. Returns `false` if not all could be read.
 type Read<'a> = dyn Fn(Range<u64>, &Part, &mut [u8]) -> io::Result<bool> + Sync + 'a;
 
-/// What comes next in the stream.
 enum Next {
-    /// So many parts of zeros.
+    /// This many chunks of zeros.
     Zeros(u64),
-    /// A part, compressed.
+    /// A compressed chunk.
     Packed(Vec<u8>),
 }
 
-/// `head`, and behind it what `parts` have, zeros between them, up to `end`. Whether something could not be read.
+/// Compresses `head` and the contents of `parts`, with zeros between them, up to `end`. Returns whether something could
+/// not be read.
 fn stream(
     head: &[u8],
     parts: &[Part],
@@ -97,7 +97,7 @@ fn stream(
             at = range.end;
             batch.push(range);
         }
-        // Many parts that are zero for sure.
+        // Chunks that are certainly zero.
         let next = parts.get(parts.partition_point(|part| part.at + part.len <= at)).map_or(end, |part| part.at);
         let skipped = if at < head.len() as u64 { 0 } else { next.saturating_sub(at) / PART };
         at += skipped * PART;
@@ -124,7 +124,7 @@ fn write_next(out: &mut (dyn Write + Send), next: &Next, zeros: &[u8]) -> io::Re
     }
 }
 
-/// Parts that have bytes at these offsets.
+/// Parts that overlap a range of file offsets.
 fn within<'p>(range: &Range<u64>, parts: &'p [Part]) -> impl Iterator<Item = &'p Part> + use<'p> {
     let end = range.end;
     let first = parts.partition_point(|part| part.at + part.len <= range.start);
@@ -135,7 +135,7 @@ fn holds_data(range: &Range<u64>, head: &[u8], parts: &[Part]) -> bool {
     range.start < head.len() as u64 || within(range, parts).next().is_some()
 }
 
-/// The bytes of the file at these offsets, into zeros; `false`: not all could be had.
+/// Fills `out`, which is zero, with the bytes at a range of file offsets. Returns `false` if not all could be read.
 fn fill(range: &Range<u64>, head: &[u8], parts: &[Part], read: &Read<'_>, out: &mut [u8]) -> io::Result<bool> {
     let begins = head.get(range.start as usize..).unwrap_or_default();
     out.iter_mut().zip(begins).for_each(|(to, from)| *to = *from);
@@ -180,7 +180,7 @@ mod tests {
     use crate::core::inflate::to_temporary_file;
     use crate::progress::Progress;
 
-    /// Every eighth byte of the file is told by its place.
+    /// Test data: every eighth byte depends on its offset, the others are zero.
     fn byte(at: u64) -> u8 {
         if at.is_multiple_of(8) { (at >> 9) as u8 | 1 } else { 0 }
     }
@@ -189,7 +189,7 @@ mod tests {
     fn what_comes_out_is_what_went_in() -> io::Result<()> {
         let head = b"the head of it";
         let part = |at, len| Part { at, len, place: 1 << 50 | at };
-        // Behind the head, over a border, far away, and up to the end.
+        // After the head, across a border, far away, and up to the end.
         let parts = [part(4096, 9), part(PART - 100, 300), part(PART * 70 + 5, PART * 2), part(PART * 90, 77)];
         let end = PART * 90 + 77;
         let read = |at: Range<u64>, part: &Part, bytes: &mut [u8]| {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn part_of_zeros_costs_little(packed: &[u8], form: Compression) {
-        // Some 85 parts of zeros.
+        // About 85 chunks of zeros.
         assert!(packed.len() < 1 << 20, "{form}: {} bytes", packed.len());
     }
 }

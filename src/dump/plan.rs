@@ -1,4 +1,4 @@
-//! Which bytes are kept, and where in the file they stand.
+//! Decides which bytes are written, and at which offsets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,31 +13,31 @@ use crate::process::Process;
 use crate::targets::dump_notes::{self, DumpNotes};
 use crate::targets::{Arch, PieceState};
 
-/// What of the memory is kept.
+/// Which memory is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Keep<'a> {
-    /// All that a core of the kernel would hold.
+    /// Everything that the kernel would dump.
     Full {
-        /// Beside that these pages of program files, which a dump leaves out otherwise: sorted, disjoint.
+        /// Additional pages of program files, which a dump leaves out otherwise. Sorted and disjoint.
         and: &'a [AddrRange],
-        /// Beside that all of program files.
+        /// Whether all pages of program files are added.
         files: bool,
     },
-    /// These ranges, which are sorted and disjoint.
+    /// Only these ranges, which are sorted and disjoint.
     Only(&'a [AddrRange]),
 }
 
-/// Bytes of the process, and where in the file they go.
+/// A range of the process's bytes, and its position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Offset in the file.
     pub(super) at: u64,
     pub(super) len: u64,
-    /// Place in the target.
+    /// Offset in the target.
     pub(super) place: u64,
 }
 
-/// A core that is to be written.
+/// The layout of a core to write.
 pub struct Plan {
     layout: Layout,
     parts: Vec<Part>,
@@ -47,7 +47,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What of the process goes where. `kept_for`: the commands whose pages are kept, none for a full core.
+    /// Plans a core. `kept_for` names the commands whose pages are written; it is empty for a full core.
     pub fn new(process: &Process, keep: Keep<'_>, kept_for: &[&str]) -> Plan {
         let facts = process.facts();
         let space = &facts.space;
@@ -55,7 +55,7 @@ impl Plan {
             let mapping = space.mappings.get(mapping as usize);
             mapping.map_or_else(Default::default, |m| (written::flags(m.perms), m.whole))
         };
-        // What the program wants in no dump (MADV_DONTDUMP): keys, and memory that would be of no use.
+        // Memory that the program excludes from dumps (MADV_DONTDUMP): keys, and memory that would be of no use.
         let is_wanted = |range: AddrRange| {
             let known = facts.residence.as_ref().and_then(|residence| residence.mapping_at(range.start));
             !known.is_some_and(|known| known.flags.dont_dump)
@@ -75,7 +75,7 @@ impl Plan {
         let layout = written::lay(header(facts.arch), &notes(process, kept_for), &loads, own_notes::STOOD_BYTES);
         let mut parts = Vec::new();
         let mut kept = 0;
-        // Where little is kept, to look at it costs less than to find out which of all pages are there.
+        // If few pages are written, reading them costs less than finding out which of all pages are present.
         let extents = matches!(keep, Keep::Full { .. }).then(|| process.target().extents());
         for (load, &at) in loads.iter().zip(&layout.offsets) {
             let Some(place) = load.source else { continue };
@@ -93,27 +93,27 @@ impl Plan {
         Plan { layout, parts, kept, of: space.dumped_total(), segments: loads.len() }
     }
 
-    /// Bytes that are copied of the process: what the file takes on the disk at most, beside notes.
+    /// Bytes copied from the process: the most that the file takes on disk, apart from notes.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.len).sum()
     }
 
-    /// Headers and notes.
+    /// Headers and notes of the file.
     pub(super) fn head(&self) -> &[u8] {
         &self.layout.head
     }
 
-    /// Where the memory ends in the file, and its last note begins.
+    /// File offset where the memory ends and the last note begins.
     pub(super) fn end(&self) -> u64 {
         self.layout.end
     }
 
-    /// What is copied, by place in the file.
+    /// Ranges to copy, by file offset.
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// What was written, with a last note of so many bytes.
+    /// Figures of the written core. `tail` is the length of its last note in bytes.
     pub(super) fn dumped(&self, tail: usize) -> Dumped {
         let size = self.layout.end + tail as u64;
         Dumped { kept: self.kept, of: self.of, segments: self.segments, size }

@@ -15,7 +15,7 @@ pub struct InlinedRow {
 }
 
 impl InlinedRow {
-    /// The method and its line, before its caller: `Lab.inner(int):32 <- `.
+    /// The method and its line as a prefix of its caller: `Lab.inner(int):32 <- `.
     pub(crate) fn before_caller(&self) -> String {
         format!("{}{} <- ", self.method, self.line.map(|line| format!(":{line}")).unwrap_or_default())
     }

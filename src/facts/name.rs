@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bytes::printable;
 
-/// A name shared by many rows and stored once; a name may have 16 KiB.
+/// A name shared by many rows and stored once, since a name may have 16 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
@@ -63,7 +63,7 @@ impl std::fmt::Display for Name {
 }
 
 impl Name {
-    /// The name as tables show it; a long name is cut.
+    /// The name as in tables, cut if it is long.
     pub fn shown(&self) -> String {
         match self.0.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}…", self.0.get(..end).unwrap_or_default()),
@@ -72,19 +72,18 @@ impl Name {
     }
 }
 
-/// Characters of a name in a table of many rows.
+/// Maximum number of characters of a name in a table with many rows.
 const SHOWN: usize = 500;
 
-/// Names of a core made safe to show, each once however many rows have it: half a
-/// million mappings of one file have one path.
+/// Names made printable, each stored once: half a million mappings of one file share a path.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// By where the text lies; what is held stays where it is.
+    /// Names by address of the text. The stored `Arc` keeps the address valid.
     known: HashMap<usize, (Arc<str>, Name)>,
 }
 
 impl Shown {
-    /// The name as it may be shown.
+    /// The printable form of a name.
     pub(crate) fn of(&mut self, name: &Arc<str>) -> Name {
         let make = || {
             let shown = match printable(name) {

@@ -1,4 +1,4 @@
-//! Threads and their frames: runtimes fill them in.
+//! Threads and their frames, as runtimes return them.
 
 use std::collections::HashMap;
 
@@ -129,7 +129,7 @@ pub struct FrameRow {
 }
 
 impl FrameRow {
-    /// How little sure it is: 0 where nothing is guessed.
+    /// How much the frame is a guess: 0 for none, higher is less certain.
     pub fn doubt(&self) -> u8 {
         match self.trust {
             Trust::FramePointer => 1,
@@ -138,7 +138,7 @@ impl FrameRow {
         }
     }
 
-    /// How a guess of that [`FrameRow::doubt`] looks in a table: ` (by scan)`.
+    /// Suffix of a frame with this [`FrameRow::doubt`] in a table: ` (by scan)`.
     pub fn mark(doubt: u8) -> &'static str {
         match doubt {
             0 => "",
@@ -147,17 +147,17 @@ impl FrameRow {
         }
     }
 
-    /// Its name as tables show it, and, of a guess, that it is one.
+    /// The name as in tables, with a suffix if the frame is a guess.
     pub fn title(&self) -> String {
         format!("{}{}", self.shown(), FrameRow::mark(self.doubt()))
     }
 
-    /// What tells it from other frames: name and module, no addresses in it.
+    /// The name and module that identify the frame, without addresses.
     pub fn name(&self) -> String {
         self.spelled(|name| name.to_string())
     }
 
-    /// The same as it stands in tables: of a long name its beginning.
+    /// The [`FrameRow::name`], cut as in tables if it is long.
     pub fn shown(&self) -> String {
         self.spelled(Name::shown)
     }
@@ -176,15 +176,13 @@ impl FrameRow {
     }
 }
 
-/// Numbers that stand for the names of frames: stacks are compared by them, as the names
-/// of a million frames would take gigabytes.
+/// Numbers for frame names. Stacks are compared by number, because the names of a million frames would take gigabytes.
 #[derive(Default)]
 pub(crate) struct FrameNames {
     known: HashMap<String, u32>,
 }
 
 impl FrameNames {
-    /// The number of a frame's [`FrameRow::name`].
     pub(crate) fn number(&mut self, frame: &FrameRow) -> u32 {
         let next = self.known.len() as u32;
         *self.known.entry(frame.name()).or_insert(next)

@@ -1,6 +1,6 @@
-//! Bytes at a place of a file, whatever its cursor.
+//! Reads and writes at an offset of a file.
 
-/// Reads and writes that name their place: pread(2) and pwrite(2).
+/// Reads and writes at an offset: pread(2) and pwrite(2).
 #[cfg(unix)]
 pub(crate) use std::os::unix::fs::FileExt as FileAt;
 
@@ -16,15 +16,13 @@ mod windows {
     /// winerror.h.
     const ERROR_HANDLE_EOF: i32 = 38;
 
-    /// Reads and writes that name their place.
+    /// Reads and writes at an offset.
     pub(crate) trait FileAt {
-        /// Read up to as much as there is room for; 0 at the end.
+        /// Reads up to `out.len()` bytes. Returns 0 at the end of the file.
         fn read_at(&self, out: &mut [u8], place: u64) -> io::Result<usize>;
 
-        /// Write all of it.
         fn write_all_at(&self, bytes: &[u8], place: u64) -> io::Result<()>;
 
-        /// Fill all of it.
         fn read_exact_at(&self, mut out: &mut [u8], mut place: u64) -> io::Result<()> {
             while !out.is_empty() {
                 match self.read_at(out, place) {
@@ -43,7 +41,7 @@ mod windows {
 
     impl FileAt for File {
         fn read_at(&self, out: &mut [u8], place: u64) -> io::Result<usize> {
-            // Behind the end it is no error elsewhere.
+            // Reading beyond the end is no error on other systems.
             match with_its_cursor(self, |file| file.seek_read(out, place)) {
                 Err(e) if e.raw_os_error() == Some(ERROR_HANDLE_EOF) => Ok(0),
                 read => read,
@@ -60,8 +58,8 @@ mod windows {
         }
     }
 
-    /// Windows moves the cursor at each read and write. It is put back: who looks up the size that an .xz tells at its end
-    /// goes on from where the file was, and lost all of a core but its last part once.
+    /// Runs `act` and restores the cursor, which Windows moves with each read and write. Without this, code that looked
+    /// up the size at the end of an .xz file continued from there, and lost all of a core but its last part.
     fn with_its_cursor(mut file: &File, act: impl FnOnce(&File) -> io::Result<usize>) -> io::Result<usize> {
         let before = file.stream_position()?;
         let done = act(file);

@@ -1,11 +1,12 @@
-//! Holes of a sparse file: which parts of it hold data (lseek(2) SEEK_DATA).
+//! Holes of a sparse file (lseek(2) SEEK_DATA).
 
 use std::fs::File;
 
 use crate::targets::Extents;
 
-/// Ask the file system. Where it can't tell, the whole file counts as data. So it does on Windows: its files have holes too, and
-/// nobody copies a core so that they stay.
+/// Queries the file system for the data extents of a file. If that is not possible, the whole file counts
+/// as data. The same applies on Windows, where files can have holes, but nobody copies a core in a way that preserves
+/// them.
 pub(crate) fn extents(file: &File, len: u64) -> Extents {
     #[cfg(unix)]
     return asked(file, len);

@@ -1,10 +1,10 @@
-//! What the system that coremap itself runs on does for it, wherever systems differ: holes of a file, reading ahead,
-//! bytes at a place, files beneath a folder, colours of a terminal.
+//! Services of the host system that differ by platform: holes of files, read-ahead, reads at an offset, files below a
+//! directory, terminal colours.
 //!
-//! Cores are of Linux, and so is the code that reads them; who reads them may sit at another system. Nothing here knows what
-//! a file means. Each door has the same name everywhere, and says what a system without it does instead: answers stay the
-//! same, only time, memory or a safeguard differ. What is mapped is in [`core::mapped`](crate::core::mapped), as that needs `unsafe`;
-//! signals and new files are the program's (`cli`).
+//! Cores are from Linux, but may be read on another system. Nothing here knows what a file means. Each function has the
+//! same name on all systems, and documents what it does on a system without the service. Answers never differ, only
+//! time, memory or a safeguard. Mapped memory is in [`core::mapped`](crate::core::mapped), because it needs `unsafe`.
+//! Signals and new files belong to the program (`cli`).
 
 mod at;
 mod extents;

@@ -1,9 +1,8 @@
-//! Asking for bytes of the file before they are read.
+//! Requests bytes of the file before they are read.
 //!
-//! A core of 100,000 mappings is read a page here and a page there. With the
-//! kernel's own read-ahead off (`mapped.rs`) each such page is waited for alone:
-//! the disk could bring dozens at once. A scan is read ahead of by the kernel, but
-//! not as far as disks can do.
+//! A core of 100,000 mappings is read in scattered pages. With the kernel's own read-ahead off (`mapped.rs`), each page
+//! is waited for separately, although the disk could read dozens at once. For a scan, the kernel reads ahead, but not
+//! as far as disks can.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,20 +17,20 @@ mod asked {
     use rustix::fs::{Advice, fadvise};
     use rustix::io::{ReadWriteFlags, preadv2};
 
-    /// Whether the kernel was told.
+    /// Advises the kernel. Returns whether it accepted.
     pub(super) fn will_need(file: &File, place: &Range<u64>) -> bool {
         let len = NonZeroU64::new(place.end.saturating_sub(place.start));
         fadvise(file, place.start, len, Advice::WillNeed).is_ok()
     }
 
-    /// Whether the byte at this place can be had without waiting.
+    /// Whether the byte at this offset is in memory.
     pub(super) fn is_there(file: &File, place: u64) -> bool {
         let mut byte = [0];
         preadv2(file, &mut [IoSliceMut::new(&mut byte)], place, ReadWriteFlags::NOWAIT).is_ok()
     }
 }
 
-/// Elsewhere what is mapped is read when it is looked at.
+/// On other systems, mapped bytes are read on first access.
 #[cfg(not(target_os = "linux"))]
 mod asked {
     use std::fs::File;
@@ -48,15 +47,13 @@ mod asked {
 
 use crate::limits;
 
-/// What lies between two places is fetched with them up to this length: a longer
-/// request costs less than another one.
+/// Maximum gap between two ranges that are fetched together, in bytes. A longer request costs less than another one.
 const GAP: u64 = 16 << 10;
 
-/// Pages of the page cache are of this size at least.
+/// Minimum page size of the page cache in bytes.
 const CACHE_PAGE: u64 = 4096;
 
-/// Ask for `places` in the order of the file. Advice may fail: then they are
-/// only read later.
+/// Requests `places` in the order of the file. If the advice fails, they are read later.
 pub(crate) fn fetch(file: &File, places: Vec<Range<u64>>) {
     for place in joined(places) {
         if !asked::will_need(file, &place) {
@@ -65,18 +62,16 @@ pub(crate) fn fetch(file: &File, places: Vec<Range<u64>>) {
     }
 }
 
-/// Ask for `place`, which a scan comes to soon, unless it is in memory. Advice may
-/// fail, as above.
+/// Requests `place`, which a scan needs soon, unless it is in memory. The advice may fail.
 pub(crate) fn fetch_soon(file: &File, place: Range<u64>) {
-    // What the kernel reads ahead by itself ends somewhere: the last byte comes last.
+    // The kernel's own read-ahead ends somewhere, so check the last byte.
     let Some(last) = place.end.checked_sub(1).filter(|last| *last >= place.start) else { return };
     if !asked::is_there(file, last) {
         asked::will_need(file, &place);
     }
 }
 
-/// Whole pages, in order, neighbours as one, up to
-/// [`limits::MAX_READ_AHEAD`] in all.
+/// Rounds to whole pages, sorts, and joins neighbours, up to [`limits::MAX_READ_AHEAD`] bytes in all.
 fn joined(mut places: Vec<Range<u64>>) -> Vec<Range<u64>> {
     places.retain(|p| p.start < p.end);
     places.sort_unstable_by_key(|p| (p.start, p.end));

@@ -10,7 +10,6 @@ use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 use crate::targets::at;
 
-/// Claim what modules and the vdso hold.
 pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
     for (i, module) in process.modules.iter().enumerate() {
         if claims.is_full() {
@@ -25,8 +24,7 @@ pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
                     claims.add(image_claim(module, range, owner, Confidence::Exact, pe_part(module, range, *flat)));
                 }
                 if !flat {
-                    // Sections are laid into one reserved range; what lies
-                    // between is the image's too.
+                    // Sections are laid out in one reserved range. The space between them belongs to the image too.
                     let base = module.range.start;
                     let whole =
                         AddrRange::sized(base, image.size_of_image.next_multiple_of(page_size(process.facts())));
@@ -61,13 +59,13 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
         let (file, bss) = segment_names(segment);
         let relro = module.sections.iter().find(|s| s.name == RELRO).map(|s| s.range);
         let part = |range: &AddrRange| match relro {
-            // It ends on a page but may begin within one.
+            // It ends at a page border, but may begin within a page.
             Some(r) if r.contains(range.start) || (r.end >= range.end && range.contains(r.start)) => RELRO,
             _ => file,
         };
         let file_part = AddrRange::new(segment.range.start, segment.file_end);
         let bss_part = AddrRange::new(segment.file_end, segment.range.end);
-        // Where NT_FILE names the same file, header and note agree.
+        // If NT_FILE names the same file, header and note agree.
         let mut listed = false;
         for e in base.entries.overlapping(file_part) {
             let same = base.path(e).is_some_and(|p| *p == module.path);
@@ -79,7 +77,7 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
         if !listed {
             claims.add(image_claim(module, file_part, owner, Confidence::Derived, file.into()));
         }
-        // .bss is anonymous memory of the segment's own access, nothing else.
+        // .bss is anonymous memory with the access of its segment.
         for e in base.entries.overlapping(bss_part) {
             if let Some(range) = e.range.intersect(&bss_part)
                 && e.file.is_none()
@@ -95,10 +93,10 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
     }
 }
 
-/// Section a PT_GNU_RELRO stands for.
+/// The section that PT_GNU_RELRO represents.
 const RELRO: &str = ".data.rel.ro";
 
-/// What a PT_LOAD of that access holds, in the names of its main section.
+/// Names of the main sections of a PT_LOAD with this access: of its file part, and of the rest.
 fn segment_names(segment: &ImageSegment) -> (&'static str, &'static str) {
     match (segment.perms.write, segment.perms.exec) {
         (true, _) => (".data", ".bss"),
@@ -121,8 +119,8 @@ fn pe_part(module: &Module, range: AddrRange, flat: bool) -> String {
         .map_or_else(String::new, |(_, name)| name.clone())
 }
 
-/// The vdso where the auxiliary vector says, the kernel's data pages before
-/// it, and the vsyscall page at its fixed address.
+/// Claims the vdso at its address in the auxiliary vector, the kernel's data pages before it, and the vsyscall page at
+/// its fixed address.
 fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
     let target = process.target();
     let page = page_size(target.facts());
@@ -142,7 +140,7 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
         let image = elf::read(&process.memory, start, page).map(|i| i.range.end);
         let end = image.unwrap_or(mapping.range.end).min(mapping.range.end);
         add(AddrRange::new(start, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
-        // [vvar], and in newer kernels [vvar_vclock], lie right below.
+        // [vvar], and in newer kernels [vvar_vclock], are directly below.
         let mut top = start;
         for _ in 0..limits::MAX_VVAR_MAPPINGS {
             let Some(below) = top.checked_sub(1).and_then(|a| base.at(a)) else { break };

@@ -1,5 +1,5 @@
-//! Who claims memory, and the map that follows: each introspector looks at the
-//! process and says what it knows; none knows of another.
+//! Runs all introspectors and resolves their claims to the map. Each introspector claims what it recognises in the
+//! process. None knows another.
 
 mod images;
 
@@ -12,18 +12,16 @@ use crate::native::stacks::Stacks;
 use crate::phase::Phase;
 use crate::process::Process;
 
-/// What introspection found.
 pub(crate) struct Introspection {
-    /// The resolved map.
     pub(crate) map: AddressMap,
-    /// Stacks of threads, those that are guesses too.
+    /// Thread stacks, guesses included.
     pub(crate) stacks: Stacks,
-    /// malloc of the C library.
+    /// The C library's malloc.
     pub(crate) malloc: Malloc,
 }
 
-/// Run all introspectors and resolve what they claim; `stacks`: those that are known, and
-/// `runtimes` claim what is theirs.
+/// Runs all introspectors and resolves their claims. `stacks` are the stacks found by evidence; `runtimes` adds the
+/// claims of runtimes.
 pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOnce(&mut Claims)) -> Introspection {
     let base = process.base();
     let mut claims = Claims::default();
@@ -41,13 +39,13 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     native::malloc::claim(&malloc.heaps, base, &mut claims);
     native::malloc::claim_musl(&malloc.musl, &mut claims);
     runtimes(&mut claims);
-    // Late, as it looks at what nobody else knows.
+    // Needs the claims so far, because it probes unclaimed memory.
     malloc.find_mapped(process, base, &claims);
     native::malloc::claim_mapped(&malloc.mapped, &mut claims);
-    // And last what is no more than a guess.
+    // Guesses come last.
     native::stacks::guess(process, base, &claims, &malloc, &mut stacks);
     native::stacks::claim(process, &stacks, true, &mut claims);
-    // After the guesses: a stack that a program made in another allocator's memory stays a stack.
+    // After the guesses: a stack that a program allocated from another allocator stays a stack.
     malloc.unread = native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
@@ -56,7 +54,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
 }
 
-/// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.
+/// Claims createdump's own page. It is a PT_LOAD and so in the base, but not memory of the process.
 fn claim_diag_page(process: &Process, claims: &mut Claims) {
     if let Some(page) = process.facts().diag_page {
         claims.add(Claim {
@@ -70,7 +68,7 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
     }
 }
 
-/// Second views of shared pages.
+/// Claims second views of shared pages.
 fn claim_aliases(process: &Process, claims: &mut Claims) {
     let _phase = process.enter(Phase::Aliases);
     for alias in memory::alias::find(process.target()) {

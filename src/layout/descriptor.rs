@@ -1,9 +1,7 @@
-//! The runtime's own description of its structs, in its memory: the export
-//! `DotNetRuntimeContractDescriptor` (.NET 9 and later).
+//! Reads a runtime's description of its own structs: the export `DotNetRuntimeContractDescriptor` (.NET 9 and later).
 //!
-//! Form: dotnet/runtime, docs/design/datacontracts/contract-descriptor.md:
-//! u64 magic, u32 flags, u32 descriptor_size, char *descriptor, u32
-//! pointer_data_count, u32 pad, uintptr_t *pointer_data.
+//! The format is in dotnet/runtime, docs/design/datacontracts/contract-descriptor.md: u64 magic, u32 flags, u32
+//! descriptor_size, char *descriptor, u32 pointer_data_count, u32 pad, uintptr_t *pointer_data.
 
 use crate::addr::Addr;
 use crate::layout::{Layout, LayoutError, Origin};
@@ -13,7 +11,7 @@ use crate::memory::{Fault, Memory};
 /// "DNCCDAC\0", little-endian.
 const MAGIC: u64 = 0x0043_4144_4343_4e44;
 
-/// The header's fields, offsets in bytes.
+/// Offsets of the header's fields in bytes.
 mod header {
     pub(super) const SIZE: u64 = 12;
     pub(super) const JSON: u64 = 16;
@@ -21,22 +19,22 @@ mod header {
     pub(super) const POINTERS: u64 = 32;
 }
 
-/// Why there is no descriptor to use.
+/// Why a descriptor can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// Its bytes are not in the core.
+    /// Part of the descriptor is not in the core.
     #[error("contract descriptor: {0}")]
     Fault(#[from] Fault),
-    /// Not a descriptor, or one that lies.
+    /// Not a descriptor, or a corrupt one.
     #[error("contract descriptor: {0}")]
     Form(String),
-    /// Its JSON.
+    /// The descriptor's JSON is invalid.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
 
-/// Read the descriptor at `addr`: its layout, and its table of pointers.
+/// Reads the descriptor at `addr`. Returns its layout and its table of pointers.
 ///
 /// # Errors
 /// [`DescriptorError`]

@@ -1,9 +1,8 @@
-//! A layout from JSON.
+//! Parses a layout from JSON.
 //!
-//! Form: dotnet/runtime, docs/design/datacontracts/data_descriptor.md (the
-//! compact one), with keys of ours: `id`, `from` (where the numbers come from),
-//! `base` (the tables that this one adds to), `null` for what it has not of them, `constants`,
-//! and `note` within a type.
+//! The format is the compact one of dotnet/runtime, docs/design/datacontracts/data_descriptor.md, with additional keys:
+//! `id`, `from` (source of the numbers), `base` (the tables that this one extends), `null` for a field of those that
+//! this one lacks, `constants`, and `note` within a type.
 
 use serde_json::{Map, Value};
 
@@ -12,8 +11,7 @@ use crate::limits;
 use super::{Global, Layout, LayoutError, Origin};
 
 impl Layout {
-    /// Parse the text of a table; what is not understood is left out, what is too large
-    /// is refused.
+    /// Parses a table. Unknown entries are ignored. Numbers that are too large are an error.
     ///
     /// # Errors
     /// [`LayoutError::Parse`]
@@ -21,7 +19,7 @@ impl Layout {
         Layout::parse_from(text, None)
     }
 
-    /// As [`Layout::parse`], of text from elsewhere than a table.
+    /// Parses text that is not from a table, as [`Layout::parse`] does.
     ///
     /// # Errors
     /// [`LayoutError::Parse`]
@@ -51,7 +49,7 @@ impl Layout {
                 }
             }
         }
-        // A key of ours: what is read of a process's memory says nothing of them.
+        // `constants` is our own key, and ignored in a process's memory.
         let groups = if said { None } else { Some(entries(&root, "constants", &mut layout.capped)) };
         for (group, numbers) in groups.into_iter().flatten() {
             let numbers = numbers.as_object().ok_or_else(|| fail(format!("constants {group} are not an object")))?;
@@ -78,13 +76,13 @@ fn entries<'v>(root: &'v Value, key: &str, cut: &mut bool) -> impl Iterator<Item
     root.get(key).and_then(Value::as_object).map(|map| capped(map, cut)).into_iter().flatten()
 }
 
-/// As many entries as are taken of one, and whether there are more.
+/// The first entries of `map`, up to the limit. Sets `cut` if there are more.
 fn capped<'v>(map: &'v Map<String, Value>, cut: &mut bool) -> impl Iterator<Item = (&'v String, &'v Value)> + use<'v> {
     *cut |= map.len() > limits::MAX_DESCRIPTOR_ENTRIES;
     map.iter().take(limits::MAX_DESCRIPTOR_ENTRIES)
 }
 
-/// A number, or one in text, decimal or `0x…`.
+/// A number, or a number as text in decimal or `0x…`.
 fn number(value: &Value) -> Option<i128> {
     match value {
         Value::Number(n) => n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)),
@@ -96,7 +94,7 @@ fn number(value: &Value) -> Option<i128> {
     }
 }
 
-/// `value`, `[value, "type"]`, `[index]` or `[[index], "type"]`.
+/// Parses `value`, `[value, "type"]`, `[index]` or `[[index], "type"]`.
 fn parse_global(value: &Value) -> Option<Global> {
     let plain = |v: &Value| match number(v) {
         Some(n) => u64::try_from(n).ok().map(Global::Value),

@@ -1,6 +1,5 @@
-//! Struct layouts as data: tables bundled with the program, what a runtime says of
-//! itself in its memory, or the one over the other. Code asks for a field by name;
-//! docs/layouts.md tells of the form.
+//! Struct layouts as data: bundled tables, a runtime's own descriptor, or the second on top of the first. Code asks for
+//! a field by name. docs/layouts.md describes the format.
 
 mod descriptor;
 mod json;

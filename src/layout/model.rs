@@ -1,5 +1,5 @@
-//! A layout: types with their fields' offsets, constants, globals, contract versions,
-//! and where each offset comes from.
+//! A layout: types with the offsets of their fields, constants, globals, contract versions, and the source of each
+//! offset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use crate::limits;
 
 use super::Origin;
 
-/// Key that holds a type's size.
+/// Key for a type's size.
 const SIZE: &str = "!";
 
-/// A global's value.
+/// Value of a global.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Global {
     /// A number.
@@ -21,29 +21,29 @@ pub enum Global {
     Text(String),
 }
 
-/// Why a layout can't answer.
+/// Why a layout has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// Not JSON, or not of the form.
+    /// The text is not JSON, or not in the right format.
     #[error("layout: {0}")]
     Parse(String),
-    /// No table has that field.
+    /// The layout has no such field.
     #[error("layout {layout} has no {kind}.{field}")]
     MissingField {
-        /// Layout asked.
+        /// Name of the layout.
         layout: String,
-        /// Type asked for.
+        /// Requested type.
         kind: String,
-        /// Field asked for.
+        /// Requested field.
         field: String,
     },
-    /// No table has that global.
+    /// The layout has no such global.
     #[error("layout {layout} has no global {name}")]
     MissingGlobal {
-        /// Layout asked.
+        /// Name of the layout.
         layout: String,
-        /// Global asked for.
+        /// Requested global.
         name: String,
     },
 }
@@ -55,46 +55,46 @@ pub(super) struct Offset {
     origin: Option<Origin>,
 }
 
-/// The fields of one type, and under `!` its size.
+/// The fields of a type, and its size under the key `!`.
 pub(super) type Fields = BTreeMap<String, Offset>;
 
-/// A layout: a value made of JSON, of what a runtime says in its memory, or of both.
+/// A layout, from JSON, from a runtime's description in its memory, or from both.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// Its name.
+    /// Name of the layout.
     pub id: String,
-    /// Where its numbers come from.
+    /// Source of the numbers.
     pub from: String,
-    /// Ids of the tables that it adds to, the lowest first.
+    /// IDs of the tables that this one extends, the lowest first.
     pub bases: Vec<String>,
-    /// Fields of these that it has not.
+    /// Fields (type, field) of those tables that this one lacks.
     absent: Vec<(String, String)>,
     origin: Option<Origin>,
     types: BTreeMap<String, Fields>,
     constants: BTreeMap<String, BTreeMap<String, u64>>,
     globals: BTreeMap<String, Global>,
     contracts: BTreeMap<String, String>,
-    /// Whether it has more than is taken of one.
+    /// Whether entries beyond the limit were left out.
     pub capped: bool,
 }
 
 impl Layout {
-    /// An empty layout, whose offsets are to come from `origin`.
+    /// Creates an empty layout. Offsets added to it have `origin` as their source.
     pub fn new(id: &str, from: &str, origin: Origin) -> Layout {
         Layout { id: id.into(), from: from.into(), origin: Some(origin), ..Layout::default() }
     }
 
-    /// Add a type without fields, if it is not there.
+    /// Adds a type without fields, unless the type exists.
     pub fn put_type(&mut self, kind: &str) {
         if self.types.len() < limits::MAX_DESCRIPTOR_ENTRIES {
             self.types.entry(kind.to_owned()).or_default();
         }
     }
 
-    /// Add or replace the offset of a field, in bytes; of field `!`, the type's size.
+    /// Adds or replaces the offset of a field in bytes. The field `!` is the type's size.
     ///
     /// # Errors
-    /// [`LayoutError::Parse`], where no struct is so large.
+    /// [`LayoutError::Parse`], if the offset is larger than any struct.
     pub fn put(&mut self, kind: &str, field: &str, offset: i64) -> Result<(), LayoutError> {
         if offset.unsigned_abs() > limits::MAX_FIELD_OFFSET.unsigned_abs() {
             return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is not a valid offset")));
@@ -104,29 +104,29 @@ impl Layout {
         Ok(())
     }
 
-    /// Say that a field of the tables below is not there.
+    /// Records that a field of the extended tables does not exist.
     pub(super) fn put_absent(&mut self, kind: &str, field: &str) {
         if self.absent.len() < limits::MAX_DESCRIPTOR_ENTRIES {
             self.absent.push((kind.to_owned(), field.to_owned()));
         }
     }
 
-    /// Add or replace a number that is no offset: a flag, a count.
+    /// Adds or replaces a number that is not an offset: a flag, a count.
     pub fn put_constant(&mut self, group: &str, name: &str, value: u64) {
         self.constants.entry(group.to_owned()).or_default().insert(name.to_owned(), value);
     }
 
-    /// Add or replace a global.
+    /// Adds or replaces a global.
     pub fn put_global(&mut self, name: &str, global: Global) {
         self.globals.insert(name.to_owned(), global);
     }
 
-    /// Add or replace a contract's version.
+    /// Adds or replaces a contract's version.
     pub fn put_contract(&mut self, name: &str, version: &str) {
         self.contracts.insert(name.to_owned(), version.to_owned());
     }
 
-    /// Put `over` on top: its fields and globals win, what it lacks stays.
+    /// Merges `over` into this layout. Its entries win.
     pub fn overlay(&mut self, over: &Layout) {
         for (kind, fields) in &over.types {
             self.types.entry(kind.clone()).or_default().extend(fields.iter().map(|(k, v)| (k.clone(), v.clone())));
@@ -140,7 +140,7 @@ impl Layout {
         self.id = format!("{} over {}", over.id, self.id);
     }
 
-    /// This layout on top of a table that it adds to.
+    /// Merges this layout over a table that it extends.
     #[must_use]
     pub fn on(&self, base: &Layout) -> Layout {
         let mut whole = base.clone();
@@ -166,22 +166,22 @@ impl Layout {
             .ok_or_else(|| self.missing(kind, field))
     }
 
-    /// Where a field's offset comes from; `None` where there is no such field.
+    /// Source of a field's offset. `None` if there is no such field.
     pub fn origin(&self, kind: &str, field: &str) -> Option<&Origin> {
         self.types.get(kind)?.get(field)?.origin.as_ref()
     }
 
-    /// Where the offsets of a type come from, each source once.
+    /// The sources of a type's offsets.
     pub fn origins(&self, kind: &str) -> BTreeSet<&Origin> {
         self.types.get(kind).into_iter().flatten().filter_map(|(_, offset)| offset.origin.as_ref()).collect()
     }
 
-    /// All fields of a type, for who asks for several of them.
+    /// All fields of a type, for callers that read several.
     pub(super) fn fields(&self, kind: &str) -> Option<&Fields> {
         self.types.get(kind)
     }
 
-    /// Names and offsets of all fields of a type, without its size: in its objects they stand for what is there.
+    /// Names and offsets of all fields of a type, without its size.
     pub fn fields_of(&self, kind: &str) -> impl Iterator<Item = (&str, u64)> {
         let fields = self.types.get(kind).into_iter().flatten();
         let own = fields.filter(|(name, _)| *name != SIZE);
@@ -200,15 +200,15 @@ impl Layout {
         self.positive(kind, SIZE)
     }
 
-    /// As [`Layout::field`], for numbers that are never negative.
+    /// Offset of a field that is never negative.
     ///
     /// # Errors
-    /// [`LayoutError::MissingField`], also where the number is negative.
+    /// [`LayoutError::MissingField`], also if the offset is negative.
     pub fn positive(&self, kind: &str, field: &str) -> Result<u64, LayoutError> {
         u64::try_from(self.field(kind, field)?).map_err(|_| self.missing(kind, field))
     }
 
-    /// A number that is no offset: a flag, a count, an index.
+    /// A constant: a flag, a count, an index.
     ///
     /// # Errors
     /// [`LayoutError::MissingField`]
@@ -225,7 +225,7 @@ impl Layout {
         self.globals.get(name).ok_or_else(|| LayoutError::MissingGlobal { layout: self.id.clone(), name: name.into() })
     }
 
-    /// A global's number; `None` where it has none.
+    /// Numeric value of a global. `None` if there is none.
     pub fn value(&self, name: &str) -> Option<u64> {
         match self.global(name) {
             Ok(Global::Value(value)) => Some(*value),
@@ -233,7 +233,7 @@ impl Layout {
         }
     }
 
-    /// A global's text; `None` where it has none.
+    /// Text of a global. `None` if there is none.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.global(name) {
             Ok(Global::Text(text)) => Some(text),
@@ -241,7 +241,7 @@ impl Layout {
         }
     }
 
-    /// Version of a contract, as text (`2`, `c2`).
+    /// Version of a contract as text (`2`, `c2`).
     pub fn contract(&self, name: &str) -> Option<&str> {
         self.contracts.get(name).map(String::as_str)
     }
@@ -251,7 +251,7 @@ impl Layout {
         self.types.iter().flat_map(|(kind, fields)| fields.iter().map(move |(f, o)| (&**kind, &**f, o.bytes)))
     }
 
-    /// All constants: group, name, number.
+    /// All constants: group, name, value.
     pub fn constants(&self) -> impl Iterator<Item = (&str, &str, u64)> {
         self.constants.iter().flat_map(|(group, numbers)| numbers.iter().map(move |(n, v)| (&**group, &**n, *v)))
     }

@@ -1,5 +1,5 @@
-//! Every name that the code asks of a layout is in a table, or comes from the runtime's
-//! descriptor alone; and every entry of a table is asked for. By the text of the source.
+//! Checks, by the text of the source, that each name requested from a layout is in a table or only in a runtime's
+//! descriptor, and that each table entry is requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::{
     NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
-/// Fields that no table has: newer runtimes' descriptors do, and why they are asked for.
+/// Fields that no table has, only descriptors of newer runtimes, and why they are requested.
 const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[
     ("Exception", "_message", "without it the field is found by its name in metadata"),
     ("Exception", "_innerException", "as the message"),
     ("Exception", "_HResult", "as the message"),
 ];
 
-/// Globals that no table has.
+/// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[
     ("ExceptionMethodTable", "without it the class is found by its name"),
     ("ExecutionManagerCodeRangeMapAddress", "the tables name the slot, CodeRangeMap"),
@@ -31,19 +31,19 @@ const READS: &str = "ptr|u64|u32|u16|u8|addr_of|has";
 
 type Pair = (String, String);
 
-/// What the code asks for.
+/// The names that the code requests.
 #[derive(Default)]
 struct Asked {
     types: BTreeSet<String>,
-    /// Type and field, where the source tells both.
+    /// Pairs of type and field, if the source shows both.
     fields: BTreeSet<Pair>,
-    /// Fields of a view that was made elsewhere.
+    /// Fields of a view that was created elsewhere.
     loose: BTreeSet<String>,
     groups: BTreeSet<String>,
     constants: BTreeSet<Pair>,
     globals: BTreeSet<String>,
     contracts: BTreeSet<String>,
-    /// Texts that are no part of a question whose type is known: names in lists, and others.
+    /// Other texts, which may be names in lists.
     texts: BTreeSet<String>,
 }
 
@@ -52,14 +52,14 @@ fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
     all.filter(|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
-/// A pattern, compiled once.
+/// A cached compiled pattern.
 fn regex(pattern: &str) -> Arc<Regex> {
     static KNOWN: Mutex<BTreeMap<String, Arc<Regex>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
     known.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).unwrap().into()).clone()
 }
 
-/// Where the call ends whose parenthesis opens before `at`.
+/// End of the call whose parenthesis opens before `at`.
 fn call_end(text: &str, at: usize) -> usize {
     let mut depth = 1;
     for (i, c) in text[at..].char_indices() {
@@ -80,7 +80,7 @@ impl Asked {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut asked = Asked::default();
         let own = root.join("layout");
-        // HotSpot's names are those of tables in the process itself.
+        // HotSpot's names are in tables of the process itself.
         let hotspot = root.join("runtimes/hotspot");
         let elsewhere = |p: &PathBuf| !p.starts_with(&own) && !p.starts_with(&hotspot) && !p.ends_with("tests.rs");
         for path in files(&root).filter(elsewhere) {
@@ -95,7 +95,7 @@ impl Asked {
     fn read(&mut self, text: &str) {
         let function = regex(r"\bfn \w+");
         let starts: Vec<usize> = function.find_iter(text).map(|m| m.start()).chain([text.len()]).collect();
-        // Texts by place, to be taken out where a question with a known type has them.
+        // Texts by position. Those in requests with a known type are removed.
         let literal = regex(r#"(?s)"((?:[^"\\]|\\.)*)""#);
         let mut free: BTreeMap<usize, String> =
             literal.captures_iter(text).map(|c| (c.get(0).unwrap().start(), c[1].to_owned())).collect();
@@ -104,7 +104,7 @@ impl Asked {
         for pair in starts.windows(2) {
             self.function(&text[pair[0]..pair[1]], pair[0], &mut free);
         }
-        // Files that ask a layout of nothing have names of other things.
+        // Files that use no layout have names of other things.
         if ["layout", "StructView", ".view("].iter().any(|word| text.contains(word)) {
             self.texts.extend(free.into_values());
         }
@@ -197,15 +197,15 @@ fn tables() -> Vec<&'static Layout> {
     [asked_by_name(), python.map(Table::layout).collect::<Result<_, _>>().unwrap()].concat()
 }
 
-/// Tables of which every entry is asked for by name. Those of CPython have whole structs: each field of an object is what
-/// a reference from there is called.
+/// Tables whose entries are all requested by name. CPython's tables have whole structs instead, because each field of
+/// an object names the references from there.
 fn asked_by_name() -> Vec<&'static Layout> {
     let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
     let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
 }
 
-/// Types and fields that NativeAOT's own header tells.
+/// Types and fields described by NativeAOT's own header.
 fn of_nativeaot_header() -> Vec<Pair> {
     let all: serde_json::Value = serde_json::from_str(NATIVEAOT_ENTRIES).unwrap();
     let types = all["lists"].as_array().unwrap().iter().flat_map(|list| list["types"].as_array().unwrap());
@@ -216,7 +216,7 @@ fn of_nativeaot_header() -> Vec<Pair> {
     types.flat_map(fields).collect()
 }
 
-/// A global's name as the code has it: tables name slots and numbers of Frames by it.
+/// A global's name in the code. Tables have prefixes for slots, and suffixes for numbers of Frames.
 fn asked_as(global: &str) -> [&str; 2] {
     [global, global.strip_prefix("DacSlot.").unwrap_or(global.strip_suffix("Identifier").unwrap_or(global))]
 }

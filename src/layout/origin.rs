@@ -1,17 +1,16 @@
-//! Where a layout's numbers come from.
+//! Sources of a layout's numbers.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a number of a layout comes from.
+/// Source of a number in a layout.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// A table that is bundled with the program, by its id.
+    /// The bundled table with this ID.
     Table(Arc<str>),
-    /// What the runtime's contract descriptor says (.NET 9 and later).
+    /// The runtime's contract descriptor (.NET 9 and later).
     Descriptor,
-    /// Tables that a runtime keeps in its memory, by the name of the first (HotSpot's
-    /// `gHotSpotVMStructs`).
+    /// Tables in the runtime's memory, by the name of the first (HotSpot's `gHotSpotVMStructs`).
     Runtime(Arc<str>),
 }
 

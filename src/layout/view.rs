@@ -1,4 +1,4 @@
-//! A struct in the process's memory, its fields read by name.
+//! A struct in the process's memory, with fields read by name.
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -11,23 +11,23 @@ use crate::memory::{Fault, Memory};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// The layout does not know it.
+    /// The layout does not have it.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Its memory can't be read.
+    /// The field's memory can't be read.
     #[error("{kind}.{field}: {fault}")]
     Fault {
         /// Type of the struct.
         kind: String,
-        /// Field.
+        /// Name of the field.
         field: String,
-        /// Where and why.
+        /// Address and reason.
         fault: Fault,
     },
 }
 
 impl ViewError {
-    /// For memory that is read beside [`StructView`]: the error of a fault in `field` of `kind`.
+    /// Creates the error for a fault in `field` of `kind`, for memory that is not read through [`StructView`].
     pub fn fault(kind: &'static str, field: &'static str) -> impl Fn(Fault) -> ViewError + Copy {
         move |fault| ViewError::Fault { kind: kind.into(), field: field.into(), fault }
     }
@@ -40,12 +40,12 @@ pub struct StructView<'a> {
     layout: &'a Layout,
     kind: &'a str,
     fields: Option<&'a Fields>,
-    /// Where it is.
+    /// Address of the struct.
     pub addr: Addr,
 }
 
 impl<'a> StructView<'a> {
-    /// The struct of type `kind` at `addr`.
+    /// Creates a view of the struct of type `kind` at `addr`.
     pub fn new(memory: &'a dyn Memory, layout: &'a Layout, kind: &'a str, addr: Addr) -> StructView<'a> {
         StructView { memory, layout, kind, fields: layout.fields(kind), addr }
     }
@@ -53,14 +53,14 @@ impl<'a> StructView<'a> {
     /// Address of a field.
     ///
     /// # Errors
-    /// Where the layout does not know it.
+    /// [`ViewError::Layout`], if the layout does not have the field.
     pub fn addr_of(&self, field: &str) -> Result<Addr, ViewError> {
         let offset = self.fields.and_then(|fields| fields.get(field));
         let offset = offset.ok_or_else(|| self.layout.missing(self.kind, field))?;
         Ok(self.addr.wrapping_offset(offset.bytes))
     }
 
-    /// Whether the layout knows a field.
+    /// Whether the layout has a field.
     pub fn has(&self, field: &str) -> bool {
         self.fields.is_some_and(|fields| fields.contains_key(field))
     }
@@ -70,7 +70,7 @@ impl<'a> StructView<'a> {
         f(self.memory, at).map_err(|fault| ViewError::Fault { kind: self.kind.into(), field: field.into(), fault })
     }
 
-    /// A pointer field.
+    /// Reads a pointer field.
     ///
     /// # Errors
     /// [`ViewError`]
@@ -78,7 +78,7 @@ impl<'a> StructView<'a> {
         self.read(field, |m, a| m.ptr(a))
     }
 
-    /// A 64-bit field.
+    /// Reads a 64-bit field.
     ///
     /// # Errors
     /// [`ViewError`]
@@ -86,7 +86,7 @@ impl<'a> StructView<'a> {
         self.read(field, |m, a| m.u64(a))
     }
 
-    /// A 32-bit field.
+    /// Reads a 32-bit field.
     ///
     /// # Errors
     /// [`ViewError`]
@@ -94,7 +94,7 @@ impl<'a> StructView<'a> {
         self.read(field, |m, a| m.u32(a))
     }
 
-    /// A 16-bit field.
+    /// Reads a 16-bit field.
     ///
     /// # Errors
     /// [`ViewError`]
@@ -106,7 +106,7 @@ impl<'a> StructView<'a> {
         })
     }
 
-    /// An 8-bit field.
+    /// Reads an 8-bit field.
     ///
     /// # Errors
     /// [`ViewError`]

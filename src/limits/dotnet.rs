@@ -1,315 +1,303 @@
-//! CoreCLR: the GC's heap, types, code, tasks, and tables of layouts.
+//! Limits for CoreCLR: the GC heap, types, code, tasks, and layouts.
 
-/// Managed runtimes read in one process.
+/// Maximum number of managed runtimes read in one process.
 pub const MAX_RUNTIMES: usize = 8;
 
-/// GC segments and regions: a heap of 512 GiB in regions of 4 MiB has as many.
+/// Maximum number of GC segments and regions: a heap of 512 GiB in regions of 4 MiB.
 pub const MAX_GC_SEGMENTS: usize = 1 << 17;
 
-/// MethodTables of objects met in one heap; large programs have some 100,000.
+/// Maximum number of types (MethodTables) seen in one heap. Large programs have about 100,000.
 pub const MAX_METHOD_TABLES: usize = 1 << 20;
 
-/// Places of a heap without an object that are listed; all are counted.
+/// Maximum number of damaged ranges of a heap that are listed. All are counted.
 pub const MAX_LOSSES: usize = 64;
 
-/// Bytes of a heap searched for the next object where one is damaged: tens of
-/// nanoseconds a word. Heaps in the middle of a collection have some MiB.
+/// Maximum bytes of a heap searched for the next object after damage, at tens of nanoseconds a word. Heaps in the
+/// middle of a collection have some MiB of such ranges.
 pub const MAX_HEAP_SEARCH: u64 = 4 << 30;
 
-/// Large free blocks listed; on a heap of 32 GiB that is free space and nothing else.
+/// Maximum number of large free blocks listed. A heap of 32 GiB that is all free has this many.
 pub const MAX_FREE_BLOCKS: usize = 1 << 16;
 
-/// Strings counted by content in one pass over the heap, at 24 bytes each.
-/// Where there are more, they are counted in several passes.
+/// Maximum number of strings counted by content in one pass over the heap, at 24 bytes each. More strings take several
+/// passes.
 pub const MAX_STRINGS_A_PASS: u64 = 8 << 20;
 
-/// Duplicate strings listed, those first that waste most.
+/// Maximum number of duplicate strings listed, most wasteful first.
 pub const MAX_DUPLICATES: usize = 1000;
 
-/// UTF-16 units of a duplicate string that are shown.
+/// Maximum number of UTF-16 units shown of a duplicate string.
 pub const MAX_SHOWN_STRING: usize = 256;
 
-/// Blocks of loader heaps (64 KiB each) in all.
+/// Maximum number of loader heap blocks (64 KiB each).
 pub const MAX_LOADER_BLOCKS: usize = 1 << 18;
 
-/// Steps through the handle table's maps, buckets and segments.
+/// Maximum number of steps through the handle table's maps, buckets and segments.
 pub const MAX_HANDLE_STEPS: usize = 1 << 20;
 
-/// Series of references in one GCDesc: a type has fewer than fields, and those
-/// known have under 100.
+/// Maximum number of reference series in one GCDesc. A type has fewer series than fields, and known types have under
+/// 100.
 pub const MAX_GC_SERIES: usize = 1 << 16;
 
-/// Fields that one type declares: their row numbers have 24 bits, programs have
-/// some thousand constants in one type at most.
+/// Maximum number of fields declared by a type. Row numbers have 24 bits, but real types have at most some thousand
+/// constants.
 pub const MAX_FIELDS: u32 = 1 << 16;
 
-/// Bytes of the packed numbers behind an EEClass: 11 of at most 37 bits.
+/// Maximum length of the packed fields behind an EEClass, in bytes: 11 numbers of at most 37 bits.
 pub const MAX_PACKED_FIELDS: usize = 64;
 
-/// Rows that a module's maps from tokens to types have together: row numbers have 24 bits.
+/// Maximum number of rows in all maps from tokens to types of one module. Row numbers have 24 bits.
 pub const MAX_LOOKUP_ROWS: usize = 1 << 24;
 
-/// Maps from tokens to types in one module that are followed.
+/// Maximum number of maps from tokens to types followed in one module.
 pub const MAX_LOOKUP_MAPS: usize = 1 << 10;
 
-/// Sync blocks: their numbers have 26 bits.
+/// Maximum number of sync blocks. Their indexes have 26 bits.
 pub const MAX_SYNC_BLOCKS: u32 = 1 << 26;
 
-/// Threads that wait to be pulsed, on all objects together.
+/// Maximum number of threads waiting in Monitor.Wait, over all objects.
 pub const MAX_WAITERS: usize = 1 << 18;
 
-/// Instantiations, arrays and pointers in one module's table, and its buckets: the
-/// core library of a big service has some 30,000.
+/// Maximum number of instantiations, arrays and pointers in one module's table, and of its buckets. The core library of
+/// a big service has about 30,000.
 pub const MAX_INSTANTIATIONS: usize = 1 << 20;
 
-/// Steps to find one generic struct among those loaded: real types are made of a
-/// handful, a module has some thousand instantiations of one type.
+/// Maximum number of steps to find one generic struct among the loaded types. Real types have a handful of arguments; a
+/// module has some thousand instantiations of one type.
 pub const MAX_TYPE_STEPS: u32 = 1 << 18;
 
-/// Modules that one generic type is made of.
+/// Maximum number of modules that occur in one generic type.
 pub const MAX_TYPE_MODULES: usize = 64;
 
-/// Statics of a thread whose class constructors are running.
+/// Maximum number of a thread's statics whose class constructors are running.
 pub const MAX_IN_FLIGHT: usize = 1 << 12;
 
-/// Static references of one module that are given names, those of each thread too.
+/// Maximum number of static references of one module that get names, including thread statics.
 pub const MAX_STATICS: usize = 1 << 20;
 
-/// Fields of types that are looked at for statics, in all modules of a process
-/// together: a program of a hundred thousand types has some million. A table of
-/// types that lies has as many at each (COREMAP_SEED=41000145 of dotnet9-methods).
+/// Maximum number of fields searched for statics, over all modules. A program of a hundred thousand types has about a
+/// million fields. A corrupt table of types claims as many for each type (COREMAP_SEED=41000145 of dotnet9-methods).
 pub const MAX_FIELDS_OF_STATICS: usize = 1 << 22;
 
-/// Objects with finalizers in one generation of one GC heap.
+/// Maximum number of finalizable objects in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
 
-/// Objects of one heap whose dominators are found. At the 13 bytes
-/// each that were measured (docs/performance.md) these take 7 GB, in memory or in files, and are a heap of 13 GB at least.
+/// Maximum number of objects in a heap for which dominators are computed. At the measured 13 bytes each
+/// (docs/performance.md) they take 7 GB, in memory or in files. A heap with so many objects has at least 13 GB.
 pub const MAX_LIVE_OBJECTS: usize = 1 << 29;
 
-/// Shapes of ways from roots that are told apart; large programs have some
-/// 100,000.
+/// Maximum number of path shapes. Large programs have about 100,000.
 pub const MAX_SHAPES: usize = 1 << 22;
 
-/// Bytes of one thread's stack that are looked through for references.
+/// Maximum bytes of one thread's stack scanned for references.
 pub const MAX_STACK_SCAN: u64 = 1 << 30;
 
-/// Objects of one path from a root that are kept: lists have millions.
+/// Maximum number of objects stored of one path from a root. Linked lists have millions.
 pub const MAX_PATH: usize = 1 << 22;
 
-/// Largest range that one structure of a runtime is believed to speak for: the
-/// GC reserves 256 GiB by default.
+/// Maximum length of a range described by one runtime structure, in bytes. The GC reserves 256 GiB by default.
 pub const MAX_RUNTIME_RANGE: u64 = 1 << 42;
 
-/// Largest bookkeeping of the GC believed: about a hundredth of its reserve.
+/// Maximum size of the GC's bookkeeping in bytes: about a hundredth of the GC's reserve.
 pub const MAX_GC_BOOKKEEPING: u64 = 1 << 36;
 
-/// Ranges of code followed, and nodes of the map of them: real processes have
-/// a few hundred.
+/// Maximum number of code ranges followed, and of nodes in their map. Real processes have a few hundred.
 pub const MAX_CODE_RANGES: usize = 1 << 16;
 
-/// Things wrong with the ranges of code that are told; a map with so many
-/// cycles is no longer followed.
+/// Maximum number of errors reported about code ranges. A map with this many cycles is not followed further.
 pub const MAX_CODE_RANGE_NOTES: usize = 64;
 
-/// Blocks of jitted code in all code heaps; 16 words of their maps count as one.
-/// A large service has 200,000 methods.
+/// Maximum number of blocks in all code heaps; 16 words of a nibble map count as one block. A large service has 200,000
+/// methods.
 pub const MAX_CODE_BLOCKS: usize = 1 << 22;
 
-/// Bytes of one JIT code heap looked at; the runtime makes heaps of 64 KiB to
-/// some MiB, and one method must fit into 2 GiB.
+/// Maximum bytes read of one JIT code heap. The runtime makes heaps of 64 KiB to some MiB, and one method must fit into
+/// 2 GiB.
 pub const MAX_CODE_HEAP: u64 = 1 << 31;
 
-/// Funclets of one method looked at.
+/// Maximum number of funclets read of one method.
 pub const MAX_FUNCLETS: u32 = 1 << 12;
 
-/// Runtime functions of one image; the framework's core library has 60,000,
-/// a composite image of all of it 400,000.
+/// Maximum number of runtime functions in one image. The framework's core library has 60,000, a composite image of the
+/// framework 400,000.
 pub const MAX_RUNTIME_FUNCTIONS: u32 = 1 << 21;
 
-/// Runtime functions, and methods that were prepared, of all images together.
+/// Maximum number of runtime functions and prepared methods in all images.
 pub const MAX_IMAGE_FUNCTIONS: usize = 1 << 23;
 
-/// Buckets of the table of methods that were prepared in one image, four in each.
+/// Maximum number of buckets in one image's table of prepared methods, with four methods each.
 pub const MAX_PREPARED_BUCKETS: u64 = 1 << 20;
 
-/// Sections of a ReadyToRun header; 20 kinds exist.
+/// Maximum number of sections in a ReadyToRun header. 20 kinds exist.
 pub const MAX_R2R_SECTIONS: u32 = 1 << 10;
 
-/// Bytes of one table of a ReadyToRun image.
+/// Maximum length of a table in a ReadyToRun image, in bytes.
 pub const MAX_R2R_TABLE: usize = 128 << 20;
 
-/// Buckets of one hash table of the runtime.
+/// Maximum number of buckets in one of the runtime's hash tables.
 pub const MAX_HASH_BUCKETS: u64 = 1 << 22;
 
-/// Bytes of one hash table of the runtime.
+/// Maximum length of one of the runtime's hash tables, in bytes.
 pub const MAX_HASH_BYTES: u64 = 64 << 20;
 
-/// Modules of one runtime looked at; services with plugins have some thousand.
+/// Maximum number of managed modules read of a runtime. Services with plugins have some thousand.
 pub const MAX_MANAGED_MODULES: usize = 1 << 14;
 
-/// Bytes of metadata that had to be copied, as it does not lie in one piece, of
-/// all modules together.
+/// Maximum bytes of metadata copied because it is not contiguous, over all modules.
 pub const MAX_METADATA_COPIES: usize = 256 << 20;
 
-/// Depth of one type's name: arguments in arguments, arrays of arrays.
+/// Maximum depth of a type's name: nested arguments, arrays of arrays.
 pub const MAX_TYPE_DEPTH: u32 = 64;
 
-/// Bytes of one method's or type's name that are printed; generics of generics
-/// grow without end.
+/// Maximum bytes printed of a method's or type's name. Names of nested generics are unbounded.
 pub const MAX_TYPE_NAME: usize = 16 << 10;
 
-/// Arguments of one generic type or method (ECMA-335 allows 65,535; compilers
-/// and people a few).
+/// Maximum number of arguments of a generic type or method. ECMA-335 allows 65,535; real ones have a few.
 pub const MAX_GENERIC_ARGS: u32 = 1 << 10;
 
-/// Bytes of one stored signature.
+/// Maximum length of a stored signature in bytes.
 pub const MAX_SIGNATURE: u32 = 64 << 10;
 
-/// Code versions of one method followed.
+/// Maximum number of code versions followed for one method.
 pub const MAX_CODE_VERSIONS: usize = 1 << 10;
 
-/// Code versions of all methods together, each time they are asked for.
+/// Maximum number of code versions followed for all methods in one query.
 pub const MAX_VERSION_STEPS: usize = 1 << 23;
 
-/// Entries of one method's map from native code to IL.
+/// Maximum number of entries in a method's map from native code to IL.
 pub const MAX_IL_MAP: u32 = 1 << 20;
 
-/// Types nested in one another, followed outwards.
+/// Maximum nesting depth of types, followed outwards.
 pub const MAX_TYPE_NESTING: usize = 64;
 
-/// Methods listed in all, and their funclets.
+/// Maximum number of methods and funclets listed.
 pub const MAX_METHODS: usize = 1 << 24;
 
-/// Bytes of one path of the runtime's (UTF-16).
+/// Maximum length of a path stored by the runtime (UTF-16), in bytes.
 pub const MAX_PATH_BYTES: usize = 8 << 10;
 
-/// Unwind codes and chained pieces of one function (codes: a byte counts them).
+/// Maximum number of chained unwind records of one function. (Its unwind codes are limited by their one-byte count.)
 pub const MAX_UNWIND_CHAIN: usize = 32;
 
-/// Bytes of one method's GC info; the largest in the cores seen has 26 KiB.
+/// Maximum length of a method's GC info in bytes. The largest seen has 26 KiB.
 pub const MAX_GC_INFO: u64 = 4 << 20;
 
-/// Bytes of GC info that are read at first; few methods have more.
+/// Bytes of GC info read at first. Few methods have more.
 pub const FIRST_GC_INFO: u64 = 4 << 10;
 
-/// What is read of GC info for all frames together: offsets, ranges and slots. A
-/// stack that overflowed has 170,000 frames of some hundred each.
+/// Maximum number of offsets, ranges and slots of GC info decoded for all frames. An overflowed stack has 170,000
+/// frames of about a hundred each.
 pub const MAX_GC_INFO_WORK: u64 = 1 << 28;
 
-/// References that all stacks together are taken to hold, 100 bytes each.
+/// Maximum number of references on all stacks, at 100 bytes each.
 pub const MAX_STACK_REFS: usize = 1 << 22;
 
-/// Frames above a catch or finally block among which its method's own is looked
-/// for; each such block looks.
+/// Maximum number of frames above a catch or finally block that are searched for the frame of its method. Each such
+/// block starts a search.
 pub const MAX_HANDLER_SEARCH: usize = 1 << 12;
 
-/// Slots of one method's GC info. The JIT tracks at most some thousand.
+/// Maximum number of slots in a method's GC info. The JIT tracks at most some thousand.
 pub const MAX_GC_SLOTS: u64 = 1 << 16;
 
-/// Safe points of one method's GC info: its calls.
+/// Maximum number of safe points in a method's GC info. They are its calls.
 pub const MAX_SAFE_POINTS: u32 = 1 << 20;
 
-/// Explicit Frames of all threads together: some at each change between managed code and
-/// the runtime's own, at about 600 bytes.
+/// Maximum number of explicit Frames of all threads, at about 600 bytes each. There are some at each transition between
+/// managed code and the runtime.
 pub const MAX_EXPLICIT_FRAMES: usize = 1 << 18;
 
-/// References that one GCFrame or helper Frame lists; a call by reflection has
-/// as many as its method has arguments.
+/// Maximum number of references in one GCFrame or helper Frame. A call by reflection has one per argument.
 pub const MAX_PROTECTED: u64 = 1 << 16;
 
-/// Exception clauses of one method.
+/// Maximum number of exception clauses of a method.
 pub const MAX_EH_CLAUSES: u64 = 1 << 14;
 
-/// Tasks and async methods that are not done: a busy server has some 100,000; 200
-/// bytes each.
+/// Maximum number of pending tasks and async methods, at 200 bytes each. A busy server has about 100,000.
 pub const MAX_ASYNC_OBJECTS: usize = 1 << 23;
 
-/// What goes on after one task.
+/// Maximum number of continuations of one task.
 pub const MAX_CONTINUATIONS: usize = 1 << 20;
 
-/// Parts of one chain of tasks: async recursion may be deep, no deeper than a stack.
+/// Maximum depth of a chain of tasks. Async recursion may be deep, but no deeper than a stack.
 pub const MAX_ASYNC_DEPTH: usize = 1 << 18;
 
-/// Parts of all chains together that are followed: where many wait for many there is
-/// no end of them.
+/// Maximum number of chain steps in one analysis. With many-to-many waits the number of chains is exponential.
 pub const MAX_ASYNC_STEPS: usize = 1 << 26;
 
-/// Parts of all different chains together, some 30 bytes each.
+/// Maximum number of distinct chain steps stored (about 30 bytes each).
 pub const MAX_ASYNC_PARTS: usize = 1 << 22;
 
-/// Objects that are listed of each of the chains that are equal.
+/// Maximum number of objects listed for each group of equal chains.
 pub const MAX_ASYNC_LISTED: usize = 64;
 
-/// UTF-16 units of a thread's name.
+/// Maximum length of a thread's name in UTF-16 units.
 pub const MAX_THREAD_NAME: usize = 256;
 
-/// Slots of the runtime's table for debuggers; 3.1 has 177.
+/// Maximum number of slots in the runtime's table for debuggers (DAC). 3.1 has 177.
 pub const MAX_DAC_SLOTS: u64 = 512;
 
-/// Runs of words that may be that table; an image has it once, and a global offset table beside it.
+/// Maximum number of word runs in an image tried as the table for debuggers (DAC). An image has one such table, and a
+/// global offset table beside it.
 pub const MAX_DAC_TABLES: usize = 8;
 
-/// Buckets in one map of handle tables (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
+/// Maximum number of buckets in one handle table map (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
 pub const MAX_HANDLE_BUCKETS: u64 = 10;
 
-/// Tables in one such bucket: one for each processor, of which a server GC has a heap at most.
+/// Maximum number of tables in one bucket of a handle table map: one per processor, and a server GC has at most one
+/// heap per processor.
 pub const MAX_HANDLE_TABLES: u64 = MAX_GC_HEAPS as u64;
 
-/// Fields of one class that are looked through; Thread has under 30.
+/// Maximum number of fields searched in one class. Thread has under 30.
 pub const MAX_THREAD_FIELDS: u64 = 128;
 
-/// Largest BaseSize of a MethodTable believed: a field's offset has 27 bits (field.h).
+/// Maximum BaseSize of a MethodTable in bytes. A field's offset has 27 bits (field.h).
 pub const MAX_BASE_SIZE: u32 = 1 << 28;
 
-/// GC heaps: one a core, and far below this on the largest machines
-/// (MAX_SUPPORTED_CPUS in gcpriv.h is 1,024).
+/// Maximum number of GC heaps. There is one per core, and even the largest machines have far fewer (MAX_SUPPORTED_CPUS
+/// in gcpriv.h is 1,024).
 pub const MAX_GC_HEAPS: u32 = 1024;
 
-/// What lies between a `heap_segment` struct and its memory where the struct
-/// itself stands at the segment's start (SEGMENT_INITIAL_COMMIT, a page).
+/// Maximum distance between a `heap_segment` struct at the start of its segment and the segment's memory, in bytes
+/// (SEGMENT_INITIAL_COMMIT, a page).
 pub const MAX_SEGMENT_HEADER: u64 = 64 << 10;
 
-/// Objects between a task and what goes on: a delegate, what keeps its context, a
-/// wrapper of a debugger or profiler.
+/// Maximum number of objects between a task and its continuation: a delegate, a context wrapper, a wrapper of a
+/// debugger or profiler.
 pub const MAX_WRAPPERS: u32 = 8;
 
-/// Bytes of a contract descriptor's JSON (10.0.14 has 10,563 bytes, newer ones about 90 KiB).
+/// Maximum length of a contract descriptor's JSON in bytes. 10.0.14 has 10,563 bytes, newer ones about 90 KiB.
 pub const MAX_DESCRIPTOR: u32 = 1 << 20;
 
-/// Pointers beside a contract descriptor (10.0.14 has 24).
+/// Maximum number of pointers beside a contract descriptor. 10.0.14 has 24.
 pub const MAX_DESCRIPTOR_POINTERS: u32 = 4096;
 
-/// Types, globals and fields of a type taken from one descriptor: real ones have some
-/// hundred.
+/// Maximum number of types, of globals, and of fields per type read from one descriptor. Real ones have a few hundred.
 pub const MAX_DESCRIPTOR_ENTRIES: usize = 4096;
 
-/// Largest block of a loader or code heap believed: a reserve for code is at most 2 GiB.
+/// Maximum length of a loader or code heap block in bytes. The runtime reserves at most 2 GiB for code.
 pub const MAX_LOADER_BLOCK: u64 = 4 << 30;
 
-/// Blocks of one handle table segment, and handles of one block: what its 64 KiB hold.
+/// Maximum number of blocks in one handle table segment of 64 KiB.
 pub const MAX_HANDLE_BLOCKS: u64 = 255;
 
-/// Handles in one such block: a mask of 64 bits stands for them.
+/// Maximum number of handles in one block of a handle table segment, which has a 64-bit mask for them.
 pub const MAX_BLOCK_HANDLES: u64 = 64;
 
-/// Bits that one level of the map of code ranges takes of an address (the runtime: 8),
-/// and levels that it has (5): more would be tables of nothing.
+/// Maximum number of address bits per level of the code range map. The runtime uses 8.
 pub const MAX_RANGE_BITS: u64 = 12;
 
-/// Levels of that map.
+/// Maximum number of levels of the code range map. The runtime has 5; larger values mean a corrupt table.
 pub const MAX_RANGE_LEVELS: u64 = 8;
 
-/// Kinds of free regions (basic, large, huge); a number read from the core.
+/// Maximum number of kinds of free regions (basic, large, huge), a number read from the core.
 pub const MAX_FREE_REGION_KINDS: u32 = 16;
 
-/// Bits of the count of buckets in a ReadyToRun image's table of instantiations: a
-/// composite image of the framework has some 100,000 in it.
+/// Maximum number of bits of the bucket count in a ReadyToRun image's table of instantiations. A composite image of the
+/// framework has about 100,000 entries.
 pub const MAX_INSTANCE_BUCKET_BITS: u32 = 24;
 
-/// Largest offset or size taken from a layout: the largest struct known (SystemDomain of
-/// .NET 8) is 0x1638 bytes.
+/// Maximum offset or size in a layout. The largest struct known (SystemDomain of .NET 8) has 0x1638 bytes.
 pub const MAX_FIELD_OFFSET: i64 = 64 << 10;
 
-/// Segments whose first object is looked at, to check a layout that no core has proven.
+/// Maximum number of segments whose first object is checked, to validate a layout that no core has proven.
 pub const MAX_CHECKED_SEGMENTS: usize = 256;

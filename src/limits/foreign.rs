@@ -1,46 +1,48 @@
-//! Allocators and runtimes that are recognised and not walked.
+//! Limits for allocators and runtimes that are recognised but not walked.
 
-/// Words of one image's writable data that are taken for pointers into memory that nobody claims: the
-/// data of an allocator has thousands.
+/// Maximum number of words in one image's writable data taken for pointers into unclaimed memory. An allocator's data
+/// has thousands.
 pub const MAX_FOREIGN_POINTERS: usize = 1 << 16;
 
-/// Aligned places at which one recogniser looks for a page of its runtime's: 4 TiB of Ruby's.
+/// Maximum number of aligned addresses at which one recogniser looks for a page of its runtime: 4 TiB for Ruby.
 pub const MAX_FOREIGN_PLACES: usize = 1 << 26;
 
-/// Structures that one recogniser reads: one for some KiB of memory.
+/// Maximum number of structures read by one recogniser: one per some KiB of memory.
 pub const MAX_FOREIGN_STEPS: usize = 32 << 20;
 
-/// Extents of jemalloc whose blocks are looked at, at some 200 bytes of ours each: 16 GiB of the smallest.
+/// Maximum number of jemalloc extents whose blocks are read, at about 200 bytes of our memory each: 16 GiB of the
+/// smallest extents.
 pub const MAX_FOREIGN_EXTENTS: usize = 4 << 20;
 
-/// Ranges of memory that one recogniser names, neighbours joined.
+/// Maximum number of ranges named by one recogniser, after joining neighbours.
 pub const MAX_FOREIGN_RANGES: usize = 1 << 20;
 
-/// Bytes of an arena's description in which Go's table of spans is looked for: before 1.20 there are 2 MiB of
-/// bitmap before it.
+/// Maximum bytes of an arena's description searched for Go's table of spans. Before Go 1.20, 2 MiB of bitmap precede
+/// it.
 pub const MAX_GO_ARENA_HEADER: u64 = 3 << 20;
 
-/// Tables that one image's pointers lead to and that are tried as a leaf of a page map.
+/// Maximum number of tables tried as leaf of a page map, per image.
 pub const MAX_PAGE_MAP_LEAVES: usize = 4096;
 
-/// Largest mapping that is the main thread's TLS because its control block lies in it: the dynamic linker takes
-/// 2 to 8 pages in what was seen. In a larger one only the control block's own page is.
+/// Maximum size of a mapping that is the main thread's TLS because it contains the control block. The dynamic linker
+/// was seen to take 2 to 8 pages. In a larger mapping, only the page of the control block is TLS.
 pub const MAX_TLS_MAPPING: u64 = 64 << 10;
 
-/// Ranges of memory at whose start a runtime's page is looked for where no module is named for the runtime: each is a
-/// page of the file that is read for nothing in most cores.
+/// Maximum number of ranges whose start is checked for a runtime's page if no module is named like the runtime. Each
+/// check reads one page of the file, in vain for most cores.
 pub const MAX_FOREIGN_STARTS: usize = 64;
 
-/// Bytes in which descriptions of V8's pages are looked for by the pages' addresses: with its sandbox only. A scan of some
-/// tenths of a second.
+/// Maximum bytes searched for V8's page descriptions by the addresses of the pages, which is needed with its sandbox
+/// only. Takes some tenths of a second.
 pub const MAX_V8_SEARCH: u64 = 512 << 20;
 
-/// Roots of PartitionAlloc that are looked at: a browser has some ten. Each is a read of some pages.
+/// Maximum number of PartitionAlloc roots read. A browser has about ten. Each takes a few pages.
 pub const MAX_PARTITIONS: usize = 1024;
 
-/// Parts of the address space of one leaf each in which a page map's pages are looked for: 2 TiB where leaves are small.
+/// Maximum number of address space windows, of one leaf each, in which a page map's pages are searched: 2 TiB if leaves
+/// are small.
 pub const MAX_PAGE_MAP_WINDOWS: usize = 1 << 14;
 
-/// Pairs of a table and a part of the address space that are tried in one image: each is a read or two. Some thousands in
-/// what was seen.
+/// Maximum number of pairs of a table and a window tried in one image. Each takes one or two reads. Some thousands were
+/// seen.
 pub const MAX_PAGE_MAP_TRIES: usize = 1 << 20;

@@ -1,11 +1,10 @@
-//! Every cap on what a core may make us do, in one room, each with its reason.
+//! All limits on the work and memory that a core can cause, each with its reason.
 //!
-//! A core comes from another machine and may be cut, corrupt or made on
-//! purpose. No allocation is sized by a number read from it without passing
-//! one of these, and every list that is followed in its memory ends here.
+//! A core comes from another machine, and may be cut off, corrupt or crafted. No allocation is sized by a number from
+//! the core without one of these limits, and each list followed in its memory has one.
 //!
-//! Callers write `limits::NAME`, whatever file here holds it. What a cap cuts
-//! is said in the answer where a reader would take the answer for whole.
+//! Callers write `limits::NAME`, without the name of the file below. If a limit makes an answer incomplete, the answer
+//! says so.
 
 mod core;
 mod cpython;

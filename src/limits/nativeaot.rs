@@ -1,34 +1,34 @@
-//! Caps on what a NativeAOT runtime says of itself.
+//! Limits for NativeAOT.
 
-/// Entries of DotNetRuntimeDebugHeader: 92 in 8.0 and 9.0.
+/// Maximum number of entries in DotNetRuntimeDebugHeader. 8.0 and 9.0 have 92.
 pub const MAX_HEADER_ENTRIES: u64 = 1024;
 
-/// Bytes of a name there: the longest has 26.
+/// Maximum length of a name in DotNetRuntimeDebugHeader, in bytes. The longest has 26.
 pub const MAX_HEADER_NAME: usize = 64;
 
-/// Threads of the runtime's list.
+/// Maximum number of threads in the runtime's list.
 pub const MAX_AOT_THREADS: usize = 1 << 17;
 
-/// Nodes of lists that a thread keeps references in: exceptions, statics, frames of the runtime's own.
+/// Maximum number of nodes in a thread's lists of references: exceptions, statics, the runtime's own frames.
 pub const MAX_AOT_THREAD_NODES: usize = 1 << 20;
 
-/// References that one such frame has.
+/// Maximum number of references in one of the runtime's own frames.
 pub const MAX_AOT_FRAME_REFS: u64 = 1 << 16;
 
-/// Sections of the module's own header: 34 in 9.0.
+/// Maximum number of sections in the module's ReadyToRun header. 9.0 has 34.
 pub const MAX_AOT_SECTIONS: u64 = 512;
 
-/// Bytes of one of its sections: the metadata of a program of 100 MB has some 10 MB.
+/// Maximum length of one section in bytes. The metadata of a program of 100 MB has about 10 MB.
 pub const MAX_AOT_SECTION: u64 = 256 << 20;
 
-/// Types that the map of types tells.
+/// Maximum number of types in the type map.
 pub const MAX_AOT_TYPES: usize = 1 << 20;
 
-/// Pairs of words in its module's data that may be the bounds of the heap: there are four in 9.0.
+/// Maximum number of word pairs in the module's data tried as the heap's bounds. 9.0 has four.
 pub const MAX_BOOKKEEPING_TRIES: usize = 1 << 12;
 
-/// Bytes of one name in the metadata: compilers allow 1,023.
+/// Maximum length of a name in the metadata, in bytes. Compilers allow 1,023.
 pub const MAX_METADATA_NAME: usize = 1024;
 
-/// Types that the name of one is made of.
+/// Maximum number of types that one type's name is made of.
 pub const MAX_NAME_PARTS: u32 = 64;

@@ -1,208 +1,207 @@
-//! Searches, texts of other tools, and what analyses list.
+//! Limits for searches, for text of other tools, and for what analyses list.
 
-/// Bytes read for pointers to give `summary` a finding: some ten milliseconds.
+/// Maximum bytes scanned for pointers for a finding of `summary`. Takes about ten milliseconds.
 pub const MAX_FINDING_SCAN: u64 = 64 << 20;
 
-/// Pages that `summary` looks at of anonymous memory, all together, however much there is: 4 MiB, a few
-/// milliseconds. They are spread over the blocks of the sizes that have most bytes.
+/// Maximum number of pages of anonymous memory that `summary` reads: 4 MiB, a few milliseconds. They are spread over
+/// blocks of the sizes with the most bytes.
 pub const MAX_FINDING_PAGES: usize = 1024;
 
-/// Bytes on either side of an address that `whatis` looks at to tell what fills memory there: two milliseconds an
-/// address, and more than enough to see where it changes in most programs.
+/// Bytes on either side of an address that `whatis` reads to describe the content. Takes two milliseconds per address,
+/// and shows where the content changes in most programs.
 pub const MAX_CONTENT_WINDOW: u64 = 1 << 20;
 
-/// Sizes of anonymous blocks that `summary` looks at: those of most bytes.
+/// Maximum number of sizes of anonymous blocks that `summary` samples, those with the most bytes.
 pub const MAX_FINDING_SIZES: usize = 8;
 
-/// Words of the managed heap that lead to native memory, at 16 bytes each.
+/// Maximum number of words in the managed heap that point to native memory, at 16 bytes each.
 pub const MAX_HELD: usize = 4 << 20;
 
-/// Bytes of a baseline: a summary has some 40 kinds of 200 bytes, and a few findings.
+/// Maximum size of a baseline in bytes. A summary has about 40 kinds of 200 bytes, and a few findings.
 pub const MAX_BASELINE: u64 = 16 << 20;
 
-/// Bytes of a page of `report`: mail takes it, and a browser shows it in a second.
+/// Maximum size of a `report` page in bytes. Mail accepts it, and a browser shows it in a second.
 pub const MAX_PAGE: u64 = 8_000_000;
 
-/// Bytes of a page that `check --report` reads.
+/// Maximum size of a page that `check --report` reads, in bytes.
 pub const MAX_PAGE_READ: u64 = 64 << 20;
 
-/// Blocks of malloc for which `whatis` counts those that are alike: a pass over all blocks for each.
+/// Maximum number of malloc blocks for which `whatis` counts similar ones. Each takes a pass over all blocks.
 pub const MAX_ALIKE_LOOKS: usize = 64;
 
-/// Words that `refs` remembers, at some 250 bytes each; all are counted.
+/// Maximum number of words that `refs` stores, at about 250 bytes each. All are counted.
 pub const MAX_REFS: usize = 1 << 18;
 
-/// Bytes of the names of all types listed: 100,000 real ones have some 10 MiB.
+/// Maximum bytes of the names of all listed types. 100,000 real ones have about 10 MiB.
 pub const MAX_NAMES: usize = 64 << 20;
 
-/// Objects that one list has; the rest is counted.
+/// Maximum number of objects in a list. The rest are counted.
 pub const MAX_LISTED_OBJECTS: usize = 1 << 20;
 
-/// Elements of an array that are shown.
+/// Maximum number of array elements shown.
 pub const MAX_SHOWN_ELEMENTS: u64 = 32;
 
-/// UTF-16 units of a string that `object` shows; of others, some 256.
+/// Maximum number of UTF-16 units shown of a string by `object`. Other commands show about 256.
 pub const MAX_SHOWN_TEXT: usize = 64 << 10;
 
-/// Fields of structs in one object that are shown: 32 elements of big structs are
-/// some thousand.
+/// Maximum number of struct fields shown of one object. 32 elements that are big structs have some thousand.
 pub const MAX_SHOWN_ROWS: usize = 1 << 16;
 
-/// Types of fields that are kept while an object is shown.
+/// Maximum number of field types stored while an object is shown.
 pub const MAX_SHOWN_STRUCTS: usize = 1 << 16;
 
-/// Dimensions of an array: the runtime allows 32.
+/// Maximum number of array dimensions. The runtime allows 32.
 pub const MAX_ARRAY_RANK: u32 = 32;
 
-/// Threads whose value of a thread static is shown.
+/// Maximum number of threads whose value of a thread static is shown.
 pub const MAX_SHOWN_THREADS: usize = 1 << 14;
 
-/// Frames of one exception's stack trace that are shown.
+/// Maximum number of frames shown of an exception's stack trace.
 pub const MAX_SHOWN_FRAMES: u64 = 1 << 12;
 
-/// Methods that one delegate calls and that are shown: as many as elements.
+/// Maximum number of methods shown of a delegate.
 pub const MAX_SHOWN_METHODS: u64 = MAX_SHOWN_ELEMENTS;
 
-/// Entries of one collection that are shown: as many as elements.
+/// Maximum number of entries shown of a collection.
 pub const MAX_SHOWN_ENTRIES: usize = MAX_SHOWN_ELEMENTS as usize;
 
-/// Slots of a dictionary that are looked through for its first entries.
+/// Maximum number of dictionary slots searched for the first entries.
 pub const MAX_SLOTS_TRIED: u64 = 1 << 12;
 
-/// Structs within structs whose fields are shown.
+/// Maximum nesting depth of structs whose fields are shown.
 pub const MAX_SHOWN_NESTING: u32 = 8;
 
-/// Objects told that dominate the one asked for, from the nearest on: in a list
-/// there are as many as nodes.
+/// Maximum number of dominators shown for an object, nearest first. In a linked list, every earlier node is one.
 pub const MAX_SHOWN_DOMINATORS: usize = 32;
 
-/// Rows that `--top` may ask for.
+/// Maximum number of rows that `--top` accepts.
 pub const MAX_TOP: usize = 1 << 16;
 
-/// Paths from roots that are told where not all are asked for, and where they are.
+/// Maximum number of paths from roots shown by default.
 pub const MAX_PATHS: usize = 32;
 
-/// See [`MAX_PATHS`].
+/// Maximum number of paths from roots shown if all are requested; see [`MAX_PATHS`].
 pub const MAX_ALL_PATHS: usize = 1 << 12;
 
-/// C libraries whose data is searched for its version text.
+/// Maximum number of C libraries whose data is searched for a version text.
 pub const MAX_BANNERS: usize = 4;
 
-/// Chunk sizes that blocks are counted by; a program that leaks has a few thousand.
+/// Maximum number of distinct chunk sizes counted. A program that leaks has a few thousand.
 pub const MAX_CHUNK_SIZES: usize = 1 << 20;
 
-/// Chunks listed.
+/// Maximum number of chunks listed.
 pub const MAX_LISTED_CHUNKS: usize = 64 << 20;
 
-/// Hits kept by a search; more are counted and reported, not kept.
+/// Maximum number of hits stored by a search. The answer says how many more there are.
 pub const MAX_HITS: usize = 1 << 20;
 
-/// Hits of `scan-secrets` in 4 MiB of memory; a file of nothing but addresses has more.
+/// Maximum number of `scan-secrets` hits in 4 MiB of memory. Only a file that contains nothing but addresses has more.
 pub const MAX_SECRETS: usize = 1 << 16;
 
-/// Secrets of one kind of which is known whether they differ: 8 bytes each, and as many again for their table.
+/// Maximum number of secrets of one kind that are compared with each other, at 8 bytes each and as much again for their
+/// table.
 pub const MAX_DISTINCT_SECRETS: usize = 1 << 20;
 
-/// Longest match of a regular expression that is found whole where it crosses
-/// a block or mapping border.
+/// Maximum length of a regular expression match that is found across a block or mapping border, in bytes.
 pub const MAX_MATCH: usize = 4096;
 
-/// Bytes of a search pattern; command lines hold more, patterns need far less.
+/// Maximum length of a search pattern in bytes. Command lines allow more, patterns need far less.
 pub const MAX_PATTERN: usize = 16 << 10;
 
-/// Bytes that a search expression may compile to, and that its lazily built
-/// automaton may take in each thread (the regex crate's own defaults: 10 and 2 MiB).
+/// Maximum size of a compiled search expression, and of its lazily built automaton in each thread, in bytes. (The regex
+/// crate's defaults are 10 and 2 MiB.)
 pub const MAX_REGEX: usize = 16 << 20;
 
-/// Byte ranges that an expression over UTF-16 may be made of; `\w` is 1,500.
+/// Maximum number of byte ranges in an expression over UTF-16. `\w` has 1,500.
 pub const MAX_UTF16_RANGES: usize = 1 << 18;
 
-/// Bytes of names of all methods listed: a million of 130 bytes.
+/// Maximum bytes of the names of all listed methods: a million of 130 bytes.
 pub const MAX_METHOD_NAMES: usize = 128 << 20;
 
-/// Bytes of addresses read from standard input.
+/// Maximum bytes of addresses read from standard input.
 pub const MAX_ADDRESS_INPUT: u64 = 256 << 20;
 
-/// Bytes of one line of a tool's text that are looked at; longer lines pass as
-/// they are. A folded stack of 127 frames with C++ names is some 100 KiB.
+/// Maximum length of a line of a tool's text that is processed, in bytes. Longer lines are printed unchanged. A folded
+/// stack of 127 frames with C++ names has about 100 KiB.
 pub const MAX_TEXT_LINE: usize = 1 << 20;
 
-/// Bytes read ahead to tell which tool wrote a text, and how perf printed.
+/// Maximum bytes read ahead to recognise which tool wrote a text, and perf's format.
 pub const MAX_TEXT_PROBE: usize = 256 << 10;
 
-/// Distinct addresses of a text that are listed and remembered. A day of perf
-/// at 99 Hz on 8 cores has some 10,000.
+/// Maximum number of distinct addresses of a text that are listed and cached. A day of perf at 99 Hz on 8 cores has
+/// about 10,000.
 pub const MAX_TEXT_ADDRESSES: usize = 1 << 20;
 
-/// Bytes of names taken from a text (files, symbols, folded frames) that are kept.
+/// Maximum bytes stored of names from a text: files, symbols, folded frames.
 pub const MAX_TEXT_NAMES: usize = 256 << 20;
 
-/// Mappings taken from a text (PERF_RECORD_MMAP2).
+/// Maximum number of mappings read from a text (PERF_RECORD_MMAP2).
 pub const MAX_TEXT_MAPPINGS: usize = 1 << 20;
 
-/// Mappings of one file that are tried for an offset; doublemapped code of a
-/// large service has some hundred.
+/// Maximum number of mappings of one file tried for an offset. Double-mapped code of a large service has about a
+/// hundred.
 pub const MAX_MAPPINGS_TRIED: usize = 4096;
 
-/// Frames of one stack of a text; the kernel stops at 127 as shipped, gdb at
-/// none, and a runaway recursion has 100,000.
+/// Maximum number of frames in one stack of a text. The kernel's default limit is 127, gdb has none, and a runaway
+/// recursion has 100,000.
 pub const MAX_TEXT_DEPTH: usize = 1 << 18;
 
-/// Frames in all distinct folded stacks together (4 bytes each).
+/// Maximum number of frames in all distinct folded stacks (4 bytes each).
 pub const MAX_FOLDED_FRAMES: usize = 64 << 20;
 
-/// Frames of one stack that are followed to tell what its thread does: the runtime's
-/// and the framework's waits take up to some 40.
+/// Maximum number of frames of a stack followed to find a thread's activity. Waits of the runtime and the framework
+/// have up to about 40.
 pub const MAX_DOING_FRAMES: usize = 128;
 
-/// Bytes of the frames that wait for a lock that are looked through for it:
-/// those of the runtime and of Monitor have some hundred each.
+/// Maximum bytes of the frames of a waiting thread that are searched for its lock. Frames of the runtime and of Monitor
+/// have some hundred bytes each.
 pub const MAX_LOCK_FRAMES: u64 = 64 << 10;
 
-/// Files of a text that are told apart in its list.
+/// Maximum number of distinct files of a text in its list.
 pub const MAX_TEXT_FILES: usize = 1 << 16;
 
-/// Bytes of a C library's read-only data searched for its version text.
+/// Maximum bytes of a C library's read-only data searched for its version text.
 pub const MAX_BANNER_SEARCH: u64 = 8 << 20;
 
-/// Bytes that `whatis` shows at most; more is for a debugger.
+/// Maximum number of bytes that `whatis` shows. Use a debugger for more.
 pub const MAX_SHOWN_BYTES: usize = 1 << 20;
 
-/// Latest mappings of a file that a newly told one is looked for among: one that grows
-/// is told again at once.
+/// Number of the latest mappings of a file with which a new one is compared. perf reports a
+/// growing mapping again at once.
 pub const MAX_TOLD_AGAIN: usize = 64;
 
-/// Words of the header of one sample of perf that are looked at: name, ids, cpu, time.
+/// Maximum number of header words read of one perf sample: name, IDs, CPU, time.
 pub const MAX_HEADER_WORDS: usize = 64;
 
-/// Offset in a program file beyond which no code is: what is larger is an address.
+/// Maximum offset of code in a program file. A larger number is an address.
 pub const MAX_CODE_OFFSET: u64 = 1 << 32;
 
-/// Bytes of a heap, managed or malloc's, that `dump --for all` keeps: a walk of objects takes some ten seconds for each GiB, and the
-/// process stands still for it.
+/// Maximum bytes of a managed or malloc heap that `dump --for all` copies. A walk of objects takes about ten seconds
+/// per GiB, during which the process is stopped.
 pub const MOST_HEAP_KEPT: u64 = 256 << 20;
 
-/// Bytes that are read of a recording: a look has some 8 KiB, and this is 16,000 of them. Each row of a look takes three
-/// times its text.
+/// Maximum bytes read of a recording: 16,000 samples of about 8 KiB. Each row of a sample takes three times its text in
+/// memory.
 pub const MAX_RECORDING: u64 = 128 << 20;
 
-/// Bytes of one line of a recording: the first look has the names of 400 types, of which one may have 16 KiB.
+/// Maximum length of a line of a recording, in bytes. The first sample has the names of 400 types, each of up to 16
+/// KiB.
 pub const MAX_RECORDING_LINE: u64 = 16 << 20;
 
-/// Looks of one recording: a day of one a second.
+/// Maximum number of samples in a recording: a day at one a second.
 pub const MAX_LOOKS: usize = 1 << 17;
 
-/// Types, or sizes of blocks, that are remembered while a recording is made.
+/// Maximum number of types, and of block sizes, remembered while recording.
 pub const MAX_RECORDED_ROWS: usize = 1 << 20;
 
-/// Names of kinds, findings and warnings that a recording has: each is kept once.
+/// Maximum number of names of kinds, findings and warnings in a recording. Each is stored once.
 pub const MAX_RECORDED_WORDS: usize = 1 << 10;
 
-/// Steps of a path in a profile of what keeps the heap: deeper ones are told together. Flame graphs show some hundred rows.
+/// Maximum depth of a path in a retention profile. Deeper steps are merged. Flame graphs show about a hundred rows.
 pub const MAX_PROFILE_DEPTH: u32 = 100;
 
-/// Different paths that are told apart there, at some hundred bytes each.
+/// Maximum number of distinct paths in a retention profile, at about a hundred bytes each.
 pub const MAX_PROFILE_PATHS: usize = 1 << 22;
 
-/// A path that has less than one in so many of all bytes is told with others: no picture has a place for it.
+/// Paths with less than one in this many of all bytes are merged. A picture has no space for them.
 pub const LEAST_PROFILE_PATH: u64 = 100_000;

@@ -1,9 +1,9 @@
-//! The bytes of a process that runs, by place: mapping behind mapping, without the gaps between them.
+//! The bytes of a running process, addressed by target offset: the mappings follow each other without gaps.
 //!
-//! They are read by /proc/PID/mem. But a page that the process does not have in its memory is not asked for
-//! there: the kernel would bring it in, and a look at a process would make it larger (createdump did that to the stacks of
-//! whole clusters: dotnet/runtime issue 71472). /proc/PID/pagemap tells which pages are there. One that is not is zero in anonymous memory, and
-//! is read from the file where it is of one, if that can be opened and is the very file (device and inode).
+//! They are read through /proc/PID/mem, except pages that are not in the process's memory. The kernel would fault those
+//! in, so that reading a process would make it larger (createdump did that to the stacks of whole clusters:
+//! dotnet/runtime issue 71472). /proc/PID/pagemap shows which pages are present. An absent page of anonymous memory is
+//! zero. An absent page of a file is read from the file, if that can be opened and is the same file (see `open::file`).
 
 use std::fs::File;
 use std::io;
@@ -16,66 +16,64 @@ use crate::live::ptrace;
 use crate::targets::extents::Extents;
 use crate::targets::residence::PageRuns;
 
-/// Pages are told in this size: /proc/PID/pagemap has a word for each page of the machine.
+/// Length of a page of this machine in bytes. /proc/PID/pagemap has one word per page.
 fn page() -> u64 {
     crate::machine::page_size() as u64
 }
 
-/// The number of the page that holds an address: its word in pagemap.
+/// Number of the page that contains an address: the index of its word in pagemap.
 fn number(addr: Addr) -> u64 {
     addr.since(Addr::NULL) / page()
 }
 
-/// Bits of a word of pagemap (Documentation/admin-guide/mm/pagemap.rst).
+/// Bits of a pagemap word (Documentation/admin-guide/mm/pagemap.rst).
 mod bit {
-    /// In memory.
+    /// The page is in memory.
     pub(super) const PRESENT: u64 = 1 << 63;
-    /// Swapped out; also entries that stand for something else: a page that is being moved, a guard.
+    /// The page is swapped out. Also set for other non-present entries: a page under migration, a guard.
     pub(super) const SWAPPED: u64 = 1 << 62;
-    /// Mapped once, by this process. Not so the page of zeros that the kernel maps where untouched memory is read only, and
-    /// which is in no count of what is resident.
+    /// The page is mapped once, by this process. Clear for the kernel's zero page, which is mapped where untouched
+    /// memory is only read, and which no resident figure counts.
     pub(super) const EXCLUSIVE: u64 = 1 << 56;
-    /// A guard page (MADV_GUARD_INSTALL), on kernels that tell it (6.15).
+    /// A guard page (MADV_GUARD_INSTALL), on kernels that report it (6.15).
     pub(super) const GUARD: u64 = 1 << 58;
 }
 
-/// Pages asked for at once: their words fit on a small stack.
+/// Number of pages queried in one read of pagemap. Their words fit on a small stack.
 const AT_ONCE: usize = 256;
 
-/// Pages of a stretch, from a multiple of so many on.
+/// Number of pages in a stretch. A stretch starts at a multiple of it.
 const STRETCH: usize = 64;
 
-/// Stretches that are kept.
+/// Number of stretches cached.
 const STRETCHES: usize = 1024;
 
-/// Pages that are kept once read: structures are read word by word, and a word costs a system call otherwise.
+/// Number of pages cached after a read. Structures are read word by word, which would cost a system call per word
+/// otherwise.
 const KEPT: usize = 2048;
 
-/// Where the bytes of a mapping are that the process has not in its memory.
+/// Source of a mapping's absent pages.
 pub(super) enum Rest {
-    /// Nowhere: they are zero.
+    /// Absent pages are zero.
     Zero,
-    /// In this file, from this offset on. Opened when it is first needed.
+    /// A file, and its offset for the start of the mapping. Opened on first use.
     InFile(Box<dyn Fn() -> Option<File> + Send + Sync>, OnceLock<Option<File>>, u64),
-    /// With the kernel alone: shared memory without a file that can be opened.
+    /// Only the kernel: shared memory without a file that can be opened.
     Kernel,
 }
 
-/// A mapping in the row of places.
+/// A mapping in the sequence of target offsets.
 pub(super) struct Part {
-    /// Place of its first byte.
+    /// Target offset of its first byte.
     pub(super) place: u64,
-    /// Its addresses.
     pub(super) range: AddrRange,
-    /// Where that is what is not in memory.
     pub(super) rest: Rest,
-    /// Bytes of it that are in memory or swapped (smaps), where that is known: what spares a look at each page.
+    /// Bytes in memory or swap (from smaps), if known. Saves queries of single pages.
     pub(super) held: Option<u64>,
-    /// Whether no other process maps a page of it (smaps has nothing shared).
+    /// Whether no other process maps a page of it (smaps reports nothing shared).
     pub(super) is_private: bool,
 }
 
-/// The bytes of a process.
 pub(super) struct Bytes {
     pid: u32,
     mem: File,
@@ -86,60 +84,57 @@ pub(super) struct Bytes {
     fetched: AtomicU64,
 }
 
-/// What pagemap said of the pages of a stretch: single pages are asked for by the ten thousand, and most lie close to one
-/// that was asked for before.
+/// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly close to an earlier one.
 struct Looked {
-    /// Number of the stretch.
     stretch: u64,
     states: [State; STRETCH],
 }
 
-/// A page that was read.
 struct Kept {
     place: u64,
     bytes: Vec<u8>,
 }
 
 impl Part {
-    /// Whether nothing of it is in memory.
+    /// Whether no page is in memory.
     fn is_empty(&self) -> bool {
         self.held == Some(0)
     }
 
-    /// Whether all of it is.
+    /// Whether all pages are in memory.
     fn is_full(&self) -> bool {
         self.held.is_some_and(|held| held >= self.range.len())
     }
 
-    /// Whether so little of it is in memory that a scan is better told where.
+    /// Whether so few pages are in memory that a scan should visit only those.
     fn is_sparse(&self) -> bool {
         self.held.is_none_or(|held| held < self.range.len() / 2)
     }
 }
 
-/// What pagemap says of a page.
+/// State of a page, from pagemap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     There,
     Absent,
-    /// To be had by /proc/PID/mem, whatever it is: pagemap can't be read.
+    /// pagemap can't be read; the page is read through /proc/PID/mem.
     Unknown,
 }
 
 impl Bytes {
-    /// `mem` and `pagemap` of process `pid`, and its mappings one behind the other.
+    /// Creates the bytes of process `pid` from its open `mem` and `pagemap` files and its mappings by target offset.
     pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
         let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
         let looked = (0..STRETCHES).map(|_| Mutex::new(None)).collect();
         Bytes { pid, mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
     }
 
-    /// Places in all.
+    /// Total length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.parts.last().map_or(0, |last| last.place + last.range.len())
     }
 
-    /// Bytes that were read of its memory so far.
+    /// Bytes read from the process's memory so far.
     pub(super) fn fetched(&self) -> u64 {
         self.fetched.load(Ordering::Relaxed)
     }
@@ -150,7 +145,8 @@ impl Bytes {
         (place - part.place < part.range.len()).then(|| after - 1)
     }
 
-    /// Up to the end of the page that holds `place`, from the pages that are kept.
+    /// Copies bytes up to the end of the page that contains `place`, through the page cache. Whole pages bypass the
+    /// cache.
     pub(super) fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
         let page = page();
         let (first, skip) = (place / page * page, (place % page) as usize);
@@ -175,7 +171,7 @@ impl Bytes {
         Ok(n)
     }
 
-    /// The words at places far apart, none of which crosses a page.
+    /// Reads words at scattered offsets, none of which crosses a page.
     pub(super) fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
         let mut out = vec![None; places.len()];
         let there: Vec<(usize, Addr)> =
@@ -190,7 +186,7 @@ impl Bytes {
                 }
             }
         }
-        // What is not in memory, and what lies behind the first that such a call can't read.
+        // Absent pages, and all words after the first that the call could not read.
         for (slot, &place) in out.iter_mut().zip(places).filter(|(slot, _)| slot.is_none()) {
             let mut word = [0; 8];
             *slot = self.copy(place, &mut word).ok().filter(|&n| n == word.len()).map(|_| u64::from_le_bytes(word));
@@ -198,15 +194,16 @@ impl Bytes {
         out
     }
 
-    /// The address of a place whose page is in memory.
+    /// The address of an offset whose page is in memory.
     fn there(&self, place: u64) -> Option<Addr> {
         let part = self.parts.get(self.index_of(place)?)?;
         let addr = part.range.start.saturating_add(place - part.place);
         (part.is_full() || self.state(addr) == State::There).then_some(addr)
     }
 
-    /// Read whole pages from `place` on into `out`, which is zero before; what lies behind the last mapping stays so. `false`: some
-    /// could not be read, and are zero. System calls only, but for the first look at a file.
+    /// Reads whole pages from `place` on into `out`, which must be zero. Bytes after the last mapping stay zero.
+    /// Returns `false` if some pages could not be read; they stay zero. Makes system calls only, except when a file is
+    /// first opened.
     pub(super) fn fill(&self, place: u64, out: &mut [u8]) -> bool {
         let mut whole = true;
         let mut at = place;
@@ -225,7 +222,7 @@ impl Bytes {
         whole
     }
 
-    /// The pages of one mapping, from `skip` on.
+    /// Reads pages of one mapping, from byte `skip` on.
     fn fill_part(&self, part: &Part, skip: u64, out: &mut [u8]) -> bool {
         let page = page() as usize;
         let mut whole = true;
@@ -265,7 +262,7 @@ impl Bytes {
         read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
     }
 
-    /// What pagemap says of one page.
+    /// State of one page, through the cache.
     fn state(&self, addr: Addr) -> State {
         let number = number(addr);
         let (stretch, at) = (number / STRETCH as u64, number as usize % STRETCH);
@@ -279,7 +276,7 @@ impl Bytes {
         slot.as_ref().and_then(|looked| looked.states.get(at)).copied().unwrap_or(State::Unknown)
     }
 
-    /// What pagemap says of the pages from `start` on.
+    /// Reads the states of the pages from `start` on from pagemap.
     fn look(&self, start: Addr, out: &mut [State]) {
         let mut words = [0; AT_ONCE * 8];
         let words = words.get_mut(..out.len() * 8).unwrap_or_default();
@@ -290,13 +287,13 @@ impl Bytes {
         }
     }
 
-    /// Runs of pages of `range`, which lies in one mapping, that are in memory, in memory of this process alone, and swapped.
-    /// `None` where pagemap can't be read.
+    /// Page runs of `range`, which is within one mapping: resident, private to this process, and swapped. `None` if
+    /// pagemap can't be read.
     pub(super) fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         let file = self.pagemap.as_ref()?;
         let after = self.parts.partition_point(|part| part.range.start <= range.start);
         let part = after.checked_sub(1).and_then(|index| self.parts.get(index));
-        // Of memory that nobody shares, a page that is not this process's alone is the page of zeros.
+        // In memory that is not shared, a present page that is not exclusive is the zero page.
         let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
         let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
@@ -326,7 +323,7 @@ impl Bytes {
         Some(PageRuns { resident: within(there), private: Some(within(private)), swapped: within(swapped) })
     }
 
-    /// Places that may hold something: of anonymous memory of which little is in memory those pages, of all else every one.
+    /// Offsets that may have non-zero bytes: only the present pages of sparse anonymous memory, and all other memory.
     pub(super) fn extents(&self) -> Extents {
         let mut data: Vec<std::ops::Range<u64>> = Vec::new();
         let mut add = |from: u64, to: u64| match data.last_mut() {
@@ -367,15 +364,15 @@ fn state_of(word: u64) -> State {
     }
 }
 
-/// Pages of a mapped file. Behind its end there is nothing, which a process would die of: zeros.
+/// Reads pages of a mapped file. Pages beyond its end read as zero (an access would kill the process).
 fn read_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
     read_all(file, offset, out).is_ok()
 }
 
-/// Read until `out` is full or nothing more comes; how many bytes there were.
+/// Reads until `out` is full or nothing follows. Returns the number of bytes read.
 ///
 /// # Errors
-/// Those of pread(2) where not even the first byte can be read.
+/// Errors of pread(2), if no byte could be read.
 fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! What the control group of a process counts: its files lie below /sys/fs/cgroup, where the system mounts them.
+//! Memory figures of a process's control group, from the files below /sys/fs/cgroup.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use crate::resident::cgroup::{V1, V2, v1, v2};
 use crate::targets::residence::CgroupFigures;
 
-/// Where control groups are mounted (systemd, Docker and Kubernetes agree).
+/// Mount point of control groups (systemd, Docker and Kubernetes agree).
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The figures of the group that `pid` is in; `None` where there is none, or its files can't be read.
+/// Figures of the control group of `pid`. `None` if there is none, or if its files can't be read.
 pub(super) fn of(pid: u32) -> Option<CgroupFigures> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    // HIERARCHY:CONTROLLERS:PATH; of version 2 the first two are 0 and empty.
+    // Lines are HIERARCHY:CONTROLLERS:PATH. For version 2, the first is 0 and the second empty.
     let path = |wanted: &dyn Fn(&str) -> bool| {
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -22,7 +22,7 @@ pub(super) fn of(pid: u32) -> Option<CgroupFigures> {
     };
     let within = |folder: &str, path: &str| {
         let folder = PathBuf::from(format!("{ROOT}{folder}"));
-        // Seen from inside a container the path may be of the host, and the group is what is mounted.
+        // In a container the path may be the host's. The mounted directory then is the group.
         [folder.join(path.trim_start_matches('/')), folder].into_iter().find(|dir| dir.join("memory.stat").is_file())
     };
     if let Some(dir) =

@@ -1,4 +1,4 @@
-//! /proc/PID/maps: the mappings of a process (proc(5), fs/proc/task_mmu.c `show_map_vma`).
+//! Parses /proc/PID/maps: the mappings of a process (proc(5), fs/proc/task_mmu.c `show_map_vma`).
 
 use std::sync::Arc;
 
@@ -7,38 +7,35 @@ use crate::bytes;
 use crate::limits;
 use crate::targets::Perms;
 
-/// A mapping, as the kernel tells it.
+/// A mapping in the kernel's list.
 #[derive(Clone, Debug)]
 pub(super) struct Vma {
-    /// Addresses.
     pub(super) range: AddrRange,
-    /// Access.
     pub(super) perms: Perms,
-    /// MAP_SHARED.
     pub(super) shared: bool,
-    /// Where in its file it begins, in bytes.
+    /// Offset of the mapping in its file, in bytes.
     pub(super) offset: u64,
-    /// Number of the file's inode; 0: it is of no file.
+    /// Inode of the file. 0 if the mapping has no file.
     pub(super) inode: u64,
-    /// Path of the file, or what the kernel calls it: `[heap]`, `[vdso]`.
+    /// Path of the file, or the kernel's name: `[heap]`, `[vdso]`.
     pub(super) name: Arc<str>,
 }
 
 impl Vma {
-    /// The file that it is of, as NT_FILE of a core would list it.
+    /// Path of its file, as a core's NT_FILE would list it. `None` if it has no file.
     pub(super) fn path(&self) -> Option<&Arc<str>> {
         let named = self.name.starts_with('/') || self.name.starts_with("anon_inode:");
         (named || self.inode != 0).then_some(&self.name)
     }
 
-    /// Memory that nobody can read from outside: `[vvar]`, whose pages are the kernel's own, `[vsyscall]`, which lies beyond the
-    /// space of programs, and memfd_secret(2), which is made for that.
+    /// Whether the memory can't be read from outside: `[vvar]` (the kernel's own pages), `[vsyscall]` (beyond user
+    /// address space), memfd_secret(2).
     pub(super) fn is_closed(&self) -> bool {
         self.name.starts_with("[vvar") || ["[vsyscall]", "/secretmem (deleted)"].contains(&&*self.name)
     }
 }
 
-/// All mappings of the text, in its order, which is that of addresses; lines that are none are left out.
+/// Parses all mappings, by address. Ignores lines that are not mappings.
 pub(super) fn parse(text: &[u8]) -> Vec<Vma> {
     let mut out: Vec<Vma> = Vec::new();
     for line in text.split(|&b| b == b'\n') {
@@ -55,7 +52,7 @@ pub(super) fn parse(text: &[u8]) -> Vec<Vma> {
     out
 }
 
-/// `before`: the name of the mapping before, which mappings of one file share.
+/// Parses one line. `before` is the name of the preceding mapping; mappings of one file share their name.
 fn vma(line: &[u8], before: Option<&Arc<str>>) -> Option<Vma> {
     let mut rest = line;
     let mut field = || {
@@ -88,7 +85,7 @@ fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
-/// A name with the line ends that the kernel writes as `\012` (`seq_path`).
+/// Unescapes a name: the kernel writes line ends as `\012` (`seq_path`).
 fn name(raw: &[u8]) -> String {
     bytes::text(raw).replace("\\012", "\n")
 }

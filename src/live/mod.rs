@@ -1,17 +1,17 @@
-//! A process that still runs, as a target: the same answers as from its core, without one.
+//! A running process as a target. It gives the same answers as its core would.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `open` | stops the process and puts down what is known of it: mappings, threads, names, what is resident |
-//! | `stop` | all threads, stopped as long as somebody reads |
-//! | `ptrace` | the system calls for that |
+//! | `open` | stops the process and collects its facts: mappings, threads, names, residence |
+//! | `stop` | all threads, stopped while the process is read |
+//! | `ptrace` | system calls |
 //! | `maps` | /proc/PID/maps |
-//! | `bytes` | the bytes, without bringing in what is not in the process's memory |
-//! | `cgroup` | what its control group counts |
-//! | `refused` | why it may not be looked at, and the way out |
+//! | `bytes` | memory, read without faulting in absent pages |
+//! | `cgroup` | figures of the control group |
+//! | `refused` | why access was denied, and the remedy |
 //!
-//! Nothing is copied before it is asked for. Structures are read a page at a time; scans and walks of heaps see a mirror
-//! (`core/mapped/mirror.rs`) of which a bounded number of pieces is there at once.
+//! Nothing is copied before it is needed. Structures are read a page at a time. Scans and heap walks use a mirror
+//! (`core/mapped/mirror.rs`), of which a bounded number of pieces is in memory at once.
 
 mod bytes;
 mod cgroup;
@@ -34,89 +34,89 @@ use bytes::Bytes;
 pub(crate) use open::named;
 use stop::{Ended, Stop};
 
-/// Why a process can't be looked at.
+/// Why a process can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// There is none of that number.
+    /// There is no process with this ID.
     #[error("no process {pid} here; inside and outside a container, a process has different IDs")]
     NoProcess {
-        /// Process id asked for.
+        /// The requested process ID.
         pid: u32,
     },
-    /// It ended and waits for its parent (a zombie): it has no memory any more.
+    /// The process has ended and waits for its parent (a zombie). It has no memory any more.
     #[error("process {pid} has ended (it is a zombie) and has no memory")]
     Ended {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
-    /// A thread of the kernel.
+    /// The process is a kernel thread.
     #[error("process {pid} has no memory: it is a kernel thread or is just ending")]
     NoMemory {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
-    /// Our own process: who reads can't stand still.
+    /// The process is coremap itself, which can't read while it is stopped.
     #[error("process {pid} is coremap itself; it can't stop and read itself")]
     Itself {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
-    /// A program of 32 bits.
+    /// The program is a 32-bit program.
     #[error("process {pid} is a 32-bit program; coremap reads 64-bit programs")]
     Bits32 {
-        /// Process id.
+        /// Process ID.
         pid: u32,
     },
-    /// A program of a machine that is not read.
+    /// The program is for an unsupported machine.
     #[error("process {pid} is a program for machine type {machine} (ELF e_machine); coremap reads x86_64 and aarch64")]
     Machine {
-        /// Process id.
+        /// Process ID.
         pid: u32,
         /// `e_machine`
         machine: u16,
     },
-    /// The system does not allow it.
+    /// The system denies access.
     #[error("{why}")]
     Denied {
-        /// Why most likely, and the way out.
+        /// The most likely reason, and the remedy.
         why: String,
     },
-    /// Another failure of the system.
+    /// Another system error.
     #[error("process {pid}: {source}")]
     Io {
-        /// Process id.
+        /// Process ID.
         pid: u32,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// How a process is looked at.
+/// Options for reading a running process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How {
-    /// Let it run while it is read.
+    /// Whether to read the process without stopping it.
     pub(crate) no_stop: bool,
-    /// Let it go after so long, whatever is still to be read.
+    /// Time after which the process is resumed, whatever is still unread.
     pub(crate) at_most: Option<Duration>,
-    /// It is to be dumped: keep what a core holds beside memory.
+    /// Whether the process will be dumped. Then data that a core has besides memory is stored.
     pub(crate) to_dump: bool,
 }
 
-/// A process that runs: a [`Target`] whose places number the bytes of its mappings, one behind the other.
+/// A running process. Its target offsets number the bytes of its mappings, which follow each other without gaps.
 pub(crate) struct Live {
     facts: Facts,
     reads: Reads,
     bytes: Arc<Bytes>,
     extents: OnceLock<Extents>,
     mirror: OnceLock<Option<Mirror>>,
-    /// Bytes of the mirror that may be there at once.
+    /// Maximum bytes of the mirror in memory at once.
     most: u64,
     stop: Mutex<Option<Stop>>,
     ended: OnceLock<Ended>,
     how: How,
     notes: Option<DumpNotes>,
-    /// Whether it was let go by [`Target::let_go`]: what is gone by now is no loss.
+    /// Whether [`Target::let_go`] resumed it. Memory that is gone afterwards does not count as lost.
     goes_on: Arc<AtomicBool>,
     /// Whether [`Target::let_go`] waits for [`Target::finish`].
     held: AtomicBool,
@@ -125,7 +125,7 @@ pub(crate) struct Live {
 impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
         let (extents, mirror, ended, goes_on) = Default::default();
-        // What is dumped is of one moment.
+        // A dump must be of one moment.
         let held = AtomicBool::new(how.to_dump);
         let most = memory.unwrap_or(limits::MIRROR);
         Live {
@@ -171,7 +171,7 @@ impl Target for Live {
         &self.reads
     }
 
-    /// None: single reads are copies of kept pages, which is cheaper than a piece of the mirror.
+    /// Returns nothing: a copy from the page cache is cheaper than a piece of the mirror.
     fn slice(&self, _: Range<u64>) -> Option<&[u8]> {
         None
     }

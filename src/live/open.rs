@@ -1,4 +1,4 @@
-//! Opening a process that runs: stop it, and put down what is known of it.
+//! Opens a running process: stops it, and collects its facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -25,19 +25,19 @@ use crate::targets::{
     Reads, Registers, Thread,
 };
 
-/// Bytes of an ELF header that tell its class and its machine (`e_ident`, `e_machine`; elf(5)).
+/// Bytes of an ELF header up to its class and machine (`e_ident`, `e_machine`; elf(5)).
 const ELF_HEAD: usize = 20;
-/// Places in it: `EI_CLASS`, `e_machine`.
+/// Offsets in the header: `EI_CLASS`, `e_machine`.
 const EI_CLASS: usize = 4;
 const E_MACHINE: usize = 18;
-/// `ELFCLASS32`
+/// `EI_CLASS` of 32-bit files.
 const ELFCLASS32: u8 = 1;
 
 impl Live {
-    /// Look at process `pid`; it stands still from here on until [`Target::finish`](crate::targets::Target::finish), as `how` says.
+    /// Opens process `pid`. It is stopped until [`Target::finish`](crate::targets::Target::finish), as `how` says.
     ///
     /// # Errors
-    /// [`LiveError`] with the reason, and the way out where there is one.
+    /// [`LiveError`] with the reason, and the remedy if there is one.
     pub(crate) fn open(
         pid: u32,
         how: How,
@@ -50,10 +50,11 @@ impl Live {
         }
         let proc = Folder::of(pid)?;
         let arch = machine(&proc)?;
-        // What may be refused is opened before anything stands still.
+        // Open what may be denied before anything is stopped.
         let mem = proc.open("mem").map_err(|e| refused(pid, e))?;
         let pagemap = proc.open("pagemap").ok();
-        // The kernel looks at each page for this: a tenth of a second for 10 GB. What is dumped is of one moment all the same.
+        // The kernel visits each page for smaps, a tenth of a second for 10 GB, so read it before the stop. A dump must
+        // be of one moment, so read it after.
         let smaps = || proc.read("smaps").unwrap_or_default();
         let before = if how.to_dump { Vec::new() } else { smaps() };
         let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
@@ -110,7 +111,7 @@ impl Live {
     }
 }
 
-/// The process that a path names: `/proc/N`, or a bare number where no file has that name.
+/// The process ID in a path: `/proc/N`, or a bare number if no file has that name.
 pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     let text = path.to_str()?;
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -120,8 +121,8 @@ pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     }
 }
 
-/// The folder below /proc that tells of a process: its own, or, where its first thread ended before the others, that of
-/// another thread. (The process's own has no memory then: maps is empty, and mem can't be opened.)
+/// The process's directory below /proc. If its first thread ended before the others, this is another thread's
+/// directory, because the process's own has no memory then (maps is empty, mem can't be opened).
 #[derive(Clone)]
 struct Folder {
     pid: u32,
@@ -155,7 +156,6 @@ impl Folder {
     }
 }
 
-/// Why the process can't be had.
 fn refused(pid: u32, e: io::Error) -> LiveError {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => LiveError::Denied { why: Circumstances::of(pid).sentence() },
@@ -164,16 +164,16 @@ fn refused(pid: u32, e: io::Error) -> LiveError {
     }
 }
 
-/// The machine of the process's program; it has to be ours, with 64 bits.
+/// Machine type of the process's program. It must be a supported 64-bit machine.
 fn machine(proc: &Folder) -> Result<Arch, LiveError> {
     let pid = proc.pid;
     let status = proc.read("status").map_err(|e| refused(pid, e))?;
-    // Threads of the kernel have no memory, and no line of it.
+    // The status of a kernel thread has no memory lines.
     if memchr::memmem::find(&status, b"VmSize:").is_none() {
         return Err(LiveError::NoMemory { pid });
     }
     let mut head = [0; ELF_HEAD];
-    // Where the program can't be read, the machine is ours as far as anybody knows.
+    // If the program can't be read, assume our own machine.
     if proc.open("exe").and_then(|mut file| file.read_exact(&mut head)).is_ok() {
         if head.get(EI_CLASS) == Some(&ELFCLASS32) {
             return Err(LiveError::Bits32 { pid });
@@ -187,11 +187,11 @@ fn machine(proc: &Folder) -> Result<Arch, LiveError> {
     Ok(if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 })
 }
 
-/// What of the address space there is, and where its bytes are.
+/// Builds the address space and the sources of its bytes.
 ///
-/// What a dump would leave out since the file has it is left out of the sums here too, so that a process and its core give the
-/// same answer: file mappings of which no page was changed, and shared ones of files that have a name (core(5),
-/// coredump_filter). It can be read all the same.
+/// File mappings without a changed page, and shared mappings of named files, are left out of a dump (core(5),
+/// coredump_filter). They are readable here, but left out of the sums too, so that a process and its core give the same
+/// answer.
 fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (AddressSpace, Vec<Part>) {
     let mut mappings = Vec::with_capacity(vmas.len());
     let mut pieces = Vec::with_capacity(vmas.len());
@@ -210,8 +210,8 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (
         let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
             && !vma.is_closed()
             && !known.is_some_and(|known| known.flags.device);
-        // The first mapping of a program file, with its headers, is dumped too. The file is asked: a look at a page that is not
-        // in memory would bring it in.
+        // The first mapping of a program file, with the headers, is dumped too. Check the file: reading an absent page
+        // would fault it in.
         let is_elf = || {
             let mut magic = [0; goblin::elf::header::SELFMAG];
             let read = path
@@ -238,23 +238,24 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (
     (AddressSpace::new(mappings, pieces).with_files(files), parts)
 }
 
-/// Whether a dump would have it.
+/// State of a readable mapping: whether a dump would contain it.
 fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
     let Some(path) = vma.path() else { return PieceState::Dumped(place) };
     let is_deleted = path.ends_with(" (deleted)");
     let dumped = match MappingName::of(path) {
         MappingName::Anonymous(_) => true,
-        // Without a name it can be had from nowhere else.
+        // Without a name it can't be read from anywhere else.
         _ if vma.shared => is_deleted,
         _ => anonymous != Some(0),
     };
     if dumped { PieceState::Dumped(place) } else { PieceState::InFile(place) }
 }
 
-/// Where the pages of a mapping are that the process has not in its memory.
+/// Source of a mapping's absent pages.
 fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
-        // The kernel's code, whose pages are mapped when they are first run: it is the same in all processes, and here.
+        // The kernel's code. Its pages are mapped on first execution, and are the same in every process, including
+        // ours.
         None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
             Some(start) => Rest::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
             None => Rest::Kernel,
@@ -269,26 +270,26 @@ fn rest(proc: &Folder, vma: &Vma) -> Rest {
     }
 }
 
-/// Where our own `[vdso]` begins, if it is as long.
+/// Start of our own `[vdso]`, if it has the same length.
 fn own_vdso(len: u64) -> Option<u64> {
     let own = maps::parse(&fs::read("/proc/self/maps").ok()?);
     own.iter().find(|vma| &*vma.name == "[vdso]" && vma.range.len() == len).map(|vma| vma.range.start.get())
 }
 
-/// The very file that is mapped there: by the kernel's own link to it, which takes a capability, or by its path as the process
-/// sees it, where the inode is the same.
+/// Opens the mapped file itself: through the kernel's link to it, which takes a capability, or by its path as the
+/// process sees it, if the inode is the same.
 fn file(proc: &Folder, path: &str, inode: u64, range: AddrRange) -> Option<File> {
     let link = format!("/proc/{}/map_files/{:x}-{:x}", proc.pid, range.start.get(), range.end.get());
     let by_path = || {
         let file = proc.open(&format!("root{path}")).ok()?;
-        // The device is not compared: overlayfs and btrfs show another in maps than stat(2) gives.
+        // Don't compare the device: with overlayfs and btrfs, maps shows another than stat(2).
         file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode).then_some(file)
     };
     File::open(link).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file())).or_else(by_path)
 }
 
-/// Threads of a process that is not stopped: where each stands is known of those that wait in the kernel
-/// (/proc/PID/task/TID/syscall), and of them the stack pointer and the place in the code alone.
+/// Threads of a process that is not stopped. For threads waiting in the kernel, /proc/PID/task/TID/syscall gives the
+/// stack pointer and the instruction pointer, but no other registers.
 fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
     let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new() };
@@ -296,7 +297,7 @@ fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
         let words: Vec<u64> =
             text.split_whitespace().filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).collect();
-        // "NUMBER ARG… SP PC", or "-1 SP PC"; "running".
+        // Lines are "NUMBER ARG… SP PC", "-1 SP PC" or "running".
         let registers = match words.as_slice() {
             [.., sp, ip] if *sp != 0 => Registers::at(arch, Addr::new(*ip), Addr::new(*sp)),
             _ => None,
@@ -309,9 +310,9 @@ fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     Ok(out)
 }
 
-/// What only stat tells (proc(5)), of the process and of its threads.
+/// Data of the process and its threads that only stat has (proc(5)).
 fn notes(proc: &Folder, mut notes: DumpNotes) -> DumpNotes {
-    // Fields are numbered from 1, and the name, which may hold anything, is the second.
+    // Fields are numbered from 1. The second is the name, which may contain anything.
     let fields = |path: String| {
         let text = fs::read(path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -355,7 +356,7 @@ fn auxv(raw: &[u8]) -> Vec<(u64, u64)> {
     raw.as_chunks::<16>().0.iter().filter_map(pair).take_while(|&(key, _)| key != 0).collect()
 }
 
-/// What threads call themselves (pthread_setname_np), by thread id.
+/// Thread names (pthread_setname_np), by thread ID.
 fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     tids.filter_map(|tid| {
         let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
@@ -364,7 +365,7 @@ fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     .collect()
 }
 
-/// Pages as pagemap tells them.
+/// Pages as reported by pagemap.
 struct PagesOf(Arc<Bytes>);
 
 impl Pages for PagesOf {

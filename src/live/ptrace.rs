@@ -1,12 +1,11 @@
-//! The system calls that stop a thread, read its registers and let it go again, and the one that reads words all over its memory.
+//! System calls that stop a thread, read its registers and resume it, and one that reads scattered words of memory.
 //!
-//! They are made here by hand, as no safe crate has what is needed: a thread may be found in the delivery of a
-//! real-time signal, and has to be let go with that very signal (runtimes send each other such signals: CoreCLR to
-//! suspend threads, glibc for setuid and for cancellation); `nix` knows the 31 named signals only, and would lose it.
-//! NT_ARM_TLS is in no safe crate either. So this is, beside the room that maps memory, the second file with `unsafe`
-//! in it.
+//! They are called directly, because no safe crate has what is needed. A thread may be stopped while a real-time signal
+//! is delivered, and must be resumed with this signal. Runtimes send each other such signals: CoreCLR to suspend
+//! threads, glibc for setuid and for cancellation. `nix` knows only the 31 named signals and would lose it. No safe
+//! crate has NT_ARM_TLS either. So this is the second file with `unsafe` code, besides the room that maps memory.
 //!
-//! ptrace(2): all requests for a thread have to come from the thread that seized it.
+//! ptrace(2): all requests for a thread must come from the thread that seized it.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -15,82 +14,83 @@ use crate::addr::Addr;
 use crate::targets::dump_notes::RegisterSet;
 use crate::targets::{Arch, Registers};
 
-/// `NT_PRSTATUS` (linux/elf.h): general registers.
+/// `NT_PRSTATUS` (linux/elf.h): the general registers.
 const NT_PRSTATUS: usize = 1;
 
-/// `NT_ARM_TLS` (linux/elf.h): tpidr_el0.
+/// `NT_ARM_TLS` (linux/elf.h): the register tpidr_el0.
 #[cfg(target_arch = "aarch64")]
 const NT_ARM_TLS: usize = 0x401;
 
-/// Sets of registers that a core holds beside the general ones, in the kernel's order (linux/elf.h): NT_FPREGSET and NT_X86_XSTATE.
+/// Register sets that a core contains besides the general registers, in the kernel's order (linux/elf.h): NT_FPREGSET
+/// and NT_X86_XSTATE.
 #[cfg(target_arch = "x86_64")]
 const MORE_SETS: [usize; 2] = [2, 0x202];
 
-/// NT_FPREGSET, NT_ARM_TLS, NT_ARM_SVE, NT_ARM_PAC_MASK, without which gdb can't follow signed return addresses.
+/// NT_FPREGSET, NT_ARM_TLS, NT_ARM_SVE, NT_ARM_PAC_MASK. Without the last, gdb can't follow signed return addresses.
 #[cfg(target_arch = "aarch64")]
 const MORE_SETS: [usize; 4] = [2, NT_ARM_TLS, 0x405, 0x406];
 
-/// NT_FPREGSET
+/// NT_FPREGSET.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const MORE_SETS: [usize; 1] = [2];
 
-/// Words that the largest of them has: 11 KiB on x86_64 with AMX, 17 KiB for vectors of 2,048 bits on aarch64.
+/// Maximum length of such a set in words: 11 KiB on x86_64 with AMX, 17 KiB for vectors of 2,048 bits on aarch64.
 const MOST_WORDS: usize = 4096;
 
-/// Room for the general registers of any machine; x86_64 has 27, aarch64 34.
+/// Maximum number of general registers of any machine. x86_64 has 27, aarch64 34.
 const MOST_REGISTERS: usize = 64;
 
-/// Places that process_vm_readv(2) takes at once (`UIO_MAXIOV`).
+/// Maximum number of addresses in one process_vm_readv(2) call (`UIO_MAXIOV`).
 pub(super) const MOST_PLACES: usize = 1024;
 
-/// How a thread that was asked to stop was found.
+/// State of a thread that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Stopped. Where it was just about to get a signal, that signal has to be given back to it.
+    /// The thread stopped. If it was about to receive a signal, it must be resumed with this signal.
     Stopped {
         /// The signal, or 0.
         signal: i32,
     },
-    /// It ended, or is about to.
+    /// The thread ended, or is about to end.
     Gone,
 }
 
-/// Be the tracer of a thread, which runs on.
+/// Becomes the tracer of a thread. The thread continues to run.
 ///
 /// # Errors
-/// EPERM where this is not allowed, ESRCH where there is no such thread.
+/// EPERM if this is not allowed, ESRCH if there is no such thread.
 pub(super) fn seize(tid: u32) -> io::Result<()> {
     // SAFETY: no pointer is passed: PTRACE_SEIZE takes options as its last argument.
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid as libc::pid_t, 0usize, 0usize) })
 }
 
-/// Ask a seized thread to stop.
+/// Asks a seized thread to stop.
 ///
 /// # Errors
-/// ESRCH where it is gone.
+/// ESRCH if the thread is gone.
 pub(super) fn interrupt(tid: u32) -> io::Result<()> {
     // SAFETY: no pointer is passed.
     done(unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid as libc::pid_t, 0usize, 0usize) })
 }
 
-/// Let a stopped thread go, with the signal that it was found with.
+/// Resumes a stopped thread, with the signal that it was about to receive.
 ///
 /// # Errors
-/// ESRCH where it is gone, which is nobody's fault.
+/// ESRCH if the thread is gone, which is harmless.
 pub(super) fn detach(tid: u32, signal: i32) -> io::Result<()> {
     // SAFETY: no pointer is passed: the last argument is the signal's number.
     done(unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as libc::pid_t, 0usize, signal as usize) })
 }
 
-/// How a thread is now that was asked to stop; `None`: not stopped yet, and not `patient`.
+/// State of a thread that was asked to stop. `None` if it has not stopped yet and `patient` is false.
 ///
 /// # Errors
-/// Those of waitpid(2).
+/// Errors of waitpid(2).
 pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
     let flags = libc::__WALL | if patient { 0 } else { libc::WNOHANG };
     loop {
         let mut status = 0;
-        // SAFETY: `status` is an int of ours.
+        // SAFETY: `status` is a local int, which outlives the call.
         let got = unsafe { libc::waitpid(tid as libc::pid_t, &mut status, flags) };
         if got == 0 {
             return Ok(None);
@@ -104,20 +104,20 @@ pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
         if !libc::WIFSTOPPED(status) {
             return Ok(Some(Found::Gone));
         }
-        // The upper half names the event; without one the thread is about to get a signal.
+        // The upper half is the ptrace event. Without one, the thread is about to receive a signal.
         let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
         return Ok(Some(Found::Stopped { signal }));
     }
 }
 
-/// The general registers of a stopped thread; `None` where they can't be had, or are those of a 32-bit program.
+/// The general registers of a stopped thread. `None` if they can't be read, or if the program is a 32-bit program.
 pub(super) fn registers(tid: u32, arch: Arch) -> Option<Registers> {
     let mut values = [0u64; MOST_REGISTERS];
     let count = register_set(tid, NT_PRSTATUS, &mut values)?;
     Registers::new(arch, values.get(..count)?.to_vec())
 }
 
-/// The thread pointer of a stopped thread, on machines that have it in no general register.
+/// The thread pointer of a stopped thread, on machines where it is no general register.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
     let mut values = [0u64; 2];
@@ -125,13 +125,13 @@ pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
     values.first().copied().filter(|&v| v != 0).map(Addr::new)
 }
 
-/// The thread pointer of a stopped thread, on machines that have it in no general register.
+/// The thread pointer of a stopped thread, on machines where it is no general register.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn thread_pointer(_: u32) -> Option<Addr> {
     None
 }
 
-/// The registers of a stopped thread that only its core asks for, as far as the machine has them.
+/// The register sets of a stopped thread that only its core contains, as far as the machine has them.
 pub(super) fn more_registers(tid: u32) -> Vec<RegisterSet> {
     let mut words = vec![0u64; MOST_WORDS];
     let mut set = |kind: usize| {
@@ -142,7 +142,7 @@ pub(super) fn more_registers(tid: u32) -> Vec<RegisterSet> {
     MORE_SETS.into_iter().filter_map(&mut set).collect()
 }
 
-/// Signals that a stopped thread blocks, a bit each.
+/// The signals that a stopped thread blocks, one bit each.
 pub(super) fn blocked_signals(tid: u32) -> Option<u64> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes as many bytes as the third argument says: those of `mask`, which outlives the call.
@@ -152,7 +152,7 @@ pub(super) fn blocked_signals(tid: u32) -> Option<u64> {
     (got == 0).then_some(mask)
 }
 
-/// A set of registers; how many words of it there are.
+/// Reads a register set. Returns its length in words.
 fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     let mut place = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: size_of_val(out) };
     // SAFETY: the kernel writes at most `iov_len` bytes to `out`, and how many into `place`; both outlive the call.
@@ -160,8 +160,8 @@ fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     (got == 0).then_some(place.iov_len / 8)
 }
 
-/// The words at `addrs` of a process, up to the first that it does not have: one system call for as many as
-/// [`MOST_PLACES`], which costs a word a tenth of what a call for each does.
+/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MOST_PLACES`] words,
+/// at a tenth of the cost of a call per word.
 pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     let asked = addrs.get(..addrs.len().min(MOST_PLACES)).unwrap_or_default();
     let mut out = vec![0u64; asked.len()];
@@ -171,8 +171,8 @@ pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
         .map(|addr| libc::iovec { iov_base: std::ptr::without_provenance_mut(addr.get() as usize), iov_len: word })
         .collect();
     let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() * word };
-    // SAFETY: the kernel writes at most `iov_len` bytes to `out`; the other addresses are of the other process, and are only
-    // numbers here. All of it outlives the call.
+    // SAFETY: the kernel writes at most `iov_len` bytes to `out`. The other addresses are of the other process, and
+    // only numbers here. All of it outlives the call.
     let got = unsafe { libc::process_vm_readv(pid as libc::pid_t, &ours, 1, theirs.as_ptr(), theirs.len() as _, 0) };
     out.truncate(usize::try_from(got).unwrap_or(0) / word);
     out

@@ -1,38 +1,35 @@
-//! Why a process may not be looked at, and the way out: the kernel says EPERM or EACCES, whatever the reason is
+//! Why reading a process was denied, and the remedy. The kernel returns only EPERM or EACCES, whatever the reason
 //! (ptrace(2), "Ptrace access mode checking"; Documentation/admin-guide/LSM/Yama.rst).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// What decides whether a process may look at another.
+/// Facts that decide whether a process may read another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Circumstances {
-    /// Process id of the other.
+    /// ID of the other process.
     pub(super) pid: u32,
-    /// Its real user.
+    /// Real user ID of the other process.
     pub(super) uid: Option<u32>,
-    /// Who owns its folder below /proc: root, where it may not be dumped.
+    /// Owner of its /proc directory: root, if it is not dumpable.
     pub(super) owner: Option<u32>,
-    /// Who traces it already, and its name.
+    /// ID and name of the process that already traces it.
     pub(super) tracer: Option<(u32, String)>,
-    /// Our own user.
     pub(super) own_uid: u32,
-    /// Whether we have CAP_SYS_PTRACE.
     pub(super) capable: bool,
-    /// Whether a seccomp filter is on us.
+    /// Whether we run under a seccomp filter.
     pub(super) filtered: bool,
-    /// Yama's ptrace_scope, where there is Yama.
+    /// Yama's ptrace_scope, if there is Yama.
     pub(super) yama: Option<u32>,
 }
 
-/// Bit of CAP_SYS_PTRACE (linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
 
-/// `Seccomp:` of /proc/PID/status where a filter is on.
+/// Value of `Seccomp:` in /proc/PID/status under a filter.
 const FILTERED: u64 = 2;
 
 impl Circumstances {
-    /// Those of now.
+    /// Collects the current circumstances.
     pub(super) fn of(pid: u32) -> Circumstances {
         let status = |who: &str| fs::read_to_string(format!("/proc/{who}/status")).unwrap_or_default();
         let (theirs, own) = (status(&pid.to_string()), status("self"));
@@ -53,7 +50,7 @@ impl Circumstances {
         }
     }
 
-    /// The most likely reason, with the way out.
+    /// The most likely reason, and the remedy.
     pub(super) fn sentence(&self) -> String {
         let pid = self.pid;
         if let Some((tracer, name)) = &self.tracer {

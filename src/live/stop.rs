@@ -1,9 +1,9 @@
-//! All threads of a process, stopped for as long as somebody reads.
+//! All threads of a process, stopped while it is read.
 //!
-//! A thread of our own seizes and interrupts them (ptrace answers to the thread that seized only), tells their registers, and waits
-//! until it is told to let them go, or until that has lasted as long as the user allows. PTRACE_SEIZE and PTRACE_INTERRUPT send no
-//! signal that the process could see. Where coremap is killed, the kernel lets its tracees go by itself, those that were
-//! about to get a signal with that signal.
+//! A thread of our own seizes and interrupts them, since ptrace obeys only the thread that seized. It sends their
+//! registers, and then waits until it should resume them, or until the time allowed by the user is over. PTRACE_SEIZE
+//! and PTRACE_INTERRUPT send no signal that the process could see. If coremap is killed, the kernel resumes its
+//! tracees, including those about to receive a signal, with that signal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -17,46 +17,44 @@ use crate::live::ptrace::{self, Found};
 use crate::targets::dump_notes::ThreadNotes;
 use crate::targets::{Arch, Thread};
 
-/// Rounds in which threads are looked for: one that is just being made is in the list of the next.
+/// Maximum number of rounds of listing threads. A thread that is just being created is in the list of the next round.
 const ROUNDS: usize = 64;
 
-/// How long a thread is waited for that does not stop.
+/// Maximum wait for a thread to stop.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The same where it is in a wait that can't be interrupted (state `D`: a disk or NFS that hangs, a vfork whose child has not called
-/// exec): such a wait is short, or very long.
+/// Maximum wait for a thread in an uninterruptible wait (state `D`: a hung disk or NFS, a vfork whose child has not
+/// called exec). Such a wait is short, or very long.
 const PATIENCE_BLOCKED: Duration = Duration::from_millis(20);
 
-/// What was found once all threads stood still.
 pub(super) struct Stopped {
-    /// Threads with their registers, in the order of the kernel's list: the first thread first.
+    /// Threads with their registers, in the kernel's order, the first thread first.
     pub(super) threads: Vec<Thread>,
-    /// Threads that did not stop in time, and whose registers are unknown.
+    /// IDs of threads that did not stop in time; their registers are unknown.
     pub(super) unstopped: Vec<u32>,
-    /// What a core holds of the threads, where there is to be one.
+    /// Data of each thread for its core, if the process is to be dumped.
     pub(super) notes: BTreeMap<u32, ThreadNotes>,
 }
 
-/// How a stop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// From the first thread that was asked to stop to the last that was let go.
+    /// Time from the first thread asked to stop to the last one resumed.
     pub(super) lasted: Duration,
-    /// Whether the time was up before anybody let them go.
+    /// Whether the allowed time was over before the threads were released.
     pub(super) timed_out: bool,
 }
 
-/// A process whose threads stand still. They are let go when this is dropped, at the latest.
+/// A process whose threads are stopped. They are resumed at the latest when this is dropped.
 pub(super) struct Stop {
     let_go: Sender<()>,
     thread: Option<JoinHandle<Ended>>,
 }
 
 impl Stop {
-    /// Stop all threads of `pid`, and let them go whatever happens after as long as `how` says.
+    /// Stops all threads of `pid`. They are resumed after the time in `how`, whatever happens.
     ///
     /// # Errors
-    /// That of the first thread that may not be seized (EPERM), ESRCH where there is no such process.
+    /// EPERM if a thread may not be seized; ESRCH if there is no such process.
     pub(super) fn begin(pid: u32, arch: Arch, how: How) -> io::Result<(Stop, Stopped)> {
         let (let_go, told) = mpsc::channel();
         let (tell, stopped) = mpsc::channel();
@@ -70,7 +68,7 @@ impl Stop {
         }
     }
 
-    /// Let them go.
+    /// Resumes the threads.
     pub(super) fn end(mut self) -> Option<Ended> {
         self.finish()
     }
@@ -87,7 +85,7 @@ impl Drop for Stop {
     }
 }
 
-/// Seize, stop, tell, wait, let go: all of it in one thread.
+/// Body of the tracing thread: seizes, stops, reports, waits, resumes.
 fn hold(pid: u32, arch: Arch, how: How, tell: &Sender<io::Result<Stopped>>, told: &Receiver<()>) -> Ended {
     let begun = Instant::now();
     let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
@@ -125,17 +123,17 @@ fn thread_notes(tid: u32) -> ThreadNotes {
     ThreadNotes { sets: ptrace::more_registers(tid), blocked, ..ThreadNotes::default() }
 }
 
-/// Threads that are ours to let go.
+/// Seized threads, which must be resumed.
 struct Seized {
-    /// Those that stand still, each with the signal that it was about to get.
+    /// Stopped threads, each with the signal that it was about to receive, or 0.
     threads: Vec<(u32, i32)>,
     seen: HashSet<u32>,
-    /// Seized and asked to stop, but not seen to.
+    /// Seized threads that have not stopped.
     unstopped: Vec<u32>,
 }
 
 impl Seized {
-    /// Stop all, until the list of threads has none that was not seen: who stands still makes no new ones.
+    /// Stops all threads, until the list has no new ones. Stopped threads create none.
     fn all(&mut self, pid: u32) -> io::Result<()> {
         for _ in 0..ROUNDS {
             let new: Vec<u32> = tids(pid)?.into_iter().filter(|tid| !self.seen.contains(tid)).collect();
@@ -146,7 +144,7 @@ impl Seized {
             for tid in new {
                 match ptrace::seize(tid) {
                     Ok(()) => asked.push(tid),
-                    // It ended since it was listed; a first thread that ended before the others stays in the list.
+                    // It ended after it was listed. A first thread that ended before the others stays in the list.
                     Err(e) if e.raw_os_error() == Some(libc::ESRCH) || has_ended(pid, tid) => {}
                     Err(e) => {
                         self.unstopped.append(&mut asked);
@@ -154,7 +152,7 @@ impl Seized {
                     }
                 }
                 self.seen.insert(tid);
-                // A thread that is gone is told by the wait for it.
+                // If the thread is gone, the wait for it will notice.
                 let _ = ptrace::interrupt(tid);
             }
             let asked_at = Instant::now();
@@ -190,8 +188,8 @@ impl Drop for Seized {
         for (tid, signal) in self.threads.drain(..) {
             let _ = ptrace::detach(tid, signal);
         }
-        // Who has not stopped can't be let go by a request; it is when the thread that seized it ends, which is now. Where it
-        // has stopped in the meantime, its signal goes with it.
+        // A thread that has not stopped can't be resumed by a request. It is resumed when the thread that seized it
+        // ends, which is now. If it has stopped in the meantime, pass on its signal.
         for tid in self.unstopped.drain(..) {
             if let Ok(Some(Found::Stopped { signal })) = ptrace::wait(tid, false) {
                 let _ = ptrace::detach(tid, signal);
@@ -200,23 +198,23 @@ impl Drop for Seized {
     }
 }
 
-/// The state of a thread: the letter behind its name in stat (proc(5)); `None`: it is gone.
+/// State of a thread: the letter after its name in stat (proc(5)). `None` if the thread is gone.
 fn state(pid: u32, tid: u32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    // The name stands in parentheses and may hold any.
+    // The name is in parentheses, and may contain parentheses.
     text.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// Whether a thread has ended, and is at most waited for.
+/// Whether a thread has ended (it may still wait for its parent).
 pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
     matches!(state(pid, tid), None | Some('Z' | 'X'))
 }
 
-/// The threads of a process, as listed.
+/// IDs of the threads of a process, the first thread first.
 pub(super) fn tids(pid: u32) -> io::Result<Vec<u32>> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))?.take(limits::MAX_THREADS) {
-        // A thread that ends while the list is read may end the list.
+        // A thread that ends during the listing may end the list.
         let Ok(entry) = entry else { break };
         out.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }

@@ -1,16 +1,16 @@
-//! Bars that show a share, for terminals: block elements of eighths of a column (Unicode, U+2588 to U+258F).
+//! Bars for shares, on terminals: block elements of eighths of a column (Unicode, U+2588 to U+258F).
 
-/// Columns of a bar in a table.
+/// Width of a bar in a table, in columns.
 pub(crate) const BAR: usize = 10;
 
-/// Parts of a column, each an eighth larger.
+/// Block elements, each an eighth of a column wider.
 const PARTS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// A bar of that share of so many columns, filled up with blanks. What is not nothing has an eighth at the least.
+/// A bar that shows `share` of `columns` columns, padded with spaces. A share above 0 has at least an eighth.
 pub fn bar(share: f64, columns: usize) -> String {
     let all = columns.saturating_mul(8);
     let least = usize::from(share > 0.0);
-    // Shares beyond the whole are the whole.
+    // Shares above 1 are shown as 1.
     let eighths = ((share.clamp(0.0, 1.0) * all as f64).round() as usize).max(least).min(all);
     (0..columns).filter_map(|at| PARTS.get(eighths.saturating_sub(at * 8).min(8))).collect()
 }

@@ -1,27 +1,27 @@
-//! How much of a long table is shown, and how it ends.
+//! Default length and last line of a long table.
 
 use crate::units::{exact, human, noun};
 
-/// Last line of a long table: `and 444 more types, 1.20 MiB in all; --top 0 shows all`.
+/// Length of a long table, and its last line: `and 444 more types, 1.20 MiB in all; --top 0 shows all`.
 pub struct Brief<'a> {
-    /// Rows shown where nobody says how many.
+    /// Number of rows shown by default.
     pub most: usize,
-    /// What a row is.
+    /// Noun for a row, in the singular.
     pub what: &'static str,
-    /// Rows that the answer itself leaves out.
+    /// Number of rows that the answer itself leaves out.
     pub beyond: u64,
-    /// Bytes of a row, where sums of them mean something.
+    /// Bytes of a row by its index, if their sum is meaningful.
     pub bytes: Option<Box<dyn Fn(usize) -> u64 + 'a>>,
 }
 
-/// Rows of a table that has what is biggest first.
+/// Default number of rows for a table sorted by size.
 pub(crate) const RANKED: usize = 40;
 
-/// Rows of a table that has its rows by address or number.
+/// Default number of rows for a table sorted by address or number.
 pub(crate) const LISTED: usize = 200;
 
 impl Brief<'_> {
-    /// The line on those of `rows` that are not shown; `None` where all are.
+    /// The line about rows that are not shown. `None` if all `rows` are shown.
     pub(crate) fn rest(&self, rows: usize, shown: usize) -> Option<String> {
         let hidden = rows.saturating_sub(shown);
         let left = self.beyond.saturating_add(hidden as u64);

@@ -1,20 +1,19 @@
-//! Blocks of malloc that are alike, as a table.
+//! The table of malloc clusters.
 
 use crate::render::document::TableBlock;
 use crate::report::ClusterRow;
 use crate::units::exact;
 
-/// Clusters and arenas shown to people where they do not say how many.
+/// Default number of clusters and arenas shown.
 pub(crate) const SHOWN: usize = 20;
 
-/// Chunks shown to people where they do not say how many.
+/// Default number of chunks shown.
 pub(crate) const CHUNKS: usize = 1000;
 
-/// Columns of a word of memory: `0x` and 16 digits.
+/// Width of a word of memory in columns: `0x` and 16 digits.
 const WORD_WIDTH: usize = 18;
 
-/// Chunks that are alike, of `all` that there are. A leaked one is in use, and free ones of its size are
-/// no leak.
+/// The table of clusters. `all` is their total number. For `leaked` chunks, the column of free chunks is left out.
 pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().number("Chunk").number(if leaked { "Unreachable" } else { "Used" }).number("Bytes");

@@ -1,10 +1,10 @@
-//! Cells that are too long for their columns.
+//! Cuts cells that are too wide for their columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::render::document::Cut;
 
-/// A cell in so many columns, with `…` for what is cut off.
+/// Cuts a cell to `width` columns, with `…` for the part that was cut.
 pub fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     let whole = columns(cell);
     if whole <= width {
@@ -14,7 +14,7 @@ pub fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     match cut {
         Cut::Start => format!("…{}", tail(cell, room)),
         Cut::End => format!("{}…", head(cell, room)),
-        // The end tells more apart than the start.
+        // The end distinguishes names better than the start.
         Cut::Middle => {
             let first = head(cell, room * 2 / 5).trim_end();
             format!("{first}…{}", tail(cell, room - first.width()).trim_start())
@@ -26,12 +26,12 @@ pub fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     }
 }
 
-/// Columns that a printable text takes.
+/// Width of a printable text in columns.
 pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// The start of a text, at most so many columns of it.
+/// Longest prefix of a text with at most this many columns.
 fn head(text: &str, columns: usize) -> &str {
     let mut have = 0;
     let end = text.char_indices().find(|&(_, c)| {
@@ -41,7 +41,7 @@ fn head(text: &str, columns: usize) -> &str {
     text.get(..end.map_or(text.len(), |(at, _)| at)).unwrap_or_default()
 }
 
-/// The end of a text, at most so many columns of it.
+/// Longest suffix of a text with at most this many columns.
 fn tail(text: &str, columns: usize) -> &str {
     let mut have = 0;
     let cut = text.char_indices().rev().find(|&(_, c)| {
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(shorten("<<<<<<<<<<needle>>>>>>>>>>", 12, Cut::Ends), "…<<needle>>…");
         for cut in [Cut::Start, Cut::Middle, Cut::End, Cut::Ends] {
             for width in 1..40 {
-                // Wide characters too: never more than asked for.
+                // The result is never wider than requested, even with wide characters.
                 for text in [path, doing, "一二三四五六七八九十一二三四五六七八九十"] {
                     let short = shorten(text, width, cut);
                     assert!(short.width() <= width.max(2), "{short} in {width} by {cut:?}");

@@ -1,41 +1,40 @@
-//! What a report looks like before it meets a terminal: lines and tables.
+//! The structure of a report before it is drawn: lines and tables.
 
 use crate::render::brief::Brief;
 use crate::units::{exact, human};
 
 use std::borrow::Cow;
 
-/// What lines begin with that tell of something critical, of something to look at, and of what is worth knowing.
+/// Prefixes of lines about something critical, something to check, and something worth knowing.
 pub(crate) const CRITICAL: &str = "!!";
 pub(crate) const WARNING: &str = "!";
 pub(crate) const INFO: &str = "·";
 
-/// A report for people.
+/// A report as lines and tables.
 #[derive(Default)]
 pub struct Document<'a> {
-    /// Its parts, top to bottom.
+    /// The contents, from top to bottom.
     pub blocks: Vec<Block<'a>>,
-    /// Rows that its long tables have; 0: all; `None`: as many as each has where nobody says.
+    /// Number of rows in long tables; 0: all; `None`: each table's default.
     pub top: Option<usize>,
 }
 
-/// A part of a document.
+/// An element of a document.
 pub enum Block<'a> {
-    /// A line of text, wrapped to the terminal; the columns that what follows is
-    /// indented by.
+    /// A line of text, wrapped to the terminal; the indentation of its continuation lines in columns.
     Line(String, usize),
-    /// A line that stands indented by so many columns, which on a terminal show a share as a bar.
+    /// A line with this indentation in columns. On a terminal, the share is drawn as a bar in it.
     Shared(String, usize, Option<f64>),
-    /// A line that stays one, for programs that read it and hands that copy it.
+    /// A line that is never wrapped, because programs read it or people copy it.
     Whole(String),
     /// A table.
     Table(TableBlock<'a>),
-    /// So many documents, each made when it is its turn: the stacks of 100,000 threads
-    /// are not held as text at once.
+    /// This many documents, each created when it is drawn, so that the stacks of 100,000 threads are not all in memory
+    /// as text.
     Each(usize, Box<dyn Fn(usize) -> Document<'a> + 'a>),
 }
 
-/// Which side the cells of a column keep to.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -44,35 +43,34 @@ pub enum Align {
     Right,
 }
 
-/// Which part of a cell goes where it is cut.
+/// The part of a cell that is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The start: the ends of paths tell them apart.
+    /// The start: paths differ at their ends.
     Start,
-    /// The middle, where both ends say something.
+    /// The middle, if both ends are meaningful.
     Middle,
     /// The end: texts, and values that begin with an address.
     End,
-    /// Both ends: what was looked for stands in the middle.
+    /// Both ends: a match is in the middle.
     Ends,
 }
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its header.
+    /// Header.
     pub title: &'static str,
-    /// Side.
+    /// Alignment.
     pub align: Align,
-    /// Gives way on a narrow terminal.
+    /// Whether it may be cut on a narrow terminal.
     pub flexible: bool,
-    /// What is cut off then.
+    /// The part that is cut off then.
     pub cut: Cut,
-    /// Width that it keeps while there are columns that may be left out; once they
-    /// are gone, it may be cut to `MIN_FLEXIBLE`.
+    /// Minimum width while optional columns remain. After they are dropped, it may be cut to `MIN_FLEXIBLE`.
     pub least: usize,
-    /// Is left out where the terminal is too narrow: the highest rank first, and
-    /// of one rank the last column.
+    /// Rank for dropping it on a narrow terminal: the highest rank first, and of equal ranks the last column. `None`:
+    /// never dropped.
     pub optional: Option<u8>,
 }
 
@@ -82,15 +80,15 @@ impl Column {
     }
 }
 
-/// Least width that a flexible column is cut to.
+/// Minimum width of a flexible column, in columns.
 pub(crate) const MIN_FLEXIBLE: usize = 12;
 
-/// Rows of a table, a cell for each column.
+/// Rows of a table, with a cell for each column.
 pub enum Rows<'a> {
-    /// All there.
+    /// Stored rows.
     Listed(Vec<Vec<String>>),
-    /// So many, each made when it is looked at: a map of a million regions is not held
-    /// as text. Each is made twice, for the widths of the columns and to be written.
+    /// This many rows, each created when it is needed, so that a map of a million regions is not in memory as text.
+    /// Each row is created twice: for the widths of the columns, and for the output.
     Made(usize, Box<dyn Fn(usize) -> Vec<String> + 'a>),
 }
 
@@ -101,19 +99,19 @@ impl Default for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Add a row to those listed; made ones are as many as they are.
+    /// Appends a row to stored rows. Has no effect on created ones.
     pub fn push(&mut self, row: Vec<String>) {
         if let Rows::Listed(rows) = self {
             rows.push(row);
         }
     }
 
-    /// Add rows, as [`Rows::push`].
+    /// Appends rows, as [`Rows::push`] does.
     pub fn extend(&mut self, rows: impl IntoIterator<Item = Vec<String>>) {
         rows.into_iter().for_each(|row| self.push(row));
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Rows::Listed(rows) => rows.len(),
@@ -121,12 +119,12 @@ impl Rows<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All, in order.
+    /// All rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [String]>> {
         (0..self.len()).map(move |i| match self {
             Rows::Listed(rows) => Cow::Borrowed(rows.get(i).map(Vec::as_slice).unwrap_or_default()),
@@ -142,30 +140,30 @@ pub struct TableBlock<'a> {
     pub columns: Vec<Column>,
     /// Rows.
     pub rows: Rows<'a>,
-    /// Index of the first row of a block that is set off by a line.
+    /// Index of the first row below a separator line.
     pub apart: Option<usize>,
-    /// Sums, set off by a line.
+    /// Sums, below a separator line.
     pub footer: Option<Vec<String>>,
-    /// Where it may be long: how much of it is shown.
+    /// Default length, if the table may be long.
     pub brief: Option<Brief<'a>>,
-    /// Index of the column whose shares, in percent, have bars beside them on a terminal.
+    /// Index of the column with shares in percent that are drawn as bars on a terminal.
     pub bar: Option<usize>,
 }
 
 impl TableBlock<'_> {
-    /// A column of text.
+    /// Adds a column of text.
     pub fn text(mut self, title: &'static str) -> Self {
         self.columns.push(Column::new(title, Align::Left, false));
         self
     }
 
-    /// A column of text that gives way.
+    /// Adds a column of text that may be cut.
     pub fn flexible(mut self, title: &'static str) -> Self {
         self.columns.push(Column::new(title, Align::Left, true));
         self
     }
 
-    /// A column of numbers.
+    /// Adds a column of numbers.
     pub fn number(mut self, title: &'static str) -> Self {
         self.columns.push(Column::new(title, Align::Right, false));
         self
@@ -173,12 +171,12 @@ impl TableBlock<'_> {
 }
 
 impl TableBlock<'_> {
-    /// The column added last is left out where the terminal is too narrow.
+    /// Lets the last column be dropped on a narrow terminal.
     pub fn optional(self) -> Self {
         self.optional_rank(1)
     }
 
-    /// The same, with a rank: the highest goes first.
+    /// Lets the last column be dropped on a narrow terminal, the highest rank first.
     pub fn optional_rank(mut self, rank: u8) -> Self {
         if let Some(last) = self.columns.last_mut() {
             last.optional = Some(rank);
@@ -186,18 +184,18 @@ impl TableBlock<'_> {
         self
     }
 
-    /// The column added last has shares in percent, which on a terminal have bars beside them.
+    /// Draws bars on a terminal beside the last column, which has shares in percent.
     pub fn bar(mut self) -> Self {
         self.bar = self.columns.len().checked_sub(1);
         self
     }
 
-    /// A column of names of types, which give way in the middle: they begin alike, and end alike.
+    /// Adds a column of type names, which are cut in the middle: they begin alike, and end alike.
     pub fn type_name(self, title: &'static str) -> Self {
         self.flexible(title).cut(Cut::Middle)
     }
 
-    /// What is cut off in the column added last.
+    /// Sets the part that is cut off in the last column.
     pub fn cut(mut self, cut: Cut) -> Self {
         if let Some(last) = self.columns.last_mut() {
             last.cut = cut;
@@ -205,7 +203,7 @@ impl TableBlock<'_> {
         self
     }
 
-    /// Columns that may be left out go before the one added last is narrower than this.
+    /// Sets the minimum width of the last column while optional columns remain.
     pub fn least(mut self, width: usize) -> Self {
         if let Some(last) = self.columns.last_mut() {
             last.least = width;
@@ -215,13 +213,13 @@ impl TableBlock<'_> {
 }
 
 impl<'a> TableBlock<'a> {
-    /// It may be long: so many rows are shown, of what `what` names, where nobody says how many.
+    /// Shows at most `most` rows by default. `what` is the noun for a row.
     pub fn brief(mut self, most: usize, what: &'static str) -> Self {
         self.brief = Some(Brief { most, what, beyond: 0, bytes: None });
         self
     }
 
-    /// So many rows are left out of the answer itself.
+    /// Sets the number of rows that the answer itself leaves out.
     pub fn beyond(mut self, rows: u64) -> Self {
         if let Some(brief) = &mut self.brief {
             brief.beyond = rows;
@@ -229,7 +227,7 @@ impl<'a> TableBlock<'a> {
         self
     }
 
-    /// Bytes of the row of that index.
+    /// Sets the function for the bytes of a row by index.
     pub fn bytes(mut self, of: impl Fn(usize) -> u64 + 'a) -> Self {
         if let Some(brief) = &mut self.brief {
             brief.bytes = Some(Box::new(of));
@@ -239,8 +237,7 @@ impl<'a> TableBlock<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Add a line; where it is wrapped, the rest keeps its indentation, or stands
-    /// beside its mark.
+    /// Adds a line. If it is wrapped, its continuation lines keep its indentation, or align after its mark.
     pub fn line(&mut self, text: impl Into<String>) {
         let text = text.into();
         let marked =
@@ -249,43 +246,43 @@ impl<'a> Document<'a> {
         self.blocks.push(Block::Line(text, indent));
     }
 
-    /// Add a line that has a title of so many columns before its text.
+    /// Adds a line whose title has `columns` columns.
     pub fn titled(&mut self, text: impl Into<String>, columns: usize) {
         self.blocks.push(Block::Line(text.into(), columns));
     }
 
-    /// Add a line that stands indented by so many columns, in which a terminal shows a share as a bar.
+    /// Adds an indented line. On a terminal, the share is drawn as a bar in its indentation.
     pub fn shared(&mut self, text: impl Into<String>, indent: usize, share: Option<f64>) {
         self.blocks.push(Block::Shared(text.into(), indent, share));
     }
 
-    /// Add a line that is never wrapped.
+    /// Adds a line that is never wrapped.
     pub fn whole(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Whole(text.into()));
     }
 
-    /// Add a table.
+    /// Adds a table.
     pub fn table(&mut self, table: TableBlock<'a>) {
         self.blocks.push(Block::Table(table));
     }
 
-    /// Add `count` documents that `make` makes one by one.
+    /// Adds `count` documents, each created by `make` when it is drawn.
     pub fn each(&mut self, count: usize, make: impl Fn(usize) -> Document<'a> + 'a) {
         self.blocks.push(Block::Each(count, Box::new(make)));
     }
 }
 
-/// A size in words, or `-` where it is unknown.
+/// Formats a size, or `-` if it is unknown.
 pub(crate) fn size(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), human)
 }
 
-/// An exact size, or `-` where it is unknown.
+/// Formats an exact size, or `-` if it is unknown.
 pub(crate) fn exact_or_dash(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), exact)
 }
 
-/// `97.3` as a share of `whole`; empty where there is no whole.
+/// Percentage of `whole`, like `97.3`. Empty if `whole` is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }

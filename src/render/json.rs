@@ -1,5 +1,5 @@
-//! JSON that is safe to look at: what a terminal would obey, or nobody would see, is
-//! written as an escape, which means the same to every reader.
+//! Writes JSON that is safe to display. Control characters and invisible characters are written as escapes, which have
+//! the same meaning for every reader.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,6 @@ use serde_json::ser::{CharEscape, Formatter, PrettyFormatter, Serializer};
 
 use crate::bytes::is_harmful;
 
-/// Write a value, indented.
 pub(crate) fn pretty<T: Serialize>(value: &T, out: &mut dyn Write) -> io::Result<()> {
     let form = Escaped(PrettyFormatter::new());
     value.serialize(&mut Serializer::with_formatter(out, form)).map_err(io::Error::from)
@@ -24,7 +23,7 @@ impl Formatter for Escaped<'_> {
         let mut done = 0;
         for (at, c) in text.char_indices().filter(|&(_, c)| is_harmful(c)) {
             out.write_all(text.as_bytes().get(done..at).unwrap_or_default())?;
-            // Beyond 16 bits two escapes stand for one character (RFC 8259, 7).
+            // Above 16 bits, a surrogate pair of escapes represents the character (RFC 8259, 7).
             for unit in c.encode_utf16(&mut [0; 2]) {
                 write!(out, "\\u{unit:04x}")?;
             }
@@ -89,7 +88,7 @@ mod tests {
         assert!(written.contains("\\u001b[2J\\u007f\\u009b\\u202e\\u200b\\udb40\\udc41\\ufeff"), "{written}");
         assert!(written.contains("ä 😀"), "{written}");
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&out)?, value);
-        // But for that it is what serde_json writes.
+        // Otherwise the output equals serde_json's.
         let plain = serde_json::json!({ "a": [1, 2, { "b": {} }], "c": "d", "e": 1.5 });
         let mut out = Vec::new();
         pretty(&plain, &mut out)?;

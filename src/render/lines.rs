@@ -1,11 +1,11 @@
-//! Lines that several tables have.
+//! Lines that several tables have in common.
 
 use crate::diag::Warning;
 use crate::render::document::{CRITICAL, Document, INFO, WARNING};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
 use crate::units::{count, exact, human};
 
-/// Which stack roots are precise and which are conservative.
+/// Adds the numbers of precise and conservative stack roots.
 pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     if stacks.threads == 0 {
         return;
@@ -26,7 +26,7 @@ pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     }
 }
 
-/// The line every table begins with: what core this is.
+/// The first line of every table: the core and its state.
 pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     let mut parts = vec![human(core.size)];
     if let Some(packed) = core.packed {
@@ -58,7 +58,6 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     doc
 }
 
-/// The section with all warnings of an answer.
 pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
     let mut doc = Document::default();
     if !warnings.is_empty() {
@@ -71,10 +70,10 @@ pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
     doc
 }
 
-/// Columns of a size and a share before the text of a finding.
+/// Width of the size and the share before the text of a finding, in columns.
 const TITLE: usize = 22;
 
-/// A finding with its bytes and share before the text, then its evidence and the command that shows more.
+/// Adds a finding: size and share before the text, then evidence, and the command that shows more.
 pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     let mark = mark(finding.severity);
     let bytes = finding.bytes.map_or_else(String::new, human);
@@ -84,7 +83,7 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
     doc.shared(format!("Evidence: {}{sure}", finding.evidence), TITLE, finding.share);
     if let Some(command) = &finding.command {
-        // Hardly indented: it is copied, and never broken.
+        // The command is copied, so it is never wrapped, and hardly indented.
         doc.whole(format!("    {command}"));
     }
 }

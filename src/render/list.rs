@@ -1,4 +1,4 @@
-//! Lists of answers in the order and of the length that a reader asks for, whatever their rows are.
+//! Sorts and cuts the lists of an answer, whatever their rows are.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -11,20 +11,19 @@ use serde_json::Value;
 
 use crate::render::{Document, Render};
 
-/// An answer with lists that may be put into another order, and cut.
+/// An answer with lists that can be sorted and cut.
 pub trait Listing: Render {
-    /// Its lists: one, or several that tell of the same things.
+    /// The lists: one, or several about the same items.
     fn lists(&mut self) -> Vec<&mut dyn List>;
 }
 
 /// Rows of an answer.
 pub trait List {
-    /// Put them into the order of a column, named as [`columns`] names it: numbers biggest first, `true` before
-    /// `false`, addresses and text from their first on, what is not known last. Rows that have no such column,
-    /// and rows that are equal in it, stay in their order.
+    /// Sorts by a column, named as in [`columns`]. Numbers are descending, `true` precedes `false`, addresses and text
+    /// are ascending, missing values last. Stable: equal rows, and rows without this column, stay in order.
     fn sort_by_column(&mut self, column: &str);
 
-    /// Keep so many at most.
+    /// Removes all but the first `most` rows.
     fn cut(&mut self, most: usize);
 }
 
@@ -38,7 +37,7 @@ impl<T: Serialize> List for Vec<T> {
     }
 }
 
-/// What rows are ordered by.
+/// Sort key of a row.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Number(Reverse<i128>),
@@ -55,7 +54,7 @@ impl Key {
         match cell {
             Some(Value::Bool(flag)) => Key::Flag(Reverse(*flag)),
             Some(Value::Number(n)) => {
-                // Shares are the only numbers that are not whole.
+                // Shares are the only numbers that are not integers.
                 let scaled = n.as_f64().map(|share| (share * 1e9) as i128);
                 let whole = n.as_u64().map(i128::from).or(n.as_i64().map(i128::from)).map(|n| n * 1_000_000_000);
                 whole.or(scaled).map_or(Key::Missing, |n| Key::Number(Reverse(n)))
@@ -69,8 +68,7 @@ impl Key {
     }
 }
 
-/// The columns that rows of a type can be ordered by, as JSON names them; one within another with a point,
-/// `malloc.bytes`.
+/// Columns by which rows of a type can be sorted, as JSON names them. A nested column has a dot: `malloc.bytes`.
 pub fn columns<T: JsonSchema>() -> Vec<String> {
     let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
     let mut out = Vec::new();
@@ -82,7 +80,7 @@ fn collect(root: &Value, schema: &Value, within: &str, out: &mut Vec<String>) {
     for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let field = resolved(root, field);
         if field.get("properties").is_some() {
-            // One level is what tables show.
+            // Tables show one level of nesting.
             if within.is_empty() {
                 collect(root, field, &format!("{name}."), out);
             }
@@ -92,7 +90,7 @@ fn collect(root: &Value, schema: &Value, within: &str, out: &mut Vec<String>) {
     }
 }
 
-/// A field's schema, past `null` and references.
+/// A field's schema, without `null`, and with references resolved.
 fn resolved<'v>(root: &'v Value, field: &'v Value) -> &'v Value {
     let any = field.get("anyOf").and_then(Value::as_array);
     let field = any.and_then(|forms| forms.first()).unwrap_or(field);
@@ -100,7 +98,7 @@ fn resolved<'v>(root: &'v Value, field: &'v Value) -> &'v Value {
     reference.and_then(|place| root.pointer(place)).unwrap_or(field)
 }
 
-/// An answer in the order and of the length asked for.
+/// An answer, sorted and cut.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub struct Listed<R> {
@@ -110,8 +108,8 @@ pub struct Listed<R> {
 }
 
 impl<R: Listing> Listed<R> {
-    /// `report` by `column`. Its tables have `top` rows (0: all; `None`: as many as each has where nobody says);
-    /// `cut`: JSON and CSV too.
+    /// Sorts `report` by `column`. Its tables have `top` rows (0: all; `None`: each table's default). If `cut` is set,
+    /// so do JSON and CSV.
     pub fn new(mut report: R, column: Option<&str>, top: Option<usize>, cut: bool) -> Listed<R> {
         for list in report.lists() {
             if let Some(column) = column {

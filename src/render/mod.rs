@@ -1,5 +1,5 @@
-//! How answers are written: tables, JSON and CSV, and what the tables of several commands share. Everything that reaches a terminal goes
-//! through `table`, which takes control characters out.
+//! Writes answers as tables, JSON and CSV, with the parts that tables of several commands share. All output to a
+//! terminal passes through `table`, which escapes control characters.
 
 mod bar;
 pub(crate) mod brief;
@@ -28,56 +28,56 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A report that can be shown to people and as rows.
+/// A report that can be shown as a document and as rows.
 pub trait Render: Serialize {
-    /// What a person reads.
+    /// The document.
     fn document(&self) -> Document<'_>;
 
-    /// Whether the line on the core goes above it.
+    /// Whether the line about the core precedes it.
     fn wants_headline(&self) -> bool {
         true
     }
 
-    /// Whether a table of it ends with the warnings, which then are not on stderr.
+    /// Whether its table ends with the warnings. They are then not on stderr.
     fn lists_warnings(&self) -> bool {
         false
     }
 
-    /// Write the main rows as CSV.
+    /// Writes the main rows as CSV.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of `out`.
     fn csv(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// The line a table begins with: what core this is, and whether it is whole.
+/// The first line of a table: the core, and whether it is complete.
 pub fn headline(core: &CoreRow) -> Document<'_> {
     lines::headline(core)
 }
 
-/// The section with all warnings; empty if there are none.
+/// The section with all warnings. Empty if there are none.
 pub fn warnings(warnings: &[Warning]) -> Document<'_> {
     lines::warnings(warnings)
 }
 
-/// Write a report as JSON: one object, indented.
+/// Writes a report as JSON: one object, indented.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of `out`.
 pub fn json<T: Serialize>(report: &Envelope<T>, out: &mut dyn Write) -> io::Result<()> {
     json::pretty(report, out)?;
     writeln!(out)
 }
 
-/// Write rows as CSV with their field names as header.
+/// Writes rows as CSV, with their field names as header.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of `out`.
 pub fn csv_rows<T: Serialize + Default>(rows: &[T], out: &mut dyn Write) -> io::Result<()> {
     csv_each::<T, &T>(rows.iter(), out)
 }
 
-/// The same of rows that are made one by one.
+/// Writes rows that are created one by one as CSV.
 pub(crate) fn csv_each<T: Serialize + Default, R: Serialize>(
     rows: impl Iterator<Item = R>,
     out: &mut dyn Write,
@@ -88,7 +88,7 @@ pub(crate) fn csv_each<T: Serialize + Default, R: Serialize>(
         return csv_flat::<T, R>(rows, out);
     }
     if rows.peek().is_none() {
-        // Without a row the header comes from one that has nothing in it.
+        // Without a row, the header comes from an empty one.
         let text = empty.into_inner().map_err(|e| io::Error::other(e.to_string()))?;
         let header = text.split_inclusive(|&b| b == b'\n').next().unwrap_or_default();
         return out.write_all(header);
@@ -122,7 +122,7 @@ fn fields<T: Serialize>(row: &T) -> io::Result<Map<String, Value>> {
     }
 }
 
-/// A field as the csv crate writes it.
+/// Formats a field as the csv crate does.
 fn cell(name: &str, value: Value) -> io::Result<String> {
     match value {
         Value::Null => Ok(String::new()),
@@ -132,7 +132,7 @@ fn cell(name: &str, value: Value) -> io::Result<String> {
     }
 }
 
-/// The error of writing inside: a closed pipe must stay one.
+/// Unwraps the I/O error, so that a closed pipe is recognised.
 fn io_error(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,

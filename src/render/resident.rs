@@ -1,13 +1,13 @@
-//! Columns of what was resident, of tables whose rows have it.
+//! Columns of resident figures, for all tables that have them.
 
 use crate::render::document::{TableBlock, size};
 use crate::report::Resident;
 use crate::units::human;
 
-/// What stands before a figure that is estimated.
+/// Prefix of an estimated figure.
 const ROUGH: char = '~';
 
-/// Which of the columns a table has.
+/// The resident columns that a table has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResidentColumns {
     pss: bool,
@@ -18,7 +18,7 @@ pub(crate) struct ResidentColumns {
 }
 
 impl ResidentColumns {
-    /// Those that say something of rows with this sum; `None` where nothing is known.
+    /// The columns that add information to rows with this total. `None` if nothing is known.
     pub(crate) fn of(total: &Resident) -> Option<ResidentColumns> {
         let rss = total.rss?;
         let differs = |figure: Option<u64>| figure.is_some_and(|figure| figure != rss);
@@ -32,7 +32,7 @@ impl ResidentColumns {
         })
     }
 
-    /// Add the columns behind that of RSS.
+    /// Adds the columns after the RSS column.
     pub(crate) fn add<'a>(&self, mut table: TableBlock<'a>) -> TableBlock<'a> {
         for (title, rank) in self.titles() {
             table = table.number(title).optional_rank(rank);
@@ -40,7 +40,7 @@ impl ResidentColumns {
         table
     }
 
-    /// Titles, and which goes first on a narrow terminal.
+    /// Titles, and ranks for dropping columns on a narrow terminal.
     fn titles(&self) -> Vec<(&'static str, u8)> {
         let all = [
             (self.swap, "Swap", 1),
@@ -52,7 +52,7 @@ impl ResidentColumns {
         all.into_iter().filter(|(on, ..)| *on).map(|(_, title, rank)| (title, rank)).collect()
     }
 
-    /// The cells of a row, behind that of RSS.
+    /// The cells of a row after the RSS column.
     pub(crate) fn cells(&self, row: &Resident) -> Vec<String> {
         let rough = row.are_others_rough();
         let all = [
@@ -66,7 +66,6 @@ impl ResidentColumns {
     }
 }
 
-/// The cell of RSS.
 pub(crate) fn rss(row: &Resident) -> String {
     cell(row.rss, row.is_rough())
 }
@@ -78,7 +77,7 @@ fn cell(bytes: Option<u64>, rough: bool) -> String {
     }
 }
 
-/// What the mark in these rows means, where there is one; `looked`: whether pages of the core were looked at.
+/// Explains the mark of estimated figures, if a row has one. `looked`: whether pages of the core were read.
 pub(crate) fn legend(rows: impl Iterator<Item = Resident>, looked: bool) -> Option<String> {
     let (mut rss, mut others, mut estimated) = (false, false, 0u64);
     for row in rows {

@@ -1,15 +1,14 @@
-//! Text of a core in CSV: what would move a cursor or end a field for a careless
-//! reader stays out, as in tables.
+//! Text of a core in CSV. Characters that move a cursor, or end a field for a careless reader, are escaped as in
+//! tables.
 
 use std::io::{self, Write};
 
 use crate::bytes::printable;
 
-/// Passes on what is written a line at a time, control characters escaped but for
-/// tabs and the ends of lines, which CSV puts in quotes.
+/// Writes line by line. Escapes control characters except tabs and line ends, which CSV quotes.
 pub(crate) struct Safe<'a> {
     out: &'a mut dyn Write,
-    /// A line that is not whole yet; a character may be cut at its end.
+    /// An incomplete line. Its last character may be cut.
     pending: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Documents as text.
+//! Draws documents as text.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,30 +14,30 @@ use crate::render::bar::{BAR, bar};
 use crate::render::cut::{columns, shorten};
 use crate::render::document::{Align, Block, CRITICAL, Document, MIN_FLEXIBLE, TableBlock, WARNING};
 
-/// How text is to look.
+/// Options for drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Columns of the terminal; `None`: as wide as it gets (a pipe or a file).
+    /// Width of the terminal in columns. `None`: unlimited (a pipe or a file).
     pub width: Option<usize>,
-    /// Whether bold and colours may be used.
+    /// Whether bold and colours are allowed.
     pub color: bool,
-    /// Whether shares have bars: on a terminal, as no program reads them.
+    /// Whether to draw bars for shares. Only on a terminal, not for programs.
     pub bars: bool,
 }
 
-/// Longest line under a header where there is no terminal to give a width.
+/// Maximum length of the line under a header if there is no terminal width.
 const MAX_RULE: usize = 160;
 
-/// Spaces between columns.
+/// Number of spaces between columns.
 const GAP: usize = 2;
 
-/// Columns before the bar of a line, and behind it.
+/// Number of spaces before and after the bar of a line.
 const SET_OFF: usize = 2;
 
-/// Write a document.
+/// Writes a document.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of `out`.
 pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
@@ -62,8 +62,8 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// Marks of what is serious, each with its colour: bold red, and magenta. Of the colours that a terminal has these can
-/// be read on light and on dark; yellow can not.
+/// Marks of serious lines with their colours: bold red and magenta. These terminal colours are readable on light and
+/// dark backgrounds; yellow is not.
 const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[1;31m"), (WARNING, "\x1b[35m")];
 
 fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -77,8 +77,7 @@ fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Break text between words; what follows is indented by `indent`, unless that
-/// leaves no room.
+/// Wraps text between words. Continuation lines are indented by `indent`, unless that leaves too little space.
 fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.filter(|&w| w >= 20) else { return text.to_owned() };
     let indent = " ".repeat(if indent * 2 <= width { indent } else { 2 });
@@ -101,7 +100,7 @@ fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     out
 }
 
-/// Words of a line; a number and its unit are one.
+/// Splits a line into words. A number and its unit are one word.
 fn unbroken(text: &str) -> Vec<&str> {
     let mut out: Vec<&str> = Vec::new();
     let mut start = 0;
@@ -119,11 +118,10 @@ fn unbroken(text: &str) -> Vec<&str> {
     out
 }
 
-/// What a number is not parted from at the end of a line.
+/// Units that are not separated from their number at the end of a line.
 const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 
-/// Rows laid out at a time: a map of a million regions must not be held in
-/// memory as text more than once.
+/// Number of rows laid out at a time. A map of a million regions must not be in memory as text more than once.
 const CHUNK: usize = 1024;
 
 fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -159,7 +157,7 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     let bar = if barred.is_some() { GAP + BAR } else { 0 };
     let whole = kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1) + bar;
     let lines = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, true)), rows);
-    // The sum is all there is: a bar of it says nothing.
+    // A sum is the whole, so a bar says nothing.
     let sums = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, false)), rows);
     let rule = "-".repeat(whole.min(look.width.unwrap_or(MAX_RULE)));
     for line in lines(&[header.as_slice().into()]) {
@@ -173,7 +171,7 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     let mut rows = table.rows.iter().take(shown);
     let mut written = 0;
     loop {
-        // None there or none left: no line is to be drawn.
+        // If there is no separator, or if it was drawn, none is due.
         let to_apart = table.apart.filter(|&at| at > written).map_or(CHUNK, |at| at - written);
         let chunk: Vec<_> = rows.by_ref().take(to_apart.min(CHUNK)).collect();
         if chunk.is_empty() {
@@ -199,10 +197,10 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     Ok(())
 }
 
-/// Columns of this rank and above give way to a bar.
+/// Columns of this rank and above are dropped in favour of a bar.
 const LESS_THAN_A_BAR: u8 = 3;
 
-/// Whether what a table loses to the bar beside its shares is less than that: exact figures, no part of a cell.
+/// Whether the table loses only columns of rank [`LESS_THAN_A_BAR`] and above to a bar, and no part of a cell.
 fn give_way(
     table: &TableBlock<'_>,
     kept: &[usize],
@@ -217,7 +215,7 @@ fn give_way(
     lost.into_iter().all(little) && beside.iter().all(|&i| widths[i] == widths_beside[i]) && whole <= limit
 }
 
-/// Rows as lines of text, each column as wide as it is over the whole table.
+/// Lays out rows as lines of text. Column widths are those of the whole table.
 fn lay_out(
     table: &TableBlock<'_>,
     kept: &[usize],
@@ -245,14 +243,13 @@ fn lay_out(
     for (at, _) in laid.iter().enumerate().filter(|(_, (align, _))| *align == Align::Right) {
         built.modify(Columns::one(at), Alignment::right());
     }
-    // Rows are laid out some at a time: a part of them does not tell how wide a column is.
+    // Rows are laid out in chunks, whose widths may differ from the whole table's.
     built.with(WidthList::from_iter(laid.iter().map(|(_, width)| width + GAP)));
     built.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Make a table fit: first the columns that may go are left out, as long as the
-/// others at their least don't fit; then the flexible ones are cut, the widest
-/// most, and below their least only where nothing else helps.
+/// Fits a table into `limit` columns of width. First it drops optional columns, as long as the others at their minimum
+/// don't fit. Then it cuts flexible columns, the widest most. It cuts below their minimum only if nothing else helps.
 fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
     let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(table.columns[i].least) } else { w };
     let gaps = |n: usize| GAP * n.saturating_sub(1);
@@ -265,7 +262,7 @@ fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut
     let firm: usize = kept.iter().filter(|&&i| !flexible(i)).map(|&i| widths[i]).sum::<usize>() + gaps(kept.len());
     let room = limit.saturating_sub(firm);
     let give: Vec<usize> = kept.iter().copied().filter(|&i| flexible(i)).collect();
-    // Every one as wide as `cap`, where it has that much and is not at its floor.
+    // Widths if each column is cut to `cap`, but not below its floor.
     let at = |cap: usize, floor: &dyn Fn(usize) -> usize, widths: &[usize]| -> Vec<usize> {
         give.iter().map(|&i| widths[i].min(cap.max(floor(i)))).collect()
     };
@@ -275,7 +272,7 @@ fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut
     let (kind, hard) = (|i: usize| table.columns[i].least, |i: usize| table.columns[i].least.min(MIN_FLEXIBLE));
     let floor: &dyn Fn(usize) -> usize = if fits(0, &kind, widths) { &kind } else { &hard };
     let widest = give.iter().map(|&i| widths[i]).max().unwrap_or(0).min(room);
-    // What is wider than the room is cut anyway; none fits where all are at their floors.
+    // Columns wider than the room are cut anyway. If no cap fits, all are at their floors.
     let cap = (0..=widest).rev().find(|&cap| fits(cap, floor, widths)).unwrap_or(0);
     let mut cut = at(cap, floor, widths);
     let mut spare = room.saturating_sub(cut.iter().sum());
@@ -335,7 +332,7 @@ mod tests {
             t.rows.push(vec!["1".repeat(10), "a".repeat(30), "b".repeat(90)]);
             t
         };
-        // Room, columns of A, columns of B: A is whole while B has more.
+        // Available width, minimum, and width of A and B: A is uncut as long as B is wider.
         for (width, least, a, b) in [(84, 12, 30, 40), (60, 12, 23, 23), (44, 30, 15, 15), (38, 12, 12, 12)] {
             let mut doc = Document::default();
             doc.table(table(least));
@@ -387,7 +384,7 @@ mod tests {
             "Name:  One(Two,\n       Three, Four,\n       Five)"
         );
         assert_eq!(at("    deep and deeper and deepest", 4, 20), "    deep and deeper\n    and deepest");
-        // One word that is longer than a line stays beside its title.
+        // A word longer than a line stays after its title.
         assert_eq!(at("IP:   0123456789012345678901234", 6, 20), "IP:   0123456789012345678901234");
         assert_eq!(wrap("  a  b", 2, None), "  a  b");
     }

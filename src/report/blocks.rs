@@ -16,13 +16,13 @@ pub struct ChunkSum {
 }
 
 impl ChunkSum {
-    /// With one more chunk.
+    /// Adds one chunk.
     pub fn add(&mut self, bytes: u64) {
         self.count += 1;
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// With all of `other`.
+    /// Adds another sum.
     pub fn merge(&mut self, other: ChunkSum) {
         self.count += other.count;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -97,6 +97,6 @@ pub struct ChunkRow {
     pub state: ChunkState,
     /// Address of its arena. `null` for mmapped chunks, and where malloc has no arenas (musl).
     pub arena: Option<Addr>,
-    /// The list or cache that malloc keeps it in.
+    /// The list or cache of malloc that contains it.
     pub r#where: ChunkPlace,
 }

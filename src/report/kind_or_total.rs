@@ -1,14 +1,14 @@
-//! Rows of a table by kind, and the one that sums them up.
+//! Rows of tables by kind, and their total.
 
 use crate::map::Kind;
 use crate::words::worded;
 
-/// What a row by kind is about.
+/// Subject of a row by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KindOrTotal {
     /// Regions of one kind.
     Kind(Kind),
-    /// All of them.
+    /// All regions.
     #[default]
     Total,
 }

@@ -1,9 +1,8 @@
-//! What answers are made of, as plain data: the JSON contract. Here is what every answer begins with, what lower rooms
-//! fill in, and the rows that several commands have; those of one command stand in its folder in
-//! [`commands`](crate::commands).
+//! Plain data of the answers: the JSON contract. This room has the header of every answer, rows that readers fill in,
+//! and rows that several commands share. Rows of one command are in its folder in [`commands`](crate::commands).
 //!
-//! Addresses are strings `"0x7f42d256e000"`, sizes integers in bytes, unknown
-//! is `null`, never 0. Fields may be added; those there keep name and meaning.
+//! Addresses are strings like `"0x7f42d256e000"`, sizes are integers in bytes, and an unknown value is `null`, never 0.
+//! Fields may be added. Existing fields keep their name and meaning.
 
 mod blocks;
 mod conditions;
@@ -48,14 +47,14 @@ use serde::Serialize;
 use crate::diag::Warning;
 use crate::targets::{Arch, Producer, Truncation};
 
-/// Version of the JSON form.
+/// Version of the JSON format.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Fields common to all answers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Answer")]
 pub struct Envelope<T> {
-    /// Version of the JSON form: [`SCHEMA_VERSION`].
+    /// Version of the JSON format: [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Version of coremap.
     pub coremap: &'static str,

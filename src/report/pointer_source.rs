@@ -56,7 +56,7 @@ impl PointerSource {
         }
     }
 
-    /// Whether it is of no use to anybody any more.
+    /// Whether the memory is no longer in use.
     pub fn is_dead(self) -> bool {
         use PointerSource as P;
         match self {
@@ -66,14 +66,14 @@ impl PointerSource {
     }
 }
 
-/// Memory of which nothing is known.
+/// Unknown memory.
 impl Default for PointerSource {
     fn default() -> PointerSource {
         PointerSource::Region(Kind::default())
     }
 }
 
-/// By their names, as tables list them.
+/// Ordered by name, as in tables.
 impl Ord for PointerSource {
     fn cmp(&self, other: &PointerSource) -> Ordering {
         self.name().cmp(other.name())

@@ -1,4 +1,4 @@
-//! What of some memory was resident: the columns that several rows have.
+//! Resident figures, which several rows have as columns.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// The same of all that there is: nothing of it can be another row's.
+    /// The figures of a total, of which nothing can belong to another row.
     pub(crate) fn as_sum(self) -> Resident {
         Resident {
             rss_estimated: self.rss_estimated.map(|_| 0),
@@ -36,12 +36,12 @@ impl Resident {
         }
     }
 
-    /// Whether so much of `rss` is estimated that it shows: a hundredth.
+    /// Whether the estimated share of `rss` is above one percent.
     pub(crate) fn is_rough(&self) -> bool {
         shows(self.rss_estimated, self.rss)
     }
 
-    /// The same of all other figures.
+    /// Whether the estimated share of the other figures is above one percent.
     pub(crate) fn are_others_rough(&self) -> bool {
         shows(self.others_estimated, Some(self.rss.unwrap_or(0).saturating_add(self.swap.unwrap_or(0))))
     }

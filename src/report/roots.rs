@@ -1,4 +1,4 @@
-//! Roots, and the way from one to an object.
+//! Roots, and paths from a root to an object.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct StackRootsRow {
     pub frames_conservative: u64,
     /// Roots from GC info and from the runtime's lists.
     pub roots_precise: u64,
-    /// Words and registers that point into objects, where nothing more is known. Some are not roots.
+    /// Words and registers that point into objects, without further evidence. Some are not roots.
     pub roots_conservative: u64,
     /// Slots named by GC info that do not contain the address of an object.
     pub stray: u64,

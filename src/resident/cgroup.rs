@@ -1,18 +1,18 @@
-//! The memory controller's files, of control groups version 2 (Documentation/admin-guide/cgroup-v2.rst) and version 1
-//! (cgroup-v1/memory.rst). Each file is given as its text; `None`: it could not be read.
+//! Parses the memory controller's files of control groups, version 2 (Documentation/admin-guide/cgroup-v2.rst) and
+//! version 1 (cgroup-v1/memory.rst). Each file is passed as text, or as `None` if it could not be read.
 
 use super::text::{lines, number};
 use crate::targets::residence::CgroupFigures;
 
-/// A limit from here on is none: version 1 writes the largest number of pages, as bytes, where no limit is set.
+/// Values from here on mean no limit. Version 1 writes the largest number of pages, in bytes, if no limit is set.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The texts of a group's files under version 2.
+/// Files of a version 2 group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct V2<'a> {
     /// memory.current
     pub current: Option<&'a [u8]>,
-    /// memory.max; `max` where there is no limit
+    /// memory.max; `max` if there is no limit
     pub max: Option<&'a [u8]>,
     /// memory.peak (since 5.19)
     pub peak: Option<&'a [u8]>,
@@ -22,7 +22,7 @@ pub struct V2<'a> {
     pub stat: Option<&'a [u8]>,
 }
 
-/// Read the files of version 2. The root group has none of the first three.
+/// Parses the files of version 2. The root group has none of the first three.
 pub fn v2(files: V2<'_>) -> CgroupFigures {
     let mut out = CgroupFigures {
         version: 2,
@@ -50,7 +50,7 @@ pub fn v2(files: V2<'_>) -> CgroupFigures {
     out
 }
 
-/// The texts of a group's files under version 1.
+/// Files of a version 1 group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct V1<'a> {
     /// memory.usage_in_bytes
@@ -65,7 +65,8 @@ pub struct V1<'a> {
     pub stat: Option<&'a [u8]>,
 }
 
-/// Read the files of version 1. Of memory.stat the sums with all groups below (`total_…`) count, as the usage has them.
+/// Parses the files of version 1. From memory.stat it uses the sums that include child groups (`total_…`), as the usage
+/// does.
 pub fn v1(files: V1<'_>) -> CgroupFigures {
     let mut out = CgroupFigures {
         version: 1,
@@ -89,12 +90,12 @@ pub fn v1(files: V1<'_>) -> CgroupFigures {
     out
 }
 
-/// The number that is all of a file; `max` is none.
+/// The number in a file that contains nothing else. `None` for `max`.
 fn alone(text: &[u8]) -> Option<u64> {
     number(text.trim_ascii()).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
 
-/// Lines of `key value`; the last one only where it is whole.
+/// Lines of `key value`. Skips a last line that is cut off.
 fn pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     lines(text).filter(|(_, ended)| *ended).filter_map(|(line, _)| {
         let (key, value) = line.split_at(memchr::memchr(b' ', line)?);
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn version_1_with_the_groups_below_it() {
-        // As a 6.18 kernel had them, shortened.
+        // From a 6.18 kernel, shortened.
         let stat = b"cache 262025216\nrss 27889664\nrss_huge 0\nshmem 0\nmapped_file 20480\nswap 0\n\
             hierarchical_memory_limit 9223372036854771712\ntotal_cache 262025300\ntotal_rss 27889700\ntotal_shmem 5\n\
             total_mapped_file 20481\ntotal_swap 6\n";

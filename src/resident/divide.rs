@@ -1,56 +1,56 @@
-//! Divides the figures of mappings among what lies in them: kinds, stacks, regions.
+//! Divides the figures of mappings among kinds, stacks or regions within them.
 //!
-//! Linux tells a mapping's figures as a whole, and a mapping may hold several things. Whatever is said of the parts, their
-//! sum is what Linux said:
+//! Linux reports figures per mapping, and a mapping may have several parts. The sum of the parts always equals Linux's
+//! figure:
 //!
-//! - a mapping that one group has alone is that group's, exactly; so is one that is empty or full;
-//! - where single pages are known ([`Pages`](crate::targets::residence::Pages)), each part has those that lie in it;
-//! - else a part has at least what must be there: pages that a core holds with something in them were in RAM or in swap,
-//!   and what does not fit into the other parts is in this one. The rest goes first where the core holds bytes, then anywhere,
-//!   in proportion to the room, and counts as estimated.
+//! - A mapping with a single group belongs to that group exactly. So does an empty or full mapping.
+//! - If single pages are known ([`Pages`](crate::targets::residence::Pages)), each part gets the pages in it.
+//! - Otherwise each part gets at least what it must have: non-zero pages in the core were in RAM or in swap, and bytes
+//!   that don't fit into the other parts are in this one. The rest goes first where the core has bytes, then anywhere,
+//!   in proportion to the room. It counts as estimated.
 //!
-//! Bytes are divided, not pages: of a page that two parts share, each has its bytes.
+//! Bytes are divided, not pages. If two parts share a page, each has its bytes of it.
 
 use crate::addr::AddrRange;
 use crate::range_map::Ranged;
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, Figures, MappingResidence, PageRuns};
 
-/// A run of memory of one group.
+/// A range of memory with its group.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Addresses.
+    /// Address range.
     pub range: AddrRange,
-    /// Whose it is; `None`: of nobody that is asked for.
+    /// Number of its group. `None` if no group is of interest.
     pub group: Option<usize>,
-    /// Whether there can be no page in it: guard pages.
+    /// Whether it can't have pages (guard pages).
     pub vacant: bool,
 }
 
-/// What a core tells of a run of memory. Bytes.
+/// Evidence from a core about a range of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
-    /// In anonymous pages with something in them: these were in RAM or in swap.
+    /// Bytes in non-zero anonymous pages. They were in RAM or in swap.
     pub certain: u64,
-    /// Held, and not known to be a hole of the file; `certain` included.
+    /// Bytes in the core that are not known to be a hole of the file, including `certain`.
     pub likely: u64,
 }
 
-/// What a group has.
+/// Figures of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Bytes of it that lie in mappings with figures; of others nothing is known.
+    /// Bytes of the group in mappings with figures. Nothing is known about the rest.
     pub covered: u64,
-    /// Its figures.
+    /// The group's share of the figures.
     pub figures: Figures,
-    /// Bytes of its RSS that may be another group's; the rest is certain.
+    /// Bytes of its RSS that may belong to another group. The rest of its RSS is certain.
     pub rss_estimated: u64,
     /// Bytes of its RSS and swap whose other figures (PSS, private, shared, huge, swap) were divided in proportion.
     pub others_estimated: u64,
 }
 
 impl Share {
-    /// Add another group's.
+    /// Adds the figures of another group.
     pub fn add(&mut self, other: &Share) {
         self.covered = self.covered.saturating_add(other.covered);
         self.figures.add(&other.figures);
@@ -59,17 +59,18 @@ impl Share {
     }
 }
 
-/// All figures, divided.
+/// The divided figures of all mappings.
 #[derive(Clone, Debug, Default)]
 pub struct Divided {
-    /// What each group has, by its number.
+    /// Shares by group number.
     pub groups: Vec<Share>,
-    /// What lies in no group.
+    /// Figures outside all groups.
     pub rest: Share,
 }
 
-/// Divide the figures of all mappings among `parts`, which are sorted by address and disjoint and belong to groups below
-/// `groups`. `held` tells what a core has of a run within one mapping; it is asked only where that decides.
+/// Divides the figures of all mappings among `parts`, which are sorted by address and disjoint. Group numbers are below
+/// `groups`. `held` returns the core's evidence about a range within one mapping. It is called only if the result
+/// depends on it.
 pub fn divide(
     residence: &Residence,
     parts: &[Part],
@@ -94,7 +95,7 @@ pub fn divide(
     out
 }
 
-/// Cut a mapping where its parts end; `parts` begins with the first that reaches into it.
+/// Cuts a mapping at the borders of its parts. `parts` begins with the first one that overlaps it.
 fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
     out.clear();
     let mut at = mapping.range.start;
@@ -112,14 +113,14 @@ fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
     }
 }
 
-/// What one group has of a mapping.
+/// The part of a mapping that belongs to one group.
 #[derive(Default)]
 struct Claim {
     group: Option<usize>,
     len: u64,
-    /// Of `len`, what can have pages.
+    /// Bytes of `len` that can have pages.
     room: u64,
-    /// Resident, resident of this process alone, and swapped: by single pages.
+    /// Resident bytes, those private to this process, and swapped bytes, if single pages are known.
     resident: u64,
     private: u64,
     swapped: u64,
@@ -182,7 +183,8 @@ fn shares(
     shares.collect()
 }
 
-/// Resident bytes of each claim that no other process maps, where single pages tell that and agree with the mapping's figures.
+/// Resident bytes of each claim that no other process maps. `None` if single pages don't show this, or disagree with
+/// the mapping's figures.
 fn private(mapping: &MappingResidence, claims: &[Claim], resident: &[u64], pages: &PageRuns) -> Option<Vec<u64>> {
     pages.private.as_ref()?;
     let list: Vec<u64> = claims.iter().map(|claim| claim.private).collect();
@@ -210,7 +212,7 @@ fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> 
     if pages.is_some() {
         let known = list(&|c| c.resident);
         let sum: u64 = known.iter().sum();
-        // Zero pages, or a process that went on between the two looks.
+        // Zero pages, or the process ran between the two readings.
         let less = sum.saturating_sub(rss);
         let least = known.iter().map(|known| known.saturating_sub(less)).collect();
         return (fill(rss, &[known, list(&|c| c.len - c.resident.min(c.len))], &lens), least);
@@ -219,7 +221,7 @@ fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> 
     let likely = list(&|c| c.held.likely);
     let rooms = list(&|c| c.room);
     let room = sum(&rooms);
-    // More in the core than was in RAM and in swap: these are two moments, and nothing is certain.
+    // If the core has more than was in RAM and swap, the two are from different moments, and nothing is certain.
     let of_one_moment = sum(&certain) <= rss.saturating_add(swap);
     let least = claims.iter().map(|claim| {
         let there = if of_one_moment { claim.held.certain.saturating_sub(swap) } else { 0 };
@@ -227,7 +229,7 @@ fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> 
         there.max(rss.saturating_sub(elsewhere))
     });
     let least: Vec<u64> = least.collect();
-    // Each level as far as those before it leave room.
+    // Each level gets what the levels before it leave.
     let mut levels = vec![least.clone()];
     let mut full = least.clone();
     for level in [&certain, &likely, &rooms, &lens] {
@@ -239,12 +241,12 @@ fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> 
     (amounts, least)
 }
 
-/// `a` − `b`, one by one, at least 0.
+/// Differences `a` − `b` of the elements, at least 0.
 fn minus(a: &[u64], b: &[u64]) -> Vec<u64> {
     a.iter().zip(b).map(|(a, b)| a.saturating_sub(*b)).collect()
 }
 
-/// Swapped bytes of each claim, and whether that is known.
+/// Swapped bytes of each claim, and whether they are exact.
 fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRuns>) -> (Vec<u64>, bool) {
     let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
     if swap == 0 || swap == sum(&lens) {
@@ -261,8 +263,8 @@ fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRun
     (fill(swap, &[rooms(&|c| c.held.certain), rooms(&|c| c.room)], &lens), false)
 }
 
-/// Of a claim's resident bytes those whose other figures were divided in proportion: such figures are neither 0 nor all of the
-/// RSS. `by_page`: which pages are private is known.
+/// Resident bytes of a claim whose other figures were divided in proportion. Such figures are neither 0 nor the whole
+/// RSS. `by_page`: whether private pages are known.
 fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
     let figures = &mapping.figures;
     let rss = figures.get(Figure::Rss);
@@ -273,7 +275,7 @@ fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
     let private =
         |figures: &Figures| figures.get(Figure::PrivateDirty).saturating_add(figures.get(Figure::PrivateClean));
     if by_page {
-        // Of shared pages it is not known with how many others each is shared.
+        // It is not known how many other processes share a page.
         let dirty = part(figures.get(Figure::PrivateDirty), private(figures));
         return share.shared() + if dirty { private(share) } else { 0 };
     }
@@ -281,7 +283,7 @@ fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
     if all.into_iter().any(|figure| part(figure, rss)) { share.get(Figure::Rss) } else { 0 }
 }
 
-/// All figures of each claim, by what of it is resident, swapped, and (where that is known) private.
+/// All figures of each claim, computed from its resident, swapped and (if known) private bytes.
 fn figures(
     mapping: &MappingResidence,
     claims: &[Claim],
@@ -298,7 +300,7 @@ fn figures(
     put(Figure::Swap, swapped);
     let total = |figure: Figure| mapping.figures.get(figure);
     let by = |figure: Figure, weights: &[u64]| fill(total(figure), &[], if sum(weights) > 0 { weights } else { &lens });
-    // Each page is shared or private, and dirty or clean: what one of the four takes, the next can't have.
+    // Each page is shared or private, and clean or dirty. What one of the four takes, the next can't have.
     let mut room = match private {
         Some(private) => minus(resident, private),
         None => resident.to_vec(),
@@ -330,8 +332,9 @@ fn sum(weights: &[u64]) -> u64 {
     weights.iter().copied().fold(0, u64::saturating_add)
 }
 
-/// Lay `total` into the room of the first level, then of the next, in proportion where it does not fill one; what is left
-/// behind the last, in proportion to `last`. The sum is `total`, whatever the levels are, if any of `last` is more than 0.
+/// Distributes `total` over the levels in order: each level is filled before the next. A level that can't be filled is
+/// divided in proportion, and so is the remainder after the last level, by `last`. The sum of the result is `total`, if
+/// any element of `last` is greater than 0.
 fn fill(total: u64, levels: &[Vec<u64>], last: &[u64]) -> Vec<u64> {
     let mut out = vec![0u64; last.len()];
     let mut left = total;
@@ -348,8 +351,8 @@ fn fill(total: u64, levels: &[Vec<u64>], last: &[u64]) -> Vec<u64> {
     out
 }
 
-/// Add to `out` parts of `total` in proportion to `weights`, of which none is larger than its weight where `total` is no
-/// larger than their sum.
+/// Adds shares of `total` to `out` in proportion to `weights`. No share exceeds its weight if `total` does not exceed
+/// their sum.
 fn apportion(total: u64, weights: &[u64], out: &mut [u64]) {
     let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     if all == 0 {

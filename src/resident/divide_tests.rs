@@ -11,7 +11,7 @@ fn range(from: u64, to: u64) -> AddrRange {
     AddrRange::new(Addr::new(from * PAGE), Addr::new(to * PAGE))
 }
 
-/// A private mapping of so many pages of RSS, all of them dirty.
+/// A private mapping with `rss` resident pages, all dirty.
 fn dirty(from: u64, to: u64, rss: u64) -> MappingResidence {
     let bytes = rss * PAGE;
     let figures =
@@ -32,12 +32,12 @@ fn nothing(_: AddrRange, _: &MappingResidence) -> Held {
     Held::default()
 }
 
-/// RSS and how much of it is estimated, in bytes.
+/// RSS in bytes, and the estimated bytes of it.
 fn bytes(share: &Share) -> (u64, u64) {
     (share.figures.get(Figure::Rss), share.rss_estimated)
 }
 
-/// RSS in pages and how many of these are estimated.
+/// RSS in pages, and the estimated pages of it.
 fn rss(share: &Share) -> (u64, u64) {
     (share.figures.get(Figure::Rss) / PAGE, share.rss_estimated / PAGE)
 }
@@ -48,8 +48,8 @@ fn what_one_group_has_alone_is_its_own() {
     let parts = [part(0, 4, 0), part(4, 10, 0), part(22, 24, 1)];
     let divided = divide(&residence, &parts, 2, &nothing);
     assert_eq!(rss(&divided.groups[0]), (3, 0), "two parts of one group");
-    // The second mapping is but in part of a group: the rest has what does not fit into it, and 4 pages fit nowhere else
-    // than into the other 8 or these 2.
+    // The second mapping has 10 pages, and only 2 of them belong to a group. Of its 4 resident pages, 2 must be in the
+    // other 8.
     let (of_group, of_rest) = (bytes(&divided.groups[1]), bytes(&divided.rest));
     assert_eq!(of_group.0 + of_rest.0, 4 * PAGE);
     assert_eq!(of_rest.0 - of_rest.1, 2 * PAGE, "2 of them do not fit into the group");
@@ -109,7 +109,7 @@ fn shared_pages_are_told_apart_where_that_is_known() {
     assert_eq!(of(Figure::PrivateDirty), [0, PAGE, 0]);
     assert_eq!(of(Figure::SharedDirty), [PAGE, PAGE, PAGE]);
     assert_eq!(of(Figure::Pss), [PAGE / 2, PAGE + PAGE / 2, PAGE / 2]);
-    // With how many others a shared page is shared is not known.
+    // The number of processes that share a page is not known.
     assert_eq!(divided.groups.iter().map(|share| share.others_estimated).collect::<Vec<_>>(), [PAGE, PAGE, PAGE]);
     let divided = divide(&residence, &[part(0, 1, 0), part(1, 2, 1), part(2, 10, 0)], 2, &nothing);
     assert_eq!(divided.groups[1].others_estimated, 0, "it has a private page alone");
@@ -132,21 +132,21 @@ fn pages_of_another_moment_are_estimated_by_their_difference() {
 fn a_core_tells_what_must_have_been_there() {
     let residence = residence(vec![dirty(0, 100, 12)]);
     let parts = [part(0, 50, 0), part(50, 100, 1)];
-    // All that was resident is not zero.
+    // All resident pages are non-zero.
     let held = |range: AddrRange, _: &MappingResidence| match range.start.get() {
         0 => Held { certain: 10 * PAGE, likely: 50 * PAGE },
         _ => Held { certain: 2 * PAGE, likely: 50 * PAGE },
     };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(10, 0), (2, 0)]);
-    // Two pages were resident and zero: they lie where the file has no hole.
+    // Two pages were resident and zero. They are where the file has no hole.
     let held = |range: AddrRange, _: &MappingResidence| match range.start.get() {
         0 => Held { certain: 8 * PAGE, likely: 30 * PAGE },
         _ => Held { certain: 2 * PAGE, likely: 2 * PAGE },
     };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(10, 2), (2, 0)]);
-    // More in the core than was resident: it was not written at that moment.
+    // More in the core than was resident: the core is from another moment.
     let held = |_: AddrRange, _: &MappingResidence| Held { certain: 20 * PAGE, likely: 20 * PAGE };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(6, 6), (6, 6)]);
@@ -157,14 +157,14 @@ fn guard_pages_have_none() {
     let residence = residence(vec![dirty(0, 100, 12)]);
     let guard = Part { range: range(0, 90), group: Some(0), vacant: true };
     let divided = divide(&residence, &[guard, part(90, 100, 1)], 2, &nothing);
-    // More than there is room for above the guard: then it was none.
+    // More than fits above the guard: it was no guard then.
     assert_eq!(divided.groups.iter().map(|share| rss(share).0).sum::<u64>(), 12);
     let residence = self::residence(vec![dirty(0, 100, 7)]);
     let divided = divide(&residence, &[guard, part(90, 100, 1)], 2, &nothing);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(0, 0), (7, 0)], "all of it, for sure");
 }
 
-/// Some mappings with figures that fit together, as kernels tell them.
+/// Mappings with consistent figures, as kernels report them.
 fn mappings() -> impl Strategy<Value = Vec<MappingResidence>> {
     let one = (0u64..3, 1u64..40, any::<[u16; 10]>());
     proptest::collection::vec(one, 0..12).prop_map(|list| {
@@ -194,7 +194,7 @@ fn mappings() -> impl Strategy<Value = Vec<MappingResidence>> {
             ];
             let mut figures = Figures::default();
             values.into_iter().for_each(|(figure, pages)| figures.set(figure, pages * PAGE));
-            // A shared page's part is no whole page.
+            // A process's share of a shared page is no whole page.
             figures.set(Figure::Pss, figures.get(Figure::Pss) + share(9, shared * PAGE + shared_dirty * PAGE));
             MappingResidence { range, figures, ..MappingResidence::default() }
         });
@@ -202,7 +202,6 @@ fn mappings() -> impl Strategy<Value = Vec<MappingResidence>> {
     })
 }
 
-/// Parts that cut mappings anywhere, at single bytes too.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     proptest::collection::vec((0u64..9000, 1u64..200_000, 0usize..5, any::<bool>()), 0..30).prop_map(|list| {
         let mut at = 0;
@@ -245,7 +244,7 @@ proptest! {
         }
     }
 
-    /// Pages laid at random, told as their sum alone or one by one.
+    /// Random pages, known as a sum only or one by one.
     #[test]
     fn what_is_called_certain_is_there(
         pages in proptest::collection::vec(0u8..4, 1..80),

@@ -1,17 +1,16 @@
-//! What of the memory was in RAM: reads the texts in which Linux tells that of a process, and divides the figures of
-//! mappings among what lies in them.
+//! Resident memory: parses the kernel's files about it, and divides the figures of mappings among their parts.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `smaps` | /proc/PID/smaps: figures of each mapping; with lines of status where both were saved in one file |
+//! | `smaps` | /proc/PID/smaps: figures of each mapping, with lines of status if both were saved in one file |
 //! | `status` | /proc/PID/status: sums of the process |
 //! | `cgroup` | files of the memory controller, versions 1 and 2 |
-//! | `saved` | a smaps beside a core: whether it is of that process |
-//! | `divide` | the figures of mappings among what lies in them |
+//! | `saved` | a smaps saved with a core: checks that it is of the same process |
+//! | `divide` | divides the figures of mappings among their parts |
 //! | `text` | lines and numbers of all three |
 //!
-//! The data is [`targets::residence`](crate::targets::residence), so that a target can bring it. All of it works on texts,
-//! on any system, and trusts none of them: a saved file may be cut or edited.
+//! The data types are in [`targets::residence`](crate::targets::residence), so that a target can supply them.
+//! Everything here works on text, on any system, and trusts none of it: a saved file may be cut off or edited.
 
 pub mod cgroup;
 pub mod divide;

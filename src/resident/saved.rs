@@ -1,4 +1,4 @@
-//! A smaps that was saved beside a core: whether it is of that process, and at the same moment.
+//! A smaps file saved with a core: checks that it is of the same process, and of the same moment.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -14,47 +14,48 @@ use crate::targets::residence::{Figure, MappingResidence};
 use crate::targets::{Facts, Perms, Residence};
 use crate::units::{count, exact, human};
 
-/// Why a saved smaps says nothing of a core.
+/// Why a saved smaps can't be used for a core.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
-    /// The file.
+    /// The file can't be read.
     #[error("{path}: {source}")]
     Io {
-        /// As given.
+        /// Path of the file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a smaps.
     #[error("{path} {what}")]
     NoSmaps {
-        /// As given.
+        /// Path of the file.
         path: String,
-        /// What it is, in words.
+        /// Description of the file.
         what: &'static str,
     },
-    /// Its addresses are not those of the core.
+    /// The file has other addresses than the core.
     #[error(
         "{path} is of another process: {matched} of the core's {of} mappings are in one of the file's {there}. A \
          restarted process has other addresses"
     )]
     OtherProcess {
-        /// As given.
+        /// Path of the file.
         path: String,
-        /// Mappings of the core that lie in one of the file's.
+        /// Number of the core's mappings that are within one of the file's.
         matched: usize,
-        /// Mappings of the core.
+        /// Number of mappings in the core.
         of: usize,
-        /// Mappings of the file.
+        /// Number of mappings in the file.
         there: usize,
     },
 }
 
-/// Read the saved smaps at `path`, of the process that `facts` are of. What differs from the core is told to `diag`.
+/// Reads the saved smaps at `path` for the process described by `facts`. Differences from the core become warnings in
+/// `diag`.
 ///
 /// # Errors
-/// Where it can't be read, is no smaps, or is of another process.
+/// [`SavedError`], if the file can't be read, is not a smaps, or is of another process.
 pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence, SavedError> {
     let name = printable(&path.to_string_lossy()).into_owned();
     let opened = File::open(path).and_then(|file| smaps::read(&mut BufReader::new(file.take(limits::MAX_SMAPS))));
@@ -75,7 +76,7 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
     Ok(smaps.into_residence(name))
 }
 
-/// Tell what of the text is missing, or differs from the core.
+/// Warns about missing text, and about differences from the core.
 fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
     if smaps.cut {
         diag.partial(
@@ -109,7 +110,7 @@ fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts,
     }
 }
 
-/// How many mappings of the core lie within one of the same access in the text, and how many there are.
+/// Number of the core's mappings that are within one with the same access in the text, and number of all of them.
 fn matching(facts: &Facts, there: &RangeMap<MappingResidence>) -> (usize, usize) {
     let space = &facts.space;
     let loaded = space.mappings.iter().map(|m| (m.range, Some(m.perms)));
@@ -118,20 +119,20 @@ fn matching(facts: &Facts, there: &RangeMap<MappingResidence>) -> (usize, usize)
     for (range, perms) in loaded.chain(listed).filter(|(range, _)| !range.is_empty() && !is_kernels(*range)) {
         of += 1;
         let same = there.at(range.start).filter(|m| m.range.covers(&range));
-        // gdb writes what may not be read as what may only be read.
+        // gdb writes mappings without access as read-only.
         let alike = |m: Perms| perms.is_none_or(|own| (own.write, own.exec) == (m.write, m.exec));
         matched += usize::from(same.is_some_and(|m| alike(m.perms)));
     }
     (matched, of)
 }
 
-/// Whether any of `range` is mapped in the core.
 fn is_mapped(facts: &Facts, range: AddrRange) -> bool {
     let space = &facts.space;
     space.pieces.overlapping(range).next().is_some() || space.is_listed_in(range)
 }
 
-/// Whether it is at the kernel's end of the address space: [vsyscall], which every process has at one place.
+/// Whether `range` is in the kernel's half of the address space: `[vsyscall]`, which every process has at the same
+/// address.
 fn is_kernels(range: AddrRange) -> bool {
     const LOWEST: Addr = Addr::new(1 << 63);
     range.start >= LOWEST

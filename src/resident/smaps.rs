@@ -1,8 +1,9 @@
-//! /proc/PID/smaps: what of each mapping was resident (fs/proc/task_mmu.c `show_smap`, proc(5)).
+//! Parses /proc/PID/smaps: figures of each mapping (fs/proc/task_mmu.c `show_smap`, proc(5)).
 //!
-//! A mapping is a line as in /proc/PID/maps and behind it a line for each figure, in KiB. People save it beside a core, alone
-//! or behind /proc/PID/status (`cat /proc/PID/{status,smaps}`), so lines of status are taken too. Nothing is believed that
-//! may be cut: a figure without its unit is none, and a last mapping that has less than the others is left out.
+//! A mapping is a line as in /proc/PID/maps, followed by a line for each figure, in KiB. People save the file with a
+//! core, alone or after /proc/PID/status (`cat /proc/PID/{status,smaps}`), so lines of status are accepted too. Nothing
+//! that may be cut off is used: a figure without its unit is ignored, and so is a last mapping with fewer figures than
+//! the others.
 
 use std::io::{self, BufRead, Read};
 
@@ -14,42 +15,42 @@ use crate::range_map::RangeMap;
 use crate::targets::Perms;
 use crate::targets::residence::{Figure, Figures, MappingResidence, Residence, StatusFigures, Told, VmFlags};
 
-/// What such a text says.
+/// The contents of a smaps text.
 #[derive(Clone, Debug, Default)]
 pub struct Smaps {
     /// Mappings with figures, by address.
     pub mappings: RangeMap<MappingResidence>,
-    /// Figures that all of them have.
+    /// The figures that all mappings have.
     pub told: Told,
-    /// What lines of status said, where there were any.
+    /// Figures from lines of status, if there were any.
     pub status: StatusFigures,
-    /// The sums of smaps_rollup, if the text has that too or is it.
+    /// The sums of smaps_rollup, if the text has them or is that file.
     pub rollup: Option<Figures>,
     /// Whether the text ended within a mapping, which is left out.
     pub cut: bool,
-    /// Mappings that are left out as they have no figures (lines of maps), or lie over another one.
+    /// Number of mappings left out because they have no figures (lines of maps) or overlap another one.
     pub left_out: u64,
 }
 
 impl Smaps {
-    /// As what was resident; `source`: where the text was read from, for people.
+    /// Converts to [`Residence`]. `source` names the origin of the text for the user.
     pub fn into_residence(self, source: String) -> Residence {
         let Smaps { mappings, told, status, .. } = self;
         Residence { source, mappings, told, status, ..Residence::default() }
     }
 }
 
-/// Read the text of /proc/PID/smaps. Never fails: a text of something else has no mappings.
+/// Parses the text of /proc/PID/smaps. Never fails; other text has no mappings.
 pub fn parse(text: &[u8]) -> Smaps {
     let mut reader = Reader::default();
     lines(text).for_each(|(line, ended)| reader.take(line, ended));
     reader.finish()
 }
 
-/// The same of a text that comes bit by bit, as that of a million mappings has some 700 MB.
+/// Reads and parses /proc/PID/smaps as a stream, because a million mappings have about 700 MB.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of `input`.
 pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
     let mut reader = Reader::default();
     let mut line = Vec::new();
@@ -61,7 +62,7 @@ pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
         }
         let ended = line.pop_if(|last| *last == b'\n').is_some();
         let cut = !ended && line.len() as u64 == limits::MAX_SMAPS_LINE;
-        // What is left of a line that is too long is no line.
+        // The rest of an overlong line is not a line.
         if !continues {
             reader.take(&line, ended || cut);
         }
@@ -69,7 +70,7 @@ pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
     }
 }
 
-/// The mapping whose lines are read.
+/// The mapping whose lines are being read.
 #[derive(Default)]
 struct Open {
     mapping: MappingResidence,
@@ -81,13 +82,13 @@ struct Open {
 struct Reader {
     out: Smaps,
     done: Vec<MappingResidence>,
-    /// Figures that all that are done have.
+    /// The figures that all finished mappings have.
     told: Option<Told>,
     open: Option<Open>,
 }
 
 impl Reader {
-    /// Take a line; whether it was ended.
+    /// Processes a line. `ended`: whether it ended with a line feed.
     fn take(&mut self, line: &[u8], ended: bool) {
         // Keys begin with a capital letter.
         let begins = line.first().is_some_and(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
@@ -103,7 +104,7 @@ impl Reader {
         self.open = Some(Open { mapping, told: Told::NOTHING, rollup: name == b"[rollup]" });
     }
 
-    /// The text ends in the first line of a mapping.
+    /// The text ended within the first line of a mapping.
     fn cut(&mut self) {
         self.close(false);
         self.out.cut = true;
@@ -127,12 +128,12 @@ impl Reader {
         } else if key == b"VmFlags" {
             open.mapping.flags = flags(value);
         } else if !IGNORED.contains(&key) && status::take_line(&mut self.out.status, line) {
-            // What follows lines of status, as another copy of smaps begins with a mapping of its own.
+            // Lines of status follow the last mapping. Another copy of smaps would begin with a mapping.
             self.close(false);
         }
     }
 
-    /// The open mapping has all its lines; `last`: as the text ended.
+    /// Finishes the open mapping. `last`: whether the text ended here.
     fn close(&mut self, last: bool) {
         let Some(Open { mapping, told, rollup }) = self.open.take() else { return };
         let less = self.told.is_some_and(|all| told.and(all) != all);
@@ -151,7 +152,7 @@ impl Reader {
     fn finish(mut self) -> Smaps {
         self.close(true);
         let mut mappings = self.done;
-        // They are in order already, unless somebody put two texts together.
+        // They are in order, unless two texts were concatenated.
         mappings.sort_by_key(|mapping| mapping.range);
         let before = mappings.len();
         let mut end = Addr::NULL;
@@ -167,7 +168,7 @@ impl Reader {
     }
 }
 
-/// Lines of a mapping that are not needed, so that they are not looked for among those of status.
+/// Keys of a mapping that are not needed. Listed so that they are not taken for keys of status.
 const IGNORED: [&[u8]; 9] = [
     b"Size",
     b"MMUPageSize",
@@ -180,7 +181,6 @@ const IGNORED: [&[u8]; 9] = [
     b"Pss_Anon",
 ];
 
-/// The figure that stands behind a key.
 fn figure(key: &[u8]) -> Option<Figure> {
     Some(match key {
         b"Rss" => Figure::Rss,
@@ -202,7 +202,7 @@ fn figure(key: &[u8]) -> Option<Figure> {
     })
 }
 
-/// `rd wr mr mw me ac sd`, two letters each (Documentation/filesystems/proc.rst).
+/// Parses VmFlags: `rd wr mr mw me ac sd`, two letters each (Documentation/filesystems/proc.rst).
 fn flags(value: &[u8]) -> VmFlags {
     let mut out = VmFlags::default();
     for flag in value.split(u8::is_ascii_whitespace) {
@@ -218,7 +218,8 @@ fn flags(value: &[u8]) -> VmFlags {
     out
 }
 
-/// `55e88c608000-55e88c60e000 r-xp 00002000 fe:00 247282     /usr/bin/head` without its figures, and its name.
+/// Parses the first line of a mapping, `55e88c608000-55e88c60e000 r-xp 00002000 fe:00 247282     /usr/bin/head`.
+/// Returns the mapping without figures, and its name.
 fn header(line: &[u8]) -> Option<(MappingResidence, &[u8])> {
     let (start, rest) = hex(line)?;
     let (end, rest) = hex(rest.strip_prefix(b"-")?)?;

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Of `sleep` on a 6.18 kernel: two mappings of the file, the heap, one without a name, and what the kernel maps.
+/// smaps of `sleep` on a 6.18 kernel: two file mappings, the heap, one without a name, and the kernel's mappings.
 const NEW: &str = include_str!("smaps_tests/sleep-6.18.txt");
 
-/// In the form of a 3.10 kernel (fs/proc/task_mmu.c of that release): no Pss_Dirty, no huge pages of files, no SwapPss.
+/// The format of a 3.10 kernel (fs/proc/task_mmu.c of that release): no Pss_Dirty, no huge pages of files, no SwapPss.
 const OLD: &str = include_str!("smaps_tests/form-3.10.txt");
 
 fn kib(smaps: &Smaps, at: u64, figure: Figure) -> Option<u64> {
@@ -21,7 +21,7 @@ fn of_a_new_kernel() {
     assert_eq!(smaps.mappings.len(), rows);
     assert!(Figure::ALL.into_iter().all(|figure| smaps.told.has(figure)));
     assert!(!smaps.cut && smaps.left_out == 0);
-    // The sum of the lines, by another way than the parser's.
+    // The sum of the lines, computed independently of the parser.
     let rss: u64 =
         NEW.lines().filter_map(|l| l.strip_prefix("Rss:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()).sum();
     let total: u64 = smaps.mappings.iter().map(|m| m.figures.get(Figure::Rss)).sum();
@@ -46,7 +46,6 @@ fn of_an_old_kernel() {
     assert!(!smaps.told.has(Figure::SwapPss) && !smaps.told.has(Figure::PrivateHugetlb), "unknown, not 0");
 }
 
-/// One mapping with its name and some lines.
 fn mapping(range: &str, perms: &str, inode: u64, name: &str, lines: &str) -> String {
     format!("{range} {perms} 00000000 00:0e {inode:<26} {name}\n{lines}")
 }
@@ -129,7 +128,7 @@ fn lines_of_maps_before_it_give_way_to_figures() {
 #[test]
 fn wherever_it_is_cut_what_is_left_is_whole() {
     let whole = parse(NEW.as_bytes());
-    // From behind the first mapping on: before that there is nothing to compare with.
+    // Start after the first mapping. Before it there is nothing to compare with.
     let first = NEW.find("VmFlags").and_then(|at| NEW.get(at..)?.find('\n').map(|n| at + n + 1)).unwrap_or(0);
     assert!(first > 0);
     for end in first..NEW.len() {

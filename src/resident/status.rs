@@ -1,10 +1,10 @@
-//! /proc/PID/status: sums that the kernel keeps of a process (fs/proc/array.c, fs/proc/task_mmu.c `task_mem`).
+//! Parses /proc/PID/status: the kernel's sums for a process (fs/proc/array.c, fs/proc/task_mmu.c `task_mem`).
 
 use super::text::{kib, lines, number};
 use crate::targets::residence::StatusFigures;
 
-/// Read the text of /proc/PID/status. What it does not tell stays `None`, as of a thread of the kernel or of a process that
-/// ends, which have no memory.
+/// Parses the text of /proc/PID/status. Missing figures are `None`. A kernel thread or an ending process has none,
+/// because it has no memory.
 pub fn parse(text: &[u8]) -> StatusFigures {
     let mut out = StatusFigures::default();
     for (line, _) in lines(text) {
@@ -13,7 +13,7 @@ pub fn parse(text: &[u8]) -> StatusFigures {
     out
 }
 
-/// Take one line; whether it is one of status that is known here.
+/// Parses one line. Returns whether it is a known line of status.
 pub(super) fn take_line(out: &mut StatusFigures, line: &[u8]) -> bool {
     let Some(colon) = memchr::memchr(b':', line) else { return false };
     let (key, value) = line.split_at(colon);
@@ -46,7 +46,7 @@ pub(super) fn take_line(out: &mut StatusFigures, line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Of `cat` on a 6.18 kernel, without what is not read.
+    /// status of `cat` on a 6.18 kernel, without lines that are not read.
     const NEW: &str = "Name:\tcat\nUmask:\t0022\nState:\tR (running)\nTgid:\t7397\nNgid:\t0\nPid:\t7397\nPPid:\t7393\n\
         VmPeak:\t    3060 kB\nVmSize:\t    3060 kB\nVmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t    1668 kB\n\
         VmRSS:\t    1668 kB\nRssAnon:\t     112 kB\nRssFile:\t    1556 kB\nRssShmem:\t       0 kB\n\

@@ -1,6 +1,7 @@
-//! Lines and numbers of the texts below /proc.
+//! Lines and numbers of text files below /proc.
 
-/// The lines of a text, without their ends; whether each was ended is told, since a file that is cut off ends anywhere.
+/// The lines of a text without their line feeds, each with whether it had one. A file that was cut off may end
+/// anywhere.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -14,7 +15,8 @@ pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     })
 }
 
-/// The number that the bytes begin with, and what follows it. `None`: no digit there, or it is beyond 64 bits.
+/// Parses the number at the start of `text`, and returns the rest. `None` if there is no digit, or if the number
+/// exceeds 64 bits.
 pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     let mut digits = 0;
@@ -25,7 +27,7 @@ pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     (digits > 0).then(|| (value, text.get(digits..).unwrap_or_default()))
 }
 
-/// The hexadecimal number that the bytes begin with, and what follows it.
+/// Parses the hexadecimal number at the start of `text`, and returns the rest.
 pub(super) fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     let mut digits = 0;
@@ -36,8 +38,8 @@ pub(super) fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
     (digits > 0).then(|| (value, text.get(digits..).unwrap_or_default()))
 }
 
-/// Bytes of `   1528 kB`, as stands behind a key. `None`: no such number, or the line is cut before its unit, so that
-/// digits may be missing.
+/// Parses the value after a key, `   1528 kB`, into bytes. `None` if there is no such number, or if the line is cut
+/// before its unit, so that digits may be missing.
 #[inline]
 pub(super) fn kib(text: &[u8]) -> Option<u64> {
     let (value, rest) = number(text.trim_ascii_start())?;

@@ -1,9 +1,8 @@
-//! Stacks of threads: native and managed frames and the marks of runtimes, in one list.
+//! Walks thread stacks: native frames, managed frames and the marks of runtimes in one list.
 //!
-//! Every frame is left by the surest way there is: managed ones by the
-//! runtime's unwind data, native ones by their module's. Where a module's is not
-//! at hand, the next mark leads to managed code again; that is how
-//! the runtime itself walks (docs/design/datacontracts/StackWalk.md).
+//! Each frame is unwound by the most reliable method: a managed frame by the runtime's unwind data, a native one by its
+//! module's. If the module's data is missing, the next mark leads back to managed code. The runtime's own stack walk
+//! works the same way (docs/design/datacontracts/StackWalk.md).
 
 mod runs;
 
@@ -27,45 +26,44 @@ use crate::targets::Arch;
 use crate::targets::Thread;
 use runs::Runs;
 
-/// Follows the stacks of one process.
+/// Walks the stacks of one process.
 pub struct Walker<'a, 'p> {
     process: &'p Process,
     unwinder: Unwinder<'p>,
     codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
-    /// Runtimes that list methods by thread.
     lists: Vec<(RuntimeId, &'a dyn ListedMethods)>,
     stacks: &'a Stacks,
-    /// Frames that all stacks may still have.
+    /// Number of frames left for all stacks.
     left: Cell<usize>,
-    /// Frames that one may have.
+    /// Maximum number of frames per stack.
     most: usize,
 }
 
-/// A stack as far as it was followed.
+/// A partly walked stack.
 struct State {
     arch: Arch,
     frames: Vec<StackFrame>,
-    /// Marks that were not passed yet, lowest first.
+    /// Marks not passed yet, lowest first.
     pending: VecDeque<Mark>,
-    /// Methods that no frame was found for yet.
+    /// Listed methods without a frame so far.
     runs: Runs,
     seen: HashSet<(Addr, Addr)>,
     scans: usize,
-    /// Since the last managed frame: native code, and a Frame that leads back.
+    /// Whether native code, or a mark with registers, was passed since the last managed frame.
     native: bool,
     marked: bool,
-    /// Whether the run of managed frames was entered without a Frame.
+    /// Whether the current run of managed frames was entered without a mark.
     unmarked_run: bool,
 }
 
 impl<'a, 'p> Walker<'a, 'p> {
-    /// For `process`, whose runtimes have this code.
+    /// Creates a walker for `process` and the code of its runtimes.
     pub fn new(
         process: &'p Process,
         codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
         stacks: &'a Stacks,
     ) -> Walker<'a, 'p> {
-        // Of a file that the core left out, the runtime alone knows it.
+        // The core may lack the file of this code, so only the runtime knows that it is code.
         let ranges = codes.iter().flat_map(|(_, code)| code.ranges());
         Walker {
             process,
@@ -78,17 +76,17 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    /// The same, with the methods that these runtimes list.
+    /// Adds the methods that these runtimes list.
     pub fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
         Walker { lists, ..self }
     }
 
-    /// The same, with at most `most` frames of each stack.
+    /// Limits each stack to `most` frames.
     pub fn at_most(self, most: usize) -> Walker<'a, 'p> {
         Walker { most, ..self }
     }
 
-    /// The stack of a thread; `marks`: those of runtimes on it, lowest first.
+    /// Walks the stack of a thread. `marks` are the runtimes' marks on it, lowest first.
     pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> Walk {
         let of = |&(id, list): &(RuntimeId, &dyn ListedMethods)| {
             list.runs(thread.tid).into_iter().map(move |run| (id, run)).collect::<Vec<_>>()
@@ -123,7 +121,7 @@ impl<'a, 'p> Walker<'a, 'p> {
                 Ok(next) => step = next,
                 Err(end) => break end,
             }
-            // A signal's trampoline was not called: it begins right there.
+            // A signal's trampoline was not called: its frame begins exactly there.
             step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
         state.pass(Addr::MAX);
@@ -135,18 +133,17 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walk { frames: state.frames, end }
     }
 
-    /// The code of a runtime.
     fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {
         self.codes.iter().find(|(id, _)| *id == runtime).map(|(_, code)| *code)
     }
 
-    /// What a runtime knows of a frame by more than its address.
+    /// The managed frame at `step`, if a runtime needs more than the address to identify it.
     fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
         let at = FrameAt { tid, regs: &step.regs, exact: step.exact, stack };
         self.codes.iter().find_map(|(runtime, code)| Some((*runtime, code.frame(&at)?)))
     }
 
-    /// The same for a frame whose runtime told its methods.
+    /// Unwinds a frame whose methods the runtime returned.
     fn leave_told(
         &self,
         state: &mut State,
@@ -201,7 +198,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         })
     }
 
-    /// The stack that holds `sp`: one of the thread's, or whatever is mapped there.
+    /// The stack that contains `sp`: one of the thread's, or the mapping there.
     fn stack_at(&self, tid: u32, sp: Addr) -> Option<AddrRange> {
         let used = self.stacks.at(tid, sp).map(|s| s.stack);
         used.or_else(|| self.process.space().pieces.at(sp).map(|p| p.range))
@@ -219,7 +216,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         let up = self.code(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
         let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
         let up = up.filter(|up| self.is_caller(state, step, up));
-        // A Frame that is part of a managed frame marks the call out of it.
+        // A mark within a managed frame marks the call from it.
         state.pass(up.as_ref().map_or(sp, |up| up.regs.sp()));
         if state.native || state.frames.is_empty() {
             state.unmarked_run = state.native && !state.marked;
@@ -253,14 +250,14 @@ impl<'a, 'p> Walker<'a, 'p> {
                 };
                 self.without_data(state, step, stack, end)
             }
-            // Frames that lead on say that it is not the bottom.
+            // A mark that leads on shows that this is not the bottom.
             Err(End::Bottom) => self.next_mark(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
             Err(end) => self.without_data(state, step, stack, end),
         }
     }
 
-    /// The caller by the frame pointer, where that is surer than unwind data: a frame record of arm64 stands anywhere in its
-    /// frame, so that the stack pointer is not known behind one, which unwind data may count from.
+    /// The caller by the frame pointer, if that is more reliable than unwind data. An arm64 frame record may be
+    /// anywhere in its frame, so the stack pointer after following one is not exact, and unwind data may depend on it.
     fn instead(
         &self,
         state: &State,
@@ -276,7 +273,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         (!same && !self.unwinder.is_signal_return(step.regs.ip())).then_some(chained)
     }
 
-    /// The frame above, where no unwind data tells it.
+    /// The caller if there is no unwind data.
     fn without_data(&self, state: &mut State, step: &Step, stack: Option<AddrRange>, end: End) -> Result<Step, End> {
         let fits = |state: &State, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
         if let Some(stack) = stack.filter(|_| step.exact)
@@ -286,8 +283,8 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
         let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
         let marked = self.next_mark(state, step);
-        // The thread's own frame pointer may be anything, but where the machine's conventions say otherwise; a chain of
-        // them that passes by a mark has missed what that one marks.
+        // The thread's own frame pointer may have any value, unless the machine's conventions say otherwise. A frame
+        // pointer chain that skips a mark has missed the marked frame.
         let kept = step.trust != Trust::Context || self.process.arch() == Arch::Aarch64;
         let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
             Some(regs) => kept && up.regs.sp() <= regs.sp(),
@@ -296,7 +293,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
         }
-        // Arm's procedure call standard: the frame pointer of what a thread begins with is zero.
+        // Arm's procedure call standard: the initial frame pointer of a thread is zero.
         if self.process.arch() == Arch::Aarch64 && !step.exact && step.regs.fp() == Some(Addr::NULL) {
             return Err(End::Bottom);
         }
@@ -317,7 +314,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    /// Which of the marks that were not passed yet leads on.
+    /// Index of the next pending mark that leads to code.
     fn next_mark(&self, state: &State, step: &Step) -> Option<usize> {
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
@@ -326,8 +323,8 @@ impl<'a, 'p> Walker<'a, 'p> {
         })
     }
 
-    /// Whether `up` can be the caller's frame: in code, and further up the stack.
-    /// What a signal interrupted may be on another stack.
+    /// Whether `up` can be the caller's frame: in code, and higher on the stack. A frame that a signal interrupted may
+    /// be on another stack.
     fn is_caller(&self, state: &State, step: &Step, up: &Step) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
         let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
@@ -338,7 +335,7 @@ impl<'a, 'p> Walker<'a, 'p> {
 }
 
 impl State {
-    /// Put the marks below `limit` into their place.
+    /// Adds the marks below `limit` as frames.
     fn pass(&mut self, limit: Addr) {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
             let Some(frame) = self.pending.pop_front() else { return };
@@ -358,7 +355,7 @@ impl State {
         }
     }
 
-    /// Go on where an mark leads to.
+    /// Continues at the registers of a mark.
     fn follow(&mut self, at: usize) -> Option<Step> {
         let frame = self.pending.get(at)?.clone();
         self.pass(frame.addr.saturating_add(1));
@@ -371,7 +368,7 @@ impl State {
 
     fn push_at(&mut self, step: &Step, kind: FrameKind, position: Option<Box<Position>>) {
         let (ip, sp) = (step.regs.ip(), step.regs.sp());
-        // Only what a signal interrupted is looked up again.
+        // Only frames that a signal interrupted are looked up again.
         if step.exact {
             self.seen.insert((ip, sp));
         }

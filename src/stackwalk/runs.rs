@@ -1,4 +1,4 @@
-//! Methods that a runtime lists beside the stack, put to the frames that run them.
+//! Methods that a runtime lists besides the stack, matched to the frames that run them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::registers::Regs;
 use crate::runtimes::api::{FrameKind, Run, RuntimeId, StackFrame};
 use crate::targets::Arch;
 
-/// Runs that no frame was found for yet, the latest first, each with its runtime.
+/// Runs not yet matched to a frame, newest first, each with its runtime.
 pub(super) struct Runs(VecDeque<(RuntimeId, Run)>);
 
 impl Runs {
@@ -16,8 +16,8 @@ impl Runs {
         Runs(runs.into())
     }
 
-    /// Those of the frame whose part of the stack is `frame`, where it is known; `runs_methods`: whether its code is such,
-    /// in that runtime. What lies before a run in the list was called later, and is told before it.
+    /// Takes the runs of a frame. `frame` is its range of the stack, if known. `runs_methods`: whether the frame's code
+    /// runs listed methods of a runtime. Runs before a match in the list were called later, and are returned before it.
     pub(super) fn take(
         &mut self,
         frame: Option<AddrRange>,
@@ -26,21 +26,21 @@ impl Runs {
         let inside = |run: &Run| run.anchor.zip(frame).is_some_and(|(anchor, frame)| frame.contains(anchor));
         let last = self.0.iter().rposition(|(_, run)| inside(run));
         let next = self.0.front().filter(|(runtime, run)| {
-            // One that has a place is found by that, unless the stack is lost here.
+            // A run with an anchor is matched by that, unless the frame's range is unknown.
             (run.anchor.is_none() || frame.is_none()) && runs_methods(*runtime)
         });
         let count = last.map_or(usize::from(next.is_some()), |last| last + 1);
         self.0.drain(..count).collect()
     }
 
-    /// All that are left.
+    /// Takes all remaining runs.
     pub(super) fn rest(&mut self) -> Vec<(RuntimeId, Run)> {
         self.0.drain(..).collect()
     }
 }
 
-/// Put the methods of `runs` before the frame of that number, which runs them; without one to the end. `false`: there are
-/// more than `most` frames.
+/// Inserts the methods of `runs` before frame `at`, which runs them, or at the end if `at` is `None`. Returns `false`
+/// if there are more than `most` frames.
 pub(super) fn insert(
     frames: &mut Vec<StackFrame>,
     at: Option<usize>,
@@ -91,7 +91,7 @@ mod tests {
         let mut runs = Runs::new(vec![run(Some(0x100)), run(Some(0x300)), run(Some(0x500))]);
         assert!(runs.take(frame(0x80, 0x100), |_| true).is_empty());
         assert_eq!(anchors(&runs.take(frame(0x100, 0x180), |_| false)), [Some(0x100)]);
-        // The frame of one was missed: it is told with the next, in order.
+        // The frame of one run was missed, so it is returned with the next, in order.
         assert_eq!(anchors(&runs.take(frame(0x480, 0x600), |_| false)), [Some(0x300), Some(0x500)]);
         assert!(runs.rest().is_empty());
     }

@@ -1,9 +1,9 @@
-//! Machines.
+//! Machine types.
 
 use crate::words::words;
 
 words! {
-    /// Machine the process ran on.
+    /// Machine type of the process.
     pub enum Arch {
         /// x86_64
         X86_64 = "x86_64",

@@ -1,16 +1,13 @@
-//! How much one answer may take of the machine, whatever the core asks for.
+//! Limits the work and memory of one answer, whatever the core contains.
 //!
-//! Caps of single structures ([`limits`]) do not add up: each may
-//! be as large as a real process needs it, and a core that is made for it asks for all of
-//! them, or for one again and again. So there is one budget over all, of work and of
-//! memory, and it is kept where all roads pass: at the reads of the process's memory.
-//! Where it is spent, every further read fails, so that whatever follows pointers or lists
-//! ends there and says what it lacks.
+//! The limits of single structures ([`limits`]) do not add up. Each allows what a real process needs, and a crafted
+//! core claims all of them, or one again and again. So one budget of work and memory covers everything. It is enforced
+//! where every path passes: at reads of the process's memory. Once it is spent, every further read fails. Whatever
+//! follows pointers or lists ends there, and reports what it lacks.
 //!
-//! Work is counted, not timed: reads, and the bytes that scans look at. So an answer is
-//! the same on a slow machine. Memory is asked of the system now and then, as that is
-//! what runs out; pages of the core file itself don't count, they are given back when
-//! another program needs them.
+//! Work is counted, not timed: reads, and the bytes that scans visit. So an answer is the same on a slow machine.
+//! Memory is queried from the system now and then, because that is what runs out. Pages of the core file don't count;
+//! the system reclaims them when another program needs memory.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,19 +15,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::limits;
 use crate::machine;
 
-/// Units counted by a thread before they are added to the sum that all share.
+/// Units counted by a thread before they are added to the shared sum.
 const BATCH: u64 = 256;
 
-/// Units between two looks at the memory taken.
+/// Units between two queries of the memory used.
 const LOOK: u64 = 1 << 14;
 
 thread_local! {
-    /// Units of this thread that are not in a sum yet: at most [`BATCH`], whatever
-    /// budget they were of.
+    /// Units of this thread that are not in a sum yet: at most [`BATCH`], whichever budget they belong to.
     static PENDING: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What is spent, in words for a warning.
+/// A budget that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spent {
     /// Units of work.
@@ -39,14 +35,14 @@ pub(crate) enum Spent {
     Memory,
 }
 
-/// What the user allows.
+/// Limits that the user sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Allowed {
-    /// Bytes of memory (`--memory`); `None`: as much as such a file can be worth, and no
-    /// more than half of the machine.
+    /// Bytes of memory (`--memory`). `None`: a limit derived from the size of the file, and at most half of the
+    /// machine's memory.
     pub(crate) memory: Option<u64>,
-    /// Whether this process does nothing else, so that what it has taken is what the answer
-    /// took. In a program that does more, its memory says nothing of ours.
+    /// Whether this process does nothing else, so that all its memory is used for the answer. In a larger program, its
+    /// memory use says nothing about ours.
     pub(crate) alone: bool,
 }
 
@@ -55,7 +51,7 @@ pub(crate) struct Budget {
     work: AtomicU64,
     most_work: u64,
     most_memory: u64,
-    /// What the user allows, however little.
+    /// The user's memory limit, even if it is below the minimum.
     asked: Option<u64>,
     out_of_work: AtomicBool,
     out_of_memory: AtomicBool,
@@ -73,10 +69,10 @@ impl Budget {
         Budget { work: AtomicU64::new(0), most_work, most_memory, asked: None, out_of_work, out_of_memory }
     }
 
-    /// For a core file of so many bytes.
+    /// Creates the budget for a core file of `file` bytes.
     pub(crate) fn of(file: u64, allowed: Allowed) -> Budget {
         let work = limits::LEAST_WORK.saturating_add(file / limits::BYTES_WORTH_WORK);
-        // Who allows more memory has a reason to wait longer too.
+        // Users who allow more memory are ready to wait longer too.
         let work = work.saturating_add(allowed.memory.unwrap_or(0) / limits::BYTES_WORTH_WORK);
         let memory = match allowed.memory {
             _ if !allowed.alone => u64::MAX,
@@ -89,7 +85,7 @@ impl Budget {
         Budget { asked: allowed.memory.filter(|_| allowed.alone), ..Budget::new(work, memory) }
     }
 
-    /// Spend work on a read of so many bytes; whether anything is left.
+    /// Spends the work of a read of this many bytes. Returns whether any budget is left.
     #[inline]
     pub(crate) fn spend(&self, bytes: u64) -> bool {
         let units = PENDING.get() + 1 + bytes / limits::BYTES_PER_WORK;
@@ -117,7 +113,7 @@ impl Budget {
         self.out_of_work.load(Ordering::Relaxed) || self.out_of_memory.load(Ordering::Relaxed)
     }
 
-    /// What is spent.
+    /// The exhausted budget. `None` if something is left of both.
     pub(crate) fn spent(&self) -> Option<Spent> {
         match (self.out_of_memory.load(Ordering::Relaxed), self.out_of_work.load(Ordering::Relaxed)) {
             (true, _) => Some(Spent::Memory),
@@ -126,17 +122,17 @@ impl Budget {
         }
     }
 
-    /// Units of work so far.
+    /// Units of work spent so far.
     pub(crate) fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that may be taken.
+    /// Limit on memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.most_memory
     }
 
-    /// Bytes of memory that what can do without, by way of files, may still take. It leaves some for the rest.
+    /// Bytes of memory left for tables that could be in files instead. A reserve stays for everything else.
     pub(crate) fn room(&self) -> u64 {
         let most = self.asked.unwrap_or(self.most_memory);
         if most == u64::MAX {
@@ -165,8 +161,8 @@ mod tests {
 
     #[test]
     fn memory_is_what_was_taken() {
-        // Other tests run beside and give back what they took, so there is no difference to
-        // measure: all that is there is at least this.
+        // Other tests run in parallel and free memory, so no difference can be measured. The memory used is at least
+        // this.
         let kept = std::hint::black_box(vec![1u8; 64 << 20]);
         let now = machine::taken().unwrap_or(0);
         assert!(now >= 60 << 20, "{now}");

@@ -1,28 +1,28 @@
-//! A set of bytes of an address space, a bit for each.
+//! A set of bytes of an address space, with one bit for each.
 
 use std::collections::HashMap;
 
 use crate::addr::{Addr, PAGE};
 
-/// Words of eight bytes in a page.
+/// Number of 8-byte words in a page.
 pub(crate) const WORDS: usize = (PAGE / 8) as usize;
 
-/// Words that one number of [`Bits::Words`] has bits of.
+/// Number of words per element of [`Bits::Words`].
 const EACH: usize = 64;
 
-/// What of a page is in a set.
+/// The members of a set in one page.
 #[derive(Clone, Debug)]
 enum Bits {
-    /// Whole words only, as most structures are: a bit for each.
+    /// Whole words only, as for most structures: one bit per word.
     Words([u64; WORDS / EACH]),
-    /// For each word one byte, whose lowest bit is the word's first byte.
+    /// One byte per word. Its lowest bit is the word's first byte.
     Bytes(Box<[u8; WORDS]>),
 }
 
 impl Bits {
     const NONE: Bits = Bits::Words([0; WORDS / EACH]);
 
-    /// The bytes of a word that are in it.
+    /// The member bytes of a word, as a bit mask.
     fn word(&self, i: usize) -> u8 {
         match self {
             Bits::Words(words) => {
@@ -33,7 +33,7 @@ impl Bits {
         }
     }
 
-    /// Add bytes of a word.
+    /// Adds bytes of a word.
     fn add(&mut self, i: usize, bits: u8) {
         if let Bits::Words(words) = self {
             match bits {
@@ -54,7 +54,7 @@ impl Bits {
         }
     }
 
-    /// Add all of it to `to`.
+    /// Adds all members to `to`.
     fn join(&self, to: &mut [u8; WORDS]) {
         match self {
             Bits::Words(words) => {
@@ -76,7 +76,7 @@ pub struct ByteSet {
 }
 
 impl ByteSet {
-    /// Add `len` bytes from `addr` on.
+    /// Adds `len` bytes from `addr` on.
     pub fn add(&mut self, addr: Addr, len: u64) {
         for (page, from, to) in pages(addr, len) {
             let bits = self.pages.entry(page).or_insert(Bits::NONE);
@@ -84,7 +84,7 @@ impl ByteSet {
         }
     }
 
-    /// Add those of `len` bytes from `addr` on that are in `other`.
+    /// Adds the bytes of `other` that are among the `len` bytes from `addr` on.
     pub fn add_of(&mut self, other: &ByteSet, addr: Addr, len: u64) {
         for (page, from, to) in pages(addr, len) {
             if let Some(theirs) = other.pages.get(&page) {
@@ -94,27 +94,27 @@ impl ByteSet {
         }
     }
 
-    /// Which bytes of the word at `addr`, a multiple of 8, are in it: the lowest bit is the first.
+    /// Bit mask of the member bytes of the word at `addr`, a multiple of 8. The lowest bit is the first byte.
     pub fn word(&self, addr: Addr) -> u8 {
         let at = addr.since(Addr::NULL);
         let bits = self.pages.get(&(at / PAGE));
         bits.map_or(0, |bits| bits.word((at % PAGE / 8) as usize))
     }
 
-    /// Add its bytes of the page at `page` to `bits`, for each word one byte; whether there are any.
+    /// Adds the members of the page at `page` to `bits`, with one byte per word. Returns whether there are any.
     pub(crate) fn join_page(&self, page: Addr, bits: &mut [u8; WORDS]) -> bool {
         let own = self.pages.get(&(page.since(Addr::NULL) / PAGE));
         own.into_iter().for_each(|own| own.join(bits));
         own.is_some()
     }
 
-    /// Whether nothing of the page that holds `addr` is in it.
+    /// Whether no byte of the page that contains `addr` is in the set.
     pub fn lacks_page(&self, addr: Addr) -> bool {
         !self.pages.contains_key(&(addr.since(Addr::NULL) / PAGE))
     }
 }
 
-/// Pages that have some of `len` bytes from `addr` on: their numbers, and from which byte up to which.
+/// Pages with some of `len` bytes from `addr` on: page number, and the first and end offset in the page.
 fn pages(addr: Addr, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let (start, end) = (addr.since(Addr::NULL), addr.saturating_add(len).since(Addr::NULL));
     let numbers = if start < end { start / PAGE..end.div_ceil(PAGE) } else { 0..0 };
@@ -124,7 +124,7 @@ fn pages(addr: Addr, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-/// Bits of the word of that number in its page that lie from byte `from` up to `to`.
+/// Bit mask of the bytes of word `word` in a page that are between offsets `from` and `to`.
 fn within(word: usize, from: usize, to: usize) -> u8 {
     let (start, end) = (from.saturating_sub(word * 8).min(8), to.saturating_sub(word * 8).min(8));
     let below = |n: usize| ((1u16 << n) - 1) as u8;

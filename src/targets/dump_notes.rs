@@ -1,42 +1,42 @@
-//! What a core of a process holds beside its memory and no answer asks for: debuggers and people do.
+//! Data that a core of a process contains besides its memory, and that only debuggers and people need.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A set of registers as the kernel gives it (PTRACE_GETREGSET), which is what a note of a core holds.
+/// A register set as returned by PTRACE_GETREGSET, which is the contents of its note in a core.
 #[derive(Clone, Debug)]
 pub struct RegisterSet {
     /// Type of its note: `NT_FPREGSET`, `NT_X86_XSTATE` and others (linux/elf.h).
     pub kind: u32,
-    /// Its bytes.
+    /// The contents of the note.
     pub bytes: Vec<u8>,
 }
 
-/// Of a thread, what answers need no more than its general registers of.
+/// Data of a thread for its notes, besides the general registers.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadNotes {
-    /// Its other registers, in the order of the notes.
+    /// Its other register sets, in the order of the notes.
     pub sets: Vec<RegisterSet>,
-    /// Signals that it blocks, a bit each.
+    /// Signals that it blocks, one bit each.
     pub blocked: u64,
-    /// Signals that wait for it, a bit each; of the first 31 only.
+    /// Pending signals, one bit each; only the first 31.
     pub pending: u64,
-    /// Processor time it took in its own code.
+    /// Processor time in user mode.
     pub user: Duration,
-    /// Processor time that the kernel took for it.
+    /// Processor time in the kernel.
     pub system: Duration,
 }
 
-/// What is known of a process that runs for the sake of its core alone.
+/// Data of a running process that is needed only for its core.
 #[derive(Clone, Debug, Default)]
 pub struct DumpNotes {
-    /// Threads, by thread id.
+    /// Threads by thread ID.
     pub threads: BTreeMap<u32, ThreadNotes>,
-    /// Process group.
+    /// Process group ID.
     pub group: u32,
-    /// Session.
+    /// Session ID.
     pub session: u32,
-    /// Its nice value.
+    /// Nice value.
     pub nice: i8,
     /// Flags of the kernel's task (`PF_*`).
     pub flags: u64,
@@ -46,25 +46,25 @@ pub struct DumpNotes {
     pub status: Vec<u8>,
 }
 
-/// What a core that coremap wrote of a process says of itself.
+/// How coremap wrote a core of a process, from the core's own note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dumped {
     /// Version of the coremap that wrote it.
     pub version: String,
-    /// Commands whose pages were kept; empty: all that a core of the kernel would hold.
+    /// Commands whose pages were written. Empty for a full core.
     pub kept: Vec<String>,
-    /// When, in seconds since 1970.
+    /// Time of the dump in seconds since 1970.
     pub time: u64,
-    /// How the process stood; `None`: that is missing.
+    /// How the process was stopped. `None` if this is missing.
     pub stood: Option<Standstill>,
 }
 
-/// How a process stood still while it was dumped.
+/// How a process was stopped while it was dumped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standstill {
-    /// How long.
+    /// How long it was stopped.
     pub lasted: Duration,
-    /// Whether it was let go before all was read.
+    /// Whether it was resumed before everything was read.
     pub timed_out: bool,
     /// Whether some of its memory could not be read, and is zero.
     pub lost: bool,

@@ -1,25 +1,25 @@
-//! Which places of a target hold data: all else is zero without a look.
+//! The data extents of a target. Everything outside is zero and need not be read.
 
 use std::ops::Range;
 
-/// Sorted, disjoint ranges of places that hold data; all else reads as zero.
+/// Sorted, disjoint ranges of places with data. All other places read as zero.
 #[derive(Clone, Debug)]
 pub struct Extents {
     data: Vec<Range<u64>>,
 }
 
 impl Extents {
-    /// These, which are sorted and disjoint.
+    /// Wraps ranges that are sorted and disjoint.
     pub(crate) fn new(data: Vec<Range<u64>>) -> Extents {
         Extents { data }
     }
 
-    /// One extent over everything.
+    /// A single extent of `len` bytes.
     pub fn dense(len: u64) -> Extents {
         Extents { data: std::iter::once(0..len).collect() }
     }
 
-    /// The parts of `range` that hold data.
+    /// The parts of `range` with data.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self.data.partition_point(|e| e.end <= range.start);
         self.data[first..]
@@ -31,7 +31,7 @@ impl Extents {
             .map(move |e| e.start.max(range.start)..e.end.min(range.end))
     }
 
-    /// Bytes of data in all.
+    /// Total bytes of data.
     pub fn data_bytes(&self) -> u64 {
         self.data.iter().map(|e| e.end - e.start).sum()
     }

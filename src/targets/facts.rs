@@ -20,17 +20,17 @@ pub mod at {
     pub const PHNUM: u64 = 5;
     /// Page size.
     pub const PAGESZ: u64 = 6;
-    /// Where ld.so is loaded.
+    /// Load address of ld.so.
     pub const BASE: u64 = 7;
     /// Entry point of the executable.
     pub const ENTRY: u64 = 9;
-    /// User id.
+    /// User ID.
     pub const UID: u64 = 11;
     /// Address of 16 random bytes, on the main stack.
     pub const RANDOM: u64 = 25;
     /// Address of the path given to execve, on the main stack.
     pub const EXECFN: u64 = 31;
-    /// Where the vdso is mapped.
+    /// Address of the vdso.
     pub const SYSINFO_EHDR: u64 = 33;
 }
 
@@ -56,7 +56,7 @@ pub struct ProcessInfo {
 pub struct SignalInfo {
     /// Signal number.
     pub signo: i32,
-    /// `si_code`
+    /// `si_code`.
     pub code: i32,
     /// `si_addr`. Meaningful for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP.
     pub addr: Addr,
@@ -75,7 +75,7 @@ pub struct Truncation {
 
 /// Everything about a target except its bytes.
 pub struct Facts {
-    /// Its name: the path as given, or `-` for standard input.
+    /// Name: the path as given, or `-` for standard input.
     pub path: String,
     /// Size as a file in bytes, after decompression. Limits on work and memory depend on it.
     pub size: u64,
@@ -85,7 +85,7 @@ pub struct Facts {
     pub arch: Arch,
     /// Which program wrote it.
     pub producer: Producer,
-    /// Its mappings, which of their bytes are available, and its files.
+    /// The mappings, which of their bytes are available, and the files.
     pub space: AddressSpace,
     /// Threads. The crashed thread is first, if the producer orders them so.
     pub threads: Vec<Thread>,
@@ -98,7 +98,7 @@ pub struct Facts {
     pub thread_names: BTreeMap<u32, String>,
     /// Basic data of the process.
     pub process: Option<ProcessInfo>,
-    /// The signal it was dumped for.
+    /// The signal that the process was dumped for.
     pub signal: Option<SignalInfo>,
     /// The thread that received the signal.
     pub signal_tid: Option<u32>,
@@ -106,7 +106,7 @@ pub struct Facts {
     pub auxv: Vec<(u64, u64)>,
     /// Page that the producer added. It is not memory of the process.
     pub diag_page: Option<DiagPage>,
-    /// What is missing at the end of the file.
+    /// Bytes missing at the end of the file. `None` if it is complete.
     pub truncation: Option<Truncation>,
     /// Whether the core contains only what one command's answer needs ([`crate::shrink`]).
     pub is_shrunk: bool,
@@ -122,7 +122,7 @@ pub struct Facts {
 /// A second mapping of the same pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondView {
-    /// Where it is.
+    /// Addresses of the second view.
     pub range: AddrRange,
     /// Start of the first view of the same bytes.
     pub first: Addr,

@@ -1,35 +1,33 @@
-//! What the path of a mapping says that it is: not everything that NT_FILE lists is a
-//! file.
+//! Meaning of the names of mappings. Not everything in NT_FILE is a file.
 //!
-//! Names are the kernel's: mm/shmem.c (`/dev/zero (deleted)`, `/memfd:`), ipc/shm.c
-//! (`/SYSV`), mm/hugetlb.c (`/anon_hugepage`), fs/anon_inodes.c (`anon_inode:`), fs/aio.c
-//! (`/[aio]`), drivers/char/mem.c (`/dev/zero`).
+//! The names come from the kernel: mm/shmem.c (`/dev/zero (deleted)`, `/memfd:`), ipc/shm.c (`/SYSV`), mm/hugetlb.c
+//! (`/anon_hugepage`), fs/anon_inodes.c (`anon_inode:`), fs/aio.c (`/[aio]`), drivers/char/mem.c (`/dev/zero`).
 
-/// What is mapped under a name.
+/// The kind of memory that a name identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingName {
     /// A file, or a device.
     File,
-    /// Private memory of the process, whatever its name says.
+    /// Private memory of the process, despite its name. The text says what it is.
     Anonymous(&'static str),
     /// Memory that can only be mapped shared.
     Shared,
-    /// Memory with a descriptor or a path of its own (memfd_create, POSIX shared
-    /// memory): shared as a rule, but a private copy of it is listed alike.
+    /// Memory with a descriptor or a path of its own (memfd_create, POSIX shared memory). It is usually shared, but a
+    /// private copy of it has the same name.
     Memory,
-    /// Memory that the kernel shares with the process, in words.
+    /// Memory that the kernel shares with the process. The text says what it is.
     Kernel(&'static str),
 }
 
 impl MappingName {
-    /// Of a path in NT_FILE.
+    /// Classifies a path in NT_FILE.
     pub fn of(path: &str) -> MappingName {
         let name = path.strip_suffix(" (deleted)").unwrap_or(path);
         match name {
             // MAP_HUGETLB | MAP_ANONYMOUS.
             "/anon_hugepage" => MappingName::Anonymous("huge pages (MAP_HUGETLB)"),
-            // With MAP_SHARED, or MAP_SHARED | MAP_ANONYMOUS, a deleted file of that
-            // name is made; without, it is anonymous memory.
+            // MAP_SHARED, or MAP_SHARED | MAP_ANONYMOUS, creates a deleted file of this name. Without MAP_SHARED it is
+            // anonymous memory.
             "/dev/zero" if name == path => MappingName::Anonymous("private mapping of /dev/zero"),
             "/dev/zero" => MappingName::Shared,
             "/[aio]" => MappingName::Kernel("asynchronous I/O ring"),
@@ -44,12 +42,12 @@ impl MappingName {
         }
     }
 
-    /// Whether it is memory under a name, and no file.
+    /// Whether this is named memory instead of a file.
     pub fn is_shared_memory(self) -> bool {
         matches!(self, MappingName::Shared | MappingName::Memory | MappingName::Kernel(_))
     }
 
-    /// `s` as in /proc/PID/maps where it can't be private, else `?`.
+    /// `s` (shared) or `p` (private), as in /proc/PID/maps, if the name determines it. Otherwise `?`.
     pub fn sharing(self) -> char {
         match self {
             MappingName::Shared | MappingName::Kernel(_) => 's',
@@ -59,7 +57,7 @@ impl MappingName {
     }
 }
 
-/// Whether a path in NT_FILE is memory under a name and not a file.
+/// Whether a path in NT_FILE is named memory instead of a file.
 pub fn is_shared_memory(path: &str) -> bool {
     MappingName::of(path).is_shared_memory()
 }
@@ -71,7 +69,7 @@ mod tests {
     #[test]
     fn names_that_are_no_files() {
         let of = MappingName::of;
-        // As /proc/PID/maps of a 6.1 and a 6.18 kernel had them.
+        // From /proc/PID/maps of a 6.1 and a 6.18 kernel.
         assert_eq!(of("/anon_hugepage (deleted)").sharing(), 'p');
         assert_eq!(of("/dev/zero (deleted)"), MappingName::Shared);
         assert!(matches!(of("/dev/zero"), MappingName::Anonymous(_)));
@@ -80,7 +78,7 @@ mod tests {
         assert_eq!(of("/dev/shm/sem.x").sharing(), '?');
         assert!(of("anon_inode:[io_uring]").is_shared_memory());
         assert!(of("/[aio] (deleted)").is_shared_memory());
-        // Files, whatever they are called.
+        // Files, despite their names.
         for path in ["/tmp/memfd:x", "/usr/lib/libc.so.6", "/tmp/data.bin (deleted)", "/dev/dri/card0", ""] {
             assert_eq!(of(path), MappingName::File, "{path}");
         }

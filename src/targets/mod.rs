@@ -13,7 +13,7 @@
 //! | `producer` | which program wrote the core, and what that means for reading it |
 //! | `mapping_name` | meaning of mapping names |
 //! | `residence` | resident memory, if the target has this information |
-//! | `dump_notes` | data that a core of a running process stores beside memory |
+//! | `dump_notes` | data that a core of a running process stores besides memory |
 //! | `extents` | which places were written; all others are zero |
 //! | `byte_set` | a set of bytes, by address |
 //! | `reads`, `budget` | record of reads by phase, failures, and the remaining budget |
@@ -120,7 +120,7 @@ pub trait Target: Any + Send + Sync {
     /// Hint: this many bytes are about to be read repeatedly in random order, so caching pays off.
     fn expect_random(&self, _bytes: u64) {}
 
-    /// Data that a core of this process stores beside its memory. `None` unless it was opened to be dumped.
+    /// Data that a core of this process stores besides its memory. `None` unless it was opened to be dumped.
     fn dump_notes(&self) -> Option<&DumpNotes> {
         None
     }

@@ -40,7 +40,7 @@ impl Producer {
         }
     }
 
-    /// Where mappings and files are listed, in words.
+    /// Name of the source that lists mappings and files.
     pub fn lists(self) -> &'static str {
         match self {
             Producer::Live => "/proc/PID/maps",

@@ -1,5 +1,5 @@
-//! Reads of a core: which pages were read (what a shrunk core must keep), which
-//! reads failed and in what phase, and reads that are made to fail, for tests.
+//! The record of reads: which pages were read (a shrunk core contains them), which reads failed in which phase, and
+//! reads that fail on purpose in tests.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -11,10 +11,10 @@ use crate::phase::Phase;
 use crate::targets::budget::{Allowed, Budget};
 use crate::targets::byte_set::ByteSet;
 
-/// Stands for no address.
+/// Represents no address.
 const NONE: u64 = u64::MAX;
 
-/// Why bytes that the headers promise were not had.
+/// Why bytes that the headers promise could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The read itself failed.
@@ -29,7 +29,7 @@ impl Loss {
     const ALL: [Loss; 3] = [Loss::Failed, Loss::Cut, Loss::Spent];
 }
 
-/// The lowest address that a phase lost, in each way.
+/// The lowest address that a phase could not read, by reason.
 struct Lost([AtomicU64; Loss::ALL.len()]);
 
 impl Default for Lost {
@@ -38,33 +38,33 @@ impl Default for Lost {
     }
 }
 
-/// Bytes that were read, told apart by what for: a core that is scrubbed keeps some of them (docs/sharing.md).
+/// The bytes that were read, by purpose. A scrubbed core retains some of them (docs/sharing.md).
 #[derive(Clone, Debug, Default)]
 pub struct ReadBytes {
     /// Structures of programs, runtimes and the C library.
     pub structures: ByteSet,
-    /// Of these, what was read of threads, locks and tasks: parts of stacks and of objects.
+    /// The part of `structures` read for threads, locks and tasks: parts of stacks and of objects.
     pub threads: ByteSet,
-    /// What malloc, or another allocator, keeps of its blocks.
+    /// Metadata of malloc or another allocator about its blocks.
     pub blocks: ByteSet,
-    /// Program files in memory; what was read of mappings that turned out to be none is not told apart.
+    /// Program files in memory. Includes reads of mappings that turned out not to be program files.
     pub images: ByteSet,
-    /// Bookkeeping of managed heaps, of which some lies in the heaps themselves.
+    /// Bookkeeping of managed heaps, some of which is in the heaps themselves.
     pub heaps: ByteSet,
-    /// What was told to be a structure or a name, wherever it lies ([`Memory::keep`](crate::memory::Memory::keep)).
+    /// Bytes declared to be a structure or a name, in any memory ([`Memory::keep`](crate::memory::Memory::keep)).
     pub kept: ByteSet,
-    /// Names among these ([`Memory::keep_name`](crate::memory::Memory::keep_name)).
+    /// The names among these ([`Memory::keep_name`](crate::memory::Memory::keep_name)).
     pub names: HashSet<NameAt>,
 }
 
-/// How a name is written.
+/// Encoding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Script {
     /// UTF-8.
     Utf8,
-    /// The same, of a program file or a runtime that everybody has: nobody's own name.
+    /// UTF-8 in a program file or runtime that is publicly available, so that it is not the program's own name.
     Public,
-    /// UTF-8 of a class or a descriptor of Java (JVMS 4.3).
+    /// UTF-8 name of a Java class, or a descriptor (JVMS 4.3).
     Java,
     /// Units of one byte (Latin-1), two bytes (UTF-16) or four.
     Units(u8),
@@ -73,26 +73,26 @@ pub enum Script {
 /// A name in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameAt {
-    /// Where it begins.
+    /// Address of the name.
     pub at: Addr,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// How it is written.
+    /// Encoding.
     pub script: Script,
 }
 
-/// What is told of bytes that were read.
+/// Declaration of a reader about bytes that it read.
 #[derive(Clone, Copy)]
 enum Told {
-    /// Nothing but the phase.
+    /// Nothing; the phase decides.
     Nothing,
-    /// They are a structure.
+    /// The bytes are a structure.
     Structure,
-    /// They are a name.
+    /// The bytes are a name.
     Name(Script),
 }
 
-/// Whether what is read in `phase` is looked at for its contents, and is no structure.
+/// Whether reads in `phase` look at contents, not at structures.
 fn is_content(phase: Phase) -> bool {
     matches!(
         phase,
@@ -120,7 +120,8 @@ impl ReadBytes {
             _ if is_content(phase) => {}
             Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
             Phase::Modules => self.images.add(addr, len),
-            // Other allocators and runtimes are guessed until something proves them, which is told then.
+            // Other allocators and runtimes are guesses until something proves them. The recogniser then declares what
+            // it read.
             Phase::Foreign => {}
             Phase::GcHeap => {
                 self.structures.add(addr, len);
@@ -135,19 +136,19 @@ impl ReadBytes {
     }
 }
 
-/// Bytes that an attempt read.
+/// The reads of an attempt.
 type Attempt = Vec<(Phase, Addr, u64, Told)>;
 
 thread_local! {
-    /// Attempts of this thread that go on, one within the other.
+    /// The active attempts of this thread, innermost last.
     static ATTEMPTS: RefCell<Vec<Attempt>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A record of reads: of those that failed always, of pages and bytes where asked for.
+/// A record of reads. Failures are always recorded, pages and bytes only on request.
 #[derive(Default)]
 pub struct Reads {
     bytes: Option<Mutex<ReadBytes>>,
-    /// Whether the bytes read were taken: what is read from then on is not recorded.
+    /// Whether [`Reads::take_bytes`] was called. Later reads are not recorded.
     taken: AtomicBool,
     pages: Option<Mutex<BTreeSet<u64>>>,
     fault: Option<Fault>,
@@ -156,18 +157,18 @@ pub struct Reads {
     budget: Budget,
 }
 
-/// A read that is made to fail.
+/// A read that must fail, for tests.
 #[derive(Default)]
 struct Fault {
-    /// Its number, from 1 on.
+    /// Number of that read, counted from 1.
     at: u64,
-    /// Reads so far.
+    /// Number of reads so far.
     done: AtomicU64,
-    /// Of these, those of memory while no phase was on.
+    /// Number of memory reads so far outside all phases.
     unnamed: AtomicU64,
 }
 
-/// As long as it lives, reads are of one phase.
+/// Sets the phase of reads while it lives.
 pub struct InPhase<'a> {
     reads: &'a Reads,
     before: u8,
@@ -180,12 +181,12 @@ impl Drop for InPhase<'_> {
 }
 
 impl Reads {
-    /// A record of pages that is on.
+    /// Creates a record that stores pages.
     pub fn recording() -> Reads {
         Reads { pages: Some(Mutex::default()), ..Reads::default() }
     }
 
-    /// A record of bytes that is on.
+    /// Creates a record that stores bytes.
     pub fn recording_bytes() -> Reads {
         Reads { bytes: Some(Mutex::default()), ..Reads::default() }
     }
@@ -195,27 +196,26 @@ impl Reads {
         self.bytes.is_some()
     }
 
-    /// The bytes read so far; `None` where that was not recorded. What is read from then on is not.
+    /// Takes the bytes read so far. Later reads are not recorded. `None` if bytes are not recorded.
     pub fn take_bytes(&self) -> Option<ReadBytes> {
         self.taken.store(true, Ordering::Relaxed);
         Some(std::mem::take(&mut *self.bytes.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The same record, with the `n`th read (from 1 on) failing.
+    /// Makes the `n`th read fail, counted from 1.
     #[doc(hidden)]
     #[must_use]
     pub fn failing_at(self, n: u64) -> Reads {
         Reads { fault: Some(Fault { at: n, ..Fault::default() }), ..self }
     }
 
-    /// The same record for a core file of so many bytes: reads fail once the budget of
-    /// such a file is spent.
+    /// Sets the budget for a core file of `file` bytes. Reads fail once it is spent.
     #[must_use]
     pub(crate) fn within(self, file: u64, allowed: Allowed) -> Reads {
         Reads { budget: Budget::of(file, allowed), ..self }
     }
 
-    /// Bytes of memory that tables may still take which could be in files.
+    /// Bytes of memory left for tables that could be in files instead.
     pub fn room(&self) -> u64 {
         self.budget.room()
     }
@@ -225,19 +225,19 @@ impl Reads {
         &self.budget
     }
 
-    /// What is read from now on is for `phase`. To be called where nothing runs
-    /// beside it: all threads that read then do so for this phase.
+    /// Attributes all following reads to `phase`, until the guard is dropped. Don't call it while other threads read
+    /// for another phase.
     #[must_use]
     pub(crate) fn enter(&self, phase: Phase) -> InPhase<'_> {
         InPhase { reads: self, before: self.phase.swap(phase as u8, Ordering::Relaxed) }
     }
 
-    /// What reads are for now.
+    /// The current phase.
     pub(crate) fn phase(&self) -> Phase {
         Phase::ALL.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Question)
     }
 
-    /// The same, where no closer phase than the command's question is on.
+    /// Enters `phase`, unless a more specific phase than the command's own is active.
     pub(crate) fn enter_if_none(&self, phase: Phase) -> InPhase<'_> {
         let now = self.phase.load(Ordering::Relaxed);
         let none = now == Phase::Question as u8;
@@ -245,13 +245,13 @@ impl Reads {
         InPhase { reads: self, before: now }
     }
 
-    /// Whether the read that begins now is the one that fails.
+    /// Counts a read. Returns whether it is the one that must fail.
     pub(crate) fn fails(&self) -> bool {
         self.fault.as_ref().is_some_and(|f| f.done.fetch_add(1, Ordering::Relaxed) + 1 == f.at)
     }
 
-    /// Why the read of `len` bytes at `addr` that begins now fails, if it does: it is the
-    /// one that is to fail, or the budget is spent. It is remembered with its phase.
+    /// Counts a read of `len` bytes at `addr`. Returns why it must fail, if so: a test's fault, or a spent budget. The
+    /// failure is recorded with its phase.
     pub(crate) fn refuses(&self, addr: Addr, len: u64) -> Option<Loss> {
         if let Some(fault) = &self.fault
             && self.phase.load(Ordering::Relaxed) == Phase::Question as u8
@@ -269,7 +269,7 @@ impl Reads {
         None
     }
 
-    /// What the headers promise at `addr` could not be had.
+    /// Records that bytes at `addr`, which the headers promise, could not be read.
     pub(crate) fn lose(&self, addr: Addr, loss: Loss) {
         let lost = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed)));
         if let Some(first) = lost.and_then(|lost| lost.0.get(loss as usize)) {
@@ -277,7 +277,7 @@ impl Reads {
         }
     }
 
-    /// Phases that could not read what the headers promise, with the lowest address.
+    /// The phases that could not read bytes promised by the headers, with the lowest address.
     pub(crate) fn losses(&self) -> Vec<(Phase, Loss, Addr)> {
         let all = Phase::ALL.iter().zip(&self.lost);
         let each = all.flat_map(|(&phase, lost)| Loss::ALL.into_iter().zip(&lost.0).map(move |(l, a)| (phase, l, a)));
@@ -285,30 +285,30 @@ impl Reads {
         each.filter(|l| l.2 != NONE).map(|(phase, loss, first)| (phase, loss, Addr::new(first))).collect()
     }
 
-    /// Reads so far, where one of them was to fail.
+    /// Number of reads so far, if one was to fail.
     #[doc(hidden)]
     pub fn counted(&self) -> u64 {
         self.fault.as_ref().map_or(0, |f| f.done.load(Ordering::Relaxed))
     }
 
-    /// Reads of memory so far that no phase was on for, where one read was to fail.
+    /// Number of memory reads so far outside all phases, if one read was to fail.
     #[doc(hidden)]
     pub fn unnamed(&self) -> u64 {
         self.fault.as_ref().map_or(0, |f| f.unnamed.load(Ordering::Relaxed))
     }
 
-    /// `len` bytes at `addr` were read.
+    /// Records that `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
         self.record(addr, len, Told::Nothing);
         self.note_run(addr, len);
     }
 
-    /// What was found there is a structure.
+    /// Declares that `len` bytes at `addr` are a structure.
     pub fn keep(&self, addr: Addr, len: u64) {
         self.record(addr, len, Told::Structure);
     }
 
-    /// What was found there is a name.
+    /// Declares that `len` bytes at `addr` are a name.
     pub fn keep_name(&self, addr: Addr, len: u64, script: Script) {
         self.record(addr, len, Told::Name(script));
     }
@@ -332,23 +332,23 @@ impl Reads {
         }
     }
 
-    /// Look whether something is what it may be: bytes that `look` reads are structures where it finds something, and none
-    /// where it does not, as they are anything then. It must read on the thread that it is called on, and must not be the
-    /// one to fill a cache with more than what it looks for.
+    /// Runs a guess. The bytes that `look` reads count as structures if it returns something, and are not recorded if
+    /// it returns `None`, because they may be anything. `look` must read on the calling thread. It must not fill a
+    /// cache with more than what it looks for.
     pub(crate) fn attempt<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
         let Some(bytes) = self.recorded() else { return look() };
         ATTEMPTS.with_borrow_mut(|attempts| attempts.push(Vec::new()));
         let found = look();
         let read = ATTEMPTS.with_borrow_mut(Vec::pop).unwrap_or_default();
         if found.is_some() {
-            // Whatever an attempt around it comes to, this was found.
+            // This was found, even if an enclosing attempt fails.
             let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
             read.into_iter().for_each(|(phase, addr, len, told)| bytes.note(phase, (addr, len), told));
         }
         found
     }
 
-    /// So many bytes from there on were passed over by a scan, which looks for something in them.
+    /// Records the pages of `len` bytes at `addr`, which a scan visited.
     pub fn note_run(&self, addr: Addr, len: u64) {
         if let Some(pages) = &self.pages
             && len > 0

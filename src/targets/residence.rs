@@ -1,8 +1,8 @@
-//! What of a process's memory was in RAM, beside what was mapped: plain data.
+//! Resident memory of a process, as plain data.
 //!
-//! A core holds bytes and does not tell which of them took RAM. Linux tells that of a process that runs, in
-//! /proc/PID/smaps (figures of each mapping), pagemap (each page), status (sums) and in the files of its control
-//! group; who dumps a process may have saved the first of them. [`crate::resident`] reads these texts.
+//! A core has bytes, but does not say which of them were in RAM. Linux reports this for a running process in
+//! /proc/PID/smaps (figures of each mapping), pagemap (each page), status (sums) and in the files of its control group.
+//! Whoever dumps a process may have saved smaps. [`crate::resident`] parses these files.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::addr::{Addr, AddrRange};
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::Perms;
 
-/// A figure that Linux tells of a mapping (proc(5), fs/proc/task_mmu.c).
+/// A figure that Linux reports for a mapping (proc(5), fs/proc/task_mmu.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Figure {
-    /// In RAM and mapped by this process: resident.
+    /// Resident: in RAM and mapped by this process.
     Rss,
     /// Proportional: each resident page divided by the number of processes that map it.
     Pss,
-    /// Resident, mapped by several processes, as in its file.
+    /// Resident, mapped by several processes, unmodified.
     SharedClean,
-    /// Resident, mapped by several processes, changed since.
+    /// Resident, mapped by several processes, modified.
     SharedDirty,
-    /// Resident, mapped by this process alone, as in its file: the kernel can take it back at any time.
+    /// Resident, mapped by this process alone, unmodified. The kernel can reclaim it at any time.
     PrivateClean,
-    /// Resident, mapped by this process alone, changed: what would be free if the process ended.
+    /// Resident, mapped by this process alone, modified. Would be freed if the process ended.
     PrivateDirty,
-    /// Resident and of no file, or a copy of a file's page made on writing.
+    /// Resident without a file, or a copy of a file's page made on writing.
     Anonymous,
-    /// Given back by MADV_FREE and still resident: the kernel takes it when it needs memory.
+    /// Released by MADV_FREE and still resident. The kernel takes it when it needs memory.
     LazyFree,
     /// Resident in huge pages of anonymous memory.
     AnonHuge,
@@ -36,18 +36,18 @@ pub enum Figure {
     ShmemHuge,
     /// Resident in huge pages of files.
     FileHuge,
-    /// In pages of hugetlbfs that others map too; not in [`Figure::Rss`].
+    /// Bytes in hugetlbfs pages that other processes map too. Not part of [`Figure::Rss`].
     SharedHugetlb,
-    /// In pages of hugetlbfs of this process alone; not in [`Figure::Rss`].
+    /// Bytes in hugetlbfs pages of this process alone. Not part of [`Figure::Rss`].
     PrivateHugetlb,
-    /// Written out to swap.
+    /// Bytes in swap.
     Swap,
-    /// Written out to swap, each page divided by the number of processes that share it.
+    /// Bytes in swap, each page divided by the number of processes that share it.
     SwapPss,
 }
 
 impl Figure {
-    /// All of them, as they are declared.
+    /// All figures, in order of declaration.
     pub const ALL: [Figure; 15] = [
         Figure::Rss,
         Figure::Pss,
@@ -66,112 +66,112 @@ impl Figure {
         Figure::SwapPss,
     ];
 
-    /// Its bit in [`Told`].
+    /// Bit of the figure in [`Told`].
     const fn bit(self) -> u16 {
         1 << self as u8
     }
 }
 
-/// Which figures the kernel told at all: old ones lack some, and what is not told is unknown and not 0.
+/// The set of figures that the kernel reported. Old kernels lack some. A missing figure is unknown, not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told(u16);
 
 impl Told {
-    /// None.
+    /// The empty set.
     pub const NOTHING: Told = Told(0);
 
-    /// Whether this one was.
+    /// Whether the set contains a figure.
     pub fn has(self, figure: Figure) -> bool {
         self.0 & figure.bit() != 0
     }
 
-    /// This one was.
+    /// Adds a figure.
     pub fn add(&mut self, figure: Figure) {
         self.0 |= figure.bit();
     }
 
-    /// Those that both have.
+    /// The intersection of both sets.
     #[must_use]
     pub fn and(self, other: Told) -> Told {
         Told(self.0 & other.0)
     }
 }
 
-/// The figures of a mapping, or of any run of memory, in bytes.
+/// Figures of a mapping, or of any range of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures([u64; Figure::ALL.len()]);
 
 impl Figures {
-    /// One of them, in bytes; 0 too where it was not told ([`Told`]).
+    /// A figure in bytes. 0 also if the kernel did not report it ([`Told`]).
     pub fn get(&self, figure: Figure) -> u64 {
         self.0[figure as usize]
     }
 
-    /// Make one of them so many bytes.
+    /// Sets a figure.
     pub fn set(&mut self, figure: Figure, bytes: u64) {
         self.0[figure as usize] = bytes;
     }
 
-    /// The same with one of them so many bytes.
+    /// Returns these figures with one of them replaced.
     #[must_use]
     pub fn with(mut self, figure: Figure, bytes: u64) -> Figures {
         self.set(figure, bytes);
         self
     }
 
-    /// Add those of other memory.
+    /// Adds the figures of other memory.
     pub fn add(&mut self, other: &Figures) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
-    /// Bytes that several processes map, changed or not.
+    /// Bytes that several processes map, modified or not.
     pub fn shared(&self) -> u64 {
         self.get(Figure::SharedClean).saturating_add(self.get(Figure::SharedDirty))
     }
 
-    /// Bytes in huge pages, of whatever sort, hugetlbfs included.
+    /// Bytes in huge pages of all kinds, including hugetlbfs.
     pub fn huge(&self) -> u64 {
         let sorts = [Figure::AnonHuge, Figure::ShmemHuge, Figure::FileHuge];
         sorts.into_iter().map(|sort| self.get(sort)).fold(self.hugetlb(), u64::saturating_add)
     }
 
-    /// Bytes in pages of hugetlbfs, which are not in [`Figure::Rss`].
+    /// Bytes in hugetlbfs pages, which are not part of [`Figure::Rss`].
     pub fn hugetlb(&self) -> u64 {
         self.get(Figure::SharedHugetlb).saturating_add(self.get(Figure::PrivateHugetlb))
     }
 }
 
-/// Properties of a mapping that say how its memory behaves (VmFlags of smaps).
+/// Properties of a mapping (VmFlags of smaps).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VmFlags {
-    /// `ht`: pages of hugetlbfs, which no RSS counts.
+    /// `ht`: hugetlbfs pages, which no RSS counts.
     pub hugetlb: bool,
-    /// `dd`: MADV_DONTDUMP, the kernel leaves it out of cores.
+    /// `dd`: MADV_DONTDUMP. The kernel leaves the mapping out of cores.
     pub dont_dump: bool,
-    /// `pf` or `io`: memory of a device, which no RSS counts.
+    /// `pf` or `io`: device memory, which no RSS counts.
     pub device: bool,
-    /// `lo`: locked, it is never swapped.
+    /// `lo`: locked, never swapped.
     pub locked: bool,
     /// `hg`: MADV_HUGEPAGE.
     pub huge_advised: bool,
 }
 
-/// One mapping and what of it was resident.
+/// Residence of one mapping.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MappingResidence {
-    /// Addresses.
+    /// Address range.
     pub range: AddrRange,
     /// Access.
     pub perms: Perms,
     /// Whether it was mapped MAP_SHARED.
     pub shared: bool,
-    /// Whether it is of a file (its inode is not 0): memory of memfd and System V too.
+    /// Whether it has a file (an inode other than 0). Includes memfd and System V shared memory.
     pub file: bool,
-    /// Bytes of a page of it (KernelPageSize), 0 where that is not told.
+    /// Page size in bytes (KernelPageSize). 0 if it was not reported.
     pub page_size: u64,
-    /// How it behaves.
+    /// Flags.
     pub flags: VmFlags,
-    /// Its figures.
+    /// Figures.
     pub figures: Figures,
 }
 
@@ -181,31 +181,31 @@ impl Ranged for MappingResidence {
     }
 }
 
-/// Which pages of a run of memory are where (pagemap). Each list is sorted and disjoint.
+/// Page states of a range of memory (pagemap). Each list is sorted and disjoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRuns {
-    /// In RAM. Pages that smaps does not count are best left out: the zero page, which is mapped where untouched memory is
-    /// only read.
+    /// Pages in RAM. Preferably without pages that smaps does not count, such as the zero page, which is mapped where
+    /// untouched memory is only read.
     pub resident: Vec<AddrRange>,
-    /// Of `resident`, those that no other process maps; `None` where that is not known.
+    /// The subset of `resident` that no other process maps. `None` if this is not known.
     pub private: Option<Vec<AddrRange>>,
-    /// Written out to swap; without markers of guard pages, which pagemap tells as swapped too.
+    /// Pages in swap, without guard page markers, which pagemap shows as swapped too.
     pub swapped: Vec<AddrRange>,
 }
 
-/// Tells page by page what was resident, of the mappings where that is known.
+/// Reports resident memory by page, for mappings where this is known.
 pub trait Pages: Send + Sync {
-    /// The pages of `range`, which lies within one mapping; `None` where they are not known. May be asked at any time, and
-    /// should answer for one moment: what does not add up to the mapping's figures counts as estimated.
+    /// The pages of `range`, which is within one mapping. `None` if they are not known. May be called at any time. All
+    /// results should be from one moment, because differences from the mapping's figures count as estimated.
     fn pages(&self, range: AddrRange) -> Option<PageRuns>;
 }
 
-/// The pages of one run of memory.
+/// The pages of one range of memory.
 #[derive(Clone, Debug, Default)]
 pub struct KnownPages {
-    /// Addresses that the runs speak for.
+    /// The range that `runs` describes.
     pub range: AddrRange,
-    /// Where its pages are.
+    /// The pages in the range.
     pub runs: PageRuns,
 }
 
@@ -227,19 +227,19 @@ impl Pages for RangeMap<KnownPages> {
     }
 }
 
-/// Sums that Linux keeps of a process (/proc/PID/status), in bytes; `None`: not told.
+/// The kernel's sums for a process (/proc/PID/status), in bytes. `None` if not reported.
 ///
-/// The kernel counts them as it goes, a batch for each thread or processor: they may differ from the sum of smaps, which
-/// looks at every page, by some hundred KiB either way (mm/memory.c, `SPLIT_RSS_COUNTING`; percpu_counter since 6.2).
+/// The kernel updates them in batches per thread or processor. They may differ from the sum of smaps, which visits
+/// every page, by some hundred KiB either way (mm/memory.c, `SPLIT_RSS_COUNTING`; percpu_counter since 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusFigures {
-    /// Process id, as seen where the file was read.
+    /// Process ID, as seen where the file was read.
     pub pid: Option<u32>,
-    /// Resident: the three below.
+    /// Resident: the sum of `rss_anon`, `rss_file` and `rss_shmem`.
     pub vm_rss: Option<u64>,
-    /// The most that was ever resident.
+    /// Highest resident size so far.
     pub vm_hwm: Option<u64>,
-    /// Resident and of no file.
+    /// Resident, without a file.
     pub rss_anon: Option<u64>,
     /// Resident pages of files.
     pub rss_file: Option<u64>,
@@ -247,70 +247,71 @@ pub struct StatusFigures {
     pub rss_shmem: Option<u64>,
     /// Anonymous memory in swap.
     pub vm_swap: Option<u64>,
-    /// Page tables; with those of the second level (VmPMD), which kernels before 4.15 told apart.
+    /// Page tables, including second-level ones (VmPMD), which kernels before 4.15 report separately.
     pub page_tables: Option<u64>,
-    /// Pages of hugetlbfs, which VmRSS does not count.
+    /// hugetlbfs pages, which VmRSS does not count.
     pub hugetlb: Option<u64>,
 }
 
-/// What a control group counts: of all its processes, their caches and the kernel's memory for them. In bytes; `None`: not
-/// told.
+/// Figures of a control group: its processes, their caches and the kernel's memory for them. In bytes; `None` if not
+/// reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgroupFigures {
     /// Version of control groups: 1 or 2.
     pub version: u8,
-    /// All that is charged to it (memory.current; v1: memory.usage_in_bytes).
+    /// All charged memory (memory.current; v1: memory.usage_in_bytes).
     pub current: Option<u64>,
-    /// The limit at which the OOM killer comes (memory.max; v1: memory.limit_in_bytes); `None` also where there is none.
+    /// Limit beyond which the OOM killer acts (memory.max; v1: memory.limit_in_bytes). `None` also if there is no
+    /// limit.
     pub max: Option<u64>,
-    /// The most that was ever charged (memory.peak; v1: memory.max_usage_in_bytes).
+    /// Highest charged memory so far (memory.peak; v1: memory.max_usage_in_bytes).
     pub peak: Option<u64>,
     /// Swap (memory.swap.current; v1: `swap` of memory.stat).
     pub swap: Option<u64>,
-    /// Anonymous memory, huge pages included (v1: `rss`).
+    /// Anonymous memory, including huge pages (v1: `rss`).
     pub anon: Option<u64>,
-    /// Page cache, shared memory included (v1: `cache`).
+    /// Page cache, including shared memory (v1: `cache`).
     pub file: Option<u64>,
-    /// Of `file`, mapped by a process.
+    /// Part of `file` that a process has mapped.
     pub file_mapped: Option<u64>,
-    /// Of `file`, shared memory.
+    /// Part of `file` that is shared memory.
     pub shmem: Option<u64>,
-    /// All memory of the kernel (since 5.18; v1: memory.kmem.usage_in_bytes).
+    /// All kernel memory (since 5.18; v1: memory.kmem.usage_in_bytes).
     pub kernel: Option<u64>,
-    /// Of that, stacks of threads in the kernel.
+    /// Part of `kernel`: kernel stacks of threads.
     pub kernel_stack: Option<u64>,
-    /// Of that, page tables.
+    /// Part of `kernel`: page tables.
     pub page_tables: Option<u64>,
-    /// Of that, slabs: dentries, inodes, descriptors.
+    /// Part of `kernel`: slabs (dentries, inodes, descriptors).
     pub slab: Option<u64>,
     /// Buffers of sockets.
     pub sock: Option<u64>,
 }
 
-/// What of a process was resident, at one moment.
+/// Resident memory of a process at one moment.
 #[derive(Clone, Default)]
 pub struct Residence {
-    /// Where that was read from, for people: `/proc/4711/smaps`, or the path of a file.
+    /// Origin of the figures, for the user: `/proc/4711/smaps`, or the path of a file.
     pub source: String,
-    /// Its mappings.
+    /// Mappings with figures.
     pub mappings: RangeMap<MappingResidence>,
-    /// Which figures of them the kernel told.
+    /// The figures that the kernel reported for all mappings.
     pub told: Told,
-    /// Single pages, where they are known.
+    /// Single pages, if they are known.
     pub pages: Option<Arc<dyn Pages>>,
-    /// Sums that the kernel keeps of the process.
+    /// The kernel's sums for the process.
     pub status: StatusFigures,
-    /// Its control group.
+    /// Figures of its control group.
     pub cgroup: Option<CgroupFigures>,
 }
 
 impl Residence {
-    /// The mapping that holds `addr`.
+    /// The mapping that contains `addr`.
     pub fn mapping_at(&self, addr: Addr) -> Option<&MappingResidence> {
         self.mappings.at(addr)
     }
 
-    /// The sums over all mappings. Exact, as smaps looks at every page.
+    /// Sum of all mappings. Exact, because smaps visits every page.
     pub fn total(&self) -> Figures {
         self.mappings.iter().fold(Figures::default(), |mut sum, mapping| {
             sum.add(&mapping.figures);

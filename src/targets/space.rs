@@ -1,4 +1,4 @@
-//! Mappings, the pieces of them that are there, and files: an address space without its bytes.
+//! An address space without its bytes: mappings, the pieces of them that are available, and files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,69 +8,69 @@ use goblin::elf::program_header::{PF_R, PF_W, PF_X};
 use crate::addr::{Addr, AddrRange, union};
 use crate::range_map::{RangeMap, Ranged};
 
-/// Access a mapping allowed.
+/// Access rights of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Perms {
-    /// It may be read.
+    /// Whether it is readable.
     pub read: bool,
-    /// It may be written.
+    /// Whether it is writable.
     pub write: bool,
-    /// It may be run.
+    /// Whether it is executable.
     pub exec: bool,
 }
 
 impl Perms {
-    /// From the bits of ELF's `p_flags`.
+    /// Converts ELF's `p_flags`.
     pub fn from_flags(flags: u32) -> Perms {
         Perms { read: flags & PF_R != 0, write: flags & PF_W != 0, exec: flags & PF_X != 0 }
     }
 
-    /// The first three letters of a line in /proc/PID/maps.
+    /// The access rights as in /proc/PID/maps: `rwx`, with `-` for a missing one.
     pub fn letters(self) -> String {
         let pick = |on: bool, c: char| if on { c } else { '-' };
         [pick(self.read, 'r'), pick(self.write, 'w'), pick(self.exec, 'x')].iter().collect()
     }
 }
 
-/// One mapping of the process, or what a producer wrote for one (PT_LOAD in a core).
+/// A mapping of the process (a PT_LOAD in a core).
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// Addresses: of all of it, where only parts of it were written.
+    /// Address range. Covers the whole mapping even if only parts of it were written.
     pub range: AddrRange,
     /// Access.
     pub perms: Perms,
-    /// Where the mapping begins that this is a part of; itself, where it was not cut.
+    /// Start of the mapping that this is a part of. Its own start if the mapping was not cut.
     pub whole: Addr,
 }
 
-/// A mapping of a file (a line of NT_FILE in a core).
+/// A file mapping (an entry of NT_FILE in a core).
 #[derive(Clone, Debug)]
 pub struct FileMapping {
     /// Addresses.
     pub range: AddrRange,
-    /// Where in the file the mapping begins, in bytes.
+    /// Offset of the mapping in the file, in bytes.
     pub offset: u64,
-    /// Path, as the producer saw it.
+    /// Path of the file, as the producer saw it.
     pub path: Arc<str>,
 }
 
-/// What the target holds of a run of addresses.
+/// State of a piece's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PieceState {
-    /// It is mapped, and the producer left its bytes out.
+    /// Mapped, but the producer left its bytes out.
     NotDumped,
-    /// Its bytes should be in the file, but the file ends before them.
+    /// The file ends before the bytes.
     Truncated,
-    /// It is as in the file that is mapped there, so that a dump would leave it out, and it is in no sum of what is held. It can
-    /// be read from this place on all the same: the process still runs.
+    /// The bytes are unmodified bytes of the mapped file, readable from this place on, because the process still runs.
+    /// A dump would leave them out, so no sum counts them.
     InFile(u64),
-    /// Its bytes are there, from this place on ([`Target`](crate::targets::Target)): the
-    /// offset in a core file.
+    /// The bytes are available from this place on ([`Target`](crate::targets::Target)). For a core, this is the file
+    /// offset.
     Dumped(u64),
 }
 
 impl PieceState {
-    /// The place of its first byte, where it can be read.
+    /// The place of its first byte, if it is readable.
     pub fn place(self) -> Option<u64> {
         match self {
             PieceState::Dumped(place) | PieceState::InFile(place) => Some(place),
@@ -78,7 +78,7 @@ impl PieceState {
         }
     }
 
-    /// Of overlapping pieces, the one that has bytes says more.
+    /// Precedence among overlapping pieces: one with bytes wins.
     pub(crate) fn rank(self) -> u8 {
         match self {
             PieceState::NotDumped => 0,
@@ -89,14 +89,14 @@ impl PieceState {
     }
 }
 
-/// A run of addresses of one mapping and one state.
+/// A range of addresses of one mapping, all in one state.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Addresses.
+    /// Address range.
     pub range: AddrRange,
-    /// Index into [`AddressSpace::mappings`] of the one that speaks for them.
+    /// Index of its mapping in [`AddressSpace::mappings`].
     pub mapping: u32,
-    /// Where the bytes are.
+    /// State of its bytes.
     pub state: PieceState,
 }
 
@@ -106,16 +106,16 @@ impl Ranged for Piece {
     }
 }
 
-/// What a process has mapped.
+/// The mappings and files of a process.
 #[derive(Clone, Default)]
 pub struct AddressSpace {
     /// Mappings, in the order of the target.
     pub mappings: Vec<Mapping>,
-    /// What is held of each mapped address; sorted, disjoint.
+    /// State of each mapped address; sorted, disjoint.
     pub pieces: RangeMap<Piece>,
-    /// Mapped files, by address as found.
+    /// Mapped files, by address, in the order found.
     pub files: Vec<FileMapping>,
-    /// What `files` covers, sorted and joined.
+    /// Ranges covered by `files`, sorted and joined.
     listed: RangeMap<AddrRange>,
     /// Addresses whose bytes are scanned at another address.
     repeated: RangeMap<AddrRange>,
@@ -124,7 +124,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Of `mappings`, and of `pieces` with indices into them.
+    /// Creates an address space from `mappings` and from `pieces`, which have indices into them.
     pub fn new(mappings: Vec<Mapping>, pieces: RangeMap<Piece>) -> AddressSpace {
         let mut sum = 0u64;
         let dumped_before = pieces
@@ -141,14 +141,14 @@ impl AddressSpace {
         AddressSpace { mappings, pieces, repeated, dumped_before, ..AddressSpace::default() }
     }
 
-    /// The same with the files that are mapped.
+    /// Adds the mapped files.
     #[must_use]
     pub fn with_files(self, files: Vec<FileMapping>) -> AddressSpace {
         let listed = RangeMap::from_sorted(union(files.iter().map(|f| f.range).collect())).unwrap_or_default();
         AddressSpace { files, listed, ..self }
     }
 
-    /// The mapping that speaks for `addr`.
+    /// The mapping of the piece at `addr`.
     pub fn mapping_at(&self, addr: Addr) -> Option<&Mapping> {
         self.mappings.get(self.pieces.at(addr)?.mapping as usize)
     }
@@ -163,7 +163,7 @@ impl AddressSpace {
         self.listed.overlapping(range).next().is_some()
     }
 
-    /// Addresses whose bytes another address has too.
+    /// Addresses whose bytes are also at another address.
     pub(crate) fn repeated(&self) -> &RangeMap<AddrRange> {
         &self.repeated
     }
@@ -179,7 +179,7 @@ impl AddressSpace {
         }
     }
 
-    /// Bytes of memory the target holds.
+    /// Total bytes of memory in the target.
     pub fn dumped_total(&self) -> u64 {
         match (self.pieces.last(), self.dumped_before.last()) {
             (Some(p), Some(&before)) if matches!(p.state, PieceState::Dumped(_)) => before + p.range.len(),
@@ -188,7 +188,7 @@ impl AddressSpace {
         }
     }
 
-    /// Bytes of `range` that the target holds.
+    /// Bytes of `range` in the target.
     pub fn dumped_in(&self, range: AddrRange) -> u64 {
         self.dumped_below(range.end) - self.dumped_below(range.start)
     }
@@ -203,7 +203,7 @@ impl AddressSpace {
         })
     }
 
-    /// What is left of `range` without the addresses whose bytes are scanned at others.
+    /// The parts of `range` whose bytes are not scanned at another address.
     pub(crate) fn first_of(&self, range: AddrRange) -> impl Iterator<Item = AddrRange> {
         let ends = AddrRange::new(range.end, range.end);
         let mut at = range.start;
@@ -215,9 +215,8 @@ impl AddressSpace {
     }
 }
 
-/// Where pieces stand on places that a piece before them, by place and then by address, has
-/// too: what looks through all bytes looks at the first only, so that it ends with those of
-/// the file.
+/// Pieces whose places occur in an earlier piece too, in order of place and then address. Scans visit only the first,
+/// so that they end after the bytes of the file.
 fn repeated(pieces: &RangeMap<Piece>) -> RangeMap<AddrRange> {
     let mut dumped: Vec<(u64, AddrRange)> = pieces
         .iter()

@@ -1,22 +1,22 @@
 //! Threads and their registers.
 //!
-//! Names and order of registers: `elf_gregset_t` of each machine (sys/user.h
-//! `user_regs_struct`, asm/ptrace.h `user_pt_regs`).
+//! Names and order of the registers follow `elf_gregset_t` of each machine (sys/user.h `user_regs_struct`, asm/ptrace.h
+//! `user_pt_regs`).
 
 use crate::addr::Addr;
 use crate::targets::Arch;
 
 /// The general registers of a machine, each 64 bits.
 struct RegisterSet {
-    /// Index of the instruction pointer
+    /// Index of the instruction pointer.
     ip: usize,
-    /// Index of the stack pointer
+    /// Index of the stack pointer.
     sp: usize,
-    /// Index of the frame pointer
+    /// Index of the frame pointer.
     fp: usize,
-    /// Index of the thread pointer, where it is among these registers
+    /// Index of the thread pointer, if it is a general register.
     tls: Option<usize>,
-    /// Names, in the kernel's order
+    /// Names, in the kernel's order.
     names: &'static [&'static str],
 }
 
@@ -32,7 +32,7 @@ const X86_64: RegisterSet = RegisterSet {
     ],
 };
 
-/// `user_pt_regs` of aarch64: x0..x30, sp, pc, pstate. The thread pointer is none of them.
+/// `user_pt_regs` of aarch64: x0..x30, sp, pc, pstate. Does not contain the thread pointer.
 const AARCH64: RegisterSet = RegisterSet {
     ip: 32,
     sp: 31,
@@ -52,7 +52,7 @@ fn set(arch: Arch) -> &'static RegisterSet {
     }
 }
 
-/// General registers of one thread.
+/// General registers of a thread.
 #[derive(Clone, Debug)]
 pub struct Registers {
     arch: Arch,
@@ -62,19 +62,17 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// How many a thread of this machine has.
+    /// Number of general registers of a machine.
     pub fn count(arch: Arch) -> usize {
         set(arch).names.len()
     }
 
-    /// All of them, in the kernel's order; `None` where there are more or fewer than
-    /// [`Registers::count`].
+    /// Wraps all registers, in the kernel's order. `None` if their number is not [`Registers::count`].
     pub fn new(arch: Arch, values: Vec<u64>) -> Option<Registers> {
         (values.len() == Registers::count(arch)).then_some(Registers { arch, values, is_partial: false })
     }
 
-    /// The instruction and stack pointers alone, of a thread that was not stopped: nothing else of it is known, and stands as
-    /// 0.
+    /// Registers of a thread that was not stopped. Only the instruction and stack pointers are known; all others are 0.
     pub fn at(arch: Arch, ip: Addr, sp: Addr) -> Option<Registers> {
         let mut values = vec![0; Registers::count(arch)];
         *values.get_mut(set(arch).ip)? = ip.get();
@@ -82,28 +80,27 @@ impl Registers {
         Some(Registers { arch, values, is_partial: true })
     }
 
-    /// Whether the instruction and stack pointers are all that is known.
+    /// Whether only the instruction and stack pointers are known.
     pub fn is_partial(&self) -> bool {
         self.is_partial
     }
 
-    /// The thread pointer, where it is among them. glibc and musl never leave it 0 in a
-    /// running thread.
+    /// The thread pointer, if it is a general register. glibc and musl never leave it 0 in a running thread.
     pub fn thread_pointer(&self) -> Option<Addr> {
         set(self.arch).tls.map(|i| Addr::new(self.values[i])).filter(|a| !a.is_null())
     }
 
-    /// Instruction pointer.
+    /// The instruction pointer.
     pub fn ip(&self) -> Addr {
         Addr::new(self.values[set(self.arch).ip])
     }
 
-    /// Stack pointer.
+    /// The stack pointer.
     pub fn sp(&self) -> Addr {
         Addr::new(self.values[set(self.arch).sp])
     }
 
-    /// Frame pointer (rbp, x29); may hold anything in code built without one.
+    /// The frame pointer (rbp, x29). May be any value in code built without frame pointers.
     pub fn fp(&self) -> Addr {
         Addr::new(self.values[set(self.arch).fp])
     }
@@ -114,15 +111,15 @@ impl Registers {
     }
 }
 
-/// One thread of the process.
+/// A thread of the process.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Kernel thread id.
+    /// Kernel thread ID.
     pub tid: u32,
-    /// Signal this thread was stopped by (0 where the producer writes none).
+    /// Signal that the thread was stopped by. 0 if the producer writes none.
     pub signal: u16,
-    /// Registers at the dump.
+    /// Registers at the time of the dump.
     pub registers: Registers,
-    /// Thread pointer: fs_base or tpidr_el0; `None` where it is not known.
+    /// Thread pointer: fs_base or tpidr_el0. `None` if it is not known.
     pub thread_pointer: Option<Addr>,
 }

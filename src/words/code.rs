@@ -1,4 +1,4 @@
-//! Code, frames of stacks, and texts with addresses of code.
+//! Code, stack frames, and texts with code addresses.
 
 use super::words;
 

@@ -1,4 +1,4 @@
-//! Files of other people's viewers.
+//! Export formats for other viewers.
 
 use super::words;
 
@@ -41,7 +41,7 @@ words! {
 }
 
 impl ExportFormat {
-    /// Whether it has stacks with weights, of one subject.
+    /// Whether the format has weighted stacks of one subject.
     pub const fn has_subject(self) -> bool {
         matches!(self, ExportFormat::Speedscope | ExportFormat::Firefox | ExportFormat::Pprof | ExportFormat::Folded)
     }

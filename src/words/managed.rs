@@ -1,4 +1,4 @@
-//! Managed runtimes: threads and their locks, and what only .NET has.
+//! Managed runtimes: threads, locks, and what only .NET has.
 
 use super::words;
 

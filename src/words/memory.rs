@@ -1,4 +1,4 @@
-//! Blocks of memory, what fills them, and what was looked for in it.
+//! Blocks of memory, their contents, and searches.
 
 use super::words;
 

@@ -1,12 +1,12 @@
-//! Words of the answers: each field that takes one of a few values has an enum, and each value
-//! stands once, with the word that JSON, CSV and tables have for it.
+//! Words of the answers. Each field that takes one of a few values has an enum, with the word that JSON, CSV and tables
+//! show for each value.
 //!
-//! The room uses no other, so that the rooms that find a fact and the report that tells it name
-//! one type. To users of the library it is part of [`crate::report`]. Kinds and confidences of
-//! regions are in [`crate::map`], machines and producers in [`crate::targets`].
+//! This room uses no other, so that the rooms that find a fact and the reports that show it share one type. Users of
+//! the library find it in [`crate::report`]. Kinds and confidences of regions are in [`crate::map`], machines and
+//! producers in [`crate::targets`].
 //!
-//! Words that a managed runtime brings itself are none of these and stay text: generations of
-//! any heap, tiers of code, roles of threads, marks on stacks, kinds of roots.
+//! Words that come from a managed runtime are plain text instead: generations of any heap, tiers of code, roles of
+//! threads, marks on stacks, kinds of roots.
 
 mod code;
 mod export;
@@ -30,11 +30,10 @@ pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};
 pub use threads::StackState;
 
-/// An enum of words: `Variant = "word"` for each value.
+/// Declares an enum of words: `Variant = "word"` for each value.
 ///
-/// It gets `ALL`, `name`, `Display` that keeps to the width asked for, and JSON with a schema that
-/// lists the words. Where rows of a table have a default, one value is marked `#[default]`; it only
-/// makes headers of CSV.
+/// It gets `ALL`, `name`, a `Display` that respects the width, and JSON with a schema that lists the words. If rows of
+/// a table need a default, one value is marked `#[default]`. The default is only used for headers of CSV.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -49,7 +48,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All values, as they are declared.
+            /// All values, in order of declaration.
             pub const ALL: &'static [$name] = &[$($name::$value),+];
 
             /// The word in JSON, CSV and tables.
@@ -69,8 +68,8 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// The same for an enum that has another one in it, so that its values are no plain list: by its
-/// `name` and `all`. `$about` describes it in the schema.
+/// Implements the same traits for an enum that contains another one, by its `name` and `all`. `$about` describes it in
+/// the schema.
 macro_rules! worded {
     ($name:ident, $about:literal) => {
         impl std::fmt::Display for $name {

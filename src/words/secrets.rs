@@ -1,4 +1,4 @@
-//! What should not leave the house with a core.
+//! Data that should not leave the organisation with a core.
 
 use super::words;
 
@@ -39,7 +39,7 @@ words! {
         HttpCredentials = "http-credentials",
         /// A value in an HTTP header `Cookie` or `Set-Cookie`.
         Cookie = "cookie",
-        /// A value that a name such as `password`, `secret`, `token` or `api_key` is given.
+        /// A value assigned to a name such as `password`, `secret`, `token` or `api_key`.
         NamedSecret = "named-secret",
         /// An account's number, IBAN, whose check digits are right.
         Iban = "iban",
@@ -71,7 +71,7 @@ words! {
 }
 
 impl SecretKind {
-    /// What may come of it.
+    /// The possible damage.
     pub const fn severity(self) -> SecretSeverity {
         match self {
             SecretKind::PrivateKey

@@ -1,4 +1,4 @@
-//! Rows of looks at a process, and what becomes of a figure in them.
+//! Series of samples, and trends of their figures.
 
 use super::words;
 

@@ -1,4 +1,4 @@
-//! Stacks of threads.
+//! Thread stacks.
 
 use super::words;
 
@@ -23,7 +23,7 @@ words! {
 }
 
 impl StackState {
-    /// Whether it is the stack that a thread was made with, or that of the process.
+    /// Whether it is a thread's original stack, or the process's.
     pub fn is_own(self) -> bool {
         matches!(self, StackState::Main | StackState::Thread)
     }

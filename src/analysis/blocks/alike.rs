@@ -1,4 +1,4 @@
-//! Used blocks like a given one: of its size, and with what it begins with.
+//! Used malloc blocks like a given one: of the same size and with the same content.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,8 +10,8 @@ use crate::native::malloc::Block;
 use crate::report::ClusterRow;
 use crate::session::Session;
 
-/// How many used blocks are like `block`, which is one, itself among them: the row that `malloc` has of them, but for
-/// what it tells of free chunks. Only blocks of its size are read.
+/// Counts the used blocks like `block`, including itself. Returns the row that `malloc` shows for them, without its
+/// counts of free chunks. Only blocks of this size are read.
 pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
     let (process, malloc, blocks) = (session.process, session.malloc(), &session.blocks().1);
     let look = Looker::new(session, 0);
@@ -20,7 +20,7 @@ pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
         (content, label.map(|l| l.label))
     };
     let wanted = content(&block);
-    // How many, and the first.
+    // The count, and the lowest address.
     let found = Mutex::new((0_u64, block.range.start));
     blocks.each_unmarked(&blocks.marks(), |_, other| {
         if other.size == block.size && content(&other) == wanted {

@@ -1,4 +1,4 @@
-//! Used blocks that are alike, and sizes by power of two.
+//! Clusters of similar used blocks, and size classes by power of two.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
 
-/// Blocks with one first word are a cluster where they are at least so many, and
-/// this share of all of their size.
+/// Blocks of one size with the same content are a cluster if there are at least `LEAST` of them, and at least one in
+/// `SHARE` of the used blocks of that size.
 const LEAST: u64 = 2;
 const SHARE: u64 = 20;
 
-/// The clusters, most bytes first.
+/// The clusters, largest first.
 pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
     let mut out = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
@@ -69,7 +69,7 @@ pub(super) fn row(session: &Session<'_>, size: u64, of: &OfSize, alike: &Alike, 
     }
 }
 
-/// `vtable for Node+0x10 (libnode.so)`, or the module and section.
+/// Describes an address in a module: `vtable for Node+0x10 (libnode.so)`, or module and section.
 fn target(process: &Process, symbols: &NativeSymbols<'_>, word: Addr) -> String {
     let named = symbols.resolve_data(word).or_else(|| symbols.resolve(word));
     if let Some(s) = named {
@@ -84,7 +84,7 @@ fn target(process: &Process, symbols: &NativeSymbols<'_>, word: Addr) -> String 
     format!("{} {}", printable(module.name()), printable(&place))
 }
 
-/// Chunks by power of two, those with the most used bytes first.
+/// Size classes by power of two, those with the most used bytes first.
 pub(crate) fn size_classes(arenas: &BySize, mapped: &BySize) -> Vec<SizeClassRow> {
     let mut rows: BTreeMap<u64, SizeClassRow> = BTreeMap::new();
     for (size, of) in arenas.iter().chain(mapped.iter()) {

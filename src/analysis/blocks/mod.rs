@@ -1,4 +1,4 @@
-//! Chunks of malloc, counted by size and by what makes them alike.
+//! malloc chunks, counted by size and content.
 
 mod alike;
 mod clusters;
@@ -14,7 +14,7 @@ pub(crate) use alike::alike;
 pub(crate) use clusters::{clusters, size_classes};
 pub(crate) use tally::{BySize, Labelled, Looker, Tally, merge_labels};
 
-/// Tell which lists of free chunks are not whole.
+/// Warns about free lists that could not be followed to their end.
 pub(crate) fn tell_lists(process: &Process, lists: &FreeLists) {
     lists.tell_unknown(process);
     for (_, what) in &lists.broken {

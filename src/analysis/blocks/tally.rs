@@ -1,5 +1,5 @@
-//! Counting chunks while they pass: by state, by size, and by what blocks of one
-//! size begin with. Memory follows the number of sizes, not of chunks.
+//! Counts of chunks by state, by size, and by content of blocks of one size. Memory use grows with the number of sizes,
+//! not of chunks.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::runtimes::api::{BlockLabel, BlockLabels};
 use crate::session::Session;
 
-/// First words of blocks of one size that are told apart.
+/// Maximum number of different contents per block size.
 const WORDS: usize = 16;
 
-/// Bytes of a block that are looked at for a fill byte.
+/// Bytes at the start of a block that are checked for a fill byte.
 const FILLED: u64 = 4096;
 
-/// Bytes that malloc may add to a request: they keep what was there before.
+/// Bytes that malloc may add to a request. They contain stale data.
 const SLACK: u64 = 15;
 
-/// What a block begins with.
+/// Content of a block, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
-    /// This byte, all through.
+    /// The same byte throughout.
     Fill(u8),
     /// An address in a module.
     Symbol(u64),
-    /// This word.
+    /// Any other word.
     Word(u64),
-    /// Anything.
+    /// Not determined, or different in each block.
     Mixed,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alike {
     pub(crate) content: Content,
-    /// What a runtime noted that they are for.
+    /// The runtime's label of their purpose.
     pub(crate) label: Option<u8>,
     pub(crate) count: u64,
     pub(crate) example: Addr,
@@ -68,14 +68,14 @@ impl OfSize {
 pub(crate) struct BySize {
     small: Vec<OfSize>,
     large: BTreeMap<u64, OfSize>,
-    /// Whether there were more sizes than are told apart.
+    /// Whether sizes above the limit were merged.
     pub(crate) capped: bool,
 }
 
-/// Sizes below this are kept by index.
+/// Sizes below this are array elements, others are in a tree.
 const SMALL: u64 = 32 << 10;
 
-/// Sizes are multiples of this, but for the least class of jemalloc and tcmalloc.
+/// Granularity of chunk sizes. Only the smallest class of jemalloc and tcmalloc is no multiple of it.
 const STEP: u64 = 16;
 
 impl BySize {
@@ -89,17 +89,16 @@ impl BySize {
         }
         let full = self.large.len() >= limits::MAX_CHUNK_SIZES && !self.large.contains_key(&size);
         self.capped |= full;
-        // Beyond the cap, sizes are rounded up to a power of two.
+        // Beyond the limit, sizes are rounded up to a power of two.
         self.large.entry(if full { size.checked_next_power_of_two().unwrap_or(size) } else { size }).or_default()
     }
 
-    /// Sizes with their chunks.
+    /// The sizes with at least one chunk.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &OfSize)> {
         let small = self.small.iter().enumerate().map(|(i, s)| (i as u64 * STEP, s));
         small.chain(self.large.iter().map(|(size, s)| (*size, s))).filter(|(_, s)| s.used + s.free > 0)
     }
 
-    /// Put `other` to these.
     pub(crate) fn merge(&mut self, other: &BySize) {
         self.capped |= other.capped;
         for (size, s) in other.iter() {
@@ -111,27 +110,26 @@ impl BySize {
     }
 }
 
-/// What is asked of blocks while they are counted.
+/// Reads the content and label of blocks while they are counted.
 pub(crate) struct Looker<'a> {
     pub(crate) memory: &'a ProcessMemory,
     pub(crate) malloc: &'a Malloc,
-    /// What a runtime notes in its blocks.
+    /// Labels that a runtime writes into its blocks.
     pub(crate) labels: Option<&'a dyn BlockLabels>,
-    /// Modules by address.
     pub(crate) modules: Vec<AddrRange>,
-    /// Chunks to list, of each part.
+    /// Maximum number of chunks listed per tally.
     pub(crate) list: usize,
 }
 
 impl<'a> Looker<'a> {
-    /// For blocks of `malloc`; of each part, `list` chunks are listed at most.
+    /// Creates a reader for blocks of the process's malloc. Each [`Tally`] lists at most `list` chunks.
     pub(crate) fn new(session: &'a Session<'_>, list: usize) -> Looker<'a> {
         let process = session.process;
         let (memory, malloc, labels) = (&process.memory, session.malloc(), session.block_labels());
         Looker { memory, malloc, labels, modules: process.modules.iter().map(|m| m.range).collect(), list }
     }
 
-    /// What the block of a used chunk holds, behind a runtime's own note, and what that says.
+    /// Content of a used block after the runtime's header, and the label in that header.
     pub(super) fn look(&self, block: Addr, first: Option<u64>, usable: u64) -> (Content, Option<BlockLabel>) {
         let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(AddrRange::sized(block, usable))?)))
         else {
@@ -145,13 +143,12 @@ impl<'a> Looker<'a> {
         (content, Some(label))
     }
 
-    /// What the `usable` bytes of a block hold.
     fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
-        // What stands for a value that went, in a core that was scrubbed, tells no blocks apart.
+        // In a scrubbed core, the value that replaces removed data does not distinguish blocks.
         let Some(word) = first.filter(|word| *word != OVERWRITTEN) else { return Content::Mixed };
         let byte = word as u8;
         if word == u64::from_ne_bytes([byte; 8]) {
-            // Requests of up to 8 bytes can't be told from a block that is all one word.
+            // A request of up to 8 bytes looks the same as a block full of one word.
             let len = usable.saturating_sub(SLACK).clamp(8, FILLED);
             let all = self.memory.borrow(block, len as usize).is_some_and(|b| b.iter().all(|&b| b == byte));
             if all {
@@ -166,12 +163,12 @@ impl<'a> Looker<'a> {
     }
 }
 
-/// Chunks that a runtime noted to be for one thing.
+/// Chunks with the same runtime label.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Labelled {
-    /// With their headers and the runtime's.
+    /// The chunks, including malloc's and the runtime's headers.
     pub(crate) chunks: ChunkSum,
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     pub(crate) asked: u64,
 }
 
@@ -187,31 +184,30 @@ impl Labelled {
     }
 }
 
-/// Sums of several parts.
 pub(crate) fn merge_labels(into: &mut BTreeMap<u8, Labelled>, other: &BTreeMap<u8, Labelled>) {
     for (label, sum) in other {
         into.entry(*label).or_default().merge(*sum);
     }
 }
 
-/// Chunks counted in one part.
+/// Counts of the chunks of one part of the heap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) arena: Addr,
     pub(crate) states: [ChunkSum; State::COUNT],
     pub(crate) sizes: BySize,
-    /// Used chunks by what a runtime noted that they are for.
+    /// Used chunks by runtime label.
     pub(crate) labels: BTreeMap<u8, Labelled>,
     pub(crate) chunks: Vec<ChunkRow>,
     pub(crate) listable: u64,
-    /// Used chunks of the size of a thread's cache.
+    /// Used chunks of the size of a thread cache (tcache).
     pub(crate) caches: Vec<Addr>,
-    /// Whether there are more than are kept.
+    /// Whether there are more such chunks than `caches` has.
     pub(crate) more_caches: bool,
 }
 
 impl Tally {
-    /// Count a chunk of an arena.
+    /// Counts a chunk of an arena.
     pub(crate) fn add(&mut self, chunk: &Chunk, look: &Looker<'_>) {
         if let Some(sum) = self.states.get_mut(chunk.state as usize) {
             sum.add(chunk.size);
@@ -234,7 +230,6 @@ impl Tally {
         self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), look);
     }
 
-    /// Count a chunk with a mapping of its own.
     pub(crate) fn add_mapped(&mut self, chunk: &MappedChunk, freed: bool, look: &Looker<'_>) {
         let (block, size) = (look.malloc.block(chunk.chunk), chunk.size);
         let state = if freed { State::Tcache } else { State::Used };
@@ -250,7 +245,6 @@ impl Tally {
         self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }
 
-    /// Count a slot of musl's malloc.
     pub(crate) fn add_slot(&mut self, slot: &Slot, look: &Looker<'_>) {
         let (size, block) = (slot.range.len(), slot.block);
         let used = slot.state == SlotState::Used;
@@ -259,7 +253,7 @@ impl Tally {
             sum.add(size);
         }
         if used {
-            // What is shorter than a word has other bytes behind it.
+            // A block shorter than a word is followed by other data.
             let first = if block.len() < 8 { None } else { look.memory.u64(block.start).ok() };
             self.used(size, block.start, look.look(block.start, first, block.len()));
         } else {

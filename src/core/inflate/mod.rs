@@ -1,9 +1,7 @@
-//! Compressed cores and standard input: inflated into an unlinked temporary
-//! file, with runs of zero blocks left as holes.
+//! Decompresses cores, and copies standard input, to an unlinked temporary file, with holes for runs of zero blocks.
 //!
-//! A compressed file may have several parts, one behind the other: frames as pzstd and lz4
-//! write them, streams of pixz, members of `cat a.gz b.gz`. Together they are one core.
-//! Zeros between and behind them are padding, and zstd's skippable frames are skipped.
+//! A compressed file may be a sequence of parts: frames of pzstd and lz4, streams of pixz, members of `cat a.gz b.gz`.
+//! Together they are one core. Zeros between and after them are padding. zstd's skippable frames are skipped.
 
 mod sink;
 mod source;
@@ -23,21 +21,21 @@ use sink::Sink;
 use source::Source;
 
 impl Compression {
-    /// The compression whose magic number `head` begins with. A skippable frame, which
-    /// zstd and lz4 have in common, counts as zstd's: pzstd begins with one.
+    /// Detects the compression by the magic number at the start of `head`. zstd and lz4 share skippable frames; they
+    /// count as zstd, because pzstd begins with one.
     pub fn detect(head: &[u8]) -> Option<Compression> {
         match head {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Compression::Zstd),
             [0x1f, 0x8b, ..] => Some(Compression::Gzip),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
-            // The second is the form of before 2013, `lz4 -l`.
+            // The second is the legacy format of before 2013, `lz4 -l`.
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Compression::Lz4),
             _ => skippable(head).map(|_| Compression::Zstd),
         }
     }
 }
 
-/// Of a skippable frame: the bytes behind its magic number and its length.
+/// Content length of a skippable frame, in bytes. `None` if `head` is not one.
 fn skippable(head: &[u8]) -> Option<u64> {
     match head {
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, len @ ..] => Some(crate::bytes::u32_at(len, 0).unwrap_or(0).into()),
@@ -45,17 +43,17 @@ fn skippable(head: &[u8]) -> Option<u64> {
     }
 }
 
-/// What [`to_temporary_file`] made.
+/// Result of [`to_temporary_file`].
 pub struct Inflated {
-    /// The unlinked file that holds the core.
+    /// The unlinked file with the core.
     pub file: File,
-    /// Long runs of zeros in it, sorted and disjoint, that take no room on the disk.
+    /// Long runs of zeros in the file, sorted and disjoint. They take no disk space.
     pub holes: Vec<Range<u64>>,
-    /// What it was compressed with, by its first part.
+    /// Compression of the first part. `None` for uncompressed input.
     pub compression: Option<Compression>,
-    /// Why the stream ended before its end, if it did.
+    /// Why the stream ended early, if it did.
     pub broken: Option<String>,
-    /// Whether something follows that is not compressed, and was left out.
+    /// Whether uncompressed data follows. It was left out.
     pub trailing: bool,
 }
 
@@ -63,32 +61,32 @@ pub struct Inflated {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InflateError {
-    /// More memory than is allowed.
+    /// More memory is needed than is allowed.
     #[error("{what} needs {} of memory, more than the {} that unpacking may use; allow it with --memory {}", human(*needs), round(*allowed), suggested(*needs))]
     Memory {
-        /// What takes it.
+        /// Consumer of the memory.
         what: String,
-        /// Bytes.
+        /// Bytes needed.
         needs: u64,
-        /// Bytes.
+        /// Bytes allowed.
         allowed: u64,
     },
-    /// Memory that the system did not give.
+    /// The system did not provide memory.
     #[error("{what} could not be allocated: {}", human(*needs))]
     Unavailable {
-        /// What for.
+        /// Purpose of the memory.
         what: String,
-        /// Bytes.
+        /// Bytes needed.
         needs: u64,
     },
-    /// The temporary file can't be had, or can't grow.
+    /// The temporary file can't be created, or can't grow.
     #[error("{} in {} for the unpacked core ({} written so far); set TMPDIR to another folder", reason(source), folder.display(), human(*written))]
     Output {
-        /// Where the file is.
+        /// Directory of the file.
         folder: PathBuf,
-        /// Bytes decompressed by then.
+        /// Bytes decompressed so far.
         written: u64,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The compressed file can't be read.
@@ -102,7 +100,7 @@ impl InflateError {
     }
 }
 
-/// What a full disk is, in words; else the system's.
+/// Describes the error of a full disk, or returns the system's text.
 fn reason(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::StorageFull => "no space left".to_owned(),
@@ -112,12 +110,12 @@ fn reason(e: &io::Error) -> String {
     }
 }
 
-/// What `--memory` is to be set to: whole MiBs, with some to spare.
+/// The value to suggest for `--memory`: whole MiB, rounded up.
 fn suggested(needs: u64) -> String {
     format!("{}MiB", needs.div_ceil(1 << 20))
 }
 
-/// How one part ended.
+/// How a part of the stream ended.
 enum Ended {
     Whole,
     Broken(String),
@@ -133,14 +131,13 @@ impl Ended {
     }
 }
 
-/// Copy `input`, decompressed where it is compressed, into an unlinked temporary file under
-/// `$TMPDIR`. `memory`: bytes that windows and dictionaries may take; `file`: the compressed
-/// file where `input` is one, to look at its end.
+/// Copies `input`, decompressed if it is compressed, to an unlinked temporary file under `$TMPDIR`.
 ///
-/// A stream that breaks off half way gives what came before, and the reason.
+/// `memory` limits windows and dictionaries, in bytes. `file` is the compressed file, if `input` is one, so that its
+/// end can be read. A stream that breaks off yields the data before the break, and the reason.
 ///
 /// # Errors
-/// Where memory or the temporary file (a full disk, say) does not allow it.
+/// [`InflateError`], for example if the disk is full.
 pub fn to_temporary_file<R: Read>(
     input: R,
     file: Option<&File>,
@@ -193,10 +190,10 @@ pub fn to_temporary_file<R: Read>(
     Ok(Inflated { file, holes, compression, broken, trailing })
 }
 
-/// Bytes that tell what comes next: those of a skippable frame's header.
+/// Bytes needed to detect the next part: the length of a skippable frame's header.
 const HEAD: usize = 8;
 
-/// What is not compressed at all. Why it ended, if it did not end by itself.
+/// Copies uncompressed input. Returns why it ended early, if it did.
 fn plain<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Option<String>, InflateError> {
     Ok(match read(source, sink)? {
         Ended::Whole => None,
@@ -204,16 +201,15 @@ fn plain<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Option<
     })
 }
 
-/// One frame of lz4.
 fn lz4<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
-    // The old form has no mark at its end.
+    // The legacy format has no end mark.
     let marked = source.peek(1).map_err(InflateError::Input)? == [0x04];
     let ended = read(lz4_flex::frame::FrameDecoder::new(&mut *source), sink)?;
-    // The decoder takes the end of the file for that of the frame.
+    // The decoder takes the end of the file for the end of the frame.
     if marked && matches!(ended, Ended::Whole) && source.starved() { Ok(Ended::cut()) } else { Ok(ended) }
 }
 
-/// All that a reader gives.
+/// Copies everything that a reader returns.
 fn read(mut reader: impl Read, sink: &mut Sink) -> Result<Ended, InflateError> {
     loop {
         match reader.read(sink.room()) {

@@ -6,18 +6,18 @@ use std::ops::Range;
 use super::Ended;
 use crate::limits;
 
-/// Block in which zeros become a hole: what file systems allocate by.
+/// Block size for holes: the allocation unit of file systems.
 const HOLE: usize = 4096;
 
-/// Bytes gathered before they are written.
+/// Bytes buffered before they are written.
 const BUFFER: usize = 1 << 20;
 
-/// The unlinked temporary file that a decompressed core goes to, with its zeros as holes.
+/// The unlinked temporary file for a decompressed core, with holes for zeros.
 pub(super) struct Sink {
     file: File,
     buffer: Vec<u8>,
     filled: usize,
-    /// Where in the file the buffer begins.
+    /// File offset of the buffer.
     at: u64,
     holes: Vec<Range<u64>>,
 }
@@ -27,17 +27,16 @@ impl Sink {
         Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
     }
 
-    /// Bytes so far.
     pub(super) fn len(&self) -> u64 {
         self.at + self.filled as u64
     }
 
-    /// Whether it may not grow any more.
+    /// Whether the size limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.len() >= limits::MAX_INFLATED
     }
 
-    /// What is said of a stream then.
+    /// The end of a stream that reached the size limit.
     pub(super) fn full(&self) -> Ended {
         Ended::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
     }
@@ -46,18 +45,17 @@ impl Sink {
         &self.file
     }
 
-    /// Where the next bytes may be put; never empty.
+    /// Space for the next bytes; never empty.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.filled..]
     }
 
-    /// So many were put there.
+    /// Commits `n` bytes written to [`Sink::room`].
     pub(super) fn advance(&mut self, n: usize) -> io::Result<()> {
         self.filled += n;
         if self.filled == self.buffer.len() { self.flush() } else { Ok(()) }
     }
 
-    /// Write what was gathered.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         let written = self.append(&buffer[..self.filled]);
@@ -66,7 +64,7 @@ impl Sink {
         written
     }
 
-    /// Write these, after a flush.
+    /// Writes `bytes` directly. The buffer must be flushed.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -87,14 +85,13 @@ impl Sink {
         let room = self.holes.len() < limits::MAX_HOLES;
         match self.holes.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
-            // A short one makes way.
+            // A short hole is replaced.
             Some(last) if last.end - last.start < limits::LEAST_HOLE => *last = range,
             _ if room => self.holes.push(range),
             _ => {}
         }
     }
 
-    /// The long holes from `at` on.
     pub(super) fn holes_from(&self, at: u64) -> &[Range<u64>] {
         &self.holes[self.holes.partition_point(|h| h.end <= at)..]
     }
@@ -108,8 +105,7 @@ impl Sink {
     }
 }
 
-/// How many bytes are in blocks of zeros, and how many in others after them. The first
-/// block has `first` bytes.
+/// Number of bytes in leading blocks of zeros, and in the following blocks of data. The first block has `first` bytes.
 fn runs(bytes: &[u8], first: usize) -> (usize, usize) {
     let zeros = blocks(bytes, first).take_while(|b| is_zero(b)).map(<[u8]>::len).sum::<usize>();
     let rest = &bytes[zeros..];
@@ -123,7 +119,7 @@ fn blocks(bytes: &[u8], first: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::once(head).chain(tail.chunks(HOLE))
 }
 
-/// A word at a time, several at once: a byte at a time takes as long as decompression.
+/// Tests several words at a time. Testing single bytes takes as long as decompression.
 fn is_zero(block: &[u8]) -> bool {
     let (parts, rest) = block.as_chunks::<64>();
     parts.iter().all(|part| part.iter().fold(0, |all, b| all | b) == 0) && rest.iter().all(|&b| b == 0)

@@ -2,16 +2,15 @@ use std::io::{self, BufRead, Read};
 
 use crate::progress::Progress;
 
-/// The compressed bytes: a reader that can look ahead, and that knows whether somebody asked
-/// for more than there is.
+/// A reader of the compressed bytes with look-ahead. It knows whether a caller wanted more than there is.
 pub(super) struct Source<'a, R> {
     inner: R,
     progress: &'a Progress,
     buffer: Vec<u8>,
-    /// What of the buffer is still to be read.
+    /// Start of the unread part of the buffer.
     start: usize,
     end: usize,
-    /// Whether bytes were wanted beyond the end.
+    /// Whether bytes beyond the end were requested.
     starved: bool,
 }
 
@@ -22,7 +21,7 @@ impl<'a, R: Read> Source<'a, R> {
         Source { inner, progress, buffer: vec![0; BUFFER], start: 0, end: 0, starved: false }
     }
 
-    /// The next `n` bytes, fewer at the end; they stay to be read.
+    /// The next `n` bytes, or fewer at the end, without consuming them.
     pub(super) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         if self.end - self.start < n {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -32,7 +31,7 @@ impl<'a, R: Read> Source<'a, R> {
         Ok(&self.buffer[self.start..self.end.min(self.start + n)])
     }
 
-    /// Pass what is zero; whether anything comes after it.
+    /// Skips zeros. Returns whether anything follows.
     pub(super) fn pass_zeros(&mut self) -> io::Result<bool> {
         loop {
             let there = self.peek(1)?;
@@ -49,12 +48,11 @@ impl<'a, R: Read> Source<'a, R> {
         }
     }
 
-    /// Pass `n` bytes; whether there are so many.
+    /// Skips `n` bytes. Returns whether there were that many.
     pub(super) fn pass(&mut self, n: u64) -> io::Result<bool> {
         Ok(io::copy(&mut self.take(n), &mut io::sink())? == n)
     }
 
-    /// Whether more was asked for than there is.
     pub(super) fn starved(&self) -> bool {
         self.starved
     }

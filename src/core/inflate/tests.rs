@@ -46,7 +46,7 @@ fn lz4(bytes: &[u8]) -> io::Result<Vec<u8>> {
 type Compress = fn(&[u8]) -> io::Result<Vec<u8>>;
 const COMPRESSIONS: [(&str, Compress); 4] = [("zst", zst), ("gz", gz), ("xz", xz), ("lz4", lz4)];
 
-/// A skippable frame with that in it.
+/// A skippable frame with these contents.
 fn skipped(bytes: &[u8]) -> Vec<u8> {
     [&[0x53, 0x2a, 0x4d, 0x18][..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
@@ -66,7 +66,7 @@ fn zeros_become_holes_and_bytes_stay() -> Fallible {
 
 #[test]
 fn parts_one_behind_the_other_are_one_file() -> Fallible {
-    // Odd sizes, so that no part begins at a block; the middle one is mostly zeros.
+    // Odd sizes, so that no part begins at a block. The middle one is mostly zeros.
     let mut middle = vec![0; 1_500_001];
     middle[700_000] = 9;
     let parts = [noise(1_200_003, 1), middle, noise(70_001, 7)];
@@ -125,14 +125,14 @@ fn a_cut_stream_gives_what_came_before() -> Fallible {
     for (name, compress) in COMPRESSIONS {
         let (one, two) = (compress(&data[..1 << 20])?, compress(&data[1 << 20..])?);
         let compressed = [&one[..], &two].concat();
-        // Within a part, right before the end of the last, and within its first bytes.
+        // Within a part, just before the end of the last, and within its first bytes.
         for cut in [one.len() + two.len() / 2, compressed.len() - 1, one.len() + 3, one.len() - 1] {
             let (bytes, out) = decompressed(&compressed[..cut])?;
             assert!(out.broken.is_some() || out.trailing, "{name} cut at {cut} of {}", compressed.len());
             assert!(data.starts_with(&bytes), "{name} cut at {cut}");
         }
     }
-    // Wherever it is cut: the end of a block too, where lz4 has nothing to miss.
+    // Cut anywhere: also at the end of a block, where lz4 notices nothing missing.
     let data = noise(300_000, 0);
     for (name, compress) in COMPRESSIONS {
         let compressed = compress(&data)?;
@@ -144,8 +144,7 @@ fn a_cut_stream_gives_what_came_before() -> Fallible {
     Ok(())
 }
 
-/// A frame whose window is larger than what it may take, with matches as far back as the
-/// window goes.
+/// A frame whose window is larger than the memory limit, with matches across the whole window.
 fn long(data: &[u8], told: bool) -> io::Result<Vec<u8>> {
     use ::zstd::zstd_safe::CParameter;
     let mut encoder = ::zstd::stream::Encoder::new(Vec::new(), 1)?;
@@ -169,7 +168,7 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
     for told in [false, true] {
         let frame = long(&data, told)?;
         assert!(frame.len() < 40 << 20, "nothing is matched");
-        // The second begins somewhere in a page.
+        // The second frame begins within a page.
         let compressed = [frame, long(&data[4_000_000..], told)?].concat();
         let mut out = to_temporary_file(&compressed[..], None, Some(8 << 20), &Progress::silent())?;
         assert_eq!((&out.broken, out.trailing), (&None, false));
@@ -178,7 +177,7 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         out.file.read_to_end(&mut bytes)?;
         assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {told}");
         assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
-        // A cut one ends where it is cut.
+        // A truncated one ends at the cut.
         let out = to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), &Progress::silent())?;
         assert!(out.broken.is_some() && out.file.metadata()?.len() > 0);
     }

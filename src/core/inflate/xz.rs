@@ -1,4 +1,4 @@
-//! Streams of the .xz format, whose dictionary may take no more memory than is allowed.
+//! Decompresses .xz streams within a limit on the dictionary's memory.
 
 use crate::host::FileAt;
 use std::fs::File;
@@ -11,14 +11,14 @@ use super::source::Source;
 use super::{Ended, InflateError};
 use crate::bytes;
 
-/// Bytes of a stream's header, and of its footer.
+/// Length of a stream's header, and of its footer, in bytes.
 const EDGE: u64 = 12;
 
-/// Bytes of an index that are read: some 10 for each block, and blocks are MiBs.
+/// Maximum bytes read of an index. It has about 10 bytes per block, and blocks are several MiB.
 const MAX_INDEX: u64 = 16 << 20;
 
-/// Decompress the stream that comes next. `memory`: what its dictionary may take; `told`: what
-/// the file's indexes say how much comes out of it.
+/// Decompresses the next stream. `memory` limits the dictionary, in bytes. `told` is the decompressed size according to
+/// the file's indexes.
 pub(super) fn decompress<R: Read>(
     source: &mut Source<'_, R>,
     sink: &mut Sink,
@@ -29,7 +29,7 @@ pub(super) fn decompress<R: Read>(
         Ok(stream) => stream,
         Err(e) => return Ok(Ended::broken(&e.to_string())),
     };
-    // What it needs, once that is known to be more than is allowed.
+    // Memory needed, once it is known to exceed the limit.
     let mut needs = None;
     loop {
         let (compressed, action) = match source.fill_buf() {
@@ -51,7 +51,7 @@ pub(super) fn decompress<R: Read>(
             Ok(_) if sink.is_full() => return Ok(sink.full()),
             Ok(_) if cut && given == 0 => return Ok(Ended::cut()),
             Ok(_) => {}
-            // A dictionary takes memory as far as it is filled, and so no more than comes out.
+            // A dictionary uses only as much memory as was decompressed.
             Err(Error::MemLimit) if needs.is_none() => {
                 let all = usage(&mut stream, memory);
                 if told.is_some_and(|told| told > memory) {
@@ -75,7 +75,7 @@ fn too_large(needs: u64, allowed: u64) -> InflateError {
     InflateError::Memory { what: "the dictionary".to_owned(), needs, allowed }
 }
 
-/// What a decoder that refused `limit` asks for: the least limit that it takes.
+/// Memory that a decoder needs after it refused `limit`: the lowest limit that it accepts.
 fn usage(stream: &mut Stream, limit: u64) -> u64 {
     // Dictionaries have up to 4 GiB.
     let (mut refused, mut taken) = (limit, 1 << 33);
@@ -89,12 +89,12 @@ fn usage(stream: &mut Stream, limit: u64) -> u64 {
     taken
 }
 
-/// How much all streams of `file` decompress to, by their indexes; `None` where it does not end
-/// as such a file does. Only a hint: nothing has been checked.
+/// Decompressed size of all streams of `file`, by their indexes. `None` if the file does not end like an .xz file. Only
+/// a hint, because nothing is verified.
 pub(super) fn told_size(file: &File) -> Option<u64> {
     let mut end = file.metadata().ok()?.len();
     let mut total = 0u64;
-    // Each stream ends in its index, whose size the footer tells.
+    // Each stream ends with its index, whose size is in the footer.
     for _ in 0..1024 {
         let mut footer = [0; EDGE as usize];
         let at = |end: u64, len: u64| end.checked_sub(len);
@@ -120,7 +120,7 @@ pub(super) fn told_size(file: &File) -> Option<u64> {
     Some(total)
 }
 
-/// Of an index: what its blocks take in the file, and what comes out of them.
+/// Compressed and decompressed size of the blocks in an index.
 fn sums(index: &[u8]) -> Option<(u64, u64)> {
     let (&0, mut rest) = index.split_first()? else { return None };
     let mut number = || {

@@ -1,5 +1,4 @@
-//! Frames of zstd (RFC 8878), where a window larger than decompression may take memory for is
-//! read back from the file that the core is decompressed to.
+//! Decompresses zstd frames (RFC 8878). A window that exceeds the memory limit is read back from the output file.
 
 use std::io::{BufRead, Read};
 
@@ -11,29 +10,29 @@ use super::{Ended, InflateError};
 use crate::bytes;
 use crate::core::mapped::Window;
 
-/// Largest window that the decoder takes, as `zstd --long=31` writes it: 2 GiB.
+/// Largest window that the decoder accepts: 2 GiB, as written by `zstd --long=31`.
 const WINDOW_LOG_MAX: u32 = 31;
 
-/// Bytes of a frame's header at most.
+/// Maximum length of a frame header in bytes.
 const HEADER: usize = 18;
 
-/// Largest window, and what goes with it, that the decoder has to itself: `zstd --long=27`.
-/// Beyond that it looks back in the file, which takes as long and next to no memory.
+/// Maximum memory for a window inside the decoder: that of `zstd --long=27`. For larger ones, it reads back from the
+/// file, which takes the same time and almost no memory.
 const OWN: u64 = (128 << 20) + BESIDE;
 
-/// What the decoder takes beside its window.
+/// Memory of the decoder besides its window.
 const BESIDE: u64 = 1 << 20;
 
-/// What a decoder writes beyond the bytes it has done, at most: a block's literals.
+/// Maximum number of bytes that a decoder writes beyond its reported position: the literals of a block.
 const AHEAD: usize = 1 << 20;
 
-/// Bytes of the content that are in memory before they go to the file.
+/// Decompressed bytes kept in memory before they are written to the file.
 const STEP: usize = 16 << 20;
 
-/// Address space for a core whose size is not told, where it can be had.
+/// Address space for a core of unknown size, if available.
 const UNTOLD: usize = 1 << 42;
 
-/// What a frame's header tells of the memory that it takes.
+/// The sizes in a frame header.
 struct Header {
     window: u64,
     content: Option<u64>,
@@ -63,14 +62,14 @@ impl Header {
     }
 }
 
-/// Decompresses frames, with one context for all of them.
+/// Decompresses frames with a shared context.
 #[derive(Default)]
 pub(super) struct Frames {
     context: Option<DCtx<'static>>,
 }
 
 impl Frames {
-    /// Decompress the frame that comes next. `memory`: what its window may take.
+    /// Decompresses the next frame. `memory` limits its window, in bytes.
     pub(super) fn decompress<R: Read>(
         &mut self,
         source: &mut Source<'_, R>,
@@ -78,7 +77,7 @@ impl Frames {
         memory: u64,
     ) -> Result<Ended, InflateError> {
         let header = Header::parse(source.peek(HEADER).map_err(InflateError::Input)?);
-        // Without a header the decoder says what is wrong.
+        // Without a valid header, the decoder reports the error.
         let header = header.unwrap_or(Header { window: 0, content: None });
         let needs = header.window.min(header.content.unwrap_or(u64::MAX)).saturating_add(BESIDE);
         let context = self.context.get_or_insert_with(DCtx::create);
@@ -93,7 +92,7 @@ impl Frames {
     }
 }
 
-/// The decoder has its window to itself.
+/// Decompresses with the window inside the decoder.
 fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
     loop {
         let compressed = match source.fill_buf() {
@@ -116,8 +115,8 @@ fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mu
     }
 }
 
-/// The decoder writes its content straight to where it stays, and looks back there: what
-/// is done goes to the file, which then stands where the content was.
+/// Decompresses into the final memory, where the decoder also looks back. Finished content is written to the file,
+/// which is then mapped in place of the memory.
 fn wide<R: Read>(
     context: &mut DCtx<'_>,
     source: &mut Source<'_, R>,
@@ -131,7 +130,7 @@ fn wide<R: Read>(
         return Ok(Ended::broken(get_error_name(code)));
     }
     let (mut at, mut written) = (0, 0);
-    // One block at a time: so many bytes hold the next one, the decoder says.
+    // Decode one block at a time. The decoder returns how many bytes the next block needs.
     let mut wanted = HEADER;
     let ended = loop {
         let compressed = match source.fill_buf() {
@@ -164,7 +163,7 @@ fn wide<R: Read>(
     Ok(ended)
 }
 
-/// Address space for the frame's content; for as much as can be had where its size is not told.
+/// Reserves address space for the frame's content. If its size is not known, reserves as much as is available.
 fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
     let told = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(AHEAD));
     let mut len = told.unwrap_or(UNTOLD);
@@ -189,7 +188,7 @@ mod tests {
     fn a_frame_tells_its_window_and_its_content() -> std::io::Result<()> {
         let compressed = zstd::encode_all(&[7u8; 100_000][..], 1)?;
         let header = Header::parse(&compressed).ok_or(std::io::ErrorKind::InvalidData)?;
-        // A stream does not tell its content.
+        // A stream's header does not have the content size.
         assert_eq!(header.content, None);
         assert!(header.window >= 100_000, "{}", header.window);
         let compressed = zstd::bulk::compress(&[7u8; 100_000], 1)?;

@@ -1,20 +1,20 @@
-//! Memory of another process as if it were mapped here: address space in which a piece is fetched when it is first
-//! looked at, and of which no more than a given number of pieces are there at once.
+//! Memory of another process, as if it were mapped here: address space whose pieces are fetched on first access, with a
+//! limited number of pieces in memory at once.
 //!
-//! Linux maps no memory of one process into another. A scan that borrows slices, and a walk of a graph that goes here and
-//! there, would need a copy of all of it, and a process of 20 GB is looked at where there are no 20 GB to spare. So
-//! the mirror is a reservation without access. A look at it raises SIGSEGV; the handler fetches the piece, makes it
-//! readable in one step, and takes the oldest away where there are too many. What was taken away is fetched again at the next look: who
-//! holds a slice of it notices nothing, as long as the other process stands still. (Where it does not, its bytes
-//! change as those of a mapped file do that somebody writes to.)
+//! Linux can't map one process's memory into another. A scan that borrows slices, and a graph walk with random access,
+//! would need a copy of all of it, but a process of 20 GB may be read on a machine without 20 GB to spare. So the
+//! mirror is a reservation without access. An access raises SIGSEGV. The handler fetches the piece, makes it readable
+//! in one step, and evicts the oldest piece if there are too many. An evicted piece is fetched again on the next
+//! access. The holder of a slice notices nothing while the other process is stopped. (If it runs, the bytes change like
+//! those of a mapped file that somebody writes to.)
 //!
-//! The fault is one of our own loads and stores of an ordinary instruction, so the handler runs in a known place: no
-//! lock of an allocator is held there. It takes locks of its own only, which nothing takes while it looks at a mirror. System calls do
-//! not raise signals: given a slice of a mirror they fail with EFAULT, so it is never passed to one.
+//! The fault comes from an ordinary load or store of our own, so no allocator lock is held in the handler. It takes
+//! only its own locks, which no code holds while it accesses a mirror. System calls don't raise signals. They fail with
+//! EFAULT for a slice of a mirror, so it is never passed to one.
 //!
-//! The memory is a file without a name (memfd_create) that is mapped twice: once without access, for those who look, and once to be
-//! written, for the handler. So a piece is whole before anybody sees it, and pieces side by side are one mapping of ours (a
-//! process may have 65,530).
+//! The memory is a file without a name (memfd_create), mapped twice: without access for the readers, and writable for
+//! the handler. So a piece is complete before anybody sees it, and adjacent pieces are one mapping (a process may have
+//! 65,530).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,44 +23,45 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Bytes of a piece: large enough that a fault costs little beside the copy, small enough that many fit.
+/// Length of a piece in bytes: large enough that a fault costs little compared with the copy, small enough that many
+/// fit.
 pub(crate) const PIECE: usize = 128 << 10;
 
-/// Mirrors at once: one a process that is looked at.
+/// Maximum number of mirrors. Each process being read has one.
 const MIRRORS: usize = 64;
 
-/// Pieces that may be there at the least: each thread may be at two, and a scan goes back and forth.
+/// Minimum number of pieces in memory: each thread may access two, and a scan goes back and forth.
 const LEAST: usize = 64;
 
-/// The states of a piece.
+/// States of a piece: absent, being fetched or evicted, present.
 const ABSENT: u8 = 0;
 const COMING: u8 = 1;
 const THERE: u8 = 2;
 
 static TABLE: [AtomicPtr<Inner>; MIRRORS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MIRRORS];
-/// What happened on SIGSEGV before our handler was there, once it is.
+/// The action for SIGSEGV before our handler, once that is installed.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// How bytes are had: from this offset of the mirror on, all of the slice, which is zero before. Makes system calls
-/// only. What can't be had stays zero; `false` says that there was such.
+/// Fetches the bytes from this offset of the mirror on into the slice, which is zero. May only make system calls.
+/// Returns `false` if some bytes could not be read; they stay zero.
 pub(crate) type Fill = Box<dyn Fn(u64, &mut [u8]) -> bool + Send + Sync>;
 
-/// Address space in which another process's memory shows.
+/// Address space in which another process's memory appears.
 pub(crate) struct Mirror {
     inner: Box<Inner>,
     slot: usize,
 }
 
 struct Inner {
-    /// Where it is looked at.
+    /// Start of the mapping for readers.
     start: usize,
-    /// The same memory, to be written.
+    /// Start of the writable mapping of the same memory.
     behind: usize,
-    /// Whole pieces.
+    /// Length in bytes, a multiple of [`PIECE`].
     len: usize,
     fill: Fill,
     states: Vec<AtomicU8>,
-    /// Pieces that are there, oldest first.
+    /// Pieces in memory, oldest first.
     there: Mutex<VecDeque<usize>>,
     most: AtomicUsize,
     fetched: AtomicU64,
@@ -68,10 +69,10 @@ struct Inner {
 }
 
 impl Mirror {
-    /// A mirror of `len` bytes, which `fill` fetches, with at most `most` bytes of them at once.
+    /// Creates a mirror of `len` bytes, which `fill` fetches, with at most `most` bytes in memory at once.
     ///
     /// # Errors
-    /// Those of mmap(2) where there is no such address space, and `OutOfMemory` where there are too many mirrors.
+    /// Errors of mmap(2), if there is not enough address space; `OutOfMemory`, if there are too many mirrors.
     pub(crate) fn new(len: u64, most: u64, fill: Fill) -> io::Result<Mirror> {
         BEFORE.get_or_init(install);
         let len = usize::try_from(len).ok().and_then(|len| len.max(1).checked_next_multiple_of(PIECE));
@@ -111,26 +112,25 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// From now on at most so many bytes at once, if that is more than [`LEAST`] pieces.
+    /// Raises the limit to `most` bytes in memory, but at least [`LEAST`] pieces.
     pub(crate) fn hold(&self, most: u64) {
         let pieces = usize::try_from(most / PIECE as u64).unwrap_or(usize::MAX);
         self.inner.most.fetch_max(pieces.max(LEAST), Ordering::Relaxed);
     }
 
-    /// All of it. To be read by instructions only, never given to a system call.
+    /// All bytes. Access them by instructions only; never pass them to a system call.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the range is our reservation and lives as long as `self`. It has no access or is readable, and
-        // where it has none the handler makes it readable, with the bytes of the same place each time.
+        // SAFETY: the range is our reservation and lives as long as `self`. It is either without access or readable.
+        // The handler makes pages without access readable, with the same bytes each time.
         unsafe { std::slice::from_raw_parts(self.inner.start as *const u8, self.inner.len) }
     }
 
-    /// Bytes that were fetched so far.
     #[cfg(test)]
     fn fetched(&self) -> u64 {
         self.inner.fetched.load(Ordering::Relaxed)
     }
 
-    /// Whether some could not be had.
+    /// Whether some bytes could not be read.
     pub(crate) fn lost(&self) -> bool {
         self.inner.lost.load(Ordering::Relaxed)
     }
@@ -155,13 +155,13 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Make the piece that holds `addr` readable; `false` where that can't be done.
+    /// Makes the piece that contains `addr` readable. Returns `false` if that fails.
     fn fetch(&self, addr: usize) -> bool {
         let number = (addr - self.start) / PIECE;
         let Some(state) = self.states.get(number) else { return false };
         match state.compare_exchange(ABSENT, COMING, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {}
-            // Another thread is at it: the instruction is tried again until it is there.
+            // Another thread is fetching it. The instruction is retried until the piece is present.
             Err(COMING) => {
                 std::thread::yield_now();
                 return true;
@@ -179,20 +179,20 @@ impl Inner {
 
     fn bring(&self, number: usize) -> bool {
         let at = number * PIECE;
-        // SAFETY: pieces of our own mappings. Nobody else writes to this one while it is COMING, and nobody sees it: it has no
-        // access where it is looked at.
+        // SAFETY: pieces of our own mappings. Nobody else writes to this one while it is COMING, and nobody sees it,
+        // because the mapping for readers has no access.
         unsafe {
             let bytes = std::slice::from_raw_parts_mut((self.behind + at) as *mut u8, PIECE);
             if !(self.fill)(at as u64, bytes) {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // It stays in the file. Seen here too it would count twice among what is resident of ours.
+            // The data stays in the file. Mapped here too, it would count twice in our resident memory.
             libc::madvise((self.behind + at) as *mut libc::c_void, PIECE, libc::MADV_DONTNEED);
             libc::mprotect((self.start + at) as *mut libc::c_void, PIECE, libc::PROT_READ) == 0
         }
     }
 
-    /// Remember that a piece is there, and take away the oldest where there are too many.
+    /// Records that a piece is present, and evicts the oldest ones if there are too many.
     fn make_room(&self, number: usize) {
         let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
         there.push_back(number);
@@ -201,10 +201,11 @@ impl Inner {
             let Some(state) = self.states.get(oldest) else { continue };
             state.store(COMING, Ordering::Release);
             let at = oldest * PIECE;
-            // SAFETY: pieces of our own mappings. Who is reading this one gets a fault, and waits until it is absent.
+            // SAFETY: pieces of our own mappings. A thread that reads this one gets a fault, and waits until it is
+            // absent.
             let gone = unsafe {
                 let closed = libc::mprotect((self.start + at) as *mut libc::c_void, PIECE, libc::PROT_NONE) == 0;
-                // Its pages are given back, and are zero when they come again.
+                // Its pages are released, and are zero when it is fetched again.
                 closed && libc::madvise((self.behind + at) as *mut libc::c_void, PIECE, libc::MADV_REMOVE) == 0
             };
             state.store(if gone { ABSENT } else { THERE }, Ordering::Release);
@@ -212,7 +213,7 @@ impl Inner {
     }
 }
 
-/// A file in memory, without a name, of so many bytes that are not there yet.
+/// Creates a file in memory without a name, of `len` bytes without allocated pages.
 fn nameless(len: u64) -> io::Result<File> {
     // SAFETY: the name is a constant, and the descriptor is new and ours.
     let file = unsafe {
@@ -225,18 +226,18 @@ fn nameless(len: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// All of `file`, shared, wherever there is room.
+/// Maps all of `file`, shared, at any address.
 ///
 /// # Safety
-/// Who gets it has to unmap it.
+/// The caller has to unmap it.
 unsafe fn map(file: &File, len: usize, access: libc::c_int) -> io::Result<usize> {
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping of a file that is open.
+    // SAFETY: a new mapping of an open file.
     let got = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, file.as_raw_fd(), 0) };
     if got == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
 }
 
-/// Returns the action that was there before.
+/// Installs the handler. Returns the previous action.
 fn install() -> libc::sigaction {
     // SAFETY: sigaction is called with zero-initialised structs, filled in below or by it.
     unsafe {
@@ -244,7 +245,7 @@ fn install() -> libc::sigaction {
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
         action.sa_sigaction = handler as usize;
-        // On the thread's own stack: the one for signals is small, and fetching needs some KiB.
+        // Use the thread's own stack: the signal stack is small, and fetching needs some KiB.
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigemptyset(&mut action.sa_mask);
         libc::sigaction(libc::SIGSEGV, &action, &mut before);
@@ -253,13 +254,13 @@ fn install() -> libc::sigaction {
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; errno is this thread's; an entry of the table lives as long as slices of
-    // its mirror, and the fault is a look at one.
+    // SAFETY: the kernel passes a valid siginfo; errno is this thread's; an entry of the table lives as long as slices
+    // of its mirror, and the fault is an access to one.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
         let addr = (*info).si_addr() as usize;
-        // Sent by a process (si_code up to 0) it has no address.
+        // A signal sent by a process (si_code up to 0) has no address.
         let slots = if (*info).si_code > 0 { MIRRORS } else { 0 };
         for slot in TABLE.iter().take(slots) {
             let Some(inner) = slot.load(Ordering::Acquire).as_ref() else { continue };

@@ -1,13 +1,12 @@
-//! The room that maps memory, and the only one with `unsafe` but for the system calls of `live/ptrace.rs`: files mapped into our own
-//! memory, the handler that keeps us alive when such a file can't give what it should, and the memory of another process as
-//! if it were mapped (`mirror`), and rows of numbers that are too many for memory (`table`).
+//! Maps memory. This is the only room with `unsafe`, apart from the system calls of `live/ptrace.rs`. It has mapped
+//! files with a handler for their read errors, another process's memory as if it were mapped (`mirror`), and arrays of
+//! numbers too large for memory (`table`).
 //!
-//! Reading a mapped page that its file does not give raises SIGBUS, which ends the program.
-//! Who asks for it ([`handle_sigbus`]) gets a handler that puts zero pages in its place and
-//! remembers why: the file became shorter ([`Loss::Shrank`]) or its disk failed
-//! ([`Loss::Unreadable`]). The command then says that its answer is partial. A hole of a file
-//! on a full tmpfs raises SIGBUS too, as there is no page left to read it into: that is a zero
-//! page, and no loss. What is not of our mappings goes to the handler that was there before.
+//! Reading a mapped page that its file can't provide raises SIGBUS, which ends the program. After [`handle_sigbus`], a
+//! handler maps zero pages instead, and records the reason: the file became shorter ([`Loss::Shrank`]), or its disk
+//! failed ([`Loss::Unreadable`]). The command then reports a partial answer. A hole of a file on a full tmpfs raises
+//! SIGBUS too, because no page is left to read it into. That is a zero page, and no loss. Faults outside our mappings
+//! go to the previous handler.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
@@ -26,16 +25,16 @@ use crate::machine::page_size as page;
 static SHRANK: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: AtomicBool = AtomicBool::new(false);
 
-/// Why pages of mapped files were taken as zero.
+/// Why pages of mapped files were replaced by zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A file turned out shorter than when it was opened.
+    /// A file became shorter after it was opened.
     Shrank,
-    /// A page inside a file could not be read: the disk or the network failed.
+    /// A page of a file could not be read: the disk or the network failed.
     Unreadable,
 }
 
-/// What was lost so far, in this process.
+/// The losses of this process so far.
 pub fn losses() -> impl Iterator<Item = Loss> {
     let all = [(&SHRANK, Loss::Shrank), (&UNREADABLE, Loss::Unreadable)];
     all.into_iter().filter(|(flag, _)| flag.load(Ordering::Relaxed)).map(|(_, loss)| loss)
@@ -43,47 +42,45 @@ pub fn losses() -> impl Iterator<Item = Loss> {
 
 /// A whole file, mapped read-only.
 pub struct MappedFile {
-    // Before the map, so that the handler forgets it first.
+    // Before the map, so that the handler's entry is dropped first.
     _slot: sigbus::Slot,
     map: memmap2::Mmap,
 }
 
 impl MappedFile {
-    /// Map all of `file`.
+    /// Maps all of `file`.
     ///
     /// # Errors
-    /// Those of mmap(2); `OutOfMemory` when too many files are mapped at once.
+    /// Errors of mmap(2); `OutOfMemory` if too many files are mapped at once.
     pub fn map(file: &File) -> io::Result<MappedFile> {
         MappedFile::with_holes(file, &[])
     }
 
-    /// The same, where `holes` of the file are known to be zero. They are no pages of the
-    /// file then: to read one takes no memory, on a tmpfs neither.
+    /// Maps all of `file`, whose `holes` are known to be zero. They are mapped as zero pages, so that reading them
+    /// takes no memory, even on a tmpfs.
     ///
     /// # Errors
     /// As [`MappedFile::map`].
     pub(crate) fn with_holes(file: &File, holes: &[Range<u64>]) -> io::Result<MappedFile> {
-        // SAFETY: the mapping is read-only and private to this struct. Another
-        // process may change the file, so its bytes are never trusted to stay
-        // the same between two reads; if it shrinks, the SIGBUS handler
-        // supplies zero pages, or without it the process ends.
+        // SAFETY: the mapping is read-only and private to this struct. Another process may change the file, so its
+        // bytes are never trusted to stay the same between two reads. If the file shrinks, the SIGBUS handler supplies
+        // zero pages; without the handler the process ends.
         let map = unsafe { memmap2::Mmap::map(file)? };
-        // Structures are read here and there; without this the kernel reads
-        // megabytes ahead of each (and fills holes of sparse files with pages).
-        // Advice may fail, then it is only slower.
+        // Structures are read at random. Without this, the kernel reads megabytes ahead of each (and fills holes of
+        // sparse files with pages). If the advice fails, reading is only slower.
         #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::Random);
         for hole in holes {
             let hole = hole.start as usize..(hole.end as usize).min(map.len());
-            // SAFETY: the range lies in our own mapping, which nobody reads yet.
-            // Where it fails, the file's own hole is there still.
+            // SAFETY: the range is in our own mapping, which nobody reads yet. If it fails, the file's own hole is
+            // still there.
             unsafe { zero(map.as_ptr().add(hole.start.min(hole.end)) as usize, hole.len()) };
         }
         let slot = sigbus::Slot::take(map.as_ptr(), map.len(), 0, file)?;
         Ok(MappedFile { _slot: slot, map })
     }
 
-    /// The whole file is about to be read once, front to back.
+    /// Hint: the whole file is about to be read once, front to back.
     pub fn expect_scan(&self) {
         #[cfg(unix)]
         let _ = self.map.advise(memmap2::Advice::Sequential);
@@ -97,30 +94,30 @@ impl Deref for MappedFile {
     }
 }
 
-/// Memory that a decoder writes front to back and reads from at any distance, of which
-/// only the end is memory: what is done is in a file, and read from there.
+/// Memory that a decoder writes front to back, and reads back at any distance. Only its end is in memory. The finished
+/// part is read from a file.
 pub(crate) struct Window {
     _slot: sigbus::Slot,
     map: memmap2::MmapMut,
-    /// Bytes before the first one, which make its place in a page that of the file.
+    /// Bytes before the first one, so that it has the same offset in its page as in the file.
     lead: usize,
-    /// Where in the file the first byte is.
+    /// File offset of the first byte.
     #[cfg(target_os = "linux")]
     offset: u64,
-    /// How many bytes the file stands for.
+    /// Bytes that the file now provides.
     done: usize,
 }
 
 impl Window {
-    /// Address space for `len` bytes that are to be in `file` from `offset` on.
+    /// Reserves address space for `len` bytes that will be in `file` from `offset` on.
     ///
     /// # Errors
-    /// Those of mmap(2), where there is no such address space.
+    /// Errors of mmap(2), if there is not enough address space.
     pub(crate) fn reserve(file: &File, offset: u64, len: usize) -> io::Result<Window> {
         let lead = (offset % page() as u64) as usize;
         let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
-        // All of it is written once: half the time is spent on the faults of small pages.
+        // All of it is written once, and half of the time would be spent on faults of small pages.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         let slot = sigbus::Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file)?;
@@ -134,27 +131,27 @@ impl Window {
         })
     }
 
-    /// All of it. What [`Window::settle`] was told of must not be written any more: that
-    /// would end the program.
+    /// All bytes. Those passed to [`Window::settle`] must not be written any more; that would end the program.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         &mut self.map[self.lead..]
     }
 
-    /// The first `upto` bytes are in `file` now, but for its `holes`, and are read from there: they are no memory
-    /// of ours any more. Not so on other systems than Linux, where they stay where they are.
+    /// Declares the first `upto` bytes as written to `file`, except its `holes`. On Linux they are then read from the
+    /// file, and are no longer our memory. On other systems they stay in memory.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// Errors of mmap(2).
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn settle(&mut self, _: &File, upto: usize, _: &[Range<u64>]) -> io::Result<()> {
         self.done = upto;
         Ok(())
     }
 
-    /// The first `upto` bytes are in `file` now, but for its `holes`, and are read from there.
+    /// Declares the first `upto` bytes as written to `file`, except its `holes`. They are then read from the file, and
+    /// are no longer our memory.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// Errors of mmap(2).
     #[cfg(target_os = "linux")]
     pub(crate) fn settle(&mut self, file: &File, upto: usize, holes: &[Range<u64>]) -> io::Result<()> {
         let whole = |n: usize| n / page() * page();
@@ -164,8 +161,8 @@ impl Window {
         }
         let base = self.map.as_ptr() as usize;
         let first = self.offset - self.lead as u64;
-        // SAFETY: whole pages of our own mapping, for which no reference is out. The file
-        // holds the bytes that are there, so that nothing changes for who reads them.
+        // SAFETY: whole pages of our own mapping, without a live reference. The file contains the same bytes, so
+        // nothing changes for readers.
         unsafe {
             let got = libc::mmap(
                 (base + from) as *mut libc::c_void,
@@ -183,7 +180,7 @@ impl Window {
                 let (start, end) = (inside(hole.start).next_multiple_of(page()), whole(inside(hole.end)));
                 zero(base + start, end.saturating_sub(start));
             }
-            // What was read again at a distance counts as memory of ours until it is let go.
+            // Pages that were read back count as our memory until they are released.
             libc::madvise(base as *mut libc::c_void, to, libc::MADV_DONTNEED);
         }
         self.done = upto;
@@ -191,19 +188,19 @@ impl Window {
     }
 }
 
-/// Put zero pages there, whole ones within the range; whether that was done.
+/// Maps zero pages over the whole pages within the range. Returns whether it succeeded.
 ///
 /// # Safety
-/// The range lies in a mapping of ours, and what it held is not needed.
+/// The range must be in a mapping of ours, and its contents must not be needed.
 #[cfg(not(target_os = "linux"))]
 unsafe fn zero(_: usize, _: usize) -> bool {
     false
 }
 
-/// Put zero pages there, whole ones within the range; whether that was done.
+/// Maps zero pages over the whole pages within the range. Returns whether it succeeded.
 ///
 /// # Safety
-/// The range lies in a mapping of ours, and what it held is not needed.
+/// The range must be in a mapping of ours, and its contents must not be needed.
 #[cfg(target_os = "linux")]
 unsafe fn zero(at: usize, len: usize) -> bool {
     let page = page();
@@ -211,7 +208,7 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     if start >= end {
         return false;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the range is ours and its contents are not needed.
     let got = unsafe {
         libc::mmap(
             start as *mut libc::c_void,
@@ -225,10 +222,10 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     got != libc::MAP_FAILED
 }
 
-/// What is not ours goes to who had the signal before us: its handler and the flags of that.
+/// Passes a signal that is not ours to the previous handler, which has these flags.
 ///
 /// # Safety
-/// For a handler only, with what the kernel gave it and what sigaction gave back.
+/// For handlers only, with the arguments from the kernel and the action returned by sigaction.
 #[cfg(target_os = "linux")]
 unsafe fn pass_on(
     (handler, flags): (libc::sighandler_t, libc::c_int),
@@ -236,10 +233,10 @@ unsafe fn pass_on(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
+    // SAFETY: a handler returned by sigaction has the signature that its flags specify.
     unsafe {
         match handler {
-            // Let it end the process as it would have: the access is made once more.
+            // Restore the default action. The access is repeated, and ends the process.
             libc::SIG_DFL | libc::SIG_IGN => {
                 libc::signal(signal, libc::SIG_DFL);
             }
@@ -256,9 +253,11 @@ unsafe fn pass_on(
     }
 }
 
-/// Have zero pages taken for what mapped files can't give, from now on, in all of this process:
-/// otherwise reading such a page ends it. The handler of SIGBUS that was there before still
-/// gets what is no page of ours. It stays until the process ends; a second call does nothing.
+/// Installs a SIGBUS handler that supplies zero pages where mapped files can't be read. Without it, reading such a page
+/// ends the process.
+///
+/// The previous SIGBUS handler still receives faults outside our mappings. The handler stays until the process ends. A
+/// second call does nothing.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -276,7 +275,7 @@ pub fn handle_sigbus() {
     sigbus::install();
 }
 
-/// The handler, and the table it looks addresses up in.
+/// The handler, and its table of mappings.
 #[cfg(target_os = "linux")]
 mod sigbus {
     use std::fs::File;
@@ -287,32 +286,31 @@ mod sigbus {
 
     use super::{SHRANK, UNREADABLE, page, zero};
 
-    /// Mappings the handler knows. The core, and files that `--symbols` brought in.
+    /// Maximum number of mappings that the handler knows: the core, and files under `--symbols`.
     const SLOTS: usize = 4096;
 
-    /// Of these the first keep their file open, so that the handler can ask for its size:
-    /// processes may have 1,024 files open as shipped.
+    /// Number of slots that keep their file open, so that the handler can query its size. A process may have 1,024 open
+    /// files by default.
     const ASKED: usize = 256;
 
-    /// After so many pages that could not be read, the run that is given up with each
-    /// of them doubles: a disk that is gone takes some thousand mappings, and not one a page
-    /// (vm.max_map_count is 65,530 as shipped).
+    /// After this many unreadable pages, the range given up with each further one doubles. A disk that is gone then
+    /// takes some thousand mappings instead of one per page (vm.max_map_count is 65,530 by default).
     const DOUBLING: usize = 256;
 
     static STARTS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
     static LENGTHS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-    /// Where in the file each mapping begins.
+    /// File offset of each mapping.
     static OFFSETS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
-    /// Its descriptor, or -1.
+    /// File descriptor of each mapping, or -1.
     pub(super) static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
     static UNREAD: AtomicUsize = AtomicUsize::new(0);
-    /// What happened on SIGBUS before our handler was there, once it is.
+    /// The action for SIGBUS before our handler, once that is installed.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-    /// An entry of the handler's table, as long as it lives.
+    /// An entry of the handler's table. It is valid as long as this lives.
     pub(super) struct Slot {
         pub(super) index: usize,
-        /// Open while the handler may ask for it.
+        /// Open while the handler may query it.
         pub(super) _file: Option<File>,
     }
 
@@ -320,7 +318,7 @@ mod sigbus {
         pub(super) fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
             for index in 0..SLOTS {
                 if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    // Where descriptors are used up, the handler can do without.
+                    // If no descriptors are left, the handler works without one.
                     let file = (index < ASKED).then(|| file.try_clone().ok()).flatten();
                     FILES[index].store(file.as_ref().map_or(-1, AsRawFd::as_raw_fd), Ordering::Release);
                     OFFSETS[index].store(offset, Ordering::Release);
@@ -340,24 +338,22 @@ mod sigbus {
         }
     }
 
-    /// Once in a process.
     pub(super) fn install() {
-        // Asked for here first, so that the handler finds the number.
+        // Caches the page size, so that the handler only reads it.
         page();
         BEFORE.get_or_init(install_handler);
     }
 
-    /// Returns the action that was there before.
+    /// Installs the handler. Returns the previous action.
     fn install_handler() -> libc::sigaction {
-        // SAFETY: sigaction is called with zero-initialised structs, filled in
-        // below or by it; the handler only uses async-signal-safe calls (mmap, fstat and lseek
-        // are bare system calls in every libc we build for) and atomics.
+        // SAFETY: sigaction is called with zero-initialised structs, filled in below or by it. The handler only uses
+        // atomics and async-signal-safe calls (mmap, fstat and lseek are bare system calls in every libc we build for).
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
             action.sa_sigaction = handler as usize;
-            // On the stack for signals, where a thread has one: as a handler before us may need it.
+            // Use the signal stack, if the thread has one, because a previous handler may need it.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigemptyset(&mut action.sa_mask);
             libc::sigaction(libc::SIGBUS, &action, &mut before);
@@ -371,7 +367,7 @@ mod sigbus {
             let errno = libc::__errno_location();
             let before = *errno;
             let addr = (*info).si_addr() as usize;
-            // Sent by a process (si_code up to 0) it has no address.
+            // A signal sent by a process (si_code up to 0) has no address.
             let slots = if (*info).si_code > 0 { SLOTS } else { 0 };
             for slot in 0..slots {
                 let start = STARTS[slot].load(Ordering::Acquire);
@@ -382,13 +378,13 @@ mod sigbus {
                 }
             }
             *errno = before;
-            // Not known yet: the signal came while the handler was being installed.
+            // Not set yet if the signal came while the handler was being installed.
             let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
             super::pass_on(before, signal, info, context);
         }
     }
 
-    /// Put zero pages where the mapping can't be read, and remember why.
+    /// Maps zero pages where the mapping can't be read, and records why.
     ///
     /// # Safety
     /// For the handler only: `start` and `len` are of a mapping of ours, read-only at `addr`.
@@ -397,12 +393,11 @@ mod sigbus {
         let at = addr & !(page - 1);
         let rest = (start + len).next_multiple_of(page) - at;
         let offset = OFFSETS[slot].load(Ordering::Acquire) + (at - start) as u64;
-        // SAFETY: system calls on a descriptor that the slot holds open; the range is within
-        // the mapping.
+        // SAFETY: system calls on a descriptor that the slot keeps open; the range is within the mapping.
         unsafe {
             let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
                 There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
-                // All behind it is gone too.
+                // Everything after it is gone too.
                 There::Nothing => (rest, Some(&SHRANK)),
                 There::Data => {
                     let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;
@@ -413,23 +408,23 @@ mod sigbus {
             if let Some(loss) = loss.or((!exact).then_some(&UNREADABLE)) {
                 loss.store(true, Ordering::Relaxed);
             }
-            // Where there may be no more mappings, one for all of it: that needs no further one.
+            // If no more mappings are allowed, replace the whole mapping, which needs no further one.
             exact || zero(at, rest) || zero(start, rest + (at - start))
         }
     }
 
-    /// What a file has where it could not be read.
+    /// Contents of a file at an offset that could not be read.
     enum There {
-        /// Zeros, so many bytes of them.
+        /// A hole with this many bytes left.
         Hole(u64),
-        /// The file ends before.
+        /// Nothing: the file ends before it.
         Nothing,
-        /// Bytes, or what is not known.
+        /// Data, or unknown.
         Data,
     }
 
     /// # Safety
-    /// `file` is an open descriptor, or -1.
+    /// `file` must be an open descriptor, or -1.
     unsafe fn what_is_at(file: libc::c_int, offset: u64) -> There {
         if file < 0 {
             return There::Data;
@@ -453,7 +448,7 @@ mod sigbus {
     }
 }
 
-/// Other systems say in other ways that a file can't be read, and Windows lets nobody cut one that is mapped.
+/// Other systems report unreadable files in other ways. Windows lets nobody truncate a mapped file.
 #[cfg(not(target_os = "linux"))]
 mod sigbus {
     use std::fs::File;

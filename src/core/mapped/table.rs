@@ -1,5 +1,4 @@
-//! Rows of numbers as large as a heap has objects: in memory of our own, or in a file without a name, where there is no
-//! memory for them.
+//! Arrays of numbers, as large as a heap has objects: in memory, or in an unnamed file if there is not enough memory.
 
 use std::fs::File;
 use std::io;
@@ -8,10 +7,10 @@ use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64;
 
-/// What a table may hold.
+/// A type that a table may contain.
 ///
 /// # Safety
-/// All bits set or not, and all bytes zero, are a value; it has no padding.
+/// Every bit pattern, including all zeros, must be a valid value, and the type must have no padding.
 pub(crate) unsafe trait Number: Send + Sync + 'static {}
 
 // SAFETY: plain integers.
@@ -22,10 +21,10 @@ unsafe impl Number for u16 {}
 unsafe impl Number for u32 {}
 // SAFETY: plain integers.
 unsafe impl Number for u64 {}
-// SAFETY: in memory as `u64` is.
+// SAFETY: same layout as `u64`.
 unsafe impl Number for AtomicU64 {}
 
-/// Numbers in a row, zero at first.
+/// An array of numbers, initially zero.
 pub(crate) struct Table<T> {
     map: memmap2::MmapMut,
     len: usize,
@@ -33,51 +32,52 @@ pub(crate) struct Table<T> {
 }
 
 impl<T: Number> Table<T> {
-    /// So many, in memory. What was never written takes none.
+    /// Creates a table of `len` numbers in memory. Pages that are never written take none.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// Errors of mmap(2).
     pub(crate) fn in_memory(len: usize) -> io::Result<Table<T>> {
         let map = memmap2::MmapOptions::new().len(bytes::<T>(len)?).no_reserve_swap().map_anon()?;
         Ok(Table { map, len, kind: PhantomData })
     }
 
-    /// So many, in a file of the folder for temporary ones, for its owner alone, which is gone with the table or with the
-    /// process. Its room is taken at once: a full disk is an error here, and none later.
+    /// Creates a table of `len` numbers in a file in the directory for temporary files. The file is private to its
+    /// owner, and is removed with the table or the process. Its blocks are allocated at once, so a full disk is an
+    /// error here, not later.
     ///
     /// # Errors
-    /// Those of making a file, of its room, and of mmap(2).
+    /// Errors of creating the file, of allocating its blocks, and of mmap(2).
     pub(crate) fn in_file(len: usize) -> io::Result<Table<T>> {
         let file = tempfile::tempfile()?;
         let bytes = bytes::<T>(len)?;
         reserve(&file, bytes as u64)?;
-        // SAFETY: the file has no name, so that nobody else writes to it or makes it shorter.
+        // SAFETY: the file has no name, so nobody else writes to it or truncates it.
         let map = unsafe { memmap2::MmapOptions::new().len(bytes).map_mut(&file)? };
         Ok(Table { map, len, kind: PhantomData })
     }
 }
 
 impl Table<AtomicU64> {
-    /// The same, now that one thread alone changes it.
+    /// Converts the table for use by a single thread.
     pub(crate) fn settled(self) -> Table<u64> {
         let Table { map, len, .. } = self;
         Table { map, len, kind: PhantomData }
     }
 }
 
-/// Bytes of so many; one at the least, since no mapping has none.
+/// Length of `len` numbers in bytes, at least one, because no mapping is empty.
 fn bytes<T>(len: usize) -> io::Result<usize> {
     Ok(len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?.max(1))
 }
 
-/// Make the file so long, with blocks behind all of it where the system can be asked for that.
+/// Sets the length of the file, with allocated blocks if the system supports it.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
         done => return Ok(done?),
     }
-    // So that no page of it lacks its block when it is written to.
+    // Write zeros, so that no page lacks its block when it is written later.
     io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut &*file).map(drop)
 }
 
@@ -86,7 +86,8 @@ impl<T: Number> Deref for Table<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping begins at a page, has the bytes of `len` of these, and any bytes are such; it is ours alone.
+        // SAFETY: the mapping begins at a page and has the bytes of `len` numbers, of which any bytes are valid; it is
+        // ours alone.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<T>(), self.len) }
     }
 }
@@ -94,7 +95,7 @@ impl<T: Number> Deref for Table<T> {
 impl<T: Number> DerefMut for Table<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and nobody else has it.
+        // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast::<T>(), self.len) }
     }
 }

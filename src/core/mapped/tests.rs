@@ -14,7 +14,7 @@ fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
     Ok(())
 }
 
-/// Lines of /proc/self/maps within these bytes.
+/// Number of lines in /proc/self/maps that begin within `bytes`.
 fn mappings(bytes: &[u8]) -> io::Result<usize> {
     let range = bytes.as_ptr_range();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -30,7 +30,7 @@ fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
     file.set_len(pages * 4096)?;
     let map = MappedFile::map(&file)?;
     file.set_len(4096)?;
-    // Every other page: a mapping for each of them would be hundreds.
+    // Every other page: separate mappings for them would be hundreds.
     for page in (2..pages as usize).step_by(2) {
         assert_eq!(map[page * 4096], 0);
     }
@@ -40,7 +40,7 @@ fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
 
 #[test]
 fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
-    // Without a descriptor the handler takes each page for one that can't be read.
+    // Without a descriptor, the handler treats each page as unreadable.
     handle_sigbus();
     let pages = 60_000;
     let file = tempfile::tempfile()?;
@@ -61,7 +61,7 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
 fn holes_are_no_pages_of_the_file() -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
     file.write_all(&vec![7; 100_000])?;
-    // Only whole pages of what is told to be zero are taken for that.
+    // Only whole pages within a hole are replaced.
     let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000])?;
     assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
     assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));
@@ -79,7 +79,7 @@ fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
     for upto in [10, 100_000, 150_001, 150_002] {
         window.settle(&file, upto, &[])?;
         assert!(window.bytes()[..200_000] == bytes);
-        // What is not done can be written still.
+        // Bytes that are not settled can still be written.
         window.bytes()[upto..].fill(9);
         window.bytes()[upto..200_000].copy_from_slice(&bytes[upto..]);
     }

@@ -1,21 +1,22 @@
-//! By whole paths, where there are no others: what a path leads to is asked for first, and then opened.
-//! Who may change the folder in between can have another file opened than was asked about; the folder is the user's own.
+//! Opens files by whole paths, on systems without descriptors for directories. The path is resolved first, and then
+//! opened. Whoever can change the directory in between can have another file opened; but the directory is the user's
+//! own.
 
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// A folder, as the system itself writes its path.
+/// A directory, by its canonical path.
 pub(crate) struct Folder(PathBuf);
 
-/// What opens a device of Windows in any folder, whatever comes behind a point.
+/// Names that open a Windows device in any directory, whatever follows a dot.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 impl Folder {
-    /// Find it, wherever it is.
+    /// Opens the directory at any path.
     ///
     /// # Errors
-    /// Where it is no folder, or may not be read.
+    /// Fails if it is not a directory, or may not be read.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let real = path.canonicalize()?;
         if !real.is_dir() {
@@ -24,10 +25,10 @@ impl Folder {
         Ok(Folder(real))
     }
 
-    /// Open what is at a path beneath it, to read. A link that leads out of the folder is not followed.
+    /// Opens a file below the directory for reading. Does not follow a link that leads out of it.
     ///
     /// # Errors
-    /// Where nothing is there, or a link leads astray.
+    /// Fails if there is no such file, or if a link leads out.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         let real = self.0.join(plain(relative)?).canonicalize()?;
         if !real.starts_with(&self.0) {
@@ -36,13 +37,12 @@ impl Folder {
         File::open(real)
     }
 
-    /// Whether the path is a link.
     pub(crate) fn is_link(&self, relative: &Path) -> bool {
         plain(relative).is_ok_and(|relative| self.0.join(relative).is_symlink())
     }
 }
 
-/// The path, unless a part of it is more than a name: a folder above, a stream of a file (`a:b`), a device.
+/// Checks that each component is a plain name. Rejects a parent directory, a stream of a file (`a:b`) and a device.
 fn plain(relative: &Path) -> io::Result<&Path> {
     let is_name = |part: Component<'_>| match part {
         Component::Normal(name) => name.to_str().is_some_and(|name| {

@@ -1,4 +1,4 @@
-//! A folder that nothing leads out of: files beneath it, by paths and links that somebody else made.
+//! A directory that no path leads out of. Paths and links below it may be made by somebody else.
 
 #[cfg(not(unix))]
 mod by_path;

@@ -1,4 +1,4 @@
-//! By descriptors: no part of a path is followed but from where we are.
+//! Opens files relative to directory descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,43 +12,44 @@ use rustix::io::Errno;
 
 use crate::limits;
 
-/// An open folder.
+/// An open directory.
 pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
-    /// Open it, wherever it is.
+    /// Opens the directory at any path.
     ///
     /// # Errors
-    /// Where it is no folder, or may not be read.
+    /// Fails if it is not a directory, or may not be read.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Folder(open(path, flags, Mode::empty())?))
     }
 
-    /// Open what is at a path beneath it, to read. Links are followed as if the folder were the root of a file system.
+    /// Opens a file below the directory for reading. Links are followed as if the directory were the root of a file
+    /// system.
     ///
     /// # Errors
-    /// Where nothing is there, or a link leads astray.
+    /// Fails if there is no such file, or if a link is broken.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         beneath(&self.0, relative)
     }
 
-    /// Whether the last part of the path, in a folder that is beneath, is a link.
+    /// Whether the last component of the path is a link.
     pub(crate) fn is_link(&self, relative: &Path) -> bool {
         is_link(&self.0, relative)
     }
 }
 
-/// To read, and without waiting for who writes to a pipe.
+/// Read, without waiting for the writer of a pipe.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// A folder on the way: where it can be had, one that need not be readable.
+/// Open a directory on the way. If possible, it need not be readable.
 #[cfg(target_os = "linux")]
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const PASS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Open a file beneath `dir`, as the kernel does where it can (Linux 5.6).
+/// Opens a file below `dir`, by openat2 if available (Linux 5.6).
 fn beneath(dir: &OwnedFd, relative: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
@@ -57,7 +58,7 @@ fn beneath(dir: &OwnedFd, relative: &Path) -> io::Result<File> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         match openat2(dir, relative, READ, Mode::empty(), resolve) {
             Ok(file) => return Ok(file.into()),
-            // An old kernel; containers that do not know the call; somebody who moves folders.
+            // An old kernel; a container that does not know the call; directories moved meanwhile.
             Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => {}
             Err(e) => return Err(e.into()),
         }
@@ -65,12 +66,11 @@ fn beneath(dir: &OwnedFd, relative: &Path) -> io::Result<File> {
     walked(dir, relative)
 }
 
-/// The same, a part of the path at a time: no part is followed by the kernel, so that none
-/// leads where we are not.
+/// Opens a file below `root` one path component at a time. The kernel never follows a link, so none can lead out.
 fn walked(root: &OwnedFd, relative: &Path) -> io::Result<File> {
     let part = |name: &OsStr| name.to_owned();
     let mut left: Vec<OsString> = relative.components().rev().map(|c| part(c.as_os_str())).collect();
-    // Folders from the root to here.
+    // Directories from the root to the current one.
     let mut inside: Vec<OwnedFd> = Vec::new();
     let mut links = 0;
     while let Some(name) = left.pop() {
@@ -106,7 +106,6 @@ fn walked(root: &OwnedFd, relative: &Path) -> io::Result<File> {
     Err(Errno::ISDIR.into())
 }
 
-/// Whether the last part of the path, in a folder that is beneath, is a link.
 fn is_link(dir: &OwnedFd, relative: &Path) -> bool {
     let (Some(name), parent) = (relative.file_name(), relative.parent().unwrap_or(Path::new(""))) else {
         return false;
@@ -163,7 +162,7 @@ mod tests {
             for path in ["usr/lib/libx.so", ".build-id/ab/cd", "absolute", "lib/libx.so", "./lib/deep/../libx.so"] {
                 assert_eq!(text(way, &dir, path).as_deref(), Some("x"), "{path}");
             }
-            // The folder is the root: what leads higher leads there.
+            // The directory is the root: higher paths stay there.
             for path in ["out", "usr/lib/deep/out", "../secret"] {
                 assert_eq!(text(way, &dir, path).as_deref(), Some("of the image"), "{path}");
             }

@@ -1,11 +1,11 @@
-//! The tables that are bundled with the program.
+//! The bundled layout tables.
 
 use std::sync::OnceLock;
 
 use super::{Layout, LayoutError};
 use crate::diag::was_read;
 
-/// A bundled table, parsed when it is first asked for.
+/// A bundled table, parsed on first use.
 pub struct Table {
     text: &'static str,
     parsed: OnceLock<Result<Layout, LayoutError>>,
@@ -16,10 +16,10 @@ impl Table {
         Table { text, parsed: OnceLock::new() }
     }
 
-    /// The layout, with what it takes from its `base`.
+    /// The layout, including what it inherits from its `base`.
     ///
     /// # Errors
-    /// [`LayoutError::Parse`], if it is not of the form; a test parses each.
+    /// [`LayoutError::Parse`], if the table is invalid. A test parses all tables.
     pub fn layout(&self) -> Result<&Layout, LayoutError> {
         let parse = || {
             let own = Layout::parse(self.text)?;
@@ -29,14 +29,14 @@ impl Table {
         self.parsed.get_or_init(parse).as_ref().map_err(Clone::clone)
     }
 
-    /// Its text.
+    /// The JSON text.
     pub fn text(&self) -> &'static str {
         self.text
     }
 }
 
-/// Tables that others add to, by id: what several have in common, and those that another architecture
-/// differs from.
+/// Tables that others extend, by ID: what several have in common, and the tables that another architecture differs
+/// from.
 const BASES: &[(&str, &str)] = &[
     ("dotnet-5-7-x64", include_str!("dotnet-5-7-x64.json")),
     ("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json")),
@@ -46,10 +46,10 @@ const BASES: &[(&str, &str)] = &[
     ("dotnet-arm64", include_str!("dotnet-arm64.json")),
 ];
 
-/// Tables one on top of the other, at most.
+/// Maximum depth of tables that extend each other.
 const MAX_BASES: usize = 4;
 
-/// A table on top of its bases, the first of them lowest.
+/// Merges a table over its bases, the first of which is lowest.
 fn on_its_bases(own: Layout, most: usize) -> Result<Layout, LayoutError> {
     let fail = |why: &str, id: &str| LayoutError::Parse(format!("{}: {why}, {id}", own.id));
     let mut under: Option<Layout> = None;
@@ -71,19 +71,19 @@ pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json")
 /// musl's malloc.
 pub static MUSL_MALLOCNG: Table = Table::new(include_str!("musl-mallocng-64.json"));
 
-/// NativeAOT: what its own header leaves out.
+/// NativeAOT: fields that its own header leaves out.
 pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
 
-/// The entries of NativeAOT's own header, by their position: no layout, but lists of names.
+/// Names of the entries in NativeAOT's own header, by their position. Not a layout.
 pub const NATIVEAOT_ENTRIES: &str = include_str!("nativeaot-entries.json");
 
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 
-/// The manifest of a single-file .NET program, in its host's memory.
+/// The manifest of a single-file .NET program, in the memory of its host.
 pub static DOTNET_BUNDLE: Table = Table::new(include_str!("dotnet-bundle-64.json"));
 
-/// .NET on x86_64, by major version, in ascending order.
+/// .NET on x86_64, by major version, ascending.
 pub static DOTNET_X64: [(u32, Table); 7] = [
     (3, Table::new(include_str!("dotnet-3.1-x64.json"))),
     (5, Table::new(include_str!("dotnet-5-x64.json"))),
@@ -94,17 +94,17 @@ pub static DOTNET_X64: [(u32, Table); 7] = [
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
 ];
 
-/// .NET on aarch64, by major version, in ascending order.
+/// .NET on aarch64, by major version, ascending.
 pub static DOTNET_ARM64: [(u32, Table); 3] = [
     (8, Table::new(include_str!("dotnet-8-arm64.json"))),
     (9, Table::new(include_str!("dotnet-9-arm64.json"))),
     (10, Table::new(include_str!("dotnet-10-arm64.json"))),
 ];
 
-/// numpy's arrays, 64 bits.
+/// numpy's arrays, 64-bit.
 pub static NUMPY: Table = Table::new(include_str!("numpy-64.json"));
 
-/// CPython on x86_64 with the global lock, by minor version of Python 3, in ascending order.
+/// CPython on x86_64 with the global lock, by minor version of Python 3, ascending.
 pub static CPYTHON_X64: [(u32, Table); 6] = [
     (9, Table::new(include_str!("cpython-3.9-x64.json"))),
     (10, Table::new(include_str!("cpython-3.10-x64.json"))),
@@ -153,7 +153,6 @@ mod tests {
         Ok(())
     }
 
-    /// A table of another architecture tells what is otherwise there, and nothing else.
     #[test]
     fn a_table_of_another_architecture_has_what_differs() -> Result<(), Box<dyn std::error::Error>> {
         for (major, table) in &DOTNET_ARM64 {
@@ -168,7 +167,7 @@ mod tests {
             assert!(same.is_empty(), "{}: {same:?}", own.id);
             let twice: Vec<_> = own.offsets().filter(|(t, f, _)| common.field(t, f).is_ok()).collect();
             assert!(twice.is_empty(), "{}: {twice:?}", own.id);
-            // What a RUNTIME_FUNCTION lacks there must not be taken from below.
+            // Fields that RUNTIME_FUNCTION lacks there must not be inherited.
             assert!(x64.field("RuntimeFunction", "EndAddress").is_ok());
             assert!(arm64.field("RuntimeFunction", "EndAddress").is_err());
             assert_eq!(arm64.field("MethodTable", "BaseSize"), x64.field("MethodTable", "BaseSize"));
