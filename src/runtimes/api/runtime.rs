@@ -31,6 +31,7 @@ pub struct LightThread {
     pub address: Addr,
     /// Thread number in the runtime. `None` if it has none.
     pub id: Option<u64>,
+    /// Name of the thread.
     pub name: Option<String>,
     /// State in the runtime's words.
     pub state: Option<&'static str>,
