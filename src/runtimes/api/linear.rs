@@ -78,7 +78,6 @@ pub(crate) fn slot(key: u64, bits: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
-/// An entry of the type cache.
 #[derive(Clone, Copy)]
 struct Entry<F> {
     key: u64,
@@ -94,7 +93,6 @@ enum Stop {
     Bad(u64, Damage),
 }
 
-/// Why there is no valid object at an address.
 #[derive(Clone, Copy)]
 enum Damage {
     NoType(u64),
@@ -262,7 +260,6 @@ fn end_of_run<H: Linear>(window: &Window<'_>, end: u64, gap: Option<&H::Gap>) ->
     window.end.min(end).min(gap.map_or(u64::MAX, H::gap_start))
 }
 
-/// The first gap that begins at or after `at`.
 fn from<'g, H: Linear>(mut gap: Option<&'g H::Gap>, rest: &mut Iter<'g, H::Gap>, at: u64) -> Option<&'g H::Gap> {
     while gap.is_some_and(|g| H::gap_start(g) < at) {
         gap = rest.next();

@@ -50,7 +50,6 @@ impl<'g> ObjectNames<'g> {
         Some((self.of_kind(node.kind), node.size))
     }
 
-    /// Name of a type.
     pub(crate) fn of_kind(&mut self, kind: TypeIndex) -> Name {
         let heap = self.heap;
         self.names.entry(kind).or_insert_with(|| heap.type_name(kind).into()).clone()

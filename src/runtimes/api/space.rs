@@ -169,7 +169,6 @@ impl<'a> Space<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Whether the word at `addr` is in this run.
     #[inline(always)]
     fn has(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.start) < self.end.wrapping_sub(self.start)

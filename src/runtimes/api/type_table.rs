@@ -28,7 +28,6 @@ impl<I: Copy> TypeTable<I> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Data of a type.
     pub(crate) fn get(&self, kind: TypeIndex) -> Option<I> {
         self.read().all.get(kind.0 as usize).copied()
     }
@@ -38,7 +37,6 @@ impl<I: Copy> TypeTable<I> {
         self.read().all.iter().position(is).map(|i| TypeIndex(i as u32))
     }
 
-    /// Number of types seen so far.
     pub(crate) fn len(&self) -> usize {
         self.read().all.len()
     }

@@ -7,7 +7,6 @@ use crate::phase::Phase;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::chunks;
 
-/// Adds a claim for each arena and each data stack chunk.
 pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
     let runtime = python.runtime();
     let owner = Owner::Module(runtime.module as u32);

@@ -23,7 +23,6 @@ const AHEAD: usize = 32;
 const AWAKE: u32 = 1 << 8;
 const UP: u32 = 1 << 12;
 
-/// A breadth-first search.
 pub(super) trait Search {
     /// A queued object.
     type Next: Send;
@@ -74,7 +73,6 @@ impl<S: Search> Part<S> {
     }
 }
 
-/// State that all threads share.
 struct Shared<S: Search> {
     parts: Vec<Part<S>>,
     /// Lower bound for the number of the first batch to be read. Only a hint.

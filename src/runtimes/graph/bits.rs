@@ -105,7 +105,6 @@ impl Ranked {
         self.words.get(less).map(|bits| less as u32 * 64 + 63 - bits.leading_zeros())
     }
 
-    /// Number of set bits.
     pub(super) fn count(&self) -> u32 {
         let last = self.before.last().copied().unwrap_or(0);
         let from = self.before.len().saturating_sub(1) * RANK;

@@ -37,7 +37,6 @@ pub(crate) struct Ids {
 pub(crate) struct Walked<S> {
     /// The results of `see`, one per part of the work.
     pub(crate) seen: Vec<S>,
-    /// Ranges that could not be walked.
     pub(crate) losses: Losses,
 }
 
@@ -107,7 +106,6 @@ impl Ids {
         self.entries.as_chunks().0
     }
 
-    /// Number of objects.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -141,7 +139,6 @@ impl Ids {
         out.extend(places.iter().map(|&place| entry(place).and_then(|entry| number(entry, place)).unwrap_or(none)));
     }
 
-    /// Address of an object.
     pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
         let at = self.entry_of(id)?;
         let &[mut bits, before] = self.entries().get(at)?;

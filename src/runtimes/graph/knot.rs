@@ -45,12 +45,10 @@ impl Knot {
         self.to.get(start..end).unwrap_or_default()
     }
 
-    /// Number of vertices.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Number of edges.
     pub(super) fn edges(&self) -> usize {
         self.to.len()
     }

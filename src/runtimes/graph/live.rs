@@ -102,7 +102,6 @@ pub(super) struct Found {
     pub(super) sums: Vec<KindSum>,
     /// Number of references from live objects that point to no object.
     pub(super) strays: u64,
-    /// Number of references of all objects.
     pub(super) references: u64,
 }
 

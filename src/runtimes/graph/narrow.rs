@@ -70,7 +70,6 @@ pub(super) enum Share<'t> {
 }
 
 impl Share<'_> {
-    /// The entries without the first ones.
     pub(super) fn skip(&mut self, first: usize) -> Share<'_> {
         match self {
             Share::One(some) => Share::One(some.get_mut(first..).unwrap_or_default()),

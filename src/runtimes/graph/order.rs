@@ -58,7 +58,6 @@ impl Order {
         self.len
     }
 
-    /// Number of the first object.
     pub(super) fn base(&self) -> u32 {
         self.base
     }
@@ -177,7 +176,6 @@ impl Cursor<'_> {
     /// Maximum distance from the last number for which the parent is found by stepping.
     const NEAR: u32 = 256;
 
-    /// Parent of a number.
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
         let Order { firsts, ways_on, .. } = self.order;

@@ -14,7 +14,6 @@ pub(super) struct Pieces<T> {
 }
 
 impl<T: Number + Copy> Pieces<T> {
-    /// Creates an empty list.
     pub(super) fn new(room: &Room) -> Pieces<T> {
         Pieces { room: room.clone(), all: Vec::new(), len: 0 }
     }
@@ -59,7 +58,6 @@ impl<T: Number + Copy> Pieces<T> {
         self.all.get_mut(at / PIECE)?.get_mut(at % PIECE)
     }
 
-    /// Replaces each number by `change(number)`.
     pub(super) fn change(&mut self, change: impl Fn(T) -> T) {
         let all = self.all.iter_mut().flat_map(|piece| piece.iter_mut()).take(self.len);
         all.for_each(|number| *number = change(*number));

@@ -14,7 +14,6 @@ use crate::runtimes::graph::states::States;
 const TOGETHER: usize = 128;
 const MOST: usize = 4096;
 
-/// Result of the pass.
 pub(super) struct Read {
     pub(super) rows: Rows,
     pub(super) states: States,
@@ -54,7 +53,6 @@ impl KindSum {
     }
 }
 
-/// Result for one chunk of objects.
 struct Seen {
     chunk: Chunk,
     /// One bit per object: whether it has references.

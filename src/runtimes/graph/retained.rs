@@ -47,7 +47,6 @@ pub struct Sums {
     pub strays: u64,
     /// Number of references of all objects.
     pub references: u64,
-    /// Memory budget for tables.
     pub(crate) room: Room,
 }
 

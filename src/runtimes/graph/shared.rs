@@ -11,7 +11,6 @@ use crate::runtimes::graph::retained::Kept;
 /// Results for one heap, with the roots they were computed from.
 pub(crate) type Found = (Arc<Roots>, Kept);
 
-/// The stored graphs, by runtime.
 #[derive(Default)]
 pub(crate) struct Graphs {
     inner: Mutex<Inner>,

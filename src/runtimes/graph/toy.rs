@@ -49,12 +49,10 @@ impl Words {
         Addr::new(if (id as usize) < objects { self.places[id as usize] } else { START - 8 })
     }
 
-    /// ID of the object at an address.
     pub(super) fn id(&self, at: Addr) -> u32 {
         self.places.binary_search(&at.get()).map_or(u32::MAX, |id| id as u32)
     }
 
-    /// Size of an object in bytes.
     pub(super) fn size(&self, id: u32) -> u64 {
         self.places[id as usize + 1] - self.places[id as usize]
     }

@@ -15,7 +15,6 @@ const SHARE: u32 = 1 << 16;
 /// Number of objects whose sizes are read together.
 const AHEAD: usize = 32;
 
-/// Types and sizes of the live objects.
 pub(super) struct Weighed {
     /// Type by number. None for the virtual root and for root kinds.
     pub(super) kinds: Narrow,

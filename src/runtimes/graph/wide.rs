@@ -73,7 +73,6 @@ impl Wide {
     }
 }
 
-/// A range of entries.
 pub(super) struct WideShare<'t> {
     low: &'t mut [u32],
     high: HighShare<'t>,

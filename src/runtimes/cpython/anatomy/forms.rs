@@ -21,7 +21,6 @@ const ITEM_SIZE: u64 = 4;
 /// Maximum number of bytes per text unit. Four-byte characters count as two units, so that their zero halves stay zero.
 const WIDEST: u64 = 2;
 
-/// Describes the bytes of objects.
 pub(super) struct Anatomist<'a, 'h, 'p> {
     heap: &'h Heap<'p>,
     objects: Objects<'p>,

@@ -9,7 +9,6 @@ use crate::runtimes::cpython::heap::{Heap, OwnedKind};
 /// Maximum size in bytes of a table outside the arenas that is described on demand, like blocks in arenas.
 const SMALL: u64 = 64 << 10;
 
-/// Receives ranges of bytes with their meaning.
 pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Meaning);
 
 /// Whether the block at the start of `range` determines its own description. It is then described again on demand, and

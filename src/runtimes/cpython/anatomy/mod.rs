@@ -107,7 +107,6 @@ impl Anatomy for CPython<'_> {
 }
 
 impl Scattered for Described<'_> {
-    /// Visits the described bytes of `range`, and some bytes around it.
     fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Meaning)) {
         // An object's prefix precedes it.
         let around =

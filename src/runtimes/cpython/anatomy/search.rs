@@ -16,13 +16,11 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::{Heap, Hold};
 use crate::runtimes::cpython::objects::{Form, PyType};
 
-/// Result of a walk.
 #[derive(Default)]
 struct Found {
     /// Possible objects in program files.
     images: HashSet<Addr>,
     kinds: HashSet<TypeIndex>,
-    /// Addresses of type objects.
     types: Vec<Addr>,
     /// Addresses of code objects and functions.
     named: Vec<Addr>,

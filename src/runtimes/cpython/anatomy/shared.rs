@@ -54,7 +54,6 @@ impl<'h> Kinds<'h> {
 /// Number of ranges passed on together.
 const TOGETHER: usize = 1 << 10;
 
-/// The receiver of ranges, shared by all threads.
 type Visit<'v> = Mutex<&'v mut (dyn FnMut(AddrRange, Meaning) + Send)>;
 
 /// Collects ranges of one thread, and passes them on to the shared receiver.

@@ -28,7 +28,6 @@ struct Cache {
     at: Addr,
 }
 
-/// The finding about all caches.
 pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Finding> {
     let all = candidates.caches.iter();
     let mut caches: Vec<Cache> = all.take(limits::MAX_PY_WEIGHED).filter_map(|at| cache(heap, *at)).collect();

@@ -29,15 +29,12 @@ const SHARE: u64 = 3;
 /// A container with at least this percentage of all objects is a warning.
 const MUCH: u64 = 20;
 
-/// Type name of a `functools.lru_cache`.
 const LRU_CACHE: &str = "functools._lru_cache_wrapper";
 
-/// Result of one pass over all objects.
 #[derive(Default)]
 pub(super) struct Candidates {
     /// Long containers: number of items, address.
     long: Vec<(u64, Addr)>,
-    /// Caches of `functools.lru_cache`.
     pub(super) caches: Vec<Addr>,
     /// Numpy arrays.
     pub(super) arrays: Vec<Addr>,
@@ -113,7 +110,6 @@ pub(super) fn mostly_in(heap: &Heap<'_>) -> &'static str {
     if outside > heap.bytes().saturating_sub(outside) { "malloc" } else { "managed-heap" }
 }
 
-/// A container and what it retains.
 pub(super) struct Container {
     pub(super) object: Addr,
     length: u64,

@@ -40,7 +40,6 @@ impl<'a> Named<'a> {
         Named { places, paths: paths(heap, places, targets) }
     }
 
-    /// Name of an object. `None` if unknown.
     pub(super) fn name(&self, object: Addr) -> Option<&str> {
         self.places.name(object).or_else(|| self.paths.get(&object).map(String::as_str))
     }

@@ -9,14 +9,12 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::flags;
 
-/// Names by address.
 #[derive(Default)]
 pub(super) struct Places {
     /// Name of each object in a global or class attribute.
     named: HashMap<Addr, String>,
     /// Owner of each module's and class's dict.
     dicts: HashMap<Addr, String>,
-    /// Number of dict entries read so far.
     seen: u64,
 }
 
@@ -64,7 +62,6 @@ impl Places {
         });
     }
 
-    /// Name of the object at `object`.
     pub(super) fn name(&self, object: Addr) -> Option<&str> {
         self.named.get(&object).map(String::as_str)
     }

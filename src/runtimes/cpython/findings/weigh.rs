@@ -17,7 +17,6 @@ const BELOW: usize = 1024;
 /// Maximum number of objects visited for one container.
 const MOST: usize = 1 << 17;
 
-/// What a container retains.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weight {
     /// Bytes of the container and of what it retains.

@@ -12,7 +12,6 @@ use crate::runtimes::cpython::runtime::Runtime;
 /// Symbol of the evaluation loop. libpython exports it, or the program that contains the interpreter.
 const EVALUATE: &str = "_PyEval_EvalFrameDefault";
 
-/// The code of one CPython.
 pub(in crate::runtimes::cpython) struct PyCode<'p> {
     runtime: Arc<Runtime<'p>>,
     evaluate: OnceLock<Option<AddrRange>>,
@@ -36,7 +35,6 @@ impl<'p> PyCode<'p> {
 }
 
 impl PyCode<'_> {
-    /// Whether `ip` is in the evaluation loop.
     pub(in crate::runtimes::cpython) fn evaluates_at(&self, ip: Addr) -> bool {
         self.evaluate().is_some_and(|range| range.contains(ip))
     }

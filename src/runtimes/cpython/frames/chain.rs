@@ -21,7 +21,6 @@ mod owner {
 /// Size of a code unit in bytes.
 const UNIT: u64 = 2;
 
-/// A Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct PyFrame {
     /// Address of the PyFrameObject or `_PyInterpreterFrame`.
@@ -48,7 +47,6 @@ pub(in crate::runtimes::cpython) struct PyRun {
     pub(in crate::runtimes::cpython) frames: Vec<PyFrame>,
 }
 
-/// The Python stack of a thread.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::cpython) struct PyStack {
     /// Runs, newest first.

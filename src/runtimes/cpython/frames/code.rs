@@ -22,7 +22,6 @@ const STARTS: [&str; 6] = [
     "run",
 ];
 
-/// Code objects read so far.
 pub(in crate::runtimes::cpython) struct Codes<'p> {
     runtime: Arc<Runtime<'p>>,
     known: Mutex<HashMap<Addr, Option<Arc<Code>>>>,
@@ -30,7 +29,6 @@ pub(in crate::runtimes::cpython) struct Codes<'p> {
     left: AtomicU64,
 }
 
-/// A code object.
 #[derive(Debug)]
 pub(in crate::runtimes::cpython) struct Code {
     method: Arc<Method>,
@@ -94,7 +92,6 @@ impl<'p> Codes<'p> {
         Some(Code { method: Arc::new(method(name, &file, at)), file, first_line, table })
     }
 
-    /// Line of the instruction at `offset` bytes.
     fn line(&self, code: &Code, offset: i64) -> Option<u32> {
         // A frame before its first instruction is at the function's first line.
         let Ok(offset) = u64::try_from(offset) else { return u32::try_from(code.first_line).ok() };
@@ -113,7 +110,6 @@ fn method(name: String, file: &str, id: Addr) -> Method {
     Method { name, module, id: Some(id), token: None, start: Addr::NULL, size: 0, cold: None, role }
 }
 
-/// Role of a function, judged by its name and file.
 fn role(name: &str, file: &str) -> MethodRole {
     if !is_of_the_library(file) {
         MethodRole::Program

@@ -20,7 +20,6 @@ const SMALLEST: u64 = 16 << 10;
 /// of the whole frame in `co_framesize`.
 const SPECIALS_3_11: u64 = 9;
 
-/// A chunk of the data stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct Chunk {
     /// Addresses of the whole chunk. It is a mapping of its own.

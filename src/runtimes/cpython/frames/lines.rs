@@ -4,7 +4,6 @@
 //! - In 3.10, `co_linetable` (same file): the line applies to the bytes of its own pair, and -128 means no line.
 //! - Since 3.11, the location table (Objects/locations.md; later InternalDocs/code_objects.md).
 
-/// Format of a version's line table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineFormat {
     /// `co_lnotab`.
@@ -16,7 +15,6 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// Format of Python 3.`minor`.
     pub(super) fn of(minor: u32) -> LineFormat {
         match minor {
             ..=9 => LineFormat::Lnotab,

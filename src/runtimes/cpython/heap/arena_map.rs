@@ -48,7 +48,6 @@ pub(super) struct PoolMap {
     pub(super) blocks: u32,
     /// Index in `states` of the first block's state.
     pub(super) first: u32,
-    /// State of the pool.
     pub(super) state: PoolState,
     pub(super) sound: bool,
 }
@@ -70,7 +69,6 @@ impl ArenaMap {
         states.iter().take(pool.blocks as usize).map(|state| Block::of(*state))
     }
 
-    /// Size of a pool in bytes.
     pub(super) fn pool_size(&self) -> u64 {
         self.pool
     }

@@ -12,7 +12,6 @@ use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{Heap as _, Losses, SmallArena, SmallBlock, SmallBlockSums, SmallClass};
 use crate::runtimes::cpython::obmalloc::PoolState;
 
-/// The allocator's name in CPython's sources.
 const NAME: &str = "obmalloc";
 
 impl Heap<'_> {

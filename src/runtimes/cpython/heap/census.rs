@@ -42,7 +42,6 @@ pub(super) struct Outside {
     tracked: bool,
 }
 
-/// All blocks and objects of the heap.
 pub(super) struct Census {
     pub(super) arenas: Vec<ArenaMap>,
     /// Objects and owned memory outside the arenas, sorted by address and disjoint.
@@ -383,12 +382,10 @@ impl Census {
         }
     }
 
-    /// Address range of a block.
     pub(super) fn range_of(&self, pool: &PoolMap, index: u64) -> AddrRange {
         pools::block_at(&self.pool_shape, pool.start, u64::from(pool.block), index)
     }
 
-    /// Size of a pool's header in bytes.
     pub(super) fn header(&self) -> u64 {
         self.pool_shape.header
     }

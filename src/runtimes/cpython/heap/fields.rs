@@ -224,7 +224,6 @@ impl Heap<'_> {
         })
     }
 
-    /// Text of a dict key.
     pub(crate) fn key_text(&self, key: Addr) -> Option<String> {
         let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
         Some(match kind.form {

@@ -184,7 +184,6 @@ impl<'p> Heap<'p> {
         visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
     }
 
-    /// Reference count stored in the object at `at`.
     pub(crate) fn refcnt(&self, at: Addr) -> u64 {
         self.source.word(at.wrapping_add(self.objects.shape.refcnt).get()).unwrap_or(0) & REFCNT
     }

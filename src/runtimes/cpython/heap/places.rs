@@ -9,7 +9,6 @@ const GRANULE_BITS: u32 = 18;
 /// Maximum number of granules in the table, 4 bytes each. If arenas are farther apart, binary search is used.
 const MOST_GRANULES: u64 = 1 << 22;
 
-/// Arenas by address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     /// Disjoint ranges, sorted by address.

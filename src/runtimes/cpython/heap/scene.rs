@@ -58,7 +58,6 @@ pub(super) struct Scene<'s, 'p> {
     pub(super) objects: Objects<'p>,
     pub(super) types: &'s Types<'p>,
     pub(super) pools: PoolShape,
-    /// All arenas.
     pub(super) arenas: Places,
     /// Modules of the process. Objects in their data are never freed, and are not part of the heap.
     pub(super) images: Vec<AddrRange>,

@@ -5,7 +5,6 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::process::Process;
 use crate::runtimes::api::Space;
 
-/// Reader of words by address.
 pub(super) struct Source<'p> {
     pub(super) space: Space<'p>,
     memory: &'p ProcessMemory,

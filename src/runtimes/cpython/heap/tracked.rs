@@ -25,7 +25,6 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    /// Whether the collector tracks the object at `at`.
     pub(super) fn has(&self, at: Addr) -> bool {
         self.objects.binary_search(&at).is_ok()
     }

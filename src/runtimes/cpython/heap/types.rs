@@ -37,7 +37,6 @@ struct Known {
     all: Vec<Arc<PyType>>,
 }
 
-/// The types seen so far.
 pub(super) struct Types<'p> {
     objects: Objects<'p>,
     reads: &'p Reads,

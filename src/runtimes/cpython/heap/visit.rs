@@ -43,7 +43,6 @@ pub(super) enum Held {
     Memory(Owned),
 }
 
-/// Visits references and owned memory of objects.
 #[derive(Clone, Copy)]
 pub(super) struct Visitor<'v, 'p> {
     pub(super) objects: &'v Objects<'p>,
@@ -122,7 +121,6 @@ impl Visitor<'_, '_> {
         self.fields(words, at, kind, &mut visit) && self.items(words, at, kind, values, &mut visit)
     }
 
-    /// The key table at `keys`.
     #[inline(always)]
     fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
         self.objects.dict_keys_in(keys, |offset| self.source.word(keys.wrapping_add(offset).get()))
@@ -243,7 +241,6 @@ impl Visitor<'_, '_> {
         content.compact || visit.memory(shape.data, OwnedKind::TextBuffer, content.start.get(), content.bytes())
     }
 
-    /// Visits the items.
     #[inline(always)]
     fn items<F: FnMut(u32, Held) -> bool>(
         &self,

@@ -8,7 +8,6 @@ use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{FREE, Losses, Object, Part, Walker};
 use crate::runtimes::cpython::obmalloc::PoolState;
 
-/// Walker of the heap.
 pub(super) struct PyWalker<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: TypeCache,
@@ -44,7 +43,6 @@ impl PyWalker<'_, '_> {
         }
     }
 
-    /// Visits the blocks of pools.
     fn pools(&mut self, map: &ArenaMap, pools: &[PoolMap], losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
         for pool in pools {

@@ -56,7 +56,6 @@ impl Brief<'_, '_> {
         dict.map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
     }
 
-    /// Globals of a module.
     pub(super) fn globals(&self, module: Addr) -> Vec<FieldRow> {
         self.module_dict(module).map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
     }

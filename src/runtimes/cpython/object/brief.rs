@@ -15,7 +15,6 @@ const SHORT_TEXT: usize = 256;
 /// Maximum number of bytes shown of a buffer on its own.
 const PREVIEW: usize = 256;
 
-/// Creates short texts for objects.
 pub(in crate::runtimes::cpython) struct Brief<'h, 'p> {
     pub(super) heap: &'h Heap<'p>,
 }
@@ -128,7 +127,6 @@ impl<'h, 'p> Brief<'h, 'p> {
         self.heap.objects().ptr_at(module, at).filter(|dict| !dict.is_null())
     }
 
-    /// The row for an element.
     pub(super) fn element(&self, index: u64, object: Addr) -> ElementRow {
         ElementRow {
             index,

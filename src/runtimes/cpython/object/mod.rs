@@ -49,7 +49,6 @@ pub(super) fn object(python: &CPython<'_>, addr: Addr) -> Option<ObjectReport> {
     Some(report)
 }
 
-/// The object to describe for `addr`.
 fn target(python: &CPython<'_>, heap: &Heap<'_>, names: &ObjectNames<'_>, addr: Addr) -> Option<Addr> {
     if heap.type_of(addr).is_some() {
         return Some(addr);

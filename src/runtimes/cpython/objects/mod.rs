@@ -48,12 +48,10 @@ impl<'p> Objects<'p> {
         self.word_at(object, self.shape.ob_size).map(|size| size as i64)
     }
 
-    /// The pointer at `offset` of an object.
     pub(crate) fn ptr_at(&self, object: Addr, offset: u64) -> Option<Addr> {
         self.word_at(object, offset).map(Addr::new)
     }
 
-    /// The 64-bit value at `offset` of an object.
     pub(crate) fn word_at(&self, object: Addr, offset: u64) -> Option<u64> {
         self.memory.peek_u64(object.checked_add(offset)?).ok()
     }

@@ -81,7 +81,6 @@ impl Objects<'_> {
         self.text(object, limits::MAX_PY_NAME).filter(|_| !object.is_null())
     }
 
-    /// Whether the str at `object` equals `text`.
     pub(super) fn is_text(&self, object: Addr, text: &str) -> bool {
         let same_length = |content: &TextContent| content.length == text.len() as u64 && content.ascii;
         let content = self.text_content(object).filter(same_length);

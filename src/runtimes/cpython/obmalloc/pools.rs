@@ -122,7 +122,6 @@ pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]])
     pool
 }
 
-/// Address range of a block.
 pub(crate) fn block_at(shape: &PoolShape, pool: Addr, block: u64, index: u64) -> AddrRange {
     AddrRange::sized(pool.wrapping_add(shape.header).wrapping_add(index.wrapping_mul(block)), block)
 }

@@ -36,7 +36,6 @@ const STATIC: RootKind = RootKind::Of(3, "static variable of C");
 const IMMORTAL: RootKind = RootKind::Of(4, "immortal");
 const FROM_C: RootKind = RootKind::Of(5, "held from C");
 
-/// Finds all roots of one CPython.
 pub(super) fn roots(python: &CPython<'_>) -> Roots {
     let mut roots = Roots::default();
     let Some(heap) = python.objects() else { return roots };

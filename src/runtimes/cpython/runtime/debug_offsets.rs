@@ -82,11 +82,9 @@ const CODE: &[&str] = &[
 /// Fields that have offset 0 in some version.
 const FIRST: &[&str] = &["f_executable", "next", "prev"];
 
-/// The head of `_Py_DebugOffsets`.
 pub(super) struct DebugOffsets {
     /// PY_VERSION_HEX.
     pub(super) hexversion: u32,
-    /// Whether the build is free-threaded, without a global lock.
     pub(super) free_threaded: bool,
 }
 

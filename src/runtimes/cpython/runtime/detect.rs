@@ -115,7 +115,6 @@ fn unsupported<'p>(message: String) -> Option<Detection<'p>> {
     Some(Detection::Unusable(Warning::note(WarningCode::CpythonUnusable, message)))
 }
 
-/// Why an interpreter can't be read.
 struct Unusable {
     why: String,
     /// Whether its structures are damaged, as opposed to an unsupported version.

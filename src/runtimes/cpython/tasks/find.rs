@@ -39,13 +39,11 @@ pub(super) struct Found {
     pub(super) coroutines: Vec<(Addr, Arc<PyType>, PyFrame)>,
 }
 
-/// Finds tasks and reads them.
 pub(super) struct Finder<'c, 'p> {
     pub(super) python: &'c CPython<'p>,
     pub(super) heap: &'c Heap<'p>,
     pub(super) objects: Objects<'p>,
     walks: Walks,
-    /// Addresses of the task types.
     types: HashSet<Addr>,
 }
 
@@ -114,7 +112,6 @@ impl<'c, 'p> Finder<'c, 'p> {
         Some(Found { address, kind: printable(&kind.name).into_owned(), name, waiter, coroutines })
     }
 
-    /// Whether a task or future is pending.
     pub(super) fn is_pending(&self, future: Addr) -> Option<bool> {
         if let Some(state) = self.objects.attribute(future, "_state").and_then(|state| self.objects.str_at(state)) {
             return Some(state == "PENDING");

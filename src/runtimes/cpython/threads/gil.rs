@@ -17,7 +17,6 @@ pub(in crate::runtimes::cpython) struct Gil {
 }
 
 impl Gil {
-    /// The GIL of an interpreter.
     pub(super) fn of(runtime: &Runtime<'_>, interpreter: Addr) -> Option<Gil> {
         let start = runtime.view("PyInterpreterState", interpreter).ptr("ceval.gil").ok();
         let start = start.or_else(|| {

@@ -15,10 +15,8 @@ use crate::runtimes::cpython::frames::{Codes, PyFrame, PyRun, stack};
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::units::count;
 
-/// A thread state.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::cpython) struct PyThread {
-    /// Address of the PyThreadState.
     pub(in crate::runtimes::cpython) address: Addr,
     /// ID of its interpreter. 0 is the main one.
     pub(in crate::runtimes::cpython) number: Option<u64>,
@@ -26,11 +24,9 @@ pub(in crate::runtimes::cpython) struct PyThread {
     pub(in crate::runtimes::cpython) ident: Option<u64>,
     /// System thread ID. `None` if the core has no such thread.
     pub(in crate::runtimes::cpython) tid: Option<u32>,
-    /// Frames, in runs.
     pub(in crate::runtimes::cpython) runs: Vec<PyRun>,
     /// Data from its `threading.Thread`.
     pub(in crate::runtimes::cpython) object: Option<ThreadObject>,
-    /// GIL of its interpreter.
     pub(in crate::runtimes::cpython) gil: Option<Gil>,
 }
 
@@ -41,7 +37,6 @@ impl PyThread {
     }
 }
 
-/// The thread states of all interpreters.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::cpython) struct Threads {
     /// Thread states, by interpreter.
@@ -112,7 +107,6 @@ impl Threads {
         self.all.iter().filter(move |thread| thread.tid == Some(tid))
     }
 
-    /// The thread state at `address`.
     pub(in crate::runtimes::cpython) fn at(&self, address: Addr) -> Option<&PyThread> {
         self.all.iter().find(|thread| thread.address == address)
     }

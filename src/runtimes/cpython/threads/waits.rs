@@ -68,7 +68,6 @@ const CALLS: [(u64, &str); 20] = [
 /// `futex(2)`.
 const FUTEX: u64 = 202;
 
-/// What a thread waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
     /// Description. `None` if unknown.

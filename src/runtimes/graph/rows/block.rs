@@ -123,7 +123,6 @@ impl<'r> Row<'r> {
         if coded == mask { STRAY } else { coded.wrapping_sub(bias(self.width)).wrapping_add(self.first) }
     }
 
-    /// Number of references.
     pub(in crate::runtimes::graph) fn len(self) -> usize {
         self.count as usize
     }

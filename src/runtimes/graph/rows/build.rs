@@ -131,7 +131,6 @@ pub(in crate::runtimes::graph) struct Store<'r> {
     piece: usize,
 }
 
-/// The tables.
 #[derive(Default)]
 struct Pieces {
     all: Vec<Table<u8>>,
@@ -165,7 +164,6 @@ impl<'r> Store<'r> {
         Ok(Place { piece, at, len: bytes.len() })
     }
 
-    /// The tables.
     pub(super) fn pieces(self) -> Vec<Table<u8>> {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).all
     }

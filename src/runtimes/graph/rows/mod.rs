@@ -40,7 +40,6 @@ pub(super) struct Rows {
     chunks: Vec<Chunk>,
     /// Tables that contain the bytes of all chunks.
     pieces: Vec<Table<u8>>,
-    /// Number of references of all objects.
     pub(super) references: u64,
 }
 
@@ -117,7 +116,6 @@ impl Rows {
         (blocks + self.pieces.iter().map(|piece| piece.len()).sum::<usize>()) as u64
     }
 
-    /// Number of chunks.
     pub(super) fn chunks(&self) -> usize {
         self.chunks.len()
     }
