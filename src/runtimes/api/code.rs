@@ -210,7 +210,6 @@ pub trait ManagedCode: Sync {
     /// interrupted, not a return address.
     ///
     /// # Errors
-    ///
     /// Why the frame cannot be unwound, in words.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String>;
 

@@ -29,22 +29,22 @@ pub(crate) struct TextShape {
     pub(crate) compact: u64,
     pub(crate) utf8_length: u64,
     pub(crate) utf8: u64,
-    /// Pointer to the characters, in a string that is not compact.
+    /// Offset of the pointer to the characters, in a string that is not compact.
     pub(crate) data: u64,
 }
 
 /// Offsets in PyDictObject, PyDictKeysObject, its entries, and PyDictValues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictShape {
-    /// Number of entries in the dict.
+    /// Offset of the number of entries.
     pub(crate) used: u64,
     pub(crate) keys: u64,
     pub(crate) values: u64,
-    /// Number of slots of the hash table. Only up to 3.10.
+    /// Offset of the hash table's number of slots. Only up to 3.10.
     pub(crate) size: Option<u64>,
-    /// Log2 of the hash table's size in bytes. Since 3.11.
+    /// Offset of the log2 of the hash table's size in bytes. Since 3.11.
     pub(crate) log2_index_bytes: Option<u64>,
-    /// Kind of the entries that follow. Since 3.11; before, all entries store a hash.
+    /// Offset of the kind of the entries that follow. Since 3.11; before, all entries store a hash.
     pub(crate) kind: Option<u64>,
     pub(crate) usable: u64,
     pub(crate) nentries: u64,
@@ -81,9 +81,9 @@ pub(crate) struct GenShape {
 /// Offsets in PyFrameObject, for versions with `_PyInterpreterFrame` (since 3.11).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameObjectShape {
-    /// Pointer to the frame.
+    /// Offset of the pointer to the frame.
     pub(crate) frame: u64,
-    /// Space for the frame in the object, used when the frame outlives its function.
+    /// Offset of the space for a frame that outlives its function.
     pub(crate) own: u64,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct NdArrayShape {
     /// Offsets in the descr of the number kind and the byte order, one character each.
     pub(crate) kind: u64,
     pub(crate) byte_order: u64,
-    /// Flag of an array that owns its data.
+    /// Bit in `flags` of an array that owns its data.
     pub(crate) owns: u64,
     pub(crate) max_dimensions: u64,
 }
@@ -189,7 +189,7 @@ pub(crate) struct Shape {
     pub(crate) bytearray_bytes: u64,
     pub(crate) list_items: u64,
     pub(crate) list_allocated: u64,
-    /// `lv_tag` of an integer. Since 3.12; before, `ob_size` encodes the number of digits and the sign.
+    /// Offset of an integer's `lv_tag`. Since 3.12; before, `ob_size` encodes the number of digits and the sign.
     pub(crate) long_tag: Option<u64>,
     pub(crate) long_digits: u64,
     pub(crate) float: u64,
@@ -203,7 +203,8 @@ pub(crate) struct Shape {
 impl Shape {
     /// Looks up all offsets in `layout`.
     ///
-    /// # Errors The table lacks a field that every version has.
+    /// # Errors
+    /// The table lacks a field that every version has.
     pub(crate) fn of(layout: &Layout) -> Result<Shape, LayoutError> {
         let table = layout;
         let types = TypeShape {

@@ -31,7 +31,7 @@ struct Shared {
     ends: Pieces<u32>,
     /// Targets as ranks among the objects with several referrers, in address order. [`NONE`] for a reference to ignore.
     targets: Pieces<u32>,
-    /// Such references from roots: number of the root kind, and rank of the target.
+    /// References from roots to such objects: number of the root kind, and rank of the target.
     of_roots: Vec<(u32, u32)>,
 }
 

@@ -65,7 +65,7 @@ impl Needs {
     }
 }
 
-/// The live objects of a heap, with the heap.
+/// The live objects of a heap, with access to the heap.
 pub struct Live<'g> {
     pub(super) graph: Graph<'g>,
     pub(super) numbered: Arc<Numbered>,
@@ -138,7 +138,7 @@ impl<'g> Live<'g> {
         Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))
     }
 
-    /// Number of numbers: virtual root, root kinds and live objects.
+    /// Number of nodes: virtual root, root kinds and live objects.
     pub fn len(&self) -> usize {
         self.order.len() as usize
     }

@@ -53,7 +53,7 @@ impl Order {
         Order { ids, base, len: base + objects, firsts, ways_on, _held: held }
     }
 
-    /// Number of numbers: virtual root, root kinds and objects.
+    /// Number of nodes: virtual root, root kinds and objects.
     pub(super) fn len(&self) -> u32 {
         self.len
     }

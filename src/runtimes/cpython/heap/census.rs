@@ -309,7 +309,7 @@ impl Census {
         Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
     }
 
-    /// Number of numbers: one per block, and one per object or owned memory outside the arenas.
+    /// Number of values that [`Census::number_of`] can return: one per block, and one per entry of `outside`.
     pub(super) fn numbers(&self) -> usize {
         self.blocks + self.outside.len()
     }

@@ -94,7 +94,8 @@ pub struct Heap<'p> {
 impl<'p> Heap<'p> {
     /// Classifies all blocks and finds all objects.
     ///
-    /// # Errors The version's table lacks a field that every version has.
+    /// # Errors
+    /// The version's table lacks a field that every version has.
     pub fn open(runtime: Arc<Runtime<'p>>, arenas: Vec<Arenas>) -> Result<Heap<'p>, PyError> {
         let objects = runtime.objects();
         let types = Types::new(&runtime);
@@ -198,7 +199,7 @@ impl<'p> Heap<'p> {
         kind == types::OTHER
     }
 
-    /// Number of numbers that [`Heap::number_of`] returns.
+    /// Number of values that [`Heap::number_of`] can return.
     pub(crate) fn numbers(&self) -> usize {
         self.census.numbers()
     }

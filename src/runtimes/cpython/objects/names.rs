@@ -56,8 +56,7 @@ pub struct StaticNames {
 }
 
 impl StaticNames {
-    /// Collects the names of static types from `builtins`, the interpreter's `builtins` dict, and from the dicts of all
-    /// modules.
+    /// Collects the names of static types from the dict of `builtins` and the dicts of all modules.
     pub(crate) fn read(objects: &Objects<'_>, builtins: Option<Addr>, modules: &[PyModule]) -> StaticNames {
         let mut found = StaticNames::default();
         if let Some(dict) = builtins {

@@ -19,7 +19,8 @@ pub(super) fn text(hex: u32) -> String {
 
 /// Reads `sys.hexversion` of an interpreter.
 ///
-/// # Errors The dict of module `sys` can't be read.
+/// # Errors
+/// The dict of module `sys` can't be read.
 pub(super) fn hexversion(objects: &Objects<'_>, sysdict: Addr) -> Result<u32, PyError> {
     let nonsense = || PyError::Nonsense { what: "no sys.hexversion in the dict of module sys", at: sysdict };
     let value = objects.lookup(sysdict, "hexversion").ok_or_else(nonsense)?;
