@@ -34,8 +34,8 @@ use crate::runtimes::nativeaot::NativeAot;
 pub struct Finder {
     /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
-    /// Optional features of this runtime. A command that needs one runs only the finders that offer it, because every
-    /// page that a finder reads is included in a shrunk core for that command.
+    /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
+    /// for that command then lacks the pages that other finders read.
     pub offers: &'static [Offer],
     /// Finds all readable runtimes of this kind. The finder adds a diagnostic for each one that it cannot read.
     pub find: for<'p> fn(&'p Process) -> Vec<Found<'p>>,

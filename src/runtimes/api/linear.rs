@@ -1,7 +1,7 @@
 //! Walks a heap of contiguous objects, and resynchronizes after damage.
 //!
 //! An object's start follows from the previous object, whose type gives its size. At an address without a valid object
-//! the walk searches for the next address where `CHAIN` valid objects are contiguous, and reports the range as lost.
+//! the walk searches for the next `CHAIN` contiguous valid objects. It reports the bytes in between as lost.
 
 use std::slice::Iter;
 use std::sync::atomic::{AtomicU64, Ordering};

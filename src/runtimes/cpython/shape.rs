@@ -112,8 +112,8 @@ const OB_FLAGS: u64 = 0xffff << 48;
 /// First minor version with these flags.
 const FLAGS_SINCE: u32 = 14;
 
-/// Whether `word` can be the `ob_refcnt` of an object in this minor version, as opposed to an address or hash at the
-/// same offset of something else.
+/// Whether `word` can be the `ob_refcnt` of an object in this minor version. Other data often has an address or a hash
+/// at that offset.
 pub(crate) fn is_count(word: u64, minor: u32) -> bool {
     let flags = if minor >= FLAGS_SINCE { OB_FLAGS } else { 0 };
     word & REFCNT != 0 && word & ABOVE_COUNT & !flags == 0

@@ -2,8 +2,10 @@
 //!
 //! Searches breadth-first from one root after the other, so the first path that reaches the object is a shortest one.
 //! If a root does not lead to the object, nothing reachable from it does. The words of those objects stay marked, and
-//! later searches skip them. Marks take one bit per word of the heap. The queue takes four bytes per visited object, and the parent
-//! links take two bits ([`super::order`]).
+//! later searches skip them.
+//!
+//! Marks take one bit per word of the heap. The queue takes four bytes per visited object, and the parent links take
+//! two bits ([`super::order`]).
 
 use std::collections::HashSet;
 use std::hint::black_box;
