@@ -29,7 +29,6 @@ pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
     frames(python, claims, owner);
 }
 
-/// Adds claims for the data stack chunks of all threads.
 fn frames(python: &CPython<'_>, claims: &mut Claims, owner: Owner) {
     let runtime = python.runtime();
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_CHUNKS);

@@ -98,7 +98,6 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     shortest(&found, &vertices, &of_number);
 }
 
-/// Checks the sums by type.
 fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &[Option<u32>], kept: &[u64]) {
     let kind = |vertex: u32| vertex.checked_sub(3).map(|id| made.kinds[id as usize]);
     let mut expected: BTreeMap<u32, TypeSum> = BTreeMap::new();
@@ -118,7 +117,6 @@ fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &
     assert_eq!(found.types(0), expected.into_values().collect::<Vec<_>>());
 }
 
-/// Checks the tree of shortest paths.
 fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
     let far = distances(vertices, 0);
     let mut seen = vec![0];

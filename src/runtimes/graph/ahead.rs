@@ -163,7 +163,6 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
     });
 }
 
-/// Reads batches until the search is over.
 fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::Looked)) {
     let mut idle = 0_u32;
     while !shared.over.load(Ordering::Acquire) {

@@ -95,12 +95,10 @@ pub struct Numbered {
 
 /// Further results of the search.
 pub(super) struct Found {
-    /// Dominators of the numbers for which it is not the parent on the shortest path. `None` if there are none.
     pub(super) uppers: Option<Uppers>,
     /// Types of all objects by ID, and sums by type.
     pub(super) kinds: Narrow,
     pub(super) sums: Vec<KindSum>,
-    /// Number of references from live objects that point to no object.
     pub(super) strays: u64,
     pub(super) references: u64,
 }

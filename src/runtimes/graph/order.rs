@@ -145,7 +145,6 @@ impl Order {
         })
     }
 
-    /// Creates a cursor that finds parents of nearby numbers quickly.
     pub(super) fn cursor(&self) -> Cursor<'_> {
         Cursor { order: self, at: None }
     }

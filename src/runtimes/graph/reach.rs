@@ -21,7 +21,6 @@ const FEW: usize = 16;
 /// Number of references above which a row is read directly instead of being copied.
 const LONG: usize = 1 << 16;
 
-/// Represents the absence of an object.
 const NOBODY: u32 = u32::MAX;
 
 /// The live objects.
@@ -29,7 +28,6 @@ pub(super) struct Reached {
     pub(super) order: Order,
     /// One bit per number: whether the object references its parent.
     pub(super) back: Vec<u64>,
-    /// Number of references from live objects that point to no object.
     pub(super) strays: u64,
     _held: Held,
 }

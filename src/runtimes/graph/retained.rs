@@ -34,7 +34,6 @@ impl Deref for Retained<'_> {
 
 /// What each live object dominates, without the heap.
 pub struct Sums {
-    /// Dominators of the numbers for which it is not the parent on the shortest path. `None` if there are none.
     uppers: Option<Uppers>,
     /// Retained bytes, by number.
     kept: Wide,

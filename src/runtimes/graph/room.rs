@@ -45,7 +45,6 @@ pub struct Room {
 #[derive(Debug)]
 struct Inner {
     bound: u64,
-    /// Bytes in tables in memory.
     tables: AtomicU64,
     /// Bytes in structures that are in memory whatever the budget.
     held: AtomicU64,

@@ -179,7 +179,6 @@ struct Next {
     addr: u64,
 }
 
-/// References of a batch of objects.
 #[derive(Default)]
 struct Held {
     /// Each reference, with the number of the word that it points to ([`NOWHERE`] if it is outside the heap).

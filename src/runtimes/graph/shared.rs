@@ -29,7 +29,6 @@ impl Graphs {
         Keeping { graphs: self }
     }
 
-    /// The stored graph of a runtime's heap.
     pub(crate) fn get(&self, runtime: RuntimeId) -> Option<Found> {
         self.lock().found.get(&runtime).cloned()
     }

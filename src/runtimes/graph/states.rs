@@ -73,7 +73,6 @@ impl States {
         self.get(id) >= ONCE
     }
 
-    /// Whether any object has this state.
     pub(super) fn any(&self, state: u64) -> bool {
         (0..self.words.len().div_ceil(2)).into_par_iter().any(|number| self.word(number, state) != 0)
     }

@@ -22,7 +22,6 @@ const MOST: usize = 1024;
 const PART: usize = 1 << 12;
 const BATCH: usize = 1 << 18;
 
-/// Represents the absence of an object.
 const NOBODY: u32 = u32::MAX;
 
 /// Parents, each with the range of its children.

@@ -57,7 +57,6 @@ fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
         .more("malloc")
 }
 
-/// How full the arenas are.
 fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let pools = blocks.free_pool_bytes();

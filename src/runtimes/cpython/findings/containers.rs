@@ -36,13 +36,11 @@ pub(super) struct Candidates {
     /// Long containers: number of items, address.
     long: Vec<(u64, Addr)>,
     pub(super) caches: Vec<Addr>,
-    /// Numpy arrays.
     pub(super) arrays: Vec<Addr>,
     /// Large single objects: size in bytes, address.
     pub(super) large: Vec<(u64, Addr)>,
 }
 
-/// Collects the candidates in one pass over all objects.
 pub(super) fn candidates(heap: &Heap<'_>) -> Candidates {
     let brief = Brief::new(heap);
     let shares: Vec<Candidates> = heap
@@ -135,7 +133,6 @@ pub(super) fn most(heap: &Heap<'_>, places: &Places, candidates: &Candidates) ->
     weighed
 }
 
-/// The findings about `containers`. `named`: names of objects.
 pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<'_>) -> Vec<Finding> {
     if containers.is_empty() {
         return Vec::new();

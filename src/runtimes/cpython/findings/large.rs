@@ -51,7 +51,6 @@ fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option
     )
 }
 
-/// The finding about numpy arrays that own their data.
 fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
     let mut sorts: BTreeMap<(String, Vec<u64>), (u64, u64, Addr)> = BTreeMap::new();
     let (mut views, mut owning, mut bytes) = (0_u64, 0_u64, 0_u64);

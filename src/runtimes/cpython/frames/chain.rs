@@ -25,7 +25,6 @@ const UNIT: u64 = 2;
 pub(in crate::runtimes::cpython) struct PyFrame {
     /// Address of the PyFrameObject or `_PyInterpreterFrame`.
     pub(in crate::runtimes::cpython) address: Addr,
-    /// Address of the PyCodeObject.
     pub(in crate::runtimes::cpython) code: Addr,
     /// Offset of the current instruction in bytes. Negative before the first one.
     pub(in crate::runtimes::cpython) offset: i64,

@@ -90,7 +90,6 @@ pub(super) struct Bridge<'r, 'p> {
     known: Option<Known>,
 }
 
-/// Frames found in the chunks.
 struct Known {
     /// Frames, oldest first.
     frames: Vec<Addr>,

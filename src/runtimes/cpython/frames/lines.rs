@@ -68,7 +68,6 @@ fn line_table(table: &[u8], first: i64, offset: u64) -> Option<i64> {
 /// Size of a code unit in bytes. The table counts code units.
 const UNIT: u64 = 2;
 
-/// Kinds of entries.
 mod kind {
     pub(super) const ONE_LINE: u8 = 10;
     pub(super) const NO_COLUMNS: u8 = 13;

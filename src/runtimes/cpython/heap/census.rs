@@ -48,7 +48,6 @@ pub(super) struct Census {
     pub(super) outside: Vec<Outside>,
     places: Places,
     pub(super) pool_shape: PoolShape,
-    /// Number of blocks in all arenas.
     blocks: usize,
     /// Number of bytes that PYTHONMALLOC=debug puts before each block.
     pub(super) debug: u64,
@@ -218,7 +217,6 @@ impl Census {
         true
     }
 
-    /// Flags the objects in arenas that the collector tracks.
     fn flag_tracked(&mut self, lists: &Tracked) {
         let shape = self.pool_shape;
         for &at in &lists.objects {

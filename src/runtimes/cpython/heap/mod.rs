@@ -68,9 +68,7 @@ const MALLOC: Generation = Generation { number: 1, name: "malloc", frozen: false
 /// A reference of an object, or memory that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// A possible object.
     Object(Addr),
-    /// Owned memory.
     Memory(AddrRange, OwnedKind),
 }
 

@@ -26,7 +26,6 @@ const MANAGED_DICT: Link = Link::Beside("__dict__");
 /// Number of positions before that of the word at offset 0.
 const FIRST_WORD: u32 = 2;
 
-/// Memory that an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) kind: OwnedKind,
@@ -39,7 +38,6 @@ pub(super) struct Owned {
 pub(super) enum Held {
     /// A word that may point to an object.
     Object(Link, u64),
-    /// Owned memory.
     Memory(Owned),
 }
 
@@ -325,7 +323,6 @@ impl Visitor<'_, '_> {
         count.unwrap_or(0)
     }
 
-    /// Where the attributes of an instance are.
     #[inline(always)]
     fn managed(&self, at: u64, kind: &PyType) -> Managed {
         let before = |offset: i64| self.source.word(at.wrapping_add_signed(offset));
@@ -374,7 +371,6 @@ enum Special {
     Nothing,
 }
 
-/// Visits contiguous items.
 #[inline(always)]
 fn each_word<F: FnMut(u32, Held) -> bool>(words: &[[u8; 8]], first: u64, count: u64, visit: &mut Visit<'_, F>) -> bool {
     let first = usize::try_from(first).unwrap_or(usize::MAX);

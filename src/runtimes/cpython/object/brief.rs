@@ -121,7 +121,6 @@ impl<'h, 'p> Brief<'h, 'p> {
         objects.is_str(name).then(|| objects.name(name))?
     }
 
-    /// Address of a module's globals dict.
     pub(in crate::runtimes::cpython) fn module_dict(&self, module: Addr) -> Option<Addr> {
         let at = self.heap.runtime().layout.positive("PyModuleObject", "md_dict").ok()?;
         self.heap.objects().ptr_at(module, at).filter(|dict| !dict.is_null())

@@ -75,7 +75,6 @@ fn items(heap: &Heap<'_>, object: Addr, kind: &PyType, mut visit: impl FnMut(u64
     });
 }
 
-/// The first entries of a dict.
 pub(super) fn entries(heap: &Heap<'_>, brief: &Brief<'_, '_>, dict: Addr, count: u64) -> CollectionDetail {
     let mut found = CollectionDetail { count, entries: Vec::new() };
     heap.objects().each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {

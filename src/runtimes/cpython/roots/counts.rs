@@ -18,7 +18,6 @@ const NEVER_FREED: u64 = 1 << 30;
 /// First minor version with immortal objects (PEP 683).
 const IMMORTAL_SINCE: u32 = 12;
 
-/// Number of references read in one batch.
 const BATCH: usize = 256;
 
 /// Adds roots for objects with references from unknown memory, and removes known roots that are not real references.

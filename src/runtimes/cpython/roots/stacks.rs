@@ -7,7 +7,6 @@ use crate::memory::window::Window;
 use crate::runtimes::api::{Root, RootKind, Roots};
 use crate::runtimes::cpython::heap::Heap;
 
-/// Reason for reading stacks conservatively.
 const WHY: &str = "references in C frames have no map";
 
 pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
