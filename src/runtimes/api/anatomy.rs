@@ -14,11 +14,11 @@ use crate::runtimes::api::{Object, TypeIndex};
 pub enum Meaning {
     /// The runtime's own data: counts, lengths, types, flags, references.
     Structure,
-    /// A name that reports print: bytes per character, and whether the name comes from the runtime's own library.
+    /// A name that reports print: bytes per unit of text, and whether the name comes from the runtime's own library.
     Name(u8, bool),
     /// The program's data, whatever it looks like.
     Value,
-    /// Text of the program: bytes per character.
+    /// Text of the program: bytes per unit of text.
     Text(u8),
     /// An object whose address reveals its value, such as a small integer. References to it may be redirected to the
     /// object at this address.

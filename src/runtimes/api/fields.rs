@@ -121,7 +121,7 @@ pub struct Class {
 pub struct Classes {
     /// The classes, in the order of the file.
     pub all: Vec<Class>,
-    /// Index into `all` by the address in the runtime. Two addresses may share a class in the file.
+    /// Index into `all` by the address in the runtime. Several of the runtime's types may share a class in the file.
     pub places: HashMap<Addr, u32>,
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 /// returns the runtime for an ID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuntimeId {
-    /// Index of the finder in [`RUNTIMES`](crate::runtimes::RUNTIMES) or among those added by the user.
+    /// Index of the finder in [`RUNTIMES`](crate::runtimes::RUNTIMES). `RUNTIMES.len()` for runtimes added by the user.
     finder: u32,
     /// Index among the runtimes that this finder found.
     place: u32,
