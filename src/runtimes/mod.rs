@@ -1,11 +1,12 @@
-//! The managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
+//! Managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
 //!
-//! Everything that serves all runtimes asks [`ManagedRuntime`] and names none of them.
+//! Code that serves all runtimes uses [`ManagedRuntime`] and names no runtime. Commands are not in this room, and
+//! neither is the unwinding of native frames.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`api`] | what every runtime answers, as traits and plain data; sums by type, equal strings |
-//! | [`graph`] | objects as a graph: shortest paths from roots, dominators, path shapes |
+//! | [`api`] | traits that every runtime implements, and their plain data; sums by type, equal strings |
+//! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
 
@@ -29,27 +30,27 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 
-/// Finds the runtimes of one kind.
+/// Finds the runtimes of one kind in a process.
 pub struct Finder {
-    /// What the runtime is called.
+    /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
-    /// What only some runtimes have. A command that needs it runs no other finder: what finders read becomes a part of
-    /// smaller cores.
+    /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
+    /// for that command then lacks the pages that other finders read.
     pub offers: &'static [Offer],
-    /// All of the process that can be read. Why others can't becomes a diagnostic.
+    /// Finds all readable runtimes of this kind. The finder adds a diagnostic for each one that it cannot read.
     pub find: for<'p> fn(&'p Process) -> Vec<Found<'p>>,
 }
 
-/// What only some runtimes have.
+/// A feature that only some runtimes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It is CoreCLR ([`Found::coreclr`]).
+    /// The runtime is CoreCLR ([`Found::coreclr`]).
     CoreClr,
-    /// The garbage collector of .NET ([`ManagedRuntime::clr_gc`]).
+    /// The runtime uses .NET's garbage collector ([`ManagedRuntime::clr_gc`]).
     ClrGc,
 }
 
-/// Every runtime, in the order in which a session lists them.
+/// All runtimes that coremap detects, in the order in which a session lists them.
 pub const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
@@ -73,11 +74,11 @@ pub const RUNTIMES: &[Finder] = &[
     },
 ];
 
-/// A runtime of a process.
+/// A runtime that was found in a process.
 pub enum Found<'p> {
-    /// CoreCLR: commands that only .NET has ask it about its own structures.
+    /// CoreCLR. Commands that only .NET has read its own structures.
     CoreClr(Box<CoreClr<'p>>),
-    /// Any other.
+    /// Any other runtime.
     Other(Box<dyn ManagedRuntime + Send + 'p>),
 }
 
@@ -90,7 +91,7 @@ impl<'p> Found<'p> {
         Found::Other(Box::new(runtime))
     }
 
-    /// What all runtimes answer.
+    /// Returns the interface that all runtimes implement.
     pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
         match self {
             Found::CoreClr(runtime) => &**runtime,
@@ -98,7 +99,7 @@ impl<'p> Found<'p> {
         }
     }
 
-    /// CoreCLR, if it is that.
+    /// Returns CoreCLR by type. `None` for any other runtime.
     pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
         match self {
             Found::CoreClr(runtime) => Some(runtime),

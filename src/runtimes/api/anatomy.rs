@@ -1,4 +1,5 @@
-//! What the bytes of objects mean, so that `shrink --scrub` can tell a runtime's structures from the program's values.
+//! Meaning of the bytes of objects, so that `shrink --scrub` can separate a runtime's structures from the program's
+//! values.
 //!
 //! Scrubbing is an allow list: it overwrites every byte that no rule names. A runtime supplies its rules as an
 //! [`Anatomy`]. Without one, the values and sizes of its objects are overwritten, and a warning says so.
@@ -8,76 +9,77 @@ use std::collections::{HashMap, HashSet};
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{Object, TypeIndex};
 
-/// What bytes mean.
+/// Meaning of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The runtime's: counts, lengths, types, flags, references.
+    /// The runtime's own data: counts, lengths, types, flags, references.
     Structure,
-    /// A name that answers print, in units of so many bytes, and whether it comes from the runtime's own library.
+    /// A name that reports print: bytes per unit of text, and whether the name comes from the runtime's own library.
     Name(u8, bool),
-    /// The program's, whatever it looks like.
+    /// The program's data, whatever it looks like.
     Value,
-    /// Characters of the program's, in units of so many bytes.
+    /// Text of the program: bytes per unit of text.
     Text(u8),
-    /// An object whose address shows its value, as a small integer's does: any reference to it may lead to the object
-    /// at this address instead.
+    /// An object whose address reveals its value, such as a small integer. References to it may be redirected to the
+    /// object at this address.
     Alike(Addr),
 }
 
-/// Which bytes of a type's objects are structure. All others are values.
+/// The bytes of a type's objects that are structure. All other bytes are values.
 #[derive(Clone, Debug, Default)]
 pub struct Form {
-    /// Bytes before an object that are part of it: at most 8.
+    /// Bytes before an object that belong to it, at most 8.
     pub prefix: u64,
-    /// Bytes of its head. An array's head ends with its length, which has 32 bits.
+    /// Length of the header in bytes. An array's header ends with its 32-bit length.
     pub head: u64,
-    /// From this offset on, all of it is references.
+    /// Offset from which the object consists of references only. `None` if there is no such offset.
     pub references: Option<u64>,
-    /// Fields: offset and bytes.
+    /// Fields that are structure: offset and size in bytes.
     pub fields: Vec<(u64, u64)>,
-    /// Whether it has no elements: then its fields may stay where answers read them as fields of threads, locks and
-    /// tasks.
+    /// Whether objects of the type have no elements. Their fields may then stay if reports read them (threads, locks,
+    /// tasks).
     pub is_plain: bool,
-    /// Whether it is a string.
+    /// Whether this is a string type.
     pub is_string: bool,
-    /// Whether [`Anatomy::special`] must be asked about each object.
+    /// Whether [`Anatomy::special`] must be called for each object.
     pub is_special: bool,
 }
 
-/// Forms by type. Objects of types that are missing are overwritten as a whole.
+/// Forms by type. Objects of other types are overwritten entirely.
 pub type Forms = HashMap<TypeIndex, Form>;
 
-/// Bytes of an array's length, at the end of its head.
+/// Size in bytes of an array's length, which ends the header.
 pub(crate) const LENGTH: u64 = 4;
 
-/// What the bytes of a runtime's objects mean.
+/// Rules for scrubbing the objects of a runtime.
 ///
-/// There are two ways to answer. If the walk over the heap finds each object by its start, [`Anatomy::forms`] says by
-/// type what stays. If objects lie anywhere, in arenas, malloc blocks and program files, [`Anatomy::scattered`] does.
+/// A runtime supplies them in one of two ways. If a heap walk finds each object by its start, [`Anatomy::forms`]
+/// returns rules by type. If objects are anywhere in arenas, malloc blocks and program files, [`Anatomy::scattered`]
+/// describes them.
 pub trait Anatomy: Sync {
-    /// What stays of the objects of each type; `None` if [`Anatomy::scattered`] answers.
+    /// What stays of the objects of each type. `None` if the runtime implements [`Anatomy::scattered`].
     fn forms(&self) -> Option<Forms> {
         None
     }
 
-    /// Texts that stay beside `shown`, the names of threads that answers print.
+    /// Texts that stay. They include `shown`, the thread names that reports print.
     fn names(&self, shown: &HashSet<String>) -> HashSet<String> {
         shown.clone()
     }
 
-    /// Keep bytes of an object whose form [is special](Form::is_special). `is_object`: whether an object begins at an
-    /// address; `keep` takes a start and a number of bytes.
+    /// Calls `keep` with the start and length of each range that stays, for an object whose form [is
+    /// special](Form::is_special). `is_object` returns whether an object begins at an address.
     fn special(&self, _object: &Object, _is_object: &dyn Fn(Addr) -> bool, _keep: &mut dyn FnMut(Addr, u64)) {}
 
-    /// Whether a word that leads into the heap is an address only if an object begins there. References of 32 bits
-    /// need this: any number of their size leads into such a heap.
+    /// Whether a word that points into the heap is an address only if an object begins there. 32-bit references need
+    /// this, because any 32-bit number points into such a heap.
     fn only_starts_are_addresses(&self) -> bool {
         false
     }
 
-    /// What objects mean that lie anywhere. `visit` gets all names, and all bytes outside the block of the object that
-    /// describes them; the answer describes the others. Bytes that neither visits are unknown. `shown`: as in
-    /// [`Anatomy::names`].
+    /// Describes objects that may be anywhere. `visit` receives all names, and all bytes that are outside the block of
+    /// the object that describes them. The returned value describes the other bytes. Bytes that neither describes are
+    /// unknown. `shown` is as in [`Anatomy::names`].
     fn scattered<'a>(
         &'a self,
         _shown: &HashSet<String>,
@@ -86,19 +88,20 @@ pub trait Anatomy: Sync {
         None
     }
 
-    /// Names of the runtime's own library, which `--scrub=names` leaves as they are.
+    /// Names from the runtime's own library, which `--scrub=names` does not replace.
     fn public_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What to call the runtime if `--scrub=names` can't replace its names yet; `None` if it can.
+    /// Name of the runtime for a warning, if `--scrub=names` cannot replace its names yet. `None` if it can.
     fn names_stay(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Objects that lie anywhere. Bytes are described on demand: a set of all of them would take a quarter of the heap.
+/// Objects that may be anywhere. Bytes are described on demand, because a set of all of them would need a quarter of
+/// the heap's size.
 pub trait Scattered: Send + Sync {
-    /// Visit what is known of `range`, and of some bytes around it.
+    /// Visits the described bytes of `range`, and some bytes around it.
     fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Meaning));
 }

@@ -1,11 +1,11 @@
-//! What only the garbage collector of .NET has, which CoreCLR and NativeAOT share.
+//! The interface of .NET's garbage collector, which CoreCLR and NativeAOT share.
 
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::Heap;
 use crate::words::{Generation, HandleKind};
 
 impl Generation {
-    /// All of them in the words that all runtimes share.
+    /// All generations, as the `Generation` that all runtimes share.
     pub(crate) const MANAGED: [super::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
         let mut i = 0;
@@ -16,41 +16,41 @@ impl Generation {
         out
     };
 
-    /// The same in the words that all runtimes share.
+    /// Converts it to the `Generation` that all runtimes share.
     pub(crate) const fn managed(self) -> super::Generation {
         super::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
 
-    /// The one of that name.
+    /// The generation with this name, ignoring ASCII case.
     pub fn from_name(name: &str) -> Option<Generation> {
         Generation::ALL.iter().copied().find(|g| g.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// A heap segment or region.
+/// A segment or region of the GC heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Number of the GC heap (0 for workstation GC).
+    /// Number of the GC heap. 0 for workstation GC.
     pub heap: u32,
-    /// Generation.
+    /// Generation of the segment. If three generations share it, see [`Segment::runs`].
     pub generation: Generation,
-    /// The `heap_segment` struct.
+    /// Address of its `heap_segment` struct.
     pub address: Addr,
-    /// First object (`mem`).
+    /// Address of the first object (`mem`).
     pub start: Addr,
-    /// End of objects: `allocated`, or `alloc_allocated` where allocation goes on.
+    /// End of the objects: `allocated`, or `alloc_allocated` in the segment where allocation continues.
     pub end: Addr,
     /// Committed memory.
     pub committed: AddrRange,
-    /// End of what is reserved.
+    /// End of the reserved memory.
     pub reserved_end: Addr,
-    /// Where generations 1 and 0 begin in the ephemeral segment, where that is known.
+    /// Starts of generations 1 and 0 in the ephemeral segment. `None` if unknown or not ephemeral.
     pub younger: Option<(Addr, Addr)>,
 }
 
 impl Segment {
-    /// The runs of objects of one generation each: one, or where three
-    /// generations share the segment and their bounds are known, three.
+    /// Ranges of objects, each of one generation. There are three if three generations share the segment and their
+    /// bounds are known, else one. Empty ranges are left out.
     pub fn runs(&self) -> impl Iterator<Item = (Generation, AddrRange)> + use<> {
         let (start, end, whole) = (self.start, self.end, self.generation);
         let bounds = self.younger.filter(|&(gen1, gen0)| start <= gen1 && gen1 <= gen0 && gen0 <= end);
@@ -66,54 +66,54 @@ impl Segment {
     }
 }
 
-/// A handle that leads to an object.
+/// A GC handle that references an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
-    /// Where it is.
+    /// Address of the handle.
     pub address: Addr,
-    /// Its kind.
+    /// Kind of the handle.
     pub kind: HandleKind,
-    /// The object.
+    /// The referenced object.
     pub object: Addr,
-    /// The object that a dependent handle keeps with it.
+    /// The second object that a dependent handle keeps alive.
     pub secondary: Option<Addr>,
 }
 
-/// The queue of one GC heap.
+/// The finalization queue of one GC heap.
 #[derive(Clone, Debug, Default)]
 pub struct FinalizeQueue {
     /// Number of the GC heap.
     pub heap: u32,
-    /// Registered objects: generation and where it stands in the array.
+    /// Objects registered for finalization: generation, address of the array slot, object.
     pub registered: Vec<(Generation, Addr, Addr)>,
-    /// Objects whose finalizer is due: where they stand in the array, and they.
+    /// Objects whose finalizer is due: address of the array slot, object.
     pub ready: Vec<(Addr, Addr)>,
 }
 
-/// The collector's memory, and its state.
+/// Memory and state of the collector.
 #[derive(Clone, Copy, Debug)]
 pub struct ClrHeaps<'h> {
     /// Segments and regions.
     pub segments: &'h [Segment],
-    /// Whether it is of the server kind.
+    /// Whether this is the server GC.
     pub server: bool,
-    /// Whether it works by regions and not by segments.
+    /// Whether the heap consists of regions instead of segments.
     pub regions: bool,
-    /// Whether it was in the middle of a collection.
+    /// Whether a collection was in progress.
     pub in_gc: bool,
 }
 
 /// The garbage collector of .NET.
 pub trait ClrGc: Sync {
-    /// Its memory, and its state.
+    /// Memory and state of the collector.
     fn heaps(&self) -> ClrHeaps<'_>;
 
-    /// Its objects, even if no segment could have any.
+    /// The heap of objects, even if no segment contains any.
     fn objects(&self) -> Option<&dyn Heap>;
 
-    /// Its handles, by address.
+    /// GC handles, sorted by address.
     fn handles(&self) -> &[Handle];
 
-    /// Objects with finalizers.
+    /// Finalization queues, one per GC heap.
     fn finalizers(&self) -> Vec<FinalizeQueue>;
 }

@@ -1,4 +1,4 @@
-//! Managed code: from a code address to a method.
+//! Managed code: from a code address to a method, its lines, and its caller.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::facts::InlinedRow;
 use crate::registers::Regs;
 use crate::runtimes::api::{FrameAt, ManagedFrame};
 
-/// Role of a method in a thread's activity.
+/// Role of a method in what a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MethodRole {
     /// A method of the program, or of a library that it ships.
@@ -23,29 +23,29 @@ pub enum MethodRole {
     Dispatcher,
 }
 
-/// The code of one method, in one of its versions.
+/// The code of one method in one version.
 #[derive(Clone, Debug)]
 pub struct Method {
-    /// Its name, as the runtime's own tools print it.
+    /// Name as the runtime's own tools print it.
     pub name: String,
     /// Name of its assembly, archive or file.
     pub module: String,
-    /// Address of its structure in the runtime: a MethodDesc, a Method, a code object.
+    /// Address of the method's structure in the runtime: a MethodDesc, a Method, a code object.
     pub id: Option<Addr>,
-    /// Its metadata token, as text.
+    /// Metadata token as text.
     pub token: Option<String>,
-    /// Start of this code.
+    /// Start of the code.
     pub start: Addr,
-    /// Size of this code in bytes.
+    /// Size of the code in bytes.
     pub size: u64,
-    /// The cold section, if split off: start and size in bytes.
+    /// The cold section, if the code is split: start and size in bytes.
     pub cold: Option<(Addr, u64)>,
-    /// What it is for.
+    /// Role of the method.
     pub role: MethodRole,
 }
 
 impl Method {
-    /// Offset of `ip` from the start of the section that contains it. `None` if no section contains it.
+    /// Offset of `ip` from the start of the section that contains it, in bytes. `None` if `ip` is outside the method.
     pub fn offset_of(&self, ip: Addr) -> Option<u64> {
         let within = |start: Addr, size: u64| (ip >= start && ip.since(start) < size).then(|| ip.since(start));
         within(self.start, self.size).or_else(|| self.cold.and_then(|(start, size)| within(start, size)))
@@ -55,22 +55,22 @@ impl Method {
 /// A short code sequence that jumps to a method.
 #[derive(Clone, Debug)]
 pub struct CodeStub {
-    /// Its kind, in the runtime's words.
+    /// Kind of the stub in the runtime's words.
     pub kind: &'static str,
     /// Start of the stub.
     pub start: Addr,
     /// Target of its jump.
     pub target: Option<Addr>,
-    /// The method that it belongs to.
+    /// Name of the method that the stub belongs to.
     pub of: Option<String>,
-    /// Its own name, if it has one.
+    /// Name of the stub itself.
     pub name: Option<String>,
-    /// Description of the code that runs in it, if only the frame shows which method: `interpreted Java frame`.
+    /// Description of what runs in the stub, such as `interpreted Java frame`, if only the frame identifies the method.
     pub runs: Option<&'static str>,
 }
 
 impl CodeStub {
-    /// Name of a frame in this stub: what runs there, its own name, or its kind and method.
+    /// Text for a frame in this stub: what runs there, the stub's name, or its kind and method.
     pub fn title(&self) -> String {
         match (&self.name, self.runs, &self.of) {
             (Some(name), Some(runs), _) => format!("{runs} [{name}]"),
@@ -84,7 +84,7 @@ impl CodeStub {
 /// A method that was inlined into its caller.
 #[derive(Clone, Debug)]
 pub struct Inlined {
-    /// Its name, as in [`Method::name`].
+    /// Name of the method, as in [`Method::name`].
     pub method: String,
     /// Position in the inlined method.
     pub source: Source,
@@ -97,21 +97,21 @@ impl From<Inlined> for InlinedRow {
     }
 }
 
-/// What a code address is.
+/// The owner of a code address.
 #[derive(Clone, Debug)]
 pub enum CodeAt {
-    /// A method's code.
+    /// Code of a method.
     Method(Arc<Method>),
-    /// A stub.
+    /// Code of a stub.
     Stub(CodeStub),
-    /// In executable memory, but in no method. The text says why.
+    /// Executable memory outside of any method. The text says why.
     Other(String),
 }
 
-/// An entry of the list of all code.
+/// An entry of [`ManagedCode::each`].
 #[derive(Clone, Copy, Debug)]
 pub struct CodeEntry<'a> {
-    /// What it is.
+    /// Kind of the code.
     pub kind: CodeEntryKind<'a>,
     /// Start of the code.
     pub start: Addr,
@@ -122,16 +122,16 @@ pub struct CodeEntry<'a> {
 /// Kind of a code entry.
 #[derive(Clone, Copy, Debug)]
 pub enum CodeEntryKind<'a> {
-    /// A method.
+    /// Code of a method.
     Method {
-        /// Its name, as in the runtime's own perf map.
+        /// Name as in the runtime's own perf map.
         name: &'a str,
         /// Compilation tier.
         tier: Option<&'static str>,
-        /// The cold section, if split off: start and size in bytes.
+        /// The cold section, if the code is split: start and size in bytes.
         cold: Option<(Addr, u64)>,
     },
-    /// A block of stubs of this kind.
+    /// A block with this number of stubs.
     Stubs(u64),
     /// One or more stubs with this name.
     Stub(&'a str),
@@ -148,73 +148,73 @@ pub struct Source {
     pub line: Option<u32>,
 }
 
-/// A version of a method's code.
+/// One version of a method's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeVersion {
-    /// Start of its code; 0 if it has none yet.
+    /// Start of the code. 0 if the version has none yet.
     pub code: Addr,
-    /// Compilation tier, in the words of the runtime's own tools.
+    /// Compilation tier in the words of the runtime's own tools.
     pub tier: &'static str,
-    /// Address of the runtime's record of the version; 0 for the first version.
+    /// Address of the runtime's record of the version. 0 for the first version.
     pub node: Addr,
-    /// ID of the IL version that it was compiled from; 0 for the original IL.
+    /// ID of the IL version that it was compiled from. 0 for the original IL.
     pub il_version: u64,
 }
 
-/// Details of a method that stacks don't show.
+/// Details of a method that are not needed for stacks.
 #[derive(Clone, Debug, Default)]
 pub struct MethodDetail {
-    /// Address of its class in the runtime.
+    /// Address of the class's structure in the runtime.
     pub class: Option<Addr>,
-    /// The type that defines it.
+    /// Address of the MethodTable of the defining type.
     pub method_table: Option<Addr>,
-    /// Path of its module.
+    /// Path of the module.
     pub module_path: Option<String>,
-    /// Address of its module in the runtime.
+    /// Address of the module's structure in the runtime.
     pub module_address: Option<Addr>,
-    /// Address of its IL.
+    /// Address of the method's IL.
     pub il_address: Option<Addr>,
-    /// Whether the process itself compiled it.
+    /// Whether the process compiled it, instead of loading precompiled code.
     pub jitted: Option<bool>,
-    /// All versions of its code.
+    /// All versions of the code.
     pub versions: Vec<CodeVersion>,
     /// What is missing, and how to get it.
     pub note: Option<String>,
 }
 
-/// A file that contains code and may be missing from a core's file list.
+/// A file that contains code. It may be missing from the core's file list.
 #[derive(Clone, Debug)]
 pub struct CodeFile {
     /// Addresses of the mapping.
     pub range: AddrRange,
-    /// File offset of the first mapped byte, in bytes.
+    /// File offset of the first mapped byte.
     pub offset: u64,
-    /// Its path.
+    /// Path of the file.
     pub path: String,
 }
 
 /// The code of a runtime.
 pub trait ManagedCode: Sync {
-    /// Ranges that may contain code. Used to recognize return addresses.
+    /// Ranges that may contain code. A word is a possible return address if it is in one of them.
     fn ranges(&self) -> Vec<AddrRange>;
 
-    /// What the code at `ip` is. `None` if the runtime has no code there.
+    /// The method or stub at `ip`. `None` if the runtime has no code there.
     fn code_at(&self, ip: Addr) -> Option<CodeAt>;
 
-    /// The stub that the bytes at `ip` look like, if [`ManagedCode::code_at`] finds none.
+    /// The stub whose instructions match the bytes at `ip`. Used if [`ManagedCode::code_at`] finds nothing.
     fn stub_shaped(&self, _ip: Addr) -> Option<CodeStub> {
         None
     }
 
-    /// Registers of the caller of a frame in this code. `exact`: the frame's address is where it was
+    /// Returns the registers of the caller of a frame in this code. `exact`: the frame's address is where execution was
     /// interrupted, not a return address.
     ///
     /// # Errors
-    /// The reason why there are none, in words.
+    /// Why the frame cannot be unwound, in words.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String>;
 
-    /// The methods that run in a frame, if its code address alone does not show them. `None` for all other
-    /// frames, which [`ManagedCode::code_at`] and [`ManagedCode::unwind`] handle.
+    /// The methods that run in a frame, if its code address alone does not identify them. `None` for all other frames;
+    /// use [`ManagedCode::code_at`] and [`ManagedCode::unwind`] for those.
     fn frame(&self, _at: &FrameAt<'_>) -> Option<ManagedFrame> {
         None
     }
@@ -224,8 +224,8 @@ pub trait ManagedCode: Sync {
         Source::default()
     }
 
-    /// Methods inlined at `ip`, innermost first. The method itself is not included; [`ManagedCode::source`]
-    /// returns the position of the first call in it.
+    /// Methods inlined at `ip`, innermost first. The method itself is not included: [`ManagedCode::source`] returns the
+    /// position of the outermost inlined call in it.
     fn inlined(&self, _method: &Method, _ip: Addr) -> Vec<Inlined> {
         Vec::new()
     }
@@ -235,12 +235,12 @@ pub trait ManagedCode: Sync {
         MethodDetail::default()
     }
 
-    /// Name of the method with this `id`. `None` if there is none.
+    /// Name of the method with this [`Method::id`]. `None` if there is none.
     fn name_of(&self, _id: Addr) -> Option<String> {
         None
     }
 
-    /// Visits all code while `visit` returns true.
+    /// Visits all code until `visit` returns false.
     fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool);
 
     /// Whether the runtime's own perf map appends the compilation tier to names.

@@ -1,6 +1,6 @@
-//! Classes with their fields, and threads with their frames: what a heap dump (`.hprof`) has beside objects.
+//! Classes, fields and thread frames in the terms of a Java heap dump (`.hprof`).
 //!
-//! The format is Java's. A runtime that implements [`Fields`] can be exported to it.
+//! A runtime that implements [`Fields`] can be exported to that format. The writer is in `export/hprof`.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::addr::Addr;
 use crate::facts::{FrameRow, ThreadRow};
 use crate::runtimes::api::Root;
 
-/// What a value is, by the number that the format has for it.
+/// Type of a value, with its number in the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// A reference.
     Object = 2,
     /// One byte, 0 or 1.
     Boolean = 4,
-    /// A unit of UTF-16.
+    /// A UTF-16 unit.
     Char = 5,
     /// 4 bytes.
     Float = 6,
@@ -32,7 +32,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Bytes in the file; in memory the same but of references.
+    /// Size in bytes in the file. It is the same in memory, except for references.
     pub fn size(self) -> u64 {
         match self {
             Type::Boolean | Type::Byte => 1,
@@ -43,162 +43,166 @@ impl Type {
     }
 }
 
-/// A field of instances.
+/// An instance field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What it holds.
+    /// Type of the field's value.
     pub kind: Type,
-    /// From the start of the instance, in bytes.
+    /// Offset in bytes from the start of the instance.
     pub offset: u64,
 }
 
 /// A static field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Static {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What it holds.
+    /// Type of the field's value.
     pub kind: Type,
-    /// The bits of its value; of a reference, the object's address.
+    /// Bits of the value. For a reference, the object's address.
     pub value: u64,
 }
 
-/// How objects of a class look.
+/// Layout of the objects of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Fields in the order of the file: its own, then those of the class above it, and so on.
+    /// An instance with these fields: offset and type. The order is that of the file: the class's own fields first,
+    /// then those of its superclass, and so on.
     Instance(Vec<(u64, Type)>),
-    /// References behind so many bytes.
+    /// An array of references that starts at this offset, in bytes.
     Objects(u64),
-    /// Values behind so many bytes.
+    /// An array of values of this type that starts at this offset, in bytes.
     Values(u64, Type),
-    /// Structs, or whatever else, behind so many bytes. The format has no such arrays: one of references stands for them, of the same size,
-    /// with the references where they are and none elsewhere.
+    /// An array of structs, or of anything else, that starts at this offset. The format has no such arrays. The file
+    /// gets an array of references of the same size, with the references at their positions and null elsewhere.
     Structs(u64),
-    /// A text: where it has its length, in characters, and where these are. The format has characters in an array of their own, which
-    /// the object refers to: it gets an id that no object has.
+    /// A string: offsets of its length (in characters) and of the characters. The format stores characters in an array
+    /// of their own that the string references. That array gets an ID that no object has.
     Text(u64, u64),
 }
 
-/// From a text to the id of its characters: within the object, where no other begins.
+/// Distance from a string's address to the ID of its characters. The ID is inside the object, where no other object
+/// begins.
 pub(crate) const CHARACTERS: u64 = 8;
 
-/// Ids of classes that are not the runtime's begin here: below all memory.
+/// First ID for classes that the runtime does not have. It is below all memory.
 pub(crate) const MADE_UP: u64 = 0x100;
 
-/// A class.
+/// A class of the heap dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// By which the file knows it: the address of its `java.lang.Class`, or where the runtime has it.
+    /// ID in the file: the address of the class's `java.lang.Class`, or of its structure in the runtime.
     pub id: u64,
-    /// Where the runtime has it, as types of the heap tell.
+    /// Address of the class's structure in the runtime, as
+    /// [`TypeInfo::address`](crate::runtimes::api::TypeInfo::address).
     pub address: Addr,
-    /// Its name, as class files have it: `java/lang/String`, `[I`.
+    /// Name in the form of class files: `java/lang/String`, `[I`.
     pub name: String,
-    /// The id of the class above it; 0 of none.
+    /// ID of the superclass. 0 if there is none.
     pub above: u64,
-    /// The object that loaded it; 0 of the bootstrap loader.
+    /// Address of the class loader object. 0 for the bootstrap loader.
     pub loader: u64,
-    /// Bytes of an instance; 0 of an array.
+    /// Size of an instance in bytes. 0 for an array.
     pub size: u32,
     /// Static fields.
     pub statics: Vec<Static>,
-    /// Fields that it declares itself.
+    /// Fields that the class itself declares.
     pub fields: Vec<Field>,
-    /// Its objects.
+    /// Layout of its objects.
     pub form: Form,
-    /// Whether it is to be a root for its static fields, beside the runtime's own roots.
+    /// Whether the file gets a root for its static fields, in addition to the runtime's own roots.
     pub is_root: bool,
 }
 
 /// All classes of a heap.
 #[derive(Clone, Debug, Default)]
 pub struct Classes {
-    /// In the order of the file.
+    /// The classes, in the order of the file.
     pub all: Vec<Class>,
-    /// Place in `all`, by where the runtime has it. What has one class in the runtime may have another in the file.
+    /// Index into `all` by the address in the runtime. Several of the runtime's types may share a class in the file.
     pub places: HashMap<Addr, u32>,
 }
 
 impl Classes {
-    /// Classes of which each stands for itself.
+    /// Creates the list for classes that each have one address in the runtime.
     pub fn of(all: Vec<Class>) -> Classes {
         let places = (0..).zip(&all).map(|(place, class)| (class.address, place)).collect();
         Classes { all, places }
     }
 }
 
-/// How objects refer to each other in memory.
+/// Encoding of references and array lengths in memory.
 pub struct References<'r> {
-    /// Bytes of a reference.
+    /// Size of a reference in bytes.
     pub size: u64,
-    /// Bytes from an array's start to its length, which has 32 bits.
+    /// Offset of an array's 32-bit length, in bytes.
     pub length_at: u64,
-    /// The address that a reference stands for.
+    /// Converts a stored reference to an address.
     pub decode: Box<dyn Fn(u64) -> u64 + Sync + 'r>,
 }
 
-/// The classes and threads of a runtime, as a heap dump has them.
+/// Classes and threads of a runtime, as a heap dump has them.
 pub trait Fields: Sync {
-    /// Whether the format is another runtime's, so that classes are expressed in terms of Java.
+    /// Whether the format belongs to another runtime, so that classes are expressed in Java's terms.
     fn is_foreign(&self) -> bool {
         true
     }
 
-    /// How objects refer to each other.
+    /// Encoding of references in memory.
     fn references(&self) -> References<'_>;
 
-    /// The classes of the heap, with those at `present` among them: the types that objects have.
+    /// All classes of the heap, including the types at `present`, which objects have.
     fn classes(&self, present: &[Addr]) -> Classes;
 
-    /// The threads of the process, in the order of `rows`, which have their frames.
+    /// Threads of the process, in the order of `rows`, which supply the frames.
     fn threads(&self, rows: &[ThreadRow], roots: &[Root]) -> Vec<Thread>;
 
-    /// Roots for what the format can't express otherwise.
+    /// Roots for references that the format cannot express otherwise.
     fn more_roots(&self) -> Vec<Root> {
         Vec::new()
     }
 }
 
-/// Lines of a frame that has none, and of one of native code.
+/// Line number of a frame without a known line.
 pub const NO_LINE: i32 = -1;
-/// The method is native.
+/// Line number of a native method's frame.
 pub const NATIVE_LINE: i32 = -3;
 
-/// A frame of a thread.
+/// A frame of a thread, as the format has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The method's name alone.
+    /// Name of the method, without class and arguments.
     pub method: String,
-    /// What it takes and gives, as class files have it (`(J)V`), or as the runtime's own tools write it.
+    /// Signature in the form of class files (`(J)V`), or as the runtime's own tools write it.
     pub signature: String,
-    /// Where the runtime has its class.
+    /// Address of the method's class in the runtime.
     pub class: Option<Addr>,
-    /// The name of its class, where that is none of the heap's.
+    /// Name of the class, if the class is not in the heap.
     pub class_name: String,
     /// Source file.
     pub file: String,
-    /// Line, [`NO_LINE`] or [`NATIVE_LINE`].
+    /// Line number, [`NO_LINE`] or [`NATIVE_LINE`].
     pub line: i32,
-    /// Its stack pointer.
+    /// Stack pointer.
     pub sp: Addr,
 }
 
-/// A thread.
+/// A thread, as the format has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// The system's number.
+    /// System thread ID.
     pub tid: Option<u32>,
-    /// The object that stands for it.
+    /// The object that represents the thread.
     pub object: Option<Addr>,
-    /// Its frames, the innermost first.
+    /// Frames, innermost first.
     pub frames: Vec<Frame>,
 }
 
 impl Thread {
-    /// The frame in which a place of its stack is: of methods that were inlined into one another, the innermost. `None` below all of them.
+    /// Index of the frame that contains the stack address `place`. For inlined methods, the innermost. `None` if
+    /// `place` is below all frames.
     pub fn frame_at(&self, place: Addr) -> Option<usize> {
         let sp = self.frames.iter().map(|frame| frame.sp).take_while(|sp| *sp <= place).last()?;
         self.frames.iter().position(|frame| frame.sp == sp)
@@ -206,7 +210,7 @@ impl Thread {
 }
 
 impl Frame {
-    /// A frame of managed code; `None` if it is of something else.
+    /// Converts the row of a managed frame. `None` for any other frame.
     pub fn of(row: &FrameRow) -> Option<Frame> {
         let whole = row.method.as_ref().filter(|_| row.runtime.is_some())?.to_string();
         let (class, method, arguments) = parts(&whole);
@@ -222,7 +226,8 @@ impl Frame {
     }
 }
 
-/// The class, the name and the arguments of a method. Names of generic types have points and brackets within brackets.
+/// Splits a method's full name into class, name and arguments. Generic type names contain dots and brackets inside
+/// brackets.
 fn parts(whole: &str) -> (&str, &str, &str) {
     let mut depth = 0_u32;
     let (mut point, mut end) = (None, whole.len());
@@ -234,7 +239,7 @@ fn parts(whole: &str) -> (&str, &str, &str) {
             }
             '[' | '<' | '(' => depth += 1,
             ']' | '>' | ')' => depth = depth.saturating_sub(1),
-            // A constructor has a point of its own: `Type..ctor`.
+            // A constructor's name starts with a dot: `Type..ctor`.
             '.' if depth == 0 && (at == 0 || point != Some(at - 1)) => point = Some(at),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Frames of a stack: native ones, managed ones, and the marks that runtimes leave.
+//! Frames of a stack: native frames, managed frames, and marks that runtimes leave on the stack.
 
 use std::sync::Arc;
 
@@ -8,127 +8,129 @@ use crate::registers::Regs;
 use crate::runtimes::api::{Method, RuntimeId, Source};
 pub use crate::words::Execution;
 
-/// A frame that a runtime is asked about ([`ManagedCode::frame`]).
+/// A frame for which a runtime is asked which methods run in it ([`ManagedCode::frame`]).
 ///
 /// [`ManagedCode::frame`]: crate::runtimes::api::ManagedCode::frame
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAt<'a> {
-    /// The thread, by the system's number.
+    /// System thread ID.
     pub tid: u32,
-    /// Its registers.
+    /// Registers in this frame.
     pub regs: &'a Regs,
-    /// Whether its address is where it was interrupted, and no return address.
+    /// Whether the code address is where execution was interrupted, not a return address.
     pub exact: bool,
-    /// The stack that it lies on; `None` where none is known to hold its stack pointer.
+    /// The stack that contains the frame. `None` if no known stack contains its stack pointer.
     pub stack: Option<AddrRange>,
 }
 
-/// What a runtime knows of a frame by more than the address of its code: an interpreter keeps in the frame
-/// which method it runs, and compiled code has those in it that were inlined.
+/// The methods and the caller of a frame whose code address alone does not identify the method.
+///
+/// An interpreter stores the running method in its frame, and compiled code contains inlined methods.
 #[derive(Clone, Debug)]
 pub struct ManagedFrame {
-    /// Methods that run in it, that of the latest call first; none in a stub.
+    /// Methods that run in the frame, innermost first. Empty for a stub.
     pub methods: Vec<Activation>,
-    /// Who called it.
+    /// The caller of the frame.
     pub caller: Caller,
 }
 
-/// Who called a frame.
+/// The caller of a frame.
 #[derive(Clone, Debug)]
 pub enum Caller {
     /// The frame with these registers.
     Regs(Box<Regs>),
-    /// It can't be told.
+    /// Unknown.
     Unknown,
 }
 
-/// Methods that one frame of a module's code runs, where the runtime keeps them in a list of its own and not in that frame
-/// (an interpreter written in C). The frame has a row of its own, above its methods.
+/// Methods that run in one native frame of an interpreter written in C.
+///
+/// The runtime stores them in a list of its own, not in that frame. The native frame gets its own row, above the
+/// methods.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// A place in the frame that runs them, by which it is told; where there is none, runs belong to frames for which
-    /// [`ListedMethods::run_at`] is true, in their order.
+    /// A stack address inside the native frame, which identifies the frame. If `None`, runs are assigned in order to
+    /// the frames for which [`ListedMethods::run_at`] is true.
     pub anchor: Option<Addr>,
-    /// The methods, that of the latest call first.
+    /// The methods, innermost first.
     pub methods: Vec<Activation>,
 }
 
-/// Methods that a runtime lists by thread: its interpreter is written in C, and many methods run in one frame of it.
+/// Methods that a runtime lists by thread, because its interpreter is written in C and runs many methods in one frame.
 pub trait ListedMethods: Sync {
-    /// What the thread of that number runs, the latest first. All of it is told with the thread's stack, however far
-    /// that can be followed.
+    /// The runs of a thread, newest first. All of them are reported with the thread's stack, however far that can be
+    /// unwound.
     fn runs(&self, tid: u32) -> Vec<Run>;
 
-    /// Whether the code of a module at `ip` is what runs them.
+    /// Whether the native code at `ip` is the interpreter loop that runs such methods.
     fn run_at(&self, ip: Addr) -> bool;
 }
 
-/// A frame of a thread that is none of the system's.
+/// A frame of a thread that is not a system thread.
 #[derive(Clone, Debug)]
 pub struct LightFrame {
-    /// Where its code is.
+    /// Code address.
     pub ip: Addr,
-    /// Where it lies: in an object of the runtime.
+    /// Address of the frame, which is inside an object of the runtime.
     pub sp: Addr,
-    /// What runs in it.
+    /// The method that runs in the frame.
     pub activation: Activation,
 }
 
-/// A method as it runs in a frame.
+/// A method that runs in a frame.
 #[derive(Clone, Debug)]
 pub struct Activation {
-    /// The method.
+    /// The running method.
     pub method: Arc<Method>,
-    /// Where in it.
+    /// Position in the method, and how it runs.
     pub position: Position,
 }
 
 /// Where in a method a frame is, and how it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
-    /// Offset in its bytecode, file, line.
+    /// Bytecode offset, file and line.
     pub source: Source,
-    /// How it runs; `None` where the runtime has one way only.
+    /// How the method runs. `None` if the runtime has only one way.
     pub how: Option<Execution>,
 }
 
-/// A reference that the runtime's own code keeps from the collector.
+/// A reference that the runtime's own code protects from the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedRef {
-    /// Where it stands.
+    /// Address of the reference.
     pub address: Addr,
-    /// Whether it may lead into an object, or out of the heap.
+    /// Whether it may point into an object or outside the heap.
     pub interior: bool,
 }
 
-/// A mark of a runtime on a stack: it tells of a transition between managed and native
-/// code (an explicit Frame of CoreCLR, a JavaFrameAnchor of HotSpot).
+/// A mark that a runtime leaves on a stack at a transition between managed and native code: an explicit Frame of
+/// CoreCLR, a `JavaFrameAnchor` of HotSpot.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Where on the stack it is.
+    /// Address of the mark on the stack.
     pub addr: Addr,
-    /// Its class, as in the runtime.
+    /// Class of the mark in the runtime.
     pub class: &'static str,
-    /// The method called, as the runtime knows it, where it keeps one.
+    /// Address of the called method's structure in the runtime. `None` if the mark does not record it.
     pub method: Option<Addr>,
-    /// Registers of the frame it was made for: one in managed code, or one in the
-    /// runtime that leads to it. Unknown ones are not kept.
+    /// Known registers of the frame that the mark was made for: a managed frame, or a runtime frame that leads to one.
     pub regs: Option<Regs>,
-    /// Whether these are from where it was interrupted, and not from a call.
+    /// Whether `regs` are from an interruption instead of a call.
     pub exact: bool,
-    /// Where references stand that it tells of.
+    /// References that the mark protects.
     pub objects: Vec<ProtectedRef>,
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone)]
 pub enum FrameKind {
-    /// Of a managed method, in that runtime.
+    /// A managed method of this runtime.
     Managed(RuntimeId, Arc<Method>),
-    /// Of the runtime's own managed code that finds handlers of an exception, and
-    /// is done with it: the handler runs, or it was not found.
+    /// The runtime's managed code that searches for exception handlers, after it has finished: the handler runs, or
+    /// none was found.
     Dispatch(RuntimeId, Arc<Method>),
-    /// Of code of a module, of a stub, or of nothing known.
+    /// Native code of a module, a stub, or unknown code.
     Native,
     /// A mark of a runtime.
     Mark(Box<Mark>),
@@ -137,29 +139,30 @@ pub enum FrameKind {
 /// A frame of a stack.
 #[derive(Clone)]
 pub struct StackFrame {
-    /// Its registers; of a mark, those that it keeps.
+    /// Registers in the frame. For a mark, the registers that it recorded.
     pub regs: Regs,
-    /// Where its code is: a return address, unless `exact`.
+    /// Code address: a return address, unless `exact`.
     pub ip: Addr,
-    /// Its stack pointer; of a mark its own address.
+    /// Stack pointer. For a mark, its own address.
     pub sp: Addr,
-    /// Whether `ip` is where it was interrupted.
+    /// Whether `ip` is where execution was interrupted.
     pub exact: bool,
-    /// How it was found.
+    /// How the frame was found.
     pub trust: Trust,
-    /// What it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// Where in the method, if the frame tells that and not its address.
+    /// Position in the method, if the frame records it. `None` if it follows from `ip`.
     pub position: Option<Box<Position>>,
 }
 
 impl StackFrame {
-    /// The address to ask names and lines for: that of the call.
+    /// Address for the lookup of names and lines. For a return address this is the byte before it, which is in the
+    /// call.
     pub fn code(&self) -> Addr {
         if self.exact { self.ip } else { self.ip.saturating_sub(1) }
     }
 
-    /// The managed method that runs in it.
+    /// The managed method that runs in the frame. `None` for dispatch frames, native frames and marks.
     pub fn method(&self) -> Option<&Arc<Method>> {
         match &self.kind {
             FrameKind::Managed(_, method) => Some(method),
@@ -168,10 +171,10 @@ impl StackFrame {
     }
 }
 
-/// A stack, and why it ends.
+/// The frames of a stack, and why the walk ended.
 pub struct Walk {
-    /// Its frames, that of the latest call first.
+    /// Frames, innermost first.
     pub frames: Vec<StackFrame>,
-    /// Why there are no more.
+    /// Why there are no more frames.
     pub end: End,
 }

@@ -7,96 +7,96 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::runtimes::api::Space;
 
-/// Index of a type among those seen so far, from 0 without gaps.
+/// Index of a type among the types seen so far. Indices start at 0 and have no gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeIndex(pub u32);
 
-/// The type of free space between objects, in runtimes that fill it with pseudo-objects.
+/// Type of the free space between objects, in runtimes that fill it with pseudo-objects.
 pub const FREE: TypeIndex = TypeIndex(0);
 
 /// Name of free space in listings, as in SOS.
 pub const FREE_NAME: &str = "Free";
 
-/// An object.
+/// An object of a managed heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its start, as in references to it.
+    /// Start address, as references to the object have it.
     pub addr: Addr,
-    /// Its type.
+    /// Type of the object.
     pub kind: TypeIndex,
-    /// Its size in bytes as the runtime's own tools count it, without padding before the next object.
+    /// Size in bytes as the runtime's own tools count it, without padding before the next object.
     pub size: u64,
 }
 
-/// A generation or space: the unit of a collection.
+/// A generation or space of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Its index in [`Heap::generations`].
+    /// Index in [`Heap::generations`].
     pub number: u8,
-    /// Its name in the runtime's words, such as `gen2` or `eden`.
+    /// Name in the runtime's words, such as `gen2` or `eden`.
     pub name: &'static str,
-    /// Whether its objects are never collected, so that each is its own root.
+    /// Whether its objects are never collected. Each of them is then a root.
     pub frozen: bool,
 }
 
-/// A range of objects of one generation.
+/// A contiguous range of objects of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number of its heap, if the runtime has several; else 0.
+    /// Number of the heap. 0 if the runtime has only one.
     pub heap: u32,
-    /// Generation of all objects in it.
+    /// Generation of all objects in the range.
     pub generation: Generation,
-    /// From the first object to the end of the last.
+    /// From the start of the first object to the end of the last.
     pub range: AddrRange,
 }
 
-/// Position of the elements in arrays and strings.
+/// Layout of the elements of an array or string type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements {
-    /// Bytes from the start of the object to its first element.
+    /// Offset of the first element from the object's start, in bytes.
     pub start: u64,
-    /// Bytes of an element; never 0.
+    /// Element size in bytes. Never 0.
     pub size: u64,
 }
 
-/// A type of objects.
+/// Data of an object type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeInfo {
-    /// Address of the type in the runtime: a MethodTable, a Klass, a PyTypeObject.
+    /// Address of the runtime's type structure: a MethodTable, a Klass, a PyTypeObject.
     pub address: Addr,
-    /// Whether it is free space between objects.
+    /// Whether this is the type of free space between objects.
     pub free: bool,
-    /// Whether it is the runtime's string type.
+    /// Whether this is the runtime's string type.
     pub string: bool,
-    /// Whether its objects represent types and contain their static variables (`java.lang.Class`).
-    /// [`Heap::static_at`] names their fields.
+    /// Whether objects of this type represent types and contain their static variables (`java.lang.Class`).
+    /// [`Heap::static_at`] names those variables.
     pub of_types: bool,
-    /// For arrays, and for strings that contain their own characters.
+    /// Layout of the elements of arrays, and of strings that contain their own characters. `None` for other types.
     pub elements: Option<Elements>,
 }
 
 /// A range of the heap where no object was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Its addresses.
+    /// Addresses of the range.
     pub range: AddrRange,
-    /// The reason, in words.
+    /// Why no object was found, in words.
     pub reason: String,
 }
 
-/// Ranges that could not be walked.
+/// Ranges of the heap that could not be walked.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
-    /// The first ranges, by address.
+    /// The first ranges in address order, at most `limits::MAX_LOSSES`.
     pub places: Vec<Loss>,
-    /// Number of all ranges.
+    /// Number of ranges, including those not listed.
     pub count: u64,
-    /// Bytes of all ranges.
+    /// Total bytes of the ranges, including those not listed.
     pub bytes: u64,
 }
 
 impl Losses {
-    /// Adds the bytes from `from` to `to`, with the reason.
+    /// Adds the range `from..to`. `reason` is called only if the range is listed.
     pub fn add(&mut self, from: u64, to: u64, reason: impl FnOnce() -> String) {
         self.count = self.count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
@@ -105,7 +105,6 @@ impl Losses {
         }
     }
 
-    /// Adds the losses of `other`.
     pub(crate) fn merge(&mut self, other: Losses) {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -118,51 +117,51 @@ impl Losses {
 /// How an object references another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Through the field or element at this offset from its start.
+    /// Through the field or element at this offset from the object's start, in bytes.
     Field(u64),
-    /// Through no field. The text names the way: `(dependent handle)`.
+    /// Through no field. The text says how, such as `(dependent handle)`.
     Beside(&'static str),
 }
 
-/// An object found by its address.
+/// Type and size of an object that was found by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its type.
+    /// Type of the object.
     pub kind: TypeIndex,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its size as the walk counts it: at least the minimum object size.
+    /// Size in bytes as the walk counts it: at least the minimum object size.
     pub counted_size: u64,
 }
 
-/// Contents of a string.
+/// Contents of a string object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StringContent<'a> {
-    /// Its length in units.
+    /// Length in units.
     pub length: u32,
-    /// Its bytes.
+    /// The string's bytes.
     pub bytes: &'a [u8],
-    /// The unit's encoding.
+    /// Encoding of a unit.
     pub units: StringUnits,
 }
 
-/// Unit of a string.
+/// Encoding of a string's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StringUnits {
     /// UTF-16, little-endian.
     Utf16,
-    /// One byte each: the first 256 code points.
+    /// One byte each, the first 256 code points of Unicode.
     Latin1,
     /// UTF-8 bytes.
     Utf8,
 }
 
-/// Walks the objects of the heap in address order.
+/// Walks the objects of a heap in address order.
 pub trait Walker: Send {
     /// Visits the objects of `part` in address order, and adds unreadable ranges to `losses`.
     fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object));
 
-    /// Bytes that allocators own but have not used, over all parts walked so far.
+    /// Bytes that belong to allocators and are unused, in all parts walked so far.
     fn unused(&self) -> u64 {
         0
     }
@@ -172,18 +171,18 @@ pub trait Walker: Send {
 pub(crate) struct Batch<'o> {
     out: &'o mut Vec<(u32, u64)>,
     most: usize,
-    /// The position to continue from, if not all references fit.
+    /// Position to continue from. `None` if all references fit.
     pub(crate) next: Option<u32>,
 }
 
 impl<'o> Batch<'o> {
-    /// Creates a batch of up to `most` references, stored in `out`.
+    /// Clears `out` and creates a batch of up to `most` references in it.
     pub(crate) fn new(out: &'o mut Vec<(u32, u64)>, most: usize) -> Batch<'o> {
         out.clear();
         Batch { out, most, next: None }
     }
 
-    /// Adds a reference. Returns whether more fit.
+    /// Adds a reference. Returns whether the batch had room for it.
     #[inline]
     pub(crate) fn take(&mut self, place: u32, value: u64) -> bool {
         if self.out.len() < self.most {
@@ -195,28 +194,27 @@ impl<'o> Batch<'o> {
     }
 }
 
-/// Objects that were read together ([`ObjectReader::look`]).
+/// Objects that were read in one batch ([`ObjectReader::look`]).
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The object at each address, if there may be one.
+    /// The object at each requested address. `None` if there is none.
     pub nodes: Vec<Option<Node>>,
-    /// End of each object's references in `held`. The next object's references start there.
+    /// End index in `held` of each object's references. The next object's references start there.
     pub ends: Vec<usize>,
-    /// References of the objects, in order of their positions.
+    /// References of all objects, ordered by position within each object.
     pub held: Vec<u64>,
-    /// The position to continue from, if the last object has more references.
+    /// Position to continue from, if the last object has more references.
     pub next: Option<u32>,
-    /// How each reference in `held` is made, if requested.
+    /// Link of each reference in `held`. `None` if links were not requested.
     pub links: Option<Vec<Link>>,
 }
 
 impl Looked {
-    /// Creates a buffer that also records links.
+    /// Creates a buffer that records links too.
     pub(crate) fn with_links() -> Looked {
         Looked { links: Some(Vec::new()), ..Looked::default() }
     }
 
-    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.ends.clear();
@@ -225,7 +223,7 @@ impl Looked {
         self.links.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a reference, unless there are `most` already. Returns whether to continue.
+    /// Adds a reference, unless `held` already has `most`. Returns whether it was added.
     #[inline(always)]
     pub(crate) fn hold(&mut self, most: usize, place: u32, link: Link, value: u64) -> bool {
         if self.held.len() >= most {
@@ -239,7 +237,7 @@ impl Looked {
         true
     }
 
-    /// Each object with its references.
+    /// Iterates the objects, each with its references.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Option<Node>, &[u64])> {
         let mut start = 0;
         self.nodes.iter().zip(&self.ends).map(move |(&node, &end)| {
@@ -252,24 +250,25 @@ impl Looked {
 
 /// Reads single objects and their references. Each thread has its own reader.
 pub trait ObjectReader: Send {
-    /// The object at `addr`, if one may be there.
+    /// The object at `addr`. `None` if no object can be there.
     fn node(&mut self, addr: u64) -> Option<Node>;
 
-    /// Visits the references of the object at `addr` from position `from` on. Position 0 is the first; others
-    /// come from an earlier visit. `visit` gets position, link and target, and returns whether to continue.
+    /// Visits the references of the object at `addr`, starting at position `from`. Position 0 is the first reference;
+    /// other positions come from an earlier visit. `visit` receives position, link and target, and returns whether to
+    /// continue.
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool);
 
-    /// Stores up to `most` references of the object at `addr` into `out`, with their positions. Returns the
-    /// position to continue from, if there may be more. For traversals of the whole heap, where one call per
-    /// reference would dominate the time.
+    /// Stores up to `most` references of the object at `addr` in `out`, with their positions. Returns the position to
+    /// continue from if there may be more. Traversals of the whole heap use this, because one call per reference would
+    /// dominate their time.
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
         let mut batch = Batch::new(out, most);
         self.each_from(addr, from, &mut |place, _, value| batch.take(place, value));
         batch.next
     }
 
-    /// Reads the objects at `addrs` and their references, one object after the other, until `most` references
-    /// are stored. For analyses that read all objects of a heap.
+    /// Reads the objects at `addrs` in order, with their references, until `most` references are stored. For analyses
+    /// that read all objects of a heap.
     fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
         out.clear();
         for &addr in addrs {
@@ -284,13 +283,13 @@ pub trait ObjectReader: Send {
 }
 
 impl dyn ObjectReader + '_ {
-    /// Visits the references of the object at `addr`. `visit` returns whether to continue.
+    /// Visits all references of the object at `addr`. `visit` returns whether to continue.
     #[inline]
     pub fn each(&mut self, addr: u64, mut visit: impl FnMut(Link, u64) -> bool) {
         self.each_from(addr, 0, &mut |_, link, value| visit(link, value));
     }
 
-    /// How the object at `addr` references the object at `next`, if it does.
+    /// The link from the object at `addr` to the object at `next`. `None` if there is none.
     pub fn link(&mut self, addr: u64, next: u64) -> Option<Link> {
         let mut found = None;
         self.each(addr, |link, value| {
@@ -303,12 +302,12 @@ impl dyn ObjectReader + '_ {
     }
 }
 
-/// The heap of a runtime, ready to be walked.
+/// The heap of a runtime.
 pub trait Heap: Sync {
-    /// Ranges of objects, by address, without overlap.
+    /// Ranges of objects, sorted by address and disjoint.
     fn parts(&self) -> &[Part];
 
-    /// All generations, by their numbers.
+    /// All generations. Their numbers are indices into this list.
     fn generations(&self) -> &[Generation];
 
     /// The dumped memory of all parts.
@@ -319,7 +318,7 @@ pub trait Heap: Sync {
         8
     }
 
-    /// What makes the heap harder to walk, in words.
+    /// Conditions that make the heap harder to walk, as messages.
     fn notes(&self) -> &[String] {
         &[]
     }
@@ -327,7 +326,7 @@ pub trait Heap: Sync {
     /// Warns about requested type names that were not available, with a way to get them.
     fn tell_missing(&self) {}
 
-    /// Whether a collection was moving objects.
+    /// Whether a collection was in progress, so that objects may have been moving.
     fn in_gc(&self) -> bool {
         false
     }
@@ -340,89 +339,89 @@ pub trait Heap: Sync {
         false
     }
 
-    /// Data of a type.
+    /// Data of a type. `None` if the index is unknown.
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo>;
 
-    /// Name of a type, as the runtime's own tools write it.
+    /// Name of a type as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
-    /// File of the module that defines a type, as the runtime names it, such as an assembly's path. `None` if
-    /// the type has no file or it was not found.
+    /// File of the module that defines the type, as the runtime names it, such as an assembly's path. `None` if the
+    /// type has no file or the file was not found.
     fn type_module(&self, _kind: TypeIndex) -> Option<String> {
         None
     }
 
-    /// Name of the field at `offset` of objects that are not arrays: `name`, or `name.inner` for a field within
-    /// a value.
+    /// Name of the field at `offset` of a non-array type: `name`, or `name.inner` for a field inside a value type.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
 
-    /// What only a heap has whose objects are blocks of an allocator; `None` if objects follow each other.
+    /// Additional answers of a heap whose objects are allocator blocks. `None` if objects are contiguous.
     fn blocks(&self) -> Option<&dyn BlockHeap> {
         None
     }
 
-    /// Name of the field at `offset` of each array element, if elements are not references.
+    /// Name of the field at `offset` within each array element. `None` if elements are references.
     fn element_field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None
     }
 
-    /// Name of the static variable at `place`. The modules of `near` are searched first.
+    /// Name of the static variable at `place`. Modules of the types `near` are searched first.
     fn static_at(&self, _place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         None
     }
 
-    /// Names of all static variables that reference objects, by address.
+    /// Names of all static variables that reference objects, by the variable's address.
     fn statics(&self) -> HashMap<Addr, Arc<str>> {
         HashMap::new()
     }
 
-    /// The string type, if one was seen.
+    /// The runtime's string type. `None` if none was seen.
     fn string_type(&self) -> Option<TypeIndex> {
         None
     }
 
-    /// Contents of a string. `None` if they are not in the core.
+    /// Contents of a string object. `None` if they are not in the core.
     fn string_content(&self, _string: &Object) -> Option<StringContent<'_>> {
         None
     }
 
-    /// Creates a walker.
+    /// Creates a walker. Each thread needs its own.
     fn walker(&self) -> Box<dyn Walker + '_>;
 
-    /// Creates a reader.
+    /// Creates an object reader. Each thread needs its own.
     fn reader(&self) -> Box<dyn ObjectReader + '_>;
 }
 
-/// A heap whose objects are blocks of an allocator (CPython). They may have heads before them, and memory of their own
+/// A heap whose objects are allocator blocks (CPython). An object may have a header before it and may own memory
 /// elsewhere.
 pub trait BlockHeap: Sync {
-    /// Number of objects of each type that the collector tracks.
+    /// Number of objects that the collector tracks, by type.
     fn tracked(&self) -> &HashMap<TypeIndex, u64>;
 
-    /// Bytes before an object of this type that belong to it and count in its size (CPython's PyGC_Head).
+    /// Bytes before an object of this type that belong to it and count in its size (CPython's `PyGC_Head`).
     fn prefix(&self, kind: TypeIndex) -> u64;
 
-    /// Address of the pointer that is visited at `offset` of `object`. It is outside of the object if its
-    /// elements are in separate memory.
+    /// Address of the pointer that is visited at `offset` of `object`. It is outside the object if the elements are in
+    /// separate memory.
     fn place(&self, object: Addr, offset: u64) -> Addr;
 
-    /// The object's own name for the reference at `offset`, if its type has none: the key of a dict entry.
+    /// Name that the object itself gives to the reference at `offset`, such as a dict key. Used if the type has no name
+    /// for it.
     fn link_name(&self, object: Addr, offset: u64) -> Option<String>;
 }
 
-/// What a [`BlockHeap`] answers, for any heap.
+/// The answers of [`BlockHeap`] for any heap.
 impl dyn Heap + '_ {
-    /// [`BlockHeap::tracked`]; `None` where the collector knows of all objects.
+    /// [`BlockHeap::tracked`]. `None` if the heap is not a `BlockHeap`: its collector then knows all objects.
     pub fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
         self.blocks().map(BlockHeap::tracked)
     }
 
-    /// [`BlockHeap::prefix`].
+    /// [`BlockHeap::prefix`], or 0 for other heaps.
     pub fn prefix(&self, kind: TypeIndex) -> u64 {
         self.blocks().map_or(0, |blocks| blocks.prefix(kind))
     }
 
-    /// [`BlockHeap::place`].
+    /// [`BlockHeap::place`], or `object + offset` for other heaps.
     pub fn place(&self, object: Addr, offset: u64) -> Addr {
         match self.blocks() {
             Some(blocks) => blocks.place(object, offset),
@@ -430,20 +429,21 @@ impl dyn Heap + '_ {
         }
     }
 
-    /// [`BlockHeap::link_name`].
+    /// [`BlockHeap::link_name`], or `None` for other heaps.
     pub fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
         self.blocks()?.link_name(object, offset)
     }
 }
 
-/// All types of a heap that were met so far.
+/// Iterates all types of a heap that were seen so far.
 pub(crate) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
     (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
 }
 
-/// Visits each item with the object that contains it, [`FREE`] included. `at` returns an item's address; items
-/// must be sorted by it. Items between objects or outside the heap are skipped. Only parts that contain items
-/// are walked.
+/// Visits each item together with the object that contains it. [`FREE`] counts as an object.
+///
+/// `at` returns an item's address, and `items` must be sorted by it. Items between objects or outside the heap are
+/// skipped. Only parts that contain items are walked.
 pub fn locate<T>(
     heap: &dyn Heap,
     items: &mut [T],

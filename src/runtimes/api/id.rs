@@ -1,20 +1,21 @@
-//! The id of a runtime within a session.
+//! Identity of a runtime within a session.
 
 use std::fmt;
 
-/// Identifies a runtime of a session, as frames, roots and graphs name it. Only a session makes ids.
+/// Identifies a runtime in frames, roots and graphs of one session. Only a session creates IDs.
 ///
-/// Ids are ordered as the session lists its runtimes. No other meaning is in them: to get the runtime, ask the session.
+/// The order of IDs is the order in which the session lists its runtimes. They have no other meaning; the session
+/// returns the runtime for an ID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuntimeId {
-    /// Place of its finder.
+    /// Index of the finder in [`RUNTIMES`](crate::runtimes::RUNTIMES). `RUNTIMES.len()` for runtimes added by the user.
     finder: u32,
-    /// Place among those that were found.
+    /// Index among the runtimes that this finder found.
     place: u32,
 }
 
 impl RuntimeId {
-    /// Ids for the runtimes of one finder, in their order.
+    /// Returns the IDs for one finder's runtimes, in order.
     pub(crate) fn of(finder: u32) -> impl Iterator<Item = RuntimeId> {
         (0..).map(move |place| RuntimeId { finder, place })
     }

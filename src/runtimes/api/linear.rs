@@ -1,7 +1,7 @@
-//! From object to object of a heap whose objects lie one behind the other, and past what is none.
+//! Walks a heap of contiguous objects, and resynchronizes after damage.
 //!
-//! Where an object begins follows from the one before it, which tells its size by its type. A place that is no object
-//! loses the way; it is found again where some objects follow one another.
+//! An object's start follows from the previous object, whose type gives its size. At an address without a valid object
+//! the walk searches for the next `CHAIN` contiguous valid objects. It reports the bytes in between as lost.
 
 use std::slice::Iter;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,87 +12,87 @@ use crate::memory::window::Window;
 use crate::runtimes::api::{Losses, Object, Part, TypeIndex, Walker};
 use crate::targets::Target;
 
-/// Entries of the cache of types: a power of two.
+/// Number of entries in the type cache. A power of two.
 const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 10;
 
-/// Objects in a row that make a place believed to be a first object again.
+/// Number of contiguous valid objects that prove an object's start after damage.
 const CHAIN: usize = 4;
 
-/// What a walk must be told of a heap. `key` is what the runtime knows an object's type by, a number that stands in
-/// the object and may be anything in what is none.
+/// What a runtime supplies for the walk of its heap.
+///
+/// A `key` is the number in an object that identifies its type. In memory that is no object, the key can be any number.
 pub(crate) trait Linear: Sync {
-    /// What an object's size follows from: known of its type, once for all of its objects.
+    /// What determines an object's size. Looked up once per type.
     type Form: Copy + Send;
-    /// Memory between objects that an allocator has taken and not used.
+    /// Memory between objects that an allocator reserved and has not used.
     type Gap;
 
-    /// What a part is called, and why an object has no size, in words.
+    /// The runtime's word for a part, and the message for an object without a size.
     const PART: &'static str;
     const NO_SIZE: &'static str;
 
-    /// What is looked at.
+    /// The process that is read.
     fn target(&self) -> &dyn Target;
 
-    /// Objects begin at multiples of this.
+    /// Alignment of objects in bytes.
     fn alignment(&self) -> u64;
 
-    /// Bytes that were searched for the first object after a loss, by all walks of the heap.
+    /// Bytes searched for object starts after damage, by all walks of the heap together.
     fn searched(&self) -> &AtomicU64;
 
-    /// The key of the object at `at`; `None` where it is not in the window.
+    /// The key of the object at `at`. `None` if it is not in the window.
     fn key(&self, window: &Window<'_>, at: u64) -> Option<u64>;
 
-    /// The type of that key, if it is one.
+    /// The type with this key. `None` if no type has it.
     fn lookup(&self, key: u64) -> Option<(TypeIndex, Self::Form)>;
 
-    /// Bytes of the object at `at`, as the runtime's own tools count them; `None` where what tells them is not in the core.
+    /// Size in bytes of the object at `at`, as the runtime's own tools count it. `None` if the memory that determines
+    /// it is not in the core.
     fn size(&self, window: &Window<'_>, at: u64, form: Self::Form) -> Option<u64>;
 
-    /// From an object of that size to the next.
+    /// Distance in bytes from an object of this size to the next.
     fn stride(&self, size: u64) -> u64;
 
-    /// Gaps that begin in `range`, by address.
+    /// Gaps that begin in `range`, sorted by address.
     fn gaps(&self, range: AddrRange) -> &[Self::Gap];
 
-    /// Where a gap begins.
+    /// Start address of a gap.
     fn gap_start(gap: &Self::Gap) -> u64;
 
-    /// Where objects go on behind a gap; `None` where it was given back, and objects lie in it.
+    /// Address of the first object after a gap. `None` if the allocator gave the gap back, so that it contains objects.
     fn gap_end(&self, window: &Window<'_>, gap: &Self::Gap) -> Option<u64>;
 
-    /// Whether one object is all that a part has, whatever follows it there.
+    /// True if the part contains exactly one object.
     fn is_single(&self, _part: &Part) -> bool {
         false
     }
 
-    /// Why what is at `at` is no object, in words.
+    /// Why there is no object at `at`, in words.
     fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String;
 }
 
-/// The slot of a key in a cache of so many bits (Knuth's multiplicative hash).
+/// Slot of `key` in a cache of 2^`bits` entries (Knuth's multiplicative hash).
 #[inline(always)]
 pub(crate) fn slot(key: u64, bits: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
-/// What the walk keeps of a key.
 #[derive(Clone, Copy)]
 struct Entry<F> {
     key: u64,
-    /// `None` where it is no type.
+    /// `None` if no type has this key.
     known: Option<(TypeIndex, F)>,
 }
 
-/// How a run of objects ended.
+/// Where and why a run of objects ended.
 enum Stop {
-    /// At its end, or past it.
+    /// At the requested address, or past it.
     At(u64),
-    /// What is there is no object.
+    /// At an address where there is no valid object.
     Bad(u64, Damage),
 }
 
-/// Why something is no object.
 #[derive(Clone, Copy)]
 enum Damage {
     NoType(u64),
@@ -100,16 +100,15 @@ enum Damage {
     NoSize,
 }
 
-/// Walks parts of a heap.
+/// The [`Walker`] of a contiguous heap.
 pub(crate) struct LinearWalker<'h, H: Linear> {
     heap: &'h H,
     cache: Box<[Entry<H::Form>; CACHE]>,
-    /// Bytes of gaps, of all parts walked so far.
+    /// Bytes in gaps, in all parts walked so far.
     unused: u64,
 }
 
 impl<'h, H: Linear> LinearWalker<'h, H> {
-    /// For parts of `heap`.
     pub(crate) fn new(heap: &'h H) -> LinearWalker<'h, H> {
         LinearWalker { heap, cache: Box::new([Entry { key: 0, known: None }; CACHE]), unused: 0 }
     }
@@ -129,7 +128,7 @@ impl<H: Linear> Walker for LinearWalker<'_, H> {
         let mut at = part.range.start.get();
         for window in &windows {
             if at < window.start {
-                // Whatever is there has no start that is known.
+                // Objects may start in the missing memory, but their starts are unknown.
                 losses.add(at, window.start, || "not in the core".into());
                 at = if single { end } else { self.first_object(window, window.start, end, losses) };
             }
@@ -137,7 +136,7 @@ impl<H: Linear> Walker for LinearWalker<'_, H> {
                 gap = from::<H>(gap, &mut gaps, at);
                 if let Some(g) = gap.filter(|g| H::gap_start(g) == at) {
                     gap = gaps.next();
-                    // One that reaches out of its part is none.
+                    // A gap that extends past its part is invalid.
                     if let Some(past) = self.heap.gap_end(window, g).filter(|&past| past <= end) {
                         self.unused = self.unused.saturating_add(past.saturating_sub(at));
                         at = past;
@@ -146,7 +145,7 @@ impl<H: Linear> Walker for LinearWalker<'_, H> {
                 }
                 let stop = if single { at.saturating_add(1) } else { end_of_run::<H>(window, end, gap) };
                 match self.objects(window, at, stop, end, visit) {
-                    // What follows is nothing.
+                    // Nothing follows a single object in its part.
                     Stop::At(_) if single => at = end,
                     Stop::At(next) => at = next,
                     Stop::Bad(place, damage) => {
@@ -173,7 +172,7 @@ impl<H: Linear> LinearWalker<'_, H> {
         }
     }
 
-    /// Objects from `at` up to `stop`; none may reach past `end`.
+    /// Visits the objects from `at` up to `stop`. No object may extend past `end`.
     #[inline(always)]
     fn objects(
         &mut self,
@@ -212,7 +211,7 @@ impl<H: Linear> LinearWalker<'_, H> {
         known
     }
 
-    /// The first object at or after `at`, where nothing told where one begins.
+    /// The first object at or after `at`, if no earlier object determines its start. Records the skipped bytes as lost.
     fn first_object(&mut self, window: &Window<'_>, at: u64, end: u64, losses: &mut Losses) -> u64 {
         let gap = self.heap.gaps(AddrRange::new(Addr::new(at), Addr::new(end))).first();
         let found = self.find(window, at, end_of_run::<H>(window, end, gap), end);
@@ -222,8 +221,7 @@ impl<H: Linear> LinearWalker<'_, H> {
         found
     }
 
-    /// The first place from `at` on where objects follow one another; `stop`
-    /// where there is none before it.
+    /// The first address at or after `from` where contiguous objects start. `stop` if there is none before it.
     fn find(&mut self, window: &Window<'_>, from: u64, stop: u64, end: u64) -> u64 {
         let searched = self.heap.searched();
         if searched.load(Ordering::Relaxed) > limits::MAX_HEAP_SEARCH {
@@ -237,7 +235,7 @@ impl<H: Linear> LinearWalker<'_, H> {
         at
     }
 
-    /// Whether objects follow one another from `at` on.
+    /// Whether `CHAIN` contiguous objects start at `at`. Fewer suffice if they reach `stop`, `end` or the window's end.
     fn chains(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> bool {
         for _ in 0..CHAIN {
             let Some(key) = self.heap.key(window, at) else { return true };
@@ -247,7 +245,7 @@ impl<H: Linear> LinearWalker<'_, H> {
             if next == stop || next == end {
                 return true;
             }
-            // Past the window it can't be followed; past a gap's start it can't reach.
+            // A chain can't be followed past the window, and no object extends past the start of a gap.
             if next > end || next <= at || (next > stop && stop < window.end) {
                 return false;
             }
@@ -257,12 +255,11 @@ impl<H: Linear> LinearWalker<'_, H> {
     }
 }
 
-/// Where a run of objects ends: with the window, with the part, or where the next gap begins.
+/// End of a run of objects: the end of the window or part, or the start of the next gap.
 fn end_of_run<H: Linear>(window: &Window<'_>, end: u64, gap: Option<&H::Gap>) -> u64 {
     window.end.min(end).min(gap.map_or(u64::MAX, H::gap_start))
 }
 
-/// The first gap that begins at or after `at`.
 fn from<'g, H: Linear>(mut gap: Option<&'g H::Gap>, rest: &mut Iter<'g, H::Gap>, at: u64) -> Option<&'g H::Gap> {
     while gap.is_some_and(|g| H::gap_start(g) < at) {
         gap = rest.next();

@@ -1,9 +1,8 @@
-//! Interfaces to managed runtimes: heaps of objects with types and references, roots, and what follows from
-//! them.
+//! Interface to managed runtimes: heaps of typed objects, references, roots, threads, frames and code.
 //!
-//! Each runtime (`dotnet`, `hotspot`, `cpython`, `nativeaot`) implements the traits of this module. What can be
-//! derived from them is implemented here once: sums by type, equal strings, shortest paths from roots,
-//! dominators.
+//! Each runtime (`coreclr`, `nativeaot`, `hotspot`, `cpython`) implements the traits of this room. What follows from
+//! them is computed once for all: sums by type and equal strings here, paths from roots and dominators in `graph`. This
+//! room reads no runtime's structures and names no runtime in its code.
 
 pub mod anatomy;
 mod clr_gc;

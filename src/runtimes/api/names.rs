@@ -1,4 +1,4 @@
-//! Objects by name: their types, and the fields by which they hold others.
+//! Names of types, and of the fields by which objects reference each other.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use crate::addr::Addr;
 use crate::facts::Name;
 use crate::runtimes::api::{Heap, Link, Node, ObjectReader, TypeIndex, TypeInfo, locate};
 
-/// How objects of one step hold those of the next.
+/// How an object references the next object on a path. Elements of an array share one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKey {
-    /// The root holds them.
+    /// The root references it.
     Root,
-    /// By the field at this offset.
+    /// Through the field at this offset.
     Field(u64),
-    /// By elements, at this offset within each.
+    /// Through array elements, at this offset within each element.
     Element(u64),
-    /// By the static variable that is here.
+    /// Through the static variable at this address.
     Static(Addr),
-    /// In no field; how, in words.
+    /// Through no field. The text says how.
     Beside(&'static str),
 }
 
-/// Names of types and of the fields by which objects hold others, each made once.
+/// Names of types and fields, each computed once.
 pub(crate) struct ObjectNames<'g> {
     pub(crate) heap: &'g dyn Heap,
     pub(crate) reader: Box<dyn ObjectReader + 'g>,
@@ -34,41 +34,39 @@ impl<'g> ObjectNames<'g> {
         ObjectNames { heap, reader: heap.reader(), names: HashMap::new(), fields: HashMap::new() }
     }
 
-    /// The object at `addr`, if one is there.
+    /// The object at `addr`. `None` if there is none.
     pub(crate) fn node(&mut self, addr: Addr) -> Option<Node> {
         self.reader.node(addr.get())
     }
 
-    /// What is known of the type of the object at `addr`.
+    /// Type of the object at `addr`. `None` if there is none.
     pub(crate) fn info(&mut self, addr: Addr) -> Option<TypeInfo> {
         self.heap.type_info(self.node(addr)?.kind)
     }
 
-    /// Type and size of the object at `addr`.
+    /// Type name and size in bytes of the object at `addr`.
     pub(crate) fn object(&mut self, addr: Addr) -> Option<(Name, u64)> {
         let node = self.node(addr)?;
         Some((self.of_kind(node.kind), node.size))
     }
 
-    /// The name of a type.
     pub(crate) fn of_kind(&mut self, kind: TypeIndex) -> Name {
         let heap = self.heap;
         self.names.entry(kind).or_insert_with(|| heap.type_name(kind).into()).clone()
     }
 
-    /// The static field that is at `place`, in words. Looked for in the modules of
-    /// the types of `objects` first, then in all others.
+    /// Name of the static field at `place`. The modules of the types of `objects` are searched first.
     pub(crate) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
         let near: Vec<TypeIndex> = objects.filter_map(|object| Some(self.node(object)?.kind)).collect();
         self.heap.static_at(place, &near).map(Name::from)
     }
 
-    /// Names of all static variables, by where they are.
+    /// Names of all static variables, by address.
     pub(crate) fn all_statics(&self) -> HashMap<Addr, Name> {
         self.heap.statics().into_iter().map(|(at, name)| (at, name.into())).collect()
     }
 
-    /// How objects of a type hold others, in words.
+    /// Text for the link `key` out of objects of a type. `None` for [`FieldKey::Root`].
     pub(crate) fn key(&mut self, kind: TypeIndex, key: FieldKey, statics: &HashMap<Addr, Name>) -> Option<Name> {
         Some(match key {
             FieldKey::Root => return None,
@@ -85,7 +83,7 @@ impl<'g> ObjectNames<'g> {
         })
     }
 
-    /// How the object at `addr` holds another: a field, an element, or in words.
+    /// Text for the link out of the object at `addr`: a field, an element with its index, or a description.
     pub(crate) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
             Link::Beside(how) => return Some(how.into()),
@@ -111,7 +109,7 @@ impl<'g> ObjectNames<'g> {
         Some(text.into())
     }
 
-    /// The field at `offset` of objects that are no arrays.
+    /// Name of the field at `offset` of a non-array type. Its offset if the name is unknown.
     fn field(&mut self, kind: TypeIndex, offset: u64) -> Name {
         let heap = self.heap;
         let name = self
@@ -121,7 +119,7 @@ impl<'g> ObjectNames<'g> {
         name.clone()
     }
 
-    /// The object that `addr` leads into.
+    /// Start of the object that contains `addr`.
     pub(crate) fn containing(&self, addr: Addr) -> Option<Addr> {
         let mut found = None;
         locate(self.heap, &mut [addr], |at| *at, |_, _, object| found = Some(object.addr));

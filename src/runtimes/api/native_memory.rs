@@ -1,4 +1,4 @@
-//! Runtime memory outside of its heap: buffers that objects own, and labels of malloc blocks.
+//! Native memory of a runtime: buffers that objects own, and labels of its malloc blocks.
 
 use crate::addr::{Addr, AddrRange};
 use crate::words::BufferMemory;
@@ -6,20 +6,20 @@ use crate::words::BufferMemory;
 /// Memory outside of the heap that an object owns. It is freed with the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedBuffer {
-    /// Where it is.
+    /// Addresses of the buffer.
     pub range: AddrRange,
-    /// The object.
+    /// The owning object.
     pub object: Addr,
-    /// The field of the object that references it.
+    /// The object's field that references the buffer.
     pub field: &'static str,
-    /// Where it came from.
+    /// Where the memory came from.
     pub how: BufferMemory,
 }
 
-/// Contents of a malloc block owned by a runtime.
+/// The label that a runtime wrote into one of its malloc blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLabel {
-    /// Purpose of the block, as the runtime's number ([`BlockLabels::name`]).
+    /// Purpose of the block, as the runtime's number. [`BlockLabels::name`] returns its meaning.
     pub label: u8,
     /// Requested size in bytes, without the runtime's own header and footer.
     pub size: u64,
@@ -27,32 +27,32 @@ pub struct BlockLabel {
 
 /// Labels that a runtime writes at the start of its malloc blocks.
 pub trait BlockLabels: Sync {
-    /// Name of the writer of the labels.
+    /// Name of the runtime that writes the labels.
     fn whose(&self) -> String;
 
     /// Length in bytes of the label at the start of a block.
     fn header(&self) -> u64;
 
-    /// Label of a used block. `None` if it has none. `usable`: the range that malloc returned, as far as the
-    /// program may use it.
+    /// The label of a used block. `None` if it has none. `usable`: the range that malloc returned, up to the last byte
+    /// that the program may use.
     fn label(&self, usable: AddrRange) -> Option<BlockLabel>;
 
     /// The bytes of a labelled block that prove its label.
     fn marks(&self, usable: AddrRange) -> Vec<AddrRange>;
 
-    /// Meaning of a label, or its number if unknown.
+    /// Meaning of a label. If unknown, its number.
     fn name(&self, label: u8) -> String;
 }
 
-/// The buffer that contains `addr`. `buffers` is sorted by address.
+/// Returns the innermost buffer that contains `addr`. `buffers` must be sorted by start address.
 pub fn buffer_at(buffers: &[OwnedBuffer], addr: Addr) -> Option<&OwnedBuffer> {
     let behind = buffers.partition_point(|b| b.range.start <= addr);
-    // One object may own what begins before another's and ends behind it: a few steps back are enough to see that.
+    // Buffers can nest, so the buffer with the closest start may end before `addr`. Look a few further back.
     let near = buffers.get(behind.saturating_sub(NEAR)..behind)?;
     near.iter().rev().find(|b| b.range.contains(addr))
 }
 
-/// Buffers before an address that are looked at.
+/// Number of buffers before an address that are checked.
 const NEAR: usize = 16;
 
 #[cfg(test)]

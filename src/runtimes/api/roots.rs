@@ -4,24 +4,24 @@ use std::fmt;
 
 use crate::addr::Addr;
 
-/// Kind of a root, in output order.
+/// Kind of a root. The order is that of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RootKind {
-    /// A kind of one runtime: its index and name, such as `StrongHandle`.
+    /// A kind that only one runtime has: its index and name, such as `StrongHandle`.
     Of(u8, &'static str),
-    /// A place in memory of the heap that is never collected ([`Generation::frozen`]);
-    /// found by the walk, and not among a runtime's roots.
+    /// A reference in heap memory that is never collected ([`Generation::frozen`]). The walk finds these; they are not
+    /// among the roots that a runtime returns.
     ///
     /// [`Generation::frozen`]: crate::runtimes::api::Generation::frozen
     Frozen,
-    /// A slot of a managed frame found through the runtime's maps, or in a list of a thread.
+    /// A slot of a managed frame found through the runtime's GC maps, or an entry in a thread's list.
     Stack,
     /// A word on a thread's stack or in a register that may be a reference.
     StackWord,
 }
 
 impl RootKind {
-    /// Its name.
+    /// Name of the kind in reports.
     pub fn name(self) -> &'static str {
         match self {
             RootKind::Of(_, name) => name,
@@ -37,22 +37,22 @@ impl RootKind {
 pub struct RefFrame {
     /// Code address: a return address, unless `exact`.
     pub ip: Addr,
-    /// Its stack pointer.
+    /// Stack pointer of the frame.
     pub sp: Addr,
-    /// Whether `ip` is where it was interrupted.
+    /// Whether `ip` is where execution was interrupted.
     pub exact: bool,
 }
 
 /// Position of a reference in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSlotPlace {
-    /// In a register.
+    /// In this register.
     Register(&'static str),
-    /// On the stack: its address, and the base register and offset by which its method finds it.
+    /// On the stack: the slot's address, and the base register and offset by which the method addresses it.
     Stack(Addr, &'static str, i64),
 }
 
-/// As SOS writes it: `rbx`, `rbp-28` (the distance is hexadecimal).
+/// The format of SOS: `rbx`, `rbp-28`. The offset is hexadecimal.
 impl fmt::Display for FrameSlotPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -65,43 +65,43 @@ impl fmt::Display for FrameSlotPlace {
     }
 }
 
-/// Position of a thread's reference.
+/// Position of a reference that belongs to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefPlace {
     /// A slot of a managed frame.
     Slot(FrameSlotPlace),
-    /// Named in a runtime list: address, and which list.
+    /// An entry in one of the runtime's lists: its address, and the list.
     Listed(Addr, &'static str),
 }
 
-/// A reference that keeps an object alive.
+/// A reference from outside the heap that keeps an object alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// What it is.
+    /// Kind of the root.
     pub kind: RootKind,
     /// Address of the reference. For a register, the stack pointer of its frame or thread.
     pub address: Addr,
-    /// The object.
+    /// The referenced object.
     pub object: Addr,
-    /// ID of its thread, in the system's numbering.
+    /// System thread ID. `None` if the root belongs to no thread.
     pub thread: Option<u32>,
-    /// The register that contains it.
+    /// The register that contains the reference. `None` if it is in memory.
     pub register: Option<&'static str>,
-    /// On a stack: the frame that contains it.
+    /// The frame that contains the reference. Only for stack roots.
     pub frame: Option<RefFrame>,
-    /// On a stack: how it was found.
+    /// Position within the frame or list. Only for stack roots.
     pub place: Option<RefPlace>,
-    /// On a stack: whether it may point into the object instead of to its start.
+    /// Whether the reference may point into the object instead of to its start. Only for stack roots.
     pub interior: bool,
-    /// On a stack: whether the object is pinned.
+    /// Whether the object is pinned. Only for stack roots.
     pub pinned: bool,
-    /// Number of arrays of static variables at the start of its paths: 1 if its object is such an array, 2 if
-    /// that array contains others.
+    /// Number of static-variable arrays at the start of paths from this root. 1 if the object is such an array, 2 if
+    /// that array contains further ones.
     pub static_arrays: u8,
 }
 
 impl Root {
-    /// Creates a root without further details.
+    /// Creates a root with all optional fields empty.
     pub fn new(kind: RootKind, address: Addr, object: Addr) -> Root {
         Root {
             kind,
@@ -118,28 +118,28 @@ impl Root {
     }
 }
 
-/// How threads' stacks were read for references.
+/// How thread stacks were searched for references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackCoverage {
-    /// Threads whose stacks were read.
+    /// Number of threads whose stacks were read.
     pub threads: u64,
-    /// Managed frames whose references come from the runtime's own maps.
+    /// Number of managed frames whose references come from the runtime's GC maps.
     pub frames_precise: u64,
-    /// Managed frames in which every word was treated as a reference.
+    /// Number of managed frames in which every word was treated as a reference.
     pub frames_conservative: u64,
-    /// Reasons for treating stack words as references, with the number of threads.
+    /// Reasons for treating stack words as references, each with its number of threads.
     pub conservative: Vec<(&'static str, u64)>,
 }
 
-/// All roots, and how the stacks were read.
+/// All GC roots, and how the stacks were read.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
-    /// The roots.
+    /// All roots of the runtime.
     pub all: Vec<Root>,
-    /// What could not be read, in words.
+    /// Messages about roots that could not be read.
     pub notes: Vec<String>,
-    /// Slots of managed frames whose references point to no object.
+    /// Number of slots in managed frames whose reference points to no object.
     pub stray: u64,
-    /// How stacks were read.
+    /// How the stacks were read.
     pub stacks: StackCoverage,
 }

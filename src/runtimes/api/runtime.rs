@@ -1,4 +1,4 @@
-//! The interface of a managed runtime.
+//! The interface of a managed runtime, and of its threads, structures and locks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,140 +18,141 @@ use crate::runtimes::api::{
 pub struct ManagedThread {
     /// Address of the runtime's thread structure.
     pub address: Addr,
-    /// The runtime's number of the thread.
+    /// Thread number in the runtime. `None` if it has none.
     pub id: Option<u32>,
-    /// Its marks on the stack, lowest first.
+    /// The runtime's marks on the thread's stack, lowest address first.
     pub marks: Vec<Mark>,
 }
 
 /// A thread that a runtime schedules on system threads, such as a virtual thread of Java.
 #[derive(Clone, Debug)]
 pub struct LightThread {
-    /// Address of its object.
+    /// Address of the thread's object.
     pub address: Addr,
-    /// The runtime's number of the thread.
+    /// Thread number in the runtime. `None` if it has none.
     pub id: Option<u64>,
-    /// Its name.
+    /// Name of the thread.
     pub name: Option<String>,
-    /// Its state, in the runtime's words.
+    /// State in the runtime's words.
     pub state: Option<&'static str>,
-    /// Thread ID of the system thread that it runs on. Its newer frames are on that stack.
+    /// Thread ID of the system thread that it runs on. Its newer frames are on that thread's stack.
     pub carrier: Option<u32>,
-    /// What it waits for.
+    /// What the thread waits for.
     pub wait: Option<WaitRow>,
-    /// Its frames outside of any system thread, latest call first.
+    /// Frames that are stored outside of any system thread's stack, innermost first.
     pub frames: Vec<LightFrame>,
-    /// Why frames are missing, if they are.
+    /// Why frames are missing. `None` if none are.
     pub missing: Option<&'static str>,
 }
 
-/// The threads of a runtime.
+/// The threads of a runtime, as the runtime lists them.
 #[derive(Clone, Debug, Default)]
 pub struct ManagedThreads {
-    /// Threads by the system's thread ID.
+    /// Runtime threads by system thread ID.
     pub by_tid: HashMap<u32, Vec<ManagedThread>>,
-    /// What could not be read: warning code and message.
+    /// Warnings about what could not be read: code and message.
     pub notes: Vec<(WarningCode, String)>,
 }
 
 impl ManagedThreads {
-    /// The first runtime thread of the system thread `tid`.
+    /// Returns the first runtime thread of the system thread `tid`.
     pub fn of(&self, tid: u32) -> Option<&ManagedThread> {
         self.by_tid.get(&tid)?.first()
     }
 }
 
-/// A runtime structure beside objects and code, at some address.
+/// A runtime structure that is neither object nor code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// The start of a type's or method's description.
+    /// The start of the structure that describes a type or method.
     Descriptor {
-        /// Its name in the runtime: `MethodTable`.
+        /// Name of the structure in the runtime, such as `MethodTable`.
         kind: &'static str,
         /// Name of the type or method.
         name: String,
         /// File name of the module that defines it.
         module: String,
     },
-    /// Inside a handle that references an object.
+    /// An address inside a handle that references an object.
     Handle {
         /// Start of the handle.
         address: Addr,
         /// Kind of the handle, in the runtime's words.
         kind: &'static str,
-        /// The object.
+        /// The object that the handle references.
         object: Addr,
         /// The second object that a dependent handle keeps alive.
         secondary: Option<Addr>,
     },
 }
 
-/// A managed runtime of a process. Each answer is read when first requested.
+/// A managed runtime of a process. Each answer is read on first use.
 ///
-/// Seven methods are required. All others have a default that means "no such thing", and most of them return an optional
-/// capability: a trait of its own, which a runtime implements if it has that.
+/// Seven methods are required. The others have a default that means "none". Most of them return an optional capability:
+/// a trait of its own that the runtime implements if it has the feature.
 pub trait ManagedRuntime: Sync {
-    /// The runtime's row in the head of every answer.
+    /// The runtime's row in the header of every report.
     fn row(&self) -> RuntimeRow;
 
     /// Name and version, for warnings.
     fn label(&self) -> String;
 
-    /// Adds claims for the memory that it owns.
+    /// Adds claims for the memory that the runtime owns.
     fn claim(&self, claims: &mut Claims);
 
-    /// Its heap. `None` if no range of it was found.
+    /// The runtime's heap. `None` if no range of it was found.
     fn heap(&self) -> Option<&dyn Heap>;
 
-    /// Its code.
+    /// The runtime's managed code.
     fn code(&self) -> &dyn ManagedCode;
 
-    /// Its threads.
+    /// The runtime's threads.
     fn threads(&self) -> &ManagedThreads;
 
-    /// Its GC roots. `walk` unwinds the stack of a thread by the system's thread ID. In those frames, this
-    /// runtime is `own`.
+    /// The runtime's GC roots. `walk` unwinds the stack of the thread with a system thread ID. `own` is this runtime's
+    /// ID in the frames that `walk` returns.
     fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
 
-    /// The object at `addr`, or the object that contains it, with its fields.
+    /// Describes the object at or around `addr`, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {
         None
     }
 
-    /// The runtime structure at `addr`, in memory of this kind. `None` if there is none.
+    /// The runtime structure at `addr`, which is in memory of kind `_kind`. `None` if there is none.
     fn structure(&self, _addr: Addr, _kind: Kind) -> Option<Structure> {
         None
     }
 
-    /// Memory outside of its heap that its objects own, by address.
+    /// Memory outside of the heap that its objects own, sorted by address.
     fn buffers(&self) -> &[OwnedBuffer] {
         &[]
     }
 
-    /// The buffer that contains `addr`. Covers memory outside of the heap, and buffers inside the heap where
-    /// the runtime separates them from objects.
+    /// The buffer that contains `addr`. Unlike `buffers`, this includes buffers inside the heap if the runtime
+    /// separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
         buffer_at(self.buffers(), addr).cloned()
     }
 
-    /// Whether unreferenced objects are freed at once, except for cycles. Counted objects are then not garbage
-    /// that awaits a collection.
+    /// Whether an unreferenced object is freed at once, except in a cycle. An object that is counted is then not
+    /// garbage that awaits a collection.
     fn frees_at_once(&self) -> bool {
         false
     }
 
-    /// Labels at the start of its malloc blocks. `None` if it writes none.
+    /// Labels that the runtime writes at the start of its malloc blocks. `None` if it writes none.
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None
     }
 
-    /// Reads what names all types and methods, so that whatever is missing is known. Otherwise names are read on demand.
+    /// Reads the names of all types and methods now, so that missing ones are reported. Otherwise names are read on
+    /// demand.
     fn read_names(&self) {}
 
     /// Adds to `row` what the runtime records about the thread.
     fn describe(&self, _thread: &ManagedThread, _row: &mut ThreadRow) {}
 
-    /// The role of a thread and its confidence, from its row (without frames) and its frames.
+    /// Role of a thread, with confidence, derived from its row (which has no frames yet) and its frames.
     fn role(
         &self,
         _thread: Option<&ManagedThread>,
@@ -161,72 +162,72 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// What the bytes of its objects mean; `None` if that is not known. `shrink --scrub` asks.
+    /// Meaning of the bytes of its objects, for `shrink --scrub`. `None` if unknown.
     fn anatomy(&self) -> Option<&dyn Anatomy> {
         None
     }
 
-    /// Its classes and their fields, as a heap dump has them; `None` if these are not known. `export --to hprof` asks.
+    /// Classes and fields as a Java heap dump has them, for `export --to hprof`. `None` if unknown.
     fn fields(&self) -> Option<&dyn Fields> {
         None
     }
 
-    /// The garbage collector of .NET, if it has that.
+    /// .NET's garbage collector. `None` for runtimes without it.
     fn clr_gc(&self) -> Option<&dyn ClrGc> {
         None
     }
 
-    /// Visits its threads that are not system threads.
+    /// Visits the threads that are not system threads.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
-    /// Methods that it lists by thread, which are in no frame of their own; `None` if frames tell all methods.
+    /// Methods listed by thread, for methods without a native frame of their own. `None` if every method is in a frame.
     fn listed_methods(&self) -> Option<&dyn ListedMethods> {
         None
     }
 
-    /// Its own allocator of small blocks.
+    /// The runtime's own small-block allocator. `None` if it has none.
     fn small_blocks(&self) -> Option<&dyn SmallBlocks> {
         None
     }
 
-    /// What stands out in its own structures.
+    /// Findings about the runtime's own structures. `None` if it reports none.
     fn findings(&self) -> Option<&dyn RuntimeFindings> {
         None
     }
 
-    /// Its locks.
+    /// The runtime's locks. `None` if they are not read.
     fn locks(&self) -> Option<&dyn Locks> {
         None
     }
 
-    /// Its async functions.
+    /// The runtime's async functions.
     fn async_functions(&self) -> AsyncFunctions<'_> {
         AsyncFunctions::Elsewhere
     }
 
-    /// One sentence about the setting that decides the stack size of its threads.
+    /// One sentence that names the setting for the stack size of the runtime's threads.
     fn stack_size_advice(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// What stands out in a runtime's own structures.
+/// Findings that a runtime derives from its own structures.
 pub trait RuntimeFindings: Sync {
     /// Whether [`RuntimeFindings::find`] walks the heap.
     fn walks(&self) -> bool {
         false
     }
 
-    /// What stands out; `written`: bytes of the process that were written, by kind.
+    /// Returns the findings. `written`: bytes of the process that were written, by kind of memory.
     fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding>;
 }
 
 /// The locks of a runtime.
 pub trait Locks: Sync {
-    /// The lock that a thread of these frames waits for.
+    /// The lock that the thread waits for, judged by its `frames`.
     fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow>;
 
-    /// What could not be read of them.
+    /// Messages about locks that could not be read.
     fn notes(&self) -> &[String] {
         &[]
     }

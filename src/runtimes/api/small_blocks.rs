@@ -1,107 +1,107 @@
-//! An allocator of small blocks that a runtime has of its own, beside malloc: arenas cut into pools, pools cut into blocks
-//! of one size.
+//! The interface of a runtime's own small-block allocator: arenas are divided into pools, and pools into blocks of one
+//! size.
 
 use crate::addr::{Addr, AddrRange};
 
-/// Blocks of one size.
+/// A size class: blocks of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmallClass {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub size: u64,
-    /// Pools of such blocks.
+    /// Number of pools with blocks of this size.
     pub pools: u64,
-    /// Blocks in use.
+    /// Number of blocks in use.
     pub used: u64,
-    /// Blocks that are free in these pools.
+    /// Number of free blocks in these pools.
     pub free: u64,
 }
 
 impl SmallClass {
-    /// Bytes of the blocks in use.
+    /// Bytes in used blocks.
     pub fn used_bytes(&self) -> u64 {
         self.used.saturating_mul(self.size)
     }
 
-    /// Bytes of the free blocks.
+    /// Bytes in free blocks.
     pub fn free_bytes(&self) -> u64 {
         self.free.saturating_mul(self.size)
     }
 }
 
-/// What one arena holds.
+/// An arena, and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallArena {
-    /// Where it is.
+    /// Addresses of the arena.
     pub range: AddrRange,
-    /// Bytes of its blocks in use.
+    /// Bytes in used blocks.
     pub used: u64,
-    /// Pools that no block in use keeps: free ones, and those never used.
+    /// Number of pools without a used block. Includes pools that were never used.
     pub free_pools: u64,
 }
 
-/// All of such an allocator.
+/// Sums over the whole allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SmallBlockSums {
-    /// What the runtime calls it: `obmalloc`.
+    /// The runtime's name for the allocator, such as `obmalloc`.
     pub name: &'static str,
-    /// Its arenas, by address.
+    /// Arenas, sorted by address.
     pub arenas: Vec<SmallArena>,
-    /// Bytes of an arena.
+    /// Size of an arena in bytes.
     pub arena_size: u64,
-    /// Bytes of a pool.
+    /// Size of a pool in bytes.
     pub pool_size: u64,
-    /// Pools with blocks.
+    /// Number of pools with used blocks.
     pub pools: u64,
-    /// Pools that are free; those that were never used are among them.
+    /// Number of free pools. Includes pools that were never used.
     pub free_pools: u64,
-    /// Pools whose header is not in the core, or makes no sense.
+    /// Number of pools whose header is not in the core or is invalid.
     pub lost_pools: u64,
-    /// Bytes of the headers of pools with blocks.
+    /// Bytes in the headers of pools with used blocks.
     pub headers: u64,
-    /// By size of block.
+    /// Size classes.
     pub classes: Vec<SmallClass>,
 }
 
 impl SmallBlockSums {
-    /// Bytes of all arenas.
+    /// Bytes in all arenas.
     pub fn committed(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.range.len()).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of blocks in use.
+    /// Bytes in used blocks.
     pub fn used_bytes(&self) -> u64 {
         self.classes.iter().map(SmallClass::used_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of free blocks, in pools that other blocks keep.
+    /// Bytes in free blocks of pools that also contain used blocks.
     pub fn free_bytes(&self) -> u64 {
         self.classes.iter().map(SmallClass::free_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of free pools.
+    /// Bytes in free pools.
     pub fn free_pool_bytes(&self) -> u64 {
         self.free_pools.saturating_mul(self.pool_size)
     }
 }
 
-/// One small block.
+/// A block of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallBlock {
-    /// Where it is.
+    /// Addresses of the block.
     pub range: AddrRange,
-    /// Whether it is in use.
+    /// Whether the block is in use.
     pub used: bool,
-    /// The pool that it is in.
+    /// Address of its pool.
     pub pool: Addr,
-    /// The arena that it is in.
+    /// Address of its arena.
     pub arena: Addr,
 }
 
-/// An allocator of small blocks that a runtime has beside malloc.
+/// A runtime's own small-block allocator.
 pub trait SmallBlocks: Sync {
-    /// All of it; `None` if it has no arena.
+    /// Sums over the allocator. `None` if it has no arena.
     fn sums(&self) -> Option<&SmallBlockSums>;
 
-    /// The block at `addr`.
+    /// The block that contains `addr`.
     fn block_at(&self, addr: Addr) -> Option<SmallBlock>;
 }

@@ -1,53 +1,54 @@
-//! The heap's memory as one row of words: which run of dumped memory an address
-//! lies in, found in two steps however many regions there are.
+//! The heap's dumped memory as one sequence of numbered words.
+//!
+//! Finds the run that contains an address in two steps, however many regions there are.
 
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
 use crate::targets::Target;
 
-/// A run of dumped heap.
+/// A contiguous range of dumped heap memory.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// Address of its first word.
+    /// Address of the first word.
     start: u64,
-    /// Past its last word.
+    /// End address.
     end: u64,
-    /// Number of its first word among those of all runs.
+    /// Number of the first word in the whole sequence.
     first: u64,
     words: &'a [[u8; 8]],
 }
 
-/// All runs of a heap.
+/// All runs of a heap, with an index by address.
 pub struct Space<'a> {
     runs: Vec<Run<'a>>,
-    /// By GiB of the address space: which of `pages` it has; 0 is none.
+    /// Per GiB of the address space: number of its row in `pages`, plus 1. 0 if there is none.
     top: Vec<u32>,
-    /// By MiB, a GiB in a row: number of the first run in it and later, plus 1.
+    /// One row per used GiB, one entry per MiB: number of the first run that ends in it or later, plus 1.
     pages: Vec<u32>,
-    /// Numbers given to words.
+    /// Number of words in the sequence, padding between runs included.
     words: u64,
-    /// Words of the smallest object, at most [`MOST_WORDS`]: of any row of so many words only
-    /// one begins an object.
+    /// Words of the smallest object, at most [`MOST_WORDS`]. At most one object begins in any sequence of that many
+    /// words.
     object_words: u64,
 }
 
-/// Words of a slot at most: a place in it has two bits, of which one value says that no object
-/// begins there.
+/// Maximum number of words per slot. The graph stores a position in a slot in two bits, and one of the four values
+/// means that no object begins there.
 const MOST_WORDS: u64 = 3;
 
 const GIB: u32 = 30;
 const MIB: u32 = 20;
 
-/// Pages of a GiB.
+/// Entries in a row of `pages`: the MiB in a GiB.
 const ROW: usize = 1 << (GIB - MIB);
 
-/// Addresses of programs on x86_64 and aarch64 have up to 48 bits, unless they ask for more
-/// (five levels of page tables); what lies above is found in as many steps as it has bits.
+/// Bits of the addresses that the table covers. Programs on x86_64 and aarch64 get addresses of up to 48 bits, unless
+/// they ask for more (five-level page tables). Runs above are found by binary search.
 const ADDRESS_BITS: u32 = 48;
 
 impl<'a> Space<'a> {
-    /// The dumped parts of `ranges`, which are disjoint and sorted; no object takes less than
-    /// `min_object` bytes.
+    /// Creates the space of the dumped memory in `ranges`, which must be disjoint and sorted. `min_object`: size of the
+    /// smallest object in bytes.
     pub fn new(target: &'a dyn Target, ranges: impl Iterator<Item = AddrRange>, min_object: u64) -> Space<'a> {
         let _phase = target.reads().enter_if_none(Phase::References);
         let mut space = Space::empty(min_object);
@@ -76,7 +77,7 @@ impl<'a> Space<'a> {
         if words.is_empty() || end <= start.get() {
             return;
         }
-        // So that a slot is of one run.
+        // Align the number, so that no slot covers words of two runs.
         let first = self.words.next_multiple_of(self.object_words);
         self.runs.push(Run { start: start.get(), end, first, words });
         self.words = first + words.len() as u64;
@@ -97,24 +98,24 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Words in all runs, and the few numbers left out between them.
+    /// Number of words in all runs, and of the few numbers skipped between runs.
     pub(crate) fn words(&self) -> u64 {
         self.words
     }
 
-    /// The run that has the word of that number.
+    /// The run that contains the word with this number.
     pub(crate) fn run_of(&self, index: u64) -> Option<&Run<'a>> {
         let i = self.runs.partition_point(|r| r.first <= index).checked_sub(1)?;
         self.runs.get(i).filter(|run| run.address(index).is_some())
     }
 
-    /// Number of the first word that is at `addr` or beyond, if any is.
+    /// Number of the first word at or after `addr`. `None` if there is none.
     pub(crate) fn index_from(&self, addr: u64) -> Option<u64> {
         let run = self.runs.get(self.runs.partition_point(|r| r.end <= addr))?;
         Some(run.first + (addr.saturating_sub(run.start)).div_ceil(8))
     }
 
-    /// The run that `addr` lies in.
+    /// The run that contains `addr`.
     #[inline(always)]
     pub fn run(&self, addr: u64) -> Option<&Run<'a>> {
         let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
@@ -132,7 +133,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// The same, looked for in `near` first, which it becomes: what is looked for one after the other lies near.
+    /// Like [`Space::run`], but tries `near` first and updates it. Consecutive lookups are usually close to each other.
     #[inline(always)]
     pub fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s Run<'a>>) -> Option<&'s Run<'a>> {
         if let Some(run) = near.filter(|run| run.has(addr)) {
@@ -145,7 +146,7 @@ impl<'a> Space<'a> {
         found
     }
 
-    /// So many bytes from `addr` on, if they lie in one run.
+    /// `len` bytes from `addr`. `None` if they are not all in one run.
     #[inline(always)]
     pub fn bytes(&self, addr: u64, len: usize) -> Option<&'a [u8]> {
         let run = self.run(addr)?;
@@ -153,13 +154,13 @@ impl<'a> Space<'a> {
         run.words.as_flattened().get(from..from.checked_add(len)?)
     }
 
-    /// The 32 bits at `addr`, little-endian.
+    /// The little-endian 32-bit value at `addr`.
     #[inline(always)]
     pub fn u32(&self, addr: u64) -> Option<u32> {
         self.bytes(addr, 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The run that an address lies in which no page is known of.
+    /// The run that contains an address above the table's range.
     #[cold]
     fn high_run(&self, addr: u64) -> Option<&Run<'a>> {
         let i = self.runs.partition_point(|r| r.end <= addr);
@@ -168,33 +169,32 @@ impl<'a> Space<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Whether the word at `addr` is in it.
     #[inline(always)]
     fn has(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.start) < self.end.wrapping_sub(self.start)
     }
 
-    /// Number of the word at `addr`, which lies in this run.
+    /// Number of the word at `addr`, which must be in this run.
     #[inline(always)]
     pub(crate) fn index(&self, addr: u64) -> u64 {
         self.first + (addr.wrapping_sub(self.start) >> 3)
     }
 
-    /// Where the word of that number is, if it is in this run.
+    /// Address of the word with this number. `None` if it is in another run.
     #[inline(always)]
     pub(crate) fn address(&self, index: u64) -> Option<u64> {
         let at = self.start.checked_add(index.checked_sub(self.first)?.checked_mul(8)?)?;
         (at < self.end).then_some(at)
     }
 
-    /// The words from `addr` on.
+    /// The words from `addr` to the end of the run.
     #[inline(always)]
     pub fn words(&self, addr: u64) -> &'a [[u8; 8]] {
         self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
     }
 }
 
-/// Of such memory.
+/// A space of these runs, each a start address and bytes.
 #[cfg(test)]
 pub(crate) fn of_runs<'a>(runs: &[(u64, &'a [u8])]) -> Space<'a> {
     let mut space = Space::empty(24);
@@ -215,7 +215,7 @@ mod tests {
         space.add(Addr::new(0x7000_0000_0000), &a);
         space.add(Addr::new(0x7000_0000_1000), &b);
         space.add(Addr::new(0x7fff_0000_0000), &c);
-        // The second begins at the next multiple of three, as would the third.
+        // The second run begins at the next multiple of three, as would the third.
         assert_eq!(space.words(), 9 + (3 << 17) + 2);
         let index = |addr| space.run(addr).map(|r| r.index(addr));
         assert_eq!(index(0x7000_0000_0000), Some(0));
@@ -243,7 +243,7 @@ mod tests {
         for start in [(1 << 48) - 8, 1 << 60, u64::MAX - 23] {
             space.add(Addr::new(start), &bytes);
         }
-        // No end can be told of the last one.
+        // The last one is not added: its end exceeds the address space.
         assert_eq!(space.words(), 6);
         let index = |addr| space.run(addr).map(|r| r.index(addr));
         assert_eq!([(1 << 48) - 8, 1 << 48, (1 << 48) + 16].map(index), [Some(0), Some(1), None]);

@@ -1,4 +1,4 @@
-//! Objects counted by type and generation, in parallel by parts.
+//! Counts objects by type and generation. Parts of the heap are counted in parallel.
 
 use rayon::prelude::*;
 
@@ -7,23 +7,23 @@ use crate::limits;
 use crate::progress::Progress;
 use crate::runtimes::api::{FREE, Generation, Heap, Losses, Part, TypeIndex, TypeInfo, Walker};
 
-/// Free blocks from this size on are listed, as SOS does.
+/// Size in bytes from which free blocks are listed, as SOS does.
 const LARGE_FREE: u64 = 512 << 10;
 
-/// Types that a table of tallies grows by.
+/// Number of types by which a table of tallies grows.
 const ROOM: usize = 256;
 
-/// Number and bytes of objects.
+/// Number and size of a set of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Objects.
+    /// Number of objects.
     pub count: u64,
-    /// Their sizes, not rounded up.
+    /// Sum of their sizes in bytes, without padding.
     pub size: u64,
 }
 
 impl Tally {
-    /// Both sums.
+    /// Returns the sum of both tallies.
     pub fn plus(self, other: Tally) -> Tally {
         Tally { count: self.count.saturating_add(other.count), size: self.size.saturating_add(other.size) }
     }
@@ -33,16 +33,16 @@ impl Tally {
     }
 }
 
-/// Which objects to count.
+/// Criteria for the objects to count. `None` does not restrict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Of the generation of this name only.
+    /// Only objects in the generation with this name.
     pub generation: Option<&'static str>,
-    /// Of the heap of this number only.
+    /// Only objects in the heap with this number.
     pub heap: Option<u32>,
-    /// Of at least this size.
+    /// Minimum size in bytes.
     pub min: Option<u64>,
-    /// Of at most this size.
+    /// Maximum size in bytes.
     pub max: Option<u64>,
 }
 
@@ -52,59 +52,59 @@ impl Selection {
     }
 }
 
-/// Objects of one type.
+/// Count and size of the objects of one type.
 #[derive(Clone, Debug)]
 pub struct TypeStat {
-    /// Its number.
+    /// Index of the type.
     pub kind: TypeIndex,
-    /// The type.
+    /// Data of the type.
     pub info: TypeInfo,
-    /// All of them.
+    /// All objects of the type.
     pub total: Tally,
-    /// By generation, in the order of [`Heap::generations`].
+    /// Objects by generation, in the order of [`Heap::generations`].
     pub by_generation: Vec<Tally>,
 }
 
-/// A large piece of dead space.
+/// A large block of free space between objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeBlock {
-    /// Where.
+    /// Start address.
     pub addr: Addr,
-    /// Its size.
+    /// Size in bytes.
     pub size: u64,
-    /// Generation.
+    /// Generation of the heap range that contains it.
     pub generation: Generation,
     /// Number of its heap.
     pub heap: u32,
-    /// The object behind it, and its type; none at the end of the part.
+    /// The next object and its type. `None` at the end of the part.
     pub next: Option<(Addr, TypeIndex)>,
 }
 
-/// What a heap holds.
+/// Contents of a heap by type.
 #[derive(Clone, Debug, Default)]
 pub struct HeapStat {
-    /// By type, biggest first.
+    /// Counts by type, largest total size first.
     pub types: Vec<TypeStat>,
-    /// Free blocks of 0.5 MB and more, by address.
+    /// Free blocks of at least 512 KiB, sorted by address.
     pub free_blocks: Vec<FreeBlock>,
-    /// Free blocks left out of the list.
+    /// Number of free blocks left out of the list.
     pub more_free_blocks: u64,
-    /// What could not be walked.
+    /// Ranges that could not be walked.
     pub losses: Losses,
-    /// Bytes that allocators own and have not used.
+    /// Bytes that belong to allocators and are unused.
     pub unused: u64,
 }
 
-/// One thread's share of the counting.
+/// The counts of one thread.
 struct Share<'h> {
     walker: Box<dyn Walker + 'h>,
-    /// By generation, then by number of the type.
+    /// Indexed by generation, then by type.
     tallies: Vec<Vec<Tally>>,
     blocks: Vec<FreeBlock>,
     losses: Losses,
 }
 
-/// Count all objects of `heap` that `selection` takes.
+/// Counts all objects of `heap` that match `selection`.
 pub fn stat(heap: &dyn Heap, selection: &Selection, progress: &Progress) -> HeapStat {
     let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
     progress.start(parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add));

@@ -1,4 +1,4 @@
-//! Strings of the same content: what they waste.
+//! Duplicate strings and the memory that they waste.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,50 +15,50 @@ use crate::runtimes::api::{
     Heap, Losses, Object, Part, Selection, StringContent, StringUnits, Tally, TypeIndex, Walker,
 };
 
-/// Shards of what was found, by the first bits of hashes, so that threads seldom wait for each other, and each is sorted where
-/// the caches have it.
+/// Number of shards, selected by the first bits of the hash. Shards keep threads from waiting for each other, and each
+/// one is small enough to be sorted in the caches.
 const SHARDS: usize = 1 << SHARD_BITS;
 const SHARD_BITS: u32 = 6;
 
-/// Strings that are looked at together.
+/// Number of strings read in one batch.
 const BATCH: usize = 4096;
 
-/// Batches that wait for a thread, for each thread there is: whoever walks and finds more looks at its own.
+/// Batches queued per worker before the producer processes one itself.
 const WAITING: usize = 4;
 
-/// A content that several strings have.
+/// A string content that occurs several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Duplicate {
-    /// Strings that have it.
+    /// Number of strings with this content.
     pub count: u64,
-    /// UTF-16 units of each.
+    /// Length of each, in UTF-16 units.
     pub length: u32,
-    /// Bytes that one string less each would take.
+    /// Bytes that sharing one string would save: all but one of the strings, padding included.
     pub wasted: u64,
-    /// One of them: the lowest.
+    /// The string with the lowest address.
     pub example: Addr,
-    /// Its beginning.
+    /// Start of the content, at most `limits::MAX_SHOWN_STRING` units.
     pub value: String,
-    /// Whether there is more of it.
+    /// Whether `value` was cut.
     pub cut: bool,
 }
 
-/// What strings there are.
+/// Strings of a heap, by content.
 #[derive(Clone, Debug, Default)]
 pub struct StringStat {
-    /// All strings.
+    /// Count and size of all strings.
     pub total: Tally,
-    /// Different contents.
+    /// Number of different contents.
     pub distinct: u64,
-    /// Bytes that equal strings waste, all together.
+    /// Bytes that sharing equal strings would save.
     pub wasted: u64,
-    /// Those that waste most, the worst first.
+    /// The contents that waste most, in descending order.
     pub duplicates: Vec<Duplicate>,
-    /// Strings whose content is not in the core; they are in the total only.
+    /// Number of strings whose content is not in the core. They are counted only in `total`.
     pub unreadable: u64,
 }
 
-/// A string: which content it has, and what that takes.
+/// A string, represented by the hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Hashed {
     hash: u64,
@@ -66,19 +66,19 @@ struct Hashed {
     size: u64,
 }
 
-/// Strings by the first bits of their hashes.
+/// Strings in shards by the first bits of their hashes.
 struct Shards(Vec<Mutex<Vec<Hashed>>>);
 
 impl Shards {
-    /// With room for so many in all.
+    /// Reserves room for `count` strings in all.
     fn new(count: u64) -> Shards {
-        // Hashes spread evenly, but for a few.
+        // Hashes spread almost evenly; an extra sixteenth covers the difference.
         let each = count.div_ceil(SHARDS as u64);
         let each = usize::try_from(each.saturating_add(each / 16)).unwrap_or(0);
         Shards((0..SHARDS).map(|_| Mutex::new(Vec::with_capacity(each))).collect())
     }
 
-    /// Add strings; they come out sorted.
+    /// Sorts `found` and adds it to the shards.
     fn add(&self, found: &mut [Hashed]) {
         found.sort_unstable();
         let shard = |string: &Hashed| (string.hash >> (u64::BITS - SHARD_BITS)) as usize;
@@ -90,18 +90,17 @@ impl Shards {
     }
 }
 
-/// Count the strings of `heap` by content. `count`: how many there are, at least.
+/// Counts the strings of `heap` by content. `count`: a lower bound of their number, which sets the number of passes.
 pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Progress) -> StringStat {
     let mut out = StringStat::default();
     let Some(kind) = heap.string_type() else { return out };
     let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
     let bytes = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
-    // Contents are divided by their hashes among so many passes that what each
-    // one keeps has a bounded size, and the sums are exact.
+    // Contents are divided among passes by hash. This bounds the memory of each pass, and the sums stay exact.
     let passes = count.div_ceil(limits::MAX_STRINGS_A_PASS).max(1);
     progress.start(bytes.saturating_mul(passes));
     let hasher = RandomState::new();
-    // What strings hold is found in no time then.
+    // Build the space now; it makes `string_content` fast.
     let _ = heap.space();
     for pass in 0..passes {
         let shards = Shards::new(count.min(limits::MAX_STRINGS_A_PASS));
@@ -128,8 +127,11 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
     out
 }
 
-/// Look at all strings, some at a time; their sums, and how many of them `look` could make nothing of. A part is walked by one
-/// thread, as each object tells where the next begins; what strings hold is looked at by all.
+/// Calls `look` in parallel on batches of all selected strings. Returns their tally, and the sum of what `look`
+/// returned.
+///
+/// A part is walked by one thread, because each object's start follows from the previous one. The contents are read by
+/// all threads.
 fn each_batch(
     heap: &dyn Heap,
     kind: TypeIndex,
@@ -181,13 +183,13 @@ fn each_batch(
     (total, failed.load(Ordering::Relaxed))
 }
 
-/// Bytes that strings of one content waste: all but one of so many, each of that size.
+/// Bytes wasted by `count` equal strings of this size: all but one, padding included.
 fn wasted(heap: &dyn Heap, count: u64, size: u64) -> u64 {
     let room = size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
     count.saturating_sub(1).saturating_mul(room)
 }
 
-/// Add what was found to `out`; of the contents that several have, the worst, without what they are.
+/// Adds the counts of one pass to `out`, and its worst duplicates. Their contents are filled in later.
 fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
     let of_shard = |shard: Mutex<Vec<Hashed>>| {
         let mut shard = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -220,10 +222,10 @@ fn only_worst(duplicates: &mut Vec<Duplicate>) {
     duplicates.truncate(limits::MAX_DUPLICATES);
 }
 
-/// What each of the worst is.
+/// Reads the content of each listed duplicate.
 fn tell_worst(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
     for duplicate in &mut out.duplicates {
-        // Its size is not asked for to find what it holds.
+        // `string_content` does not use the size.
         let Some(content) = heap.string_content(&Object { addr: duplicate.example, kind, size: 0 }) else { continue };
         duplicate.length = content.length;
         duplicate.value = content.beginning(limits::MAX_SHOWN_STRING);
@@ -232,8 +234,8 @@ fn tell_worst(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
 }
 
 impl<'a> StringContent<'a> {
-    /// What a string of .NET holds, whose length in units of UTF-16 and first unit stand at these places. `space`: the heap's words, which
-    /// whoever asks for many has at hand.
+    /// Contents of a .NET string, from the addresses of its length (in UTF-16 units) and of its first unit. `space`:
+    /// the heap's words, which are faster than `memory` for many strings.
     pub(crate) fn utf16(
         space: Option<&'a Space<'_>>,
         memory: &'a dyn Memory,
@@ -248,7 +250,7 @@ impl<'a> StringContent<'a> {
         Some(StringContent { length, bytes, units: StringUnits::Utf16 })
     }
 
-    /// Its first units as text, at most `most` of them.
+    /// The first units as text, at most `most` of them.
     pub fn beginning(&self, most: usize) -> String {
         let units = (self.length as usize).min(most);
         match self.units {

@@ -1,52 +1,53 @@
-//! Tasks of a runtime whose async functions are chains of objects, told runtime by runtime alike.
+//! Tasks of runtimes whose async functions are chains of objects.
 
 use crate::addr::Addr;
 use crate::runtimes::api::Activation;
 
-/// An async function that has begun and is not done.
+/// An async function that has started and not finished.
 #[derive(Clone, Debug)]
 pub struct AsyncFrame {
-    /// Its object: a coroutine, or a generator.
+    /// Address of its coroutine or generator object.
     pub object: Addr,
-    /// The object's type.
+    /// Type of that object.
     pub kind: String,
-    /// What runs in it.
+    /// The method that runs in it, with its position.
     pub activation: Activation,
 }
 
 /// A task that is not done.
 #[derive(Clone, Debug)]
 pub struct AsyncTask {
-    /// The object.
+    /// Address of the task object.
     pub address: Addr,
-    /// Its type.
+    /// Type of the task object.
     pub kind: String,
-    /// The name that the program gave to it.
+    /// Name that the program gave to the task.
     pub name: Option<String>,
-    /// Async functions in it, that of the latest call first.
+    /// Async functions of the task, innermost first.
     pub frames: Vec<AsyncFrame>,
-    /// What it waits for, in words.
+    /// What the task waits for, in words.
     pub awaiting: String,
-    /// The same without what differs between tasks that wait alike, as the time of a sleep.
+    /// `awaiting` without details that differ between similar tasks, such as the duration of a sleep. Used for
+    /// grouping.
     pub alike: String,
-    /// The object that it waits for; null where there is none.
+    /// The object that the task waits for. Null if there is none.
     pub awaited: Addr,
-    /// Tasks that wait for this one.
+    /// Tasks that wait for this task.
     pub awaited_by: Vec<Addr>,
 }
 
 /// Tasks of async functions.
 pub trait AsyncTasks: Sync {
-    /// Visit those that are not done.
+    /// Visits the tasks that are not done.
     fn each(&self, visit: &mut dyn FnMut(AsyncTask));
 }
 
-/// What is known of a runtime's async functions.
+/// Whether a runtime's tasks can be read.
 pub enum AsyncFunctions<'r> {
-    /// No task is a chain of objects as [`AsyncTask`] has it: the runtime has none, or a command of its own for them.
+    /// The runtime has no tasks that are chains of objects ([`AsyncTask`]), or has its own command for them.
     Elsewhere,
-    /// They can't be read, so that none found does not mean none there.
+    /// Tasks could not be read. Finding none does not mean that there are none.
     Unread,
-    /// They are read.
+    /// The tasks that were read.
     Tasks(&'r dyn AsyncTasks),
 }

@@ -1,12 +1,11 @@
-//! Types that are met while a heap is walked, numbered as they come.
+//! A table of the types that were seen in a heap, numbered in the order of their discovery.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::runtimes::api::{FREE, TypeIndex};
 
-/// What is known of types, by the address that objects name them by. Each is looked at once, whatever the thread; the
-/// first is that of free space, [`FREE`].
+/// Types by address, each looked up once by all threads together. The first is the type of free space, [`FREE`].
 pub(crate) struct TypeTable<I> {
     known: RwLock<Known<I>>,
     most: usize,
@@ -18,7 +17,8 @@ struct Known<I> {
 }
 
 impl<I: Copy> TypeTable<I> {
-    /// One with nothing but free space, whose address may be known already. It takes `most` types.
+    /// Creates a table that contains only the type of free space, whose address may be unknown yet. It takes up to
+    /// `most` types.
     pub(crate) fn new(free: I, address: Option<u64>, most: usize) -> TypeTable<I> {
         let by_address = address.map(|address| (address, FREE.0)).into_iter().collect();
         TypeTable { known: RwLock::new(Known { by_address, all: vec![free] }), most }
@@ -28,27 +28,25 @@ impl<I: Copy> TypeTable<I> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The type of that number.
     pub(crate) fn get(&self, kind: TypeIndex) -> Option<I> {
         self.read().all.get(kind.0 as usize).copied()
     }
 
-    /// The first that is so.
+    /// The first type that satisfies `is`.
     pub(crate) fn find(&self, is: impl Fn(&I) -> bool) -> Option<TypeIndex> {
         self.read().all.iter().position(is).map(|i| TypeIndex(i as u32))
     }
 
-    /// Types met so far.
     pub(crate) fn len(&self) -> usize {
         self.read().all.len()
     }
 
-    /// Whether no more are taken: their objects are then lost.
+    /// Whether the table is full. Objects of further types are then lost.
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= self.most
     }
 
-    /// The type at `address`: the one that is known, or what `look` finds there; and whether that is free space.
+    /// Returns the type at `address`. On first use, `look` reads it and returns whether it is free space.
     pub(crate) fn lookup(&self, address: u64, look: impl FnOnce() -> Option<(I, bool)>) -> Option<(TypeIndex, I)> {
         {
             let known = self.read();

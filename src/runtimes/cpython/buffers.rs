@@ -1,4 +1,4 @@
-//! Memory outside of the arenas that objects own: buffers of bytearrays, numbers of arrays, data of numpy, and the tables
+//! Memory outside of the arenas that objects own: bytearray buffers, items of `array.array`, numpy data, and the tables
 //! of large lists, dicts and sets.
 
 use crate::addr::Addr;
@@ -7,7 +7,7 @@ use crate::runtimes::api::{OwnedBuffer, buffer_at};
 use crate::runtimes::cpython::heap::Heap;
 use crate::words::BufferMemory;
 
-/// All of it, by address, and how much more there is than is taken.
+/// All such memory, sorted by address, and the number of entries over the limit.
 pub(super) fn buffers(heap: &Heap<'_>) -> (Vec<OwnedBuffer>, u64) {
     let mut out = Vec::new();
     let mut more = 0;
@@ -21,7 +21,7 @@ pub(super) fn buffers(heap: &Heap<'_>) -> (Vec<OwnedBuffer>, u64) {
     (out, more)
 }
 
-/// The memory that holds `at`, in the arenas or outside.
+/// The owned memory that contains `at`, in the arenas or outside.
 pub(super) fn buffer_of(heap: &Heap<'_>, all: &[OwnedBuffer], at: Addr) -> Option<OwnedBuffer> {
     if let Some(found) = buffer_at(all, at) {
         return Some(found.clone());

@@ -24,7 +24,7 @@ use crate::runtimes::cpython::runtime::{Detection, Runtime, detect};
 use crate::runtimes::cpython::threads::Threads;
 use crate::runtimes::cpython::{buffers, claim, findings, object, roots, structure};
 
-/// One CPython. Each part is read when it is first asked for, and kept.
+/// A CPython runtime. Each part is read on first use and stored.
 pub struct CPython<'p> {
     runtime: Arc<Runtime<'p>>,
     arenas: OnceLock<Vec<Arenas>>,
@@ -36,7 +36,7 @@ pub struct CPython<'p> {
 }
 
 impl<'p> CPython<'p> {
-    /// All that can be read; of others is told why not.
+    /// Finds all CPythons that can be read. For each other one, adds a diagnostic that says why.
     pub fn find(process: &'p Process) -> Vec<CPython<'p>> {
         let mut out = Vec::new();
         for found in detect(process) {
@@ -56,12 +56,12 @@ impl<'p> CPython<'p> {
         out
     }
 
-    /// The interpreter.
+    /// The interpreter's state and version.
     pub fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
 
-    /// The arenas of its obmalloc: none with `PYTHONMALLOC=malloc`.
+    /// The arenas of obmalloc. Empty with `PYTHONMALLOC=malloc`.
     pub fn arenas(&self) -> &[Arenas] {
         self.arenas.get_or_init(|| {
             let found = obmalloc::find(&self.runtime);
@@ -69,7 +69,7 @@ impl<'p> CPython<'p> {
         })
     }
 
-    /// Its objects.
+    /// The heap of objects. `None` if it cannot be read.
     pub fn objects(&self) -> Option<&Heap<'p>> {
         let open = || {
             was_read("objects");
@@ -91,7 +91,7 @@ impl<'p> CPython<'p> {
         })
     }
 
-    /// The name of an object's type, without a look at all objects.
+    /// Type name of one object, without reading the whole heap.
     pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
         let objects = self.runtime.objects();
         let names = self.names.get_or_init(|| self.runtime.static_names());
@@ -99,7 +99,7 @@ impl<'p> CPython<'p> {
         Some(printable(&found.name).into_owned())
     }
 
-    /// Tell what makes answers less than whole.
+    /// Adds a diagnostic that something could not be read completely.
     pub(super) fn tell(&self, what: &str, note: &str) {
         self.runtime.process.diag.partial(WarningCode::Cpython, format!("{}: {what}: {note}", self.runtime.name()));
     }
@@ -222,7 +222,7 @@ impl ListedMethods for CPython<'_> {
 
 impl SmallBlocks for CPython<'_> {
     fn sums(&self) -> Option<&SmallBlockSums> {
-        // Without arenas there is nothing to be walked for.
+        // Without arenas, don't read the heap.
         if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What CPython's structures say of memory, as claims on it.
+//! Claims for memory that CPython owns: arenas and frame chunks.
 
 use crate::limits;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
@@ -7,7 +7,6 @@ use crate::phase::Phase;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::chunks;
 
-/// Claim what is the interpreter's own.
 pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
     let runtime = python.runtime();
     let owner = Owner::Module(runtime.module as u32);
@@ -30,7 +29,6 @@ pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
     frames(python, claims, owner);
 }
 
-/// Chunks of memory that frames lie in.
 fn frames(python: &CPython<'_>, claims: &mut Claims, owner: Owner) {
     let runtime = python.runtime();
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_CHUNKS);

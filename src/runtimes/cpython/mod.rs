@@ -1,12 +1,12 @@
-//! CPython, the Python interpreter of python.org: its objects, its allocator, its threads and frames.
+//! CPython, the Python interpreter of python.org: its objects, allocator, threads, frames and asyncio tasks.
 //!
-//! CPython has no tables of itself as HotSpot has, and before 3.13 says nothing of its own layout. What is known
-//! of a version stands in `layout/tables/cpython-3.N-x64.json`; which version it is is proven by what leads back
-//! to itself and by `sys.hexversion`, never believed. Builds without the global lock (free-threaded), and other
-//! interpreters, are recognised and not read.
+//! CPython has no tables that describe its structures, as HotSpot does. Before 3.13 it does not even describe its own
+//! layout. The layout of each version is in `layout/tables/cpython-3.N-x64.json`. The version is never assumed: it is
+//! proven by structures that point back to each other, and by `sys.hexversion`. Free-threaded builds (without the
+//! global lock) and other Python interpreters are recognised but not read.
 //!
-//! Terms are those of CPython's own sources (Include/, Objects/, Python/). docs/python.md tells what is read, from
-//! where, and how sure it is.
+//! Terms are those of CPython's sources (Include/, Objects/, Python/). docs/python.md describes what is read, from
+//! where, and with what confidence.
 
 mod anatomy;
 mod buffers;

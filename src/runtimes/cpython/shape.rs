@@ -1,8 +1,8 @@
-//! A version's numbers as one struct, read once: walks ask for them at every object.
+//! A version's field offsets as one struct. Walks need them for every object, so they are looked up once.
 
 use crate::layout::{Layout, LayoutError, NUMPY};
 
-/// PyTypeObject and PyHeapTypeObject.
+/// Offsets in PyTypeObject and PyHeapTypeObject.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeShape {
     pub(crate) name: u64,
@@ -15,53 +15,53 @@ pub(crate) struct TypeShape {
     pub(crate) dict: u64,
     pub(crate) qualname: u64,
     pub(crate) cached_keys: u64,
-    /// Size of a heap type, before the PyMemberDefs of its slots.
+    /// Size of a PyHeapTypeObject. The PyMemberDefs of its slots follow.
     pub(crate) heap_size: u64,
 }
 
-/// PyASCIIObject, PyCompactUnicodeObject, PyUnicodeObject.
+/// Offsets in PyASCIIObject, PyCompactUnicodeObject and PyUnicodeObject.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextShape {
     pub(crate) length: u64,
     pub(crate) state: u64,
-    /// Where the characters of a compact ASCII string begin, and of other compact ones.
+    /// Offset of the characters in a compact ASCII string (`ascii`), and in other compact strings (`compact`).
     pub(crate) ascii: u64,
     pub(crate) compact: u64,
     pub(crate) utf8_length: u64,
     pub(crate) utf8: u64,
-    /// Pointer to the characters of one that is not compact.
+    /// Offset of the pointer to the characters, in a string that is not compact.
     pub(crate) data: u64,
 }
 
-/// PyDictObject, PyDictKeysObject and its entries, PyDictValues.
+/// Offsets in PyDictObject, PyDictKeysObject, its entries, and PyDictValues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictShape {
-    /// How many entries it has.
+    /// Offset of the number of entries.
     pub(crate) used: u64,
     pub(crate) keys: u64,
     pub(crate) values: u64,
-    /// Number of slots of the hash table, up to 3.10.
+    /// Offset of the hash table's number of slots. Only up to 3.10.
     pub(crate) size: Option<u64>,
-    /// Logarithm of the bytes of the hash table, since 3.11.
+    /// Offset of the log2 of the hash table's size in bytes. Since 3.11.
     pub(crate) log2_index_bytes: Option<u64>,
-    /// Which entries follow, since 3.11: before, all have their hash.
+    /// Offset of the kind of the entries that follow. Since 3.11; before, all entries store a hash.
     pub(crate) kind: Option<u64>,
     pub(crate) usable: u64,
     pub(crate) nentries: u64,
     pub(crate) indices: u64,
-    /// PyDictKeyEntry: bytes, key, value.
+    /// PyDictKeyEntry: size, offset of the key, offset of the value.
     pub(crate) entry: (u64, u64, u64),
-    /// PyDictUnicodeEntry, since 3.11.
+    /// PyDictUnicodeEntry: the same. Since 3.11.
     pub(crate) unicode_entry: Option<(u64, u64, u64)>,
-    /// From a PyDictValues to its first value.
+    /// Offset of the first value in a PyDictValues.
     pub(crate) first_value: u64,
-    /// How many it has, where it says so (3.13).
+    /// Offset of the number of values. Since 3.13.
     pub(crate) capacity: Option<u64>,
-    /// Whether they stand in the instance itself (3.13).
+    /// Offset of the flag that the values are inside the instance. Since 3.13.
     pub(crate) embedded: Option<u64>,
 }
 
-/// PySetObject and setentry.
+/// Offsets in PySetObject and setentry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetShape {
     pub(crate) mask: u64,
@@ -71,23 +71,23 @@ pub(crate) struct SetShape {
     pub(crate) key: u64,
 }
 
-/// PyGenObject with the frame inside it (3.11 on).
+/// Offsets in PyGenObject, which contains a frame since 3.11.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GenShape {
     pub(crate) frame: u64,
     pub(crate) frame_state: u64,
 }
 
-/// PyFrameObject that has a `_PyInterpreterFrame` (3.11 on).
+/// Offsets in PyFrameObject, for versions with `_PyInterpreterFrame` (since 3.11).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameObjectShape {
-    /// Pointer to the frame.
+    /// Offset of the pointer to the frame.
     pub(crate) frame: u64,
-    /// Room for it, where it outlived its function.
+    /// Offset of the space for a frame that outlives its function.
     pub(crate) own: u64,
 }
 
-/// dequeobject and its blocks.
+/// Offsets in dequeobject and its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DequeShape {
     pub(crate) left: u64,
@@ -95,35 +95,35 @@ pub(crate) struct DequeShape {
     pub(crate) left_index: u64,
     pub(crate) right_link: u64,
     pub(crate) data: u64,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub(crate) block: u64,
 }
 
-/// The count of references, which all versions have in the lower half of `ob_refcnt`: 3.14 has flags above it.
+/// The reference count. All versions store it in the lower half of `ob_refcnt`; 3.14 has flags above it.
 pub(crate) const REFCNT: u64 = 0xffff_ffff;
 
-/// Bits of the same word that no count has set. What modules built for an older version add to a count that is never kept may
-/// overflow into the bits below these (PEP 683), of which 3.14 has 16 for that (`ob_overflow`).
+/// Bits of `ob_refcnt` that no count sets. Modules built for an older version may overflow the counts of immortal
+/// objects into the bits below these (PEP 683). 3.14 has 16 bits for that (`ob_overflow`).
 const ABOVE_COUNT: u64 = !0xff_ffff_ffff;
 
-/// The upper bits of the word, which are flags since 3.14 (`ob_flags`).
+/// The upper 16 bits of the word, which are flags since 3.14 (`ob_flags`).
 const OB_FLAGS: u64 = 0xffff << 48;
 
-/// Minor version since which there are these.
+/// First minor version with these flags.
 const FLAGS_SINCE: u32 = 14;
 
-/// Whether the first word of what may be an object of that minor version can be a count of references, and not the address or the hash
-/// that stands in such a place of something else.
+/// Whether `word` can be the `ob_refcnt` of an object in this minor version. Other data often has an address or a hash
+/// at that offset.
 pub(crate) fn is_count(word: u64, minor: u32) -> bool {
     let flags = if minor >= FLAGS_SINCE { OB_FLAGS } else { 0 };
     word & REFCNT != 0 && word & ABOVE_COUNT & !flags == 0
 }
 
-/// Bits of a word of a frame that are no part of the address (`_PyStackRef` of 3.14, Include/internal/pycore_stackref.h); no
-/// object of an older version lies where they would be set.
+/// Bits of a word in a frame that are tags, not address (`_PyStackRef` of 3.14, Include/internal/pycore_stackref.h). In
+/// older versions these bits are always 0, because objects are aligned.
 pub(crate) const STACK_REF_TAGS: u64 = 3;
 
-/// PyArrayObject_fields and PyArray_Descr of numpy.
+/// Offsets in numpy's PyArrayObject_fields and PyArray_Descr.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NdArrayShape {
     pub(crate) data: u64,
@@ -132,12 +132,12 @@ pub(crate) struct NdArrayShape {
     pub(crate) strides: u64,
     pub(crate) descr: u64,
     pub(crate) flags: u64,
-    /// Bytes of an array without what subclasses add.
+    /// Size in bytes of an array object, without fields added by subclasses.
     pub(crate) size: u64,
-    /// In the descr, a character each: the kind of numbers, and the order of their bytes.
+    /// Offsets in the descr of the number kind and the byte order, one character each.
     pub(crate) kind: u64,
     pub(crate) byte_order: u64,
-    /// The flag of data that are its own.
+    /// Bit in `flags` of an array that owns its data.
     pub(crate) owns: u64,
     pub(crate) max_dimensions: u64,
 }
@@ -161,20 +161,21 @@ impl NdArrayShape {
     }
 }
 
-/// Offsets that walks over all objects ask for.
+/// Offsets that walks over all objects need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) refcnt: u64,
     pub(crate) ob_type: u64,
-    /// Bytes of an object with nothing in it.
+    /// Size in bytes of a bare `PyObject`.
     pub(crate) object: u64,
     pub(crate) ob_size: u64,
-    /// Bytes of PyGC_Head.
+    /// Size of PyGC_Head in bytes.
     pub(crate) gc_head: u64,
-    /// What stands before that in instances with a managed dict or weak references: bytes; the dict, from the object.
+    /// Size in bytes of what precedes PyGC_Head in instances with a managed dict or weak references; and the dict's
+    /// offset from the object.
     pub(crate) pre_header: u64,
     pub(crate) managed_dict: Option<i64>,
-    /// Values of a managed dict that was not made yet, from the object: a word of its own in 3.11.
+    /// Offset from the object of the values of a managed dict that was not created yet. A separate word only in 3.11.
     pub(crate) managed_values: Option<i64>,
     pub(crate) types: TypeShape,
     pub(crate) text: TextShape,
@@ -188,7 +189,7 @@ pub(crate) struct Shape {
     pub(crate) bytearray_bytes: u64,
     pub(crate) list_items: u64,
     pub(crate) list_allocated: u64,
-    /// `lv_tag` of an integer, since 3.12: before, its size tells digits and sign.
+    /// Offset of an integer's `lv_tag`. Since 3.12; before, `ob_size` encodes the number of digits and the sign.
     pub(crate) long_tag: Option<u64>,
     pub(crate) long_digits: u64,
     pub(crate) float: u64,
@@ -200,8 +201,10 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Looks up all offsets in `layout`.
+    ///
     /// # Errors
-    /// Where the table lacks a field that every version has.
+    /// The table lacks a field that every version has.
     pub(crate) fn of(layout: &Layout) -> Result<Shape, LayoutError> {
         let table = layout;
         let types = TypeShape {
@@ -318,7 +321,7 @@ mod tests {
                 assert!(!is_count(word, minor), "{word:#x} in 3.{minor}");
             }
         }
-        // Immortal and statically allocated, as 3.14 has it.
+        // `ob_refcnt` of an immortal, statically allocated object in 3.14.
         let flagged = 4 << 48 | 3 << 30;
         assert!(is_count(flagged, 14) && !is_count(flagged, 13));
     }

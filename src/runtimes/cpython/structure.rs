@@ -1,4 +1,4 @@
-//! What an address is of the interpreter's own structures.
+//! Types at an address, for `whatis`.
 
 use crate::addr::Addr;
 use crate::map::Kind;
@@ -6,13 +6,13 @@ use crate::runtimes::api::Structure;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::objects::flags;
 
-/// The type that begins at `addr`: static ones lie in a module's data, the others in the heap.
+/// The type that begins at `addr`. Static types are in a module's data, other types in the heap.
 pub(super) fn structure(python: &CPython<'_>, addr: Addr, kind: Kind) -> Option<Structure> {
     if kind != Kind::Image && !kind.holds_objects() && !kind.holds_blocks() {
         return None;
     }
     let runtime = python.runtime();
-    // Cheap where it is none, which is nearly everywhere.
+    // A cheap check first, because there is a type at almost no address.
     if !runtime.objects().is_type(addr) {
         return None;
     }

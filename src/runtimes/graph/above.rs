@@ -1,8 +1,8 @@
-//! Sums by type of what objects keep, where an object that another one of its type dominates is in what
-//! that one keeps.
+//! Sums by type of retained bytes. An object that another one of its type dominates counts only in what that one
+//! retains.
 //!
-//! Which types stand above an object is one number: that of its dominator's, and whether its own type is
-//! among them. There are few such sets, even where chains of dominators are millions long.
+//! The set of types that dominate an object is represented by one number. It follows from the dominator's set and the
+//! dominator's type. Real heaps have few such sets, even where chains of dominators are millions long.
 
 use std::collections::HashMap;
 
@@ -11,30 +11,30 @@ use crate::runtimes::api::{Tally, TypeIndex};
 use crate::runtimes::graph::TypeSum;
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Sets of types that are told apart, and steps that are taken to find out whether a type is in one.
-/// Real heaps have some thousand sets; whoever makes one with more waits for a walk of the tree.
+/// Maximum number of entries in the table of sets, and of steps to find out whether a type is in a set. Real heaps have
+/// some thousand sets. With more, the sums need a walk of the dominator tree.
 const MOST_SETS: usize = 1 << 22;
 const MOST_STEPS: u64 = 1 << 28;
 
-/// Entries of the cache in front of them: a power of two.
+/// Number of entries in the cache before the table. A power of two.
 const CACHE: usize = 1 << 12;
 
-/// The set without a type, and the place of what is not looked at.
+/// The empty set, and the marker for numbers outside of what is summed.
 const EMPTY: u32 = 0;
 const OUTSIDE: u32 = u32::MAX;
 
-/// A set of types: another one, and one more.
+/// A set of types: another set plus one type.
 struct Set {
     without: u32,
     kind: u32,
 }
 
-/// What follows from a set and a type.
+/// Cached result of adding a type to a set.
 #[derive(Clone, Copy)]
 struct Cached {
     set: u32,
     kind: u32,
-    /// The set with the type.
+    /// The set that includes the type.
     with: u32,
 }
 
@@ -52,7 +52,7 @@ impl Sets {
         Sets { all: vec![empty], known: HashMap::new(), cache: vec![none; CACHE], steps: 0 }
     }
 
-    /// The set with a type too; `None` where there are too many.
+    /// The set `set` with `kind` added. `None` if there are too many sets.
     #[inline(always)]
     fn with(&mut self, set: u32, kind: u32) -> Option<u32> {
         let hash = (set ^ kind.rotate_left(16)).wrapping_mul(0x9e37_79b9);
@@ -89,28 +89,28 @@ impl Sets {
     }
 }
 
-/// What is known of an object.
+/// A number with its dominator and both types.
 pub(super) struct Known {
     pub(super) number: u32,
-    /// Its dominator.
+    /// The immediate dominator.
     pub(super) up: u32,
-    /// Its type; none of what stands for roots.
+    /// Type of the object. `None` for root kinds.
     pub(super) kind: Option<TypeIndex>,
-    /// That of its dominator.
+    /// Type of the dominator. `None` for the virtual root and for root kinds.
     pub(super) above: Option<TypeIndex>,
 }
 
-/// Why there are no sums.
+/// Why the sums were not computed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Not {
-    /// There are more sets than are told apart.
+    /// There are more sets than the limit, or than fit the table's width.
     TooManySets,
     Error(GraphError),
 }
 
-/// The number of a set, as a table has it.
+/// A set's number, as stored in a table.
 trait Slot: Number + Copy {
-    /// It, if it is not too large.
+    /// Converts the number. `None` if it is too large.
     fn of(set: u32) -> Option<Self>;
     fn set(self) -> u32;
 }
@@ -137,8 +137,8 @@ impl Slot for u32 {
     }
 }
 
-/// What `within` dominates, and itself, by type; all live objects for 0. `all` tells of all numbers but 0, dominators first, and
-/// `len` is above them; `bytes` tells what each keeps.
+/// Sums by type of `within` and all that it dominates. For 0, of all live objects. `all` iterates all numbers but 0,
+/// dominators first. `len` exceeds all numbers. `bytes` returns the bytes that a number retains.
 pub(super) fn types<I: Iterator<Item = Known>>(
     all: impl Fn() -> I,
     bytes: impl Fn(u32) -> u64,
@@ -146,7 +146,7 @@ pub(super) fn types<I: Iterator<Item = Known>>(
     within: u32,
     room: &Room,
 ) -> Result<Vec<TypeSum>, Not> {
-    // Few heaps have more sets than that.
+    // Few heaps have more than 2^16 sets.
     match sums::<u16>(all(), &bytes, len, within, room) {
         Err(Not::TooManySets) => sums::<u32>(all(), &bytes, len, within, room),
         done => done,
@@ -178,11 +178,12 @@ fn sums<S: Slot>(
                 sums.resize(index as usize + 1, Default::default());
             }
             let alike = kind == over_kind && number != within;
-            // The type is in the set of what dominates it, and what is taken off that is its own.
+            // If the dominator has the same type, the type is in its set already, and what is subtracted there would be
+            // added here.
             if !alike {
                 let bytes = bytes(number);
                 own = sets.with(set, index).ok_or(Not::TooManySets)?;
-                // Its own bytes are what is left when all that it dominates is taken off.
+                // An object's own size is what it retains minus what its children in the dominator tree retain.
                 if number != within
                     && let Some(TypeIndex(over)) = over_kind
                     && let Some((over, _)) = sums.get_mut(over as usize)
@@ -222,11 +223,11 @@ mod tests {
         assert!(a != EMPTY && b != EMPTY && a != b);
         let ab = with(a, 9);
         assert!(![EMPTY, a, b].contains(&ab));
-        // What is in it adds nothing, however it came there.
+        // Adding a type that is in the set already returns the same set, whatever the order of additions was.
         assert_eq!((with(ab, 7), with(ab, 9), with(a, 7), with(EMPTY, 7)), (ab, ab, a, a));
     }
 
-    /// By what the words mean, of trees in which each number's dominator is lower.
+    /// The sums straight from their definition. In `ups`, each number's dominator is lower.
     fn simple(ups: &[u32], kinds: &[u32], within: u32) -> Vec<TypeSum> {
         let len = ups.len() as u32;
         let above = |number: u32| std::iter::successors(Some(number), |&n| (n != 0).then(|| ups[n as usize])).skip(1);
@@ -247,7 +248,7 @@ mod tests {
             seeds in prop::collection::vec((0_u32..1000, 0_u32..4), 1..24),
             within in 0_u32..24,
         ) {
-            // Number 0 stands for all roots, and each object keeps one byte of its own.
+            // Number 0 is the virtual root. Each object's own size is one byte.
             let ups: Vec<u32> =
                 std::iter::once(0).chain((1..).zip(&seeds).map(|(n, seed)| seed.0 % n)).collect();
             let kinds: Vec<u32> = std::iter::once(9).chain(seeds.iter().map(|seed| seed.1)).collect();

@@ -1,4 +1,4 @@
-//! Graphs of all shapes, held against what the words mean.
+//! Tests random graphs of many shapes against the definitions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::runtimes::graph::{Graph, Retained, Room, Search, Tree, TypeSum};
 
 const KINDS: [RootKind; 2] = [RootKind::Of(0, "handle"), RootKind::Stack];
 
-/// Lists of numbers by object, their types, and roots: kind, and object.
+/// A test graph: references and types of the objects, and roots as root kind and object.
 #[derive(Clone, Debug)]
 struct Made {
     lists: Vec<Vec<u32>>,
@@ -21,7 +21,7 @@ struct Made {
 }
 
 impl Made {
-    /// The same with 0 for all roots, 1 and 2 for their kinds, and objects from 3 on.
+    /// Successors of each vertex. Vertex 0 is the virtual root, 1 and 2 are the root kinds, and objects start at 3.
     fn vertices(&self) -> Vec<Vec<u32>> {
         let inside = |to: &u32| (*to as usize) < self.lists.len();
         let of_kind = |kind: usize| -> Vec<u32> {
@@ -44,7 +44,7 @@ impl Made {
     }
 }
 
-/// Hold all that is told of a graph against its dominators, by vertex; `None` of what does not live.
+/// Compares all results for a graph with its dominators by vertex. They are `None` for unreachable vertices.
 fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     let words = Words::of(&made.lists, &made.kinds);
     let toy = Toy::new(&words);
@@ -73,7 +73,7 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
         );
     }
 
-    // Dominators, and what they keep: a dominator's bytes are its own and those of all below it.
+    // Check dominators and retained bytes: an object's size counts for all of its dominators.
     let size = |vertex: u32| vertex.checked_sub(3).map_or(0, |id| words.size(id));
     let mut kept: Vec<u64> =
         (0..vertices.len() as u32).map(|v| if dominators[v as usize].is_some() { size(v) } else { 0 }).collect();
@@ -98,7 +98,6 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     shortest(&found, &vertices, &of_number);
 }
 
-/// Sums by type.
 fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &[Option<u32>], kept: &[u64]) {
     let kind = |vertex: u32| vertex.checked_sub(3).map(|id| made.kinds[id as usize]);
     let mut expected: BTreeMap<u32, TypeSum> = BTreeMap::new();
@@ -118,7 +117,6 @@ fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &
     assert_eq!(found.types(0), expected.into_values().collect::<Vec<_>>());
 }
 
-/// The shortest ways from all roots at once.
 fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
     let far = distances(vertices, 0);
     let mut seen = vec![0];
@@ -129,7 +127,7 @@ fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
         match link {
             Some(Link::Field(offset)) => {
                 let place = (offset / 8 - 1) as usize;
-                // Those that lead nowhere are left out of vertices: at that place, or before.
+                // `vertices` leaves out references to nowhere, so the index is that of the reference or lower.
                 assert_eq!(vertices[from as usize].iter().take(place + 1).find(|&&to| to == vertex), Some(&vertex));
             }
             _ => assert!(from < 3),
@@ -145,7 +143,7 @@ fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
     }
 }
 
-/// Ways from each root to an object.
+/// Checks the shortest path from each root to one object.
 fn searched(made: &Made, target: u32, room: &Room) {
     let words = Words::of(&made.lists, &made.kinds);
     let toy = Toy::new(&words);
@@ -173,29 +171,29 @@ fn searched(made: &Made, target: u32, room: &Room) {
     }
 }
 
-/// References of one shape, among so many objects.
+/// References of one shape, between `len` objects.
 fn shape(shape: u8, len: u32) -> Vec<(u32, u32)> {
     let all = 0..len;
     match shape {
-        // Lists, and lists both ways.
+        // Singly and doubly linked lists.
         0 => all.skip(1).map(|i| (i - 1, i)).collect(),
         1 => all.skip(1).flat_map(|i| [(i - 1, i), (i, i - 1)]).collect(),
-        // Trees, and trees with parents.
+        // Trees without and with parent references.
         2 => all.skip(1).map(|i| ((i - 1) / 2, i)).collect(),
         3 => all.skip(1).flat_map(|i| [((i - 1) / 2, i), (i, (i - 1) / 2)]).collect(),
-        // A hub and its spokes; with something that all share; back to it.
+        // A hub with spokes; the same with an object that all spokes reference; with references back to the hub.
         4 => all.skip(1).map(|i| (0, i)).collect(),
         5 => all.skip(1).flat_map(|i| [(0, i), (i, len - 1)]).collect(),
         6 => all.skip(1).flat_map(|i| [(0, i), (i, 0)]).collect(),
-        // Circles, objects that refer to themselves, and twice to the next.
+        // Rings; rings with self-references and duplicate references.
         7 => all.map(|i| (i, (i + 1) % len)).collect(),
         8 => all.flat_map(|i| [(i, i), (i, (i + 1) % len), (i, (i + 1) % len)]).collect(),
-        // A ladder: two ways at each step.
+        // A ladder, with two paths at each step.
         _ => all.clone().flat_map(|i| [(i, i + 1), (i, i + 2)]).filter(|pair| pair.1 < len).collect(),
     }
 }
 
-/// Some shapes side by side, with references between them, numbered in any order.
+/// Strategy for several shapes side by side, with references between them, and objects in random order.
 fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
     let shapes = prop::collection::vec((0_u8..10, 1..most), 1..parts);
     let between = prop::collection::vec((any::<u32>(), any::<u32>()), 0..parts * 3);
@@ -206,7 +204,7 @@ fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
             pairs.extend(shape(of, count).into_iter().map(|(from, to)| (len + from, len + to)));
             len += count;
         }
-        // One in a few leads out of the heap.
+        // About one in nine of these points outside the heap.
         pairs.extend(between.into_iter().map(|(from, to)| (from % len, to % (len + len / 8 + 1))));
         roots.iter_mut().for_each(|root| root.1 %= len + 1);
         let mut order: Vec<u32> = (0..len).collect();
@@ -220,7 +218,7 @@ fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
     })
 }
 
-/// With what bound on memory: none at all, some, any.
+/// Strategy for the memory budget: none, some, unlimited.
 fn rooms() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(600), Just(u64::MAX)]
 }
@@ -248,12 +246,12 @@ proptest! {
     }
 }
 
-/// Objects with more references than are kept of one at once, and more objects than one thread takes.
+/// Objects with more references than are stored per object at once, and more objects than one thread processes.
 #[test]
 fn hubs_of_a_hundred_thousand() {
     const SPOKES: u32 = 100_000;
     let last = SPOKES + 1;
-    // A hub; each spoke refers back to it, to what all share, and to the spoke after the next.
+    // A hub. Each spoke references the hub, a shared object, and the spoke after the next.
     let mut lists = vec![(1..=SPOKES).chain([0, last]).collect::<Vec<u32>>()];
     lists.extend((1..=SPOKES).map(|i| vec![0, last, if i < SPOKES - 1 { i + 2 } else { i }]));
     lists.push(vec![]);
@@ -263,7 +261,7 @@ fn hubs_of_a_hundred_thousand() {
     let dominators: Vec<_> = (0..made.lists.len() as u32 + 3).map(|v| Some(hub(v))).collect();
     agree(&made, &dominators, &Room::unbounded());
     searched(&made, last, &Room::of(1 << 20));
-    // Another way to a spoke: what it refers to the hub keeps no more.
+    // A second path to a spoke: what that spoke references is not dominated by the hub any more.
     made.roots.push((1, 50_000));
     let simple = iterated(&made.vertices());
     assert_ne!(simple, dominators);

@@ -1,49 +1,49 @@
-//! Breadth-first searches on several threads whose answer is that of one.
+//! Parallel breadth-first search with the result of a sequential one.
 //!
-//! What was come to is a queue. One thread takes it in order and decides what is new: which object was met first, and from
-//! where, does not depend on the number of threads. What takes time is to look up what the objects of the queue refer to, anywhere in
-//! memory; that is done ahead of it by all threads, some hundred objects at a time. Queues may be short and steps many (lists, side
-//! by side): so the threads wait for work awake, for a while, and take it without a call of the system.
+//! One thread takes the queue in order and decides which objects are new. So the first visit to an object, and the
+//! parent it is visited from, do not depend on the number of threads. The slow part is reading the references of queued
+//! objects, because they are anywhere in memory. All threads do that ahead of the queue, in batches of a few hundred
+//! objects. Queues can be short and levels many (parallel lists). So idle threads spin for a while before they sleep,
+//! and take work without a system call.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
-/// Objects that a thread looks up at once.
+/// Maximum number of objects in a batch.
 const PART: usize = 256;
 
-/// Objects that are worth another thread's while.
+/// Minimum number of objects that are worth offering to another thread.
 const SHARED: usize = 64;
 
-/// Parts that are looked up ahead of being taken.
+/// Number of batches in the ring: they are read ahead of the one being processed.
 const AHEAD: usize = 32;
 
-/// Looks for work before a thread lets others have its processor, and before it sleeps.
+/// Failed attempts to find work after which a helper yields its processor, and after which it sleeps.
 const AWAKE: u32 = 1 << 8;
 const UP: u32 = 1 << 12;
 
-/// A search.
 pub(super) trait Search {
-    /// What is queued of an object.
+    /// A queued object.
     type Next: Send;
-    /// What some of them refer to.
+    /// References of a batch of queued objects.
     type Looked: Default + Send;
 
-    /// Put the next of the queue into a list, so many at most.
+    /// Appends the next queued objects to `out`, until it has `most`.
     fn next(&mut self, most: usize, out: &mut Vec<Self::Next>);
 
-    /// Take what some refer to; whether to go on.
+    /// Processes the references of a batch. Returns whether to continue.
     fn take(&mut self, all: &[Self::Next], looked: &Self::Looked) -> bool;
 }
 
-/// States of a part: nobody's, to be looked up, somebody is at it, done, too small for any but the one who takes it.
+/// States of a batch: unused, ready to be read, being read, read, too small to be read by another thread.
 const FREE: u8 = 0;
 const READY: u8 = 1;
 const TAKEN: u8 = 2;
 const DONE: u8 = 3;
 const SMALL: u8 = 4;
 
-/// Objects of the queue, and what they refer to.
+/// A batch of queued objects, with their references once read.
 struct Part<S: Search> {
     state: AtomicU8,
     inner: Mutex<(Vec<S::Next>, S::Looked)>,
@@ -58,7 +58,7 @@ impl<S: Search> Part<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is to be looked up, and now by who asks.
+    /// Claims the batch for the calling thread. Returns false if it is not ready to be read.
     fn claim(&self) -> bool {
         self.state.load(Ordering::Relaxed) == READY
             && self.state.compare_exchange(READY, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -73,16 +73,16 @@ impl<S: Search> Part<S> {
     }
 }
 
-/// What threads share.
 struct Shared<S: Search> {
     parts: Vec<Part<S>>,
-    /// The first part that is to be looked up, or a later one's number.
+    /// Lower bound for the number of the first batch to be read. Only a hint.
     first: AtomicUsize,
     over: AtomicBool,
     asleep: AtomicUsize,
 }
 
-/// Search until nothing is queued or the search is over. `looker` makes something for each thread that looks up.
+/// Runs the search until the queue is empty or `take` returns false. `looker` is called once per thread and creates the
+/// function that reads references.
 pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut S, looker: impl Fn() -> L + Sync) {
     let shared: Shared<S> = Shared {
         parts: (0..AHEAD).map(|_| Part::new()).collect(),
@@ -93,7 +93,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
     thread::scope(|scope| {
         let mut helpers: Vec<Thread> = Vec::new();
         let mut look = looker();
-        // Others begin when there is something for them.
+        // Helper threads are started when there is work for them.
         let mut helped = false;
         let (mut head, mut tail) = (0_usize, 0_usize);
         let part = |number: usize| shared.parts.get(number % AHEAD);
@@ -113,7 +113,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
                 free.state.store(if alone { SMALL } else { READY }, Ordering::Release);
                 tail += 1;
                 if alone {
-                    // Too few to wait for: by the time that it is their turn, more may have come.
+                    // Too few objects to offer. More may be queued by the time this batch is due.
                     break;
                 }
             }
@@ -125,7 +125,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
                 for _ in 1..rayon::current_num_threads() {
                     let (shared, looker) = (&shared, &looker);
                     let help = move || help(shared, looker());
-                    // Where no thread can be had, one is enough.
+                    // If no thread can be started, this one does all the work.
                     if let Ok(started) = thread::Builder::new().name("scan".into()).spawn_scoped(scope, help) {
                         helpers.push(started.thread().clone());
                     }
@@ -141,7 +141,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
                 SMALL => own.look(&mut look),
                 _ if own.claim() => own.look(&mut look),
                 _ => {
-                    // Somebody is at it: look up another one meanwhile.
+                    // A helper is reading it. Read another batch meanwhile.
                     match (head + 1..tail).filter_map(part).find(|part| part.claim()) {
                         Some(other) => other.look(&mut look),
                         None => std::hint::spin_loop(),
@@ -163,7 +163,6 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
     });
 }
 
-/// Look up parts until the search is over.
 fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::Looked)) {
     let mut idle = 0_u32;
     while !shared.over.load(Ordering::Acquire) {
@@ -181,7 +180,7 @@ fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::
             thread::yield_now();
         } else {
             shared.asleep.fetch_add(1, Ordering::Relaxed);
-            // Who asked for help before that was seen asks again soon.
+            // A wake-up that came before `asleep` was incremented is lost. The search thread sends another soon.
             thread::park_timeout(std::time::Duration::from_millis(1));
             shared.asleep.fetch_sub(1, Ordering::Relaxed);
             idle = AWAKE;
@@ -193,7 +192,7 @@ fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::
 mod tests {
     use super::*;
 
-    /// Numbers below some number, each of which leads to a few others.
+    /// A graph of numbers below [`COUNT`], each with three successors.
     struct Numbers {
         met: Vec<bool>,
         queue: Vec<(usize, usize)>,

@@ -1,17 +1,17 @@
-//! Rows of bits.
+//! Bit sets with fast rank and select.
 
-/// Bits of which it is known how many are set before each.
+/// A bit set that knows how many bits are set before each group of words.
 pub(super) struct Ranked {
     words: Vec<u64>,
-    /// How many are set before each [`RANK`] words.
+    /// Number of set bits before each group of [`RANK`] words.
     before: Vec<u32>,
 }
 
-/// Words of which the set bits are counted together.
+/// Number of words in a group.
 const RANK: usize = 8;
 
 impl Ranked {
-    /// Count those of these words.
+    /// Creates the set from its words and counts their bits.
     pub(super) fn new(words: Vec<u64>) -> Ranked {
         let mut sum = 0_u32;
         let count = |words: &[u64]| {
@@ -23,18 +23,17 @@ impl Ranked {
         Ranked { words, before }
     }
 
-    /// Those of a word.
+    /// The word at index `at`, or 0.
     #[inline(always)]
     pub(super) fn word(&self, at: usize) -> u64 {
         self.words.get(at).copied().unwrap_or(0)
     }
 
-    /// How many words there are.
     pub(super) fn words(&self) -> usize {
         self.words.len()
     }
 
-    /// Bytes that it takes.
+    /// Size of the set in bytes.
     pub(super) fn bytes(&self) -> u64 {
         8 * self.words.len() as u64 + 4 * self.before.len() as u64
     }
@@ -44,7 +43,7 @@ impl Ranked {
         self.words.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 != 0)
     }
 
-    /// How many are set before `at`.
+    /// Number of set bits before `at`.
     #[inline]
     pub(super) fn rank(&self, at: u32) -> u32 {
         let word = at as usize / 64;
@@ -54,7 +53,7 @@ impl Ranked {
         self.before.get(word / RANK).map_or(0, |before| before + whole + part)
     }
 
-    /// The one that so many are set before.
+    /// Position of the set bit with `rank` set bits before it. `None` if there are not that many.
     pub(super) fn select(&self, rank: u32) -> Option<u32> {
         let group = self.before.partition_point(|&before| before <= rank).checked_sub(1)?;
         let mut left = rank - self.before.get(group)?;
@@ -70,7 +69,7 @@ impl Ranked {
         None
     }
 
-    /// The first that is set from `at` on.
+    /// Position of the first set bit at or after `at`.
     #[inline]
     pub(super) fn next(&self, at: u32) -> Option<u32> {
         let word = at as usize / 64;
@@ -82,7 +81,7 @@ impl Ranked {
         self.words.get(more).map(|bits| more as u32 * 64 + bits.trailing_zeros())
     }
 
-    /// All that are set.
+    /// Iterates the positions of all set bits.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).step_by(64).zip(&self.words).flat_map(|(first, &bits)| {
             let mut bits = bits;
@@ -94,7 +93,7 @@ impl Ranked {
         })
     }
 
-    /// The last that is set before `at`.
+    /// Position of the last set bit before `at`.
     #[inline]
     pub(super) fn previous(&self, at: u32) -> Option<u32> {
         let word = at as usize / 64;
@@ -106,7 +105,6 @@ impl Ranked {
         self.words.get(less).map(|bits| less as u32 * 64 + 63 - bits.leading_zeros())
     }
 
-    /// How many are set.
     pub(super) fn count(&self) -> u32 {
         let last = self.before.last().copied().unwrap_or(0);
         let from = self.before.len().saturating_sub(1) * RANK;

@@ -1,4 +1,4 @@
-//! Who dominates each object that several refer to.
+//! Dominators of the objects that have several referrers.
 
 use crate::runtimes::graph::Source;
 use crate::runtimes::graph::bits::Ranked;
@@ -10,26 +10,25 @@ use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
 use crate::runtimes::graph::rows::Rows;
 use crate::runtimes::graph::states::States;
 
-/// For each of some numbers, those that refer to it and are not what the search came from.
+/// Referrers of each number, without its parent in the depth-first tree.
 pub(super) struct Edges {
-    /// Where those of each number end in `from`; those of the next begin there.
+    /// End index in `from` of each number's referrers. The next number's referrers start there.
     ends: Table<u32>,
     from: Table<u32>,
 }
 
 impl Edges {
-    /// As they are.
     pub(super) fn raw(ends: Table<u32>, from: Table<u32>) -> Edges {
         Edges { ends, from }
     }
 
-    /// The same again.
+    /// Copies the edges into tables made by `table`.
     #[cfg(test)]
     pub(super) fn again(&self, table: impl Fn(&[u32]) -> Table<u32>) -> Edges {
         Edges { ends: table(&self.ends), from: table(&self.from) }
     }
 
-    /// The numbers that have a reference to this one.
+    /// Referrers of `number`.
     #[inline(always)]
     pub(super) fn to(&self, number: u32) -> &[u32] {
         let at = number as usize;
@@ -38,7 +37,8 @@ impl Edges {
         self.from.get(start..end).unwrap_or_default()
     }
 
-    /// Put a number where the edges to this one end: they, and those to all above it, are not asked for any more.
+    /// Stores `instead` in the table slot that ends this number's referrers. The referrers of this number and of all
+    /// higher ones must not be read afterwards.
     #[inline(always)]
     pub(super) fn put(&mut self, number: u32, instead: u32) {
         if let Some(end) = self.ends.get_mut(number as usize) {
@@ -46,23 +46,23 @@ impl Edges {
         }
     }
 
-    /// What was put there, by number.
+    /// The stored values, by number.
     pub(super) fn put_in(self) -> Table<u32> {
         self.ends
     }
 }
 
-/// Who dominates whom, where it is not what the shortest way comes from.
+/// Dominators of the numbers for which it is not the parent on the shortest path.
 pub(super) struct Uppers {
-    /// Which numbers these are.
+    /// The numbers of the objects with several referrers.
     pub(super) several: Ranked,
-    /// The number that dominates each of them and nothing else between them, in their order.
+    /// The immediate dominator of each of them, in their order.
     of: Table<u32>,
     _held: Held,
 }
 
 impl Uppers {
-    /// Find them; `None` where there are none.
+    /// Finds the dominators. `None` if no object has several referrers.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -77,7 +77,7 @@ impl Uppers {
         let held = room.hold(several.bytes());
         let knot = Knot::find(rows, states, sources, reached, &several, room)?;
         let (vertices, edges) = (knot.len(), knot.edges());
-        // The most at once: six numbers for each vertex, and the edges from each and to each.
+        // Peak memory: six numbers per vertex, and each edge in both directions.
         let bytes = 4 * (6 * vertices + 2 * edges);
         tracing::debug!(vertices, edges, bytes, left = room.left(), "dominators are searched for");
         let search = Search::run(&knot, room)?;
@@ -95,7 +95,7 @@ impl Uppers {
         Ok(Some(Uppers { several, of, _held: held }))
     }
 
-    /// What dominates that number, if it is one of these.
+    /// The immediate dominator of `number`, if its object has several referrers. `None` otherwise.
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> Option<u32> {
         if !self.several.has(number) {
@@ -105,18 +105,18 @@ impl Uppers {
     }
 }
 
-/// A search that goes deep first. It numbers what it comes to.
+/// A depth-first search, which numbers the vertices in preorder.
 struct Search {
-    /// By number, its vertex; 0 stands for all roots.
+    /// Vertex, by preorder number. 0 is the virtual root.
     vertices: Table<u32>,
-    /// By number, the one it was come to from.
+    /// Parent in the search tree, by preorder number.
     parents: Table<u32>,
-    /// By vertex, the number.
+    /// Preorder number, by vertex.
     numbers: Table<u32>,
     met: u32,
 }
 
-/// A vertex that has more to be looked at, from a place among its edges on.
+/// A vertex on the stack. `place` is the index of its next edge.
 struct Frame {
     vertex: u32,
     number: u32,
@@ -130,8 +130,8 @@ impl Search {
             Search { vertices: room.table(len)?, parents: room.table(len)?, numbers: room.table(len)?, met: 0 };
         let mut seen = vec![0_u64; len / 64 + 1];
         let mut stack = vec![Frame { vertex: 0, number: search.number(0, 0, &mut seen), place: 0 }];
-        // A vertex stays on the stack only while it has more than one that was not come to: lists of any length need none
-        // of it, where they end in the next node.
+        // A vertex stays on the stack only if it has more than one unvisited successor. So lists of any length need no
+        // stack if each node leads only to the next one.
         while let Some(mut at) = stack.pop() {
             loop {
                 let (mut child, mut more) = (None, None);
@@ -159,7 +159,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Give the next number.
+    /// Assigns the next preorder number to `vertex`.
     fn number(&mut self, vertex: u32, parent: u32, seen: &mut [u64]) -> u32 {
         let number = self.met;
         self.met += 1;
@@ -174,7 +174,7 @@ impl Search {
         number
     }
 
-    /// For each number that of the object it stands for, whether several refer to it, and the one it was come to from.
+    /// By preorder number: the number in the graph, whether the object has several referrers, and the parent.
     fn numbers(self, knot: Knot) -> (Table<u32>, Vec<u64>, Table<u32>) {
         let Search { mut vertices, parents, met, .. } = self;
         let mut shared = vec![0_u64; vertices.len() / 64 + 1];
@@ -187,7 +187,7 @@ impl Search {
         (vertices, shared, parents)
     }
 
-    /// Who refers to what several refer to, by number; but for the tree of the search.
+    /// Referrers of objects with several referrers, by preorder number, without the edges of the search tree.
     fn edges(&self, knot: &Knot, room: &Room) -> Result<Edges, GraphError> {
         let mut ends: Table<u32> = room.table(knot.len())?;
         self.each(knot, |_, to| {
@@ -201,7 +201,7 @@ impl Search {
             sum += count;
         }
         let mut from: Table<u32> = room.table(sum as usize)?;
-        // Where each row begins moves on to its end.
+        // The start of each row moves up to its end.
         self.each(knot, |v, to| {
             if let Some(end) = ends.get_mut(to as usize) {
                 if let Some(place) = from.get_mut(*end as usize) {

@@ -1,25 +1,30 @@
-//! Who dominates whom: an object dominates another if all ways from the roots to
-//! that one lead through it. Without it the other would be garbage.
+//! Dominators: an object dominates another if all paths from the roots to the other lead through it. Without it, the
+//! other would be garbage.
 //!
-//! Semi-NCA (Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005): semidominators as by
-//! Lengauer and Tarjan (A Fast Algorithm for Finding Dominators in a Flowgraph, 1979), with path compression alone, and then
-//! the dominator of each as the nearest common ancestor of its parent and its semidominator in the tree of dominators made so far.
-//! That last step may be long for each, on graphs made for it; so it has a bound, from which on ways up are made short by
-//! pointers that jump (Myers, An applicative random-access stack, 1983): O(m log n) whatever the graph, so that no heap made on
-//! purpose is slow. Numbers are those of a depth-first search. Beside the edges there are three numbers for each vertex, two of which lie
-//! together, as they are asked for together and in no order.
+//! The algorithm is Semi-NCA (Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005). It
+//! computes semidominators as Lengauer and Tarjan do (A Fast Algorithm for Finding Dominators in a Flowgraph, 1979),
+//! with path compression alone. A vertex's dominator is then the nearest common ancestor of its parent and its
+//! semidominator in the dominator tree built so far.
+//!
+//! That last step can be long for each vertex on graphs made for it. So its total number of steps is limited. Beyond
+//! the limit, paths up are shortened by jump pointers (Myers, An applicative random-access stack, 1983). The worst case
+//! is then O(m log n), so no crafted heap is slow.
+//!
+//! Vertices are preorder numbers of a depth-first search. Besides the edges there are three numbers per vertex. Two of
+//! them are stored together, because they are read together and in random order.
 
 use crate::runtimes::graph::deep::Edges;
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
 const NONE: u32 = u32::MAX;
 
-/// Steps from a vertex up to its dominator, for each vertex there is, that are taken one by one.
+/// Average number of single steps per vertex up to its dominator, before jump pointers are used.
 const STEPS: u64 = 16;
 
-/// What the search has of vertices it is done with: those from a number on. Of each, the number of one above it, in the low half,
-/// and the least semidominator from it up to that one, which is left out, in the high half. The one above is the parent until
-/// paths are compressed.
+/// The forest of the vertices that are already processed: those from a certain number on.
+///
+/// A vertex's entry has an ancestor in the low half. In the high half it has the minimum semidominator from the vertex
+/// up to that ancestor, which is excluded. The ancestor is the parent until paths are compressed.
 struct Forest {
     places: Table<u64>,
     path: Vec<u32>,
@@ -38,8 +43,8 @@ fn least(place: u64) -> u32 {
 }
 
 impl Forest {
-    /// The least semidominator from `v` up to the root of its tree, which is left out; vertices from `linked` on are below
-    /// another.
+    /// The minimum semidominator from `v` up to the root of its tree, which is excluded. Vertices from `linked` on have
+    /// a parent in the forest.
     #[inline(always)]
     fn eval(&mut self, v: u32, linked: u32) -> u32 {
         let of = self.places[v as usize];
@@ -54,7 +59,7 @@ impl Forest {
             at = above(top);
             top = self.places[at as usize];
         }
-        // From the top down each takes over what the one above it has come to.
+        // From the top down, each vertex takes the ancestor and the minimum of the one above it.
         while let Some(at) = self.path.pop() {
             let own = least(self.places[at as usize]);
             top = place(above(top), own.min(least(top)));
@@ -64,8 +69,8 @@ impl Forest {
     }
 }
 
-/// For each vertex its immediate dominator, which has a lower number. Number 0 is
-/// the root. `parents` tell the tree of the search, `others` the edges that are not of it.
+/// Immediate dominator of each vertex. It has a lower number; 0 is the root. `parents` is the tree of the depth-first
+/// search, and `others` are the edges outside the tree.
 ///
 /// # Errors
 /// [`GraphError::NoRoom`]
@@ -73,7 +78,7 @@ pub(super) fn dominators(parents: Table<u32>, others: Edges, room: &Room) -> Res
     dominators_within(parents, others, room, STEPS)
 }
 
-/// `patience`: steps up for each vertex, before they are made short.
+/// `patience`: average number of single steps per vertex before jump pointers are used.
 fn dominators_within(
     mut parents: Table<u32>,
     mut others: Edges,
@@ -93,7 +98,7 @@ fn dominators_within(
         }
         let of = &mut forest.places[w as usize];
         *of = place(above(*of), semi);
-        // Where its edges end is not asked for again.
+        // The end of its edges is not needed again, so its slot stores the semidominator.
         others.put(w, semi);
     }
     let semis = others.put_in();
@@ -117,8 +122,8 @@ fn dominators_within(
     Ok(parents)
 }
 
-/// The same as is done of each vertex below `first`, of that and all others, in O(log n) steps each: of each there is one far
-/// above it, and how deep it is.
+/// Computes the dominators from vertex `first` on in O(log n) steps each. Every vertex gets a jump pointer to a far
+/// ancestor, and its depth.
 fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>) {
     let (jump, depth) = (above, least);
     if let Some(root) = places.first_mut() {
@@ -133,7 +138,7 @@ fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>
         idoms[w as usize] = up;
         let of = places[up as usize];
         let far = places[jump(of) as usize];
-        // Two jumps of the same length become one.
+        // Two jumps of equal length become one.
         let even = depth(of) - depth(far) == depth(far) - depth(places[jump(far) as usize]);
         places[w as usize] = place(if even { jump(far) } else { up }, depth(of) + 1);
     }
@@ -145,8 +150,7 @@ mod tests {
     use crate::runtimes::graph::simple::naive;
     use proptest::prelude::*;
 
-    /// Numbers and parents of a depth-first search from 0, and all edges between
-    /// what it reached, by number.
+    /// Depth-first search from 0. Returns the parents and all edges between reached vertices, by preorder number.
     fn search(len: usize, edges: &[(usize, usize)]) -> (Vec<u32>, Vec<(u32, u32)>) {
         fn visit(at: usize, from: u32, edges: &[(usize, usize)], numbers: &mut [Option<u32>], parents: &mut Vec<u32>) {
             let number = parents.len() as u32;
@@ -164,7 +168,7 @@ mod tests {
         (parents, numbered.collect())
     }
 
-    /// Of tables made of these.
+    /// The dominators, computed by single steps. Asserts that jump pointers give the same.
     fn found(parents: &[u32], others: &Edges) -> Vec<u32> {
         let room = Room::unbounded();
         let of = |patience| match dominators_within(table(parents), others.again(table), &room, patience) {
@@ -172,7 +176,6 @@ mod tests {
             Err(e) => panic!("{e}"),
         };
         let by_steps = of(u64::MAX);
-        // As short ways up.
         assert_eq!(of(0), by_steps);
         by_steps
     }
@@ -183,7 +186,7 @@ mod tests {
         table
     }
 
-    /// Those of some pairs.
+    /// The edges `pairs`, by target.
     fn edges_of(len: usize, pairs: &[(u32, u32)]) -> Edges {
         let (mut ends, mut from) = (Vec::new(), Vec::new());
         for to in 0..len as u32 {
@@ -195,7 +198,7 @@ mod tests {
 
     fn agree(len: usize, edges: &[(usize, usize)], dense: bool) {
         let (parents, edges) = search(len, edges);
-        // Edges of the tree may be among the others or not.
+        // Tree edges may be included.
         let others: Vec<_> = edges.iter().copied().filter(|e| dense || parents[e.1 as usize] != e.0).collect();
         let others = edges_of(parents.len(), &others);
         assert_eq!(found(&parents, &others), naive(parents.len(), &edges), "{edges:?}");
@@ -230,8 +233,8 @@ mod tests {
         let (parents, numbered) = search(13, &edges);
         let edges = edges_of(13, &numbered);
         let idoms = found(&parents, &edges);
-        // In the order of the search: R A D L H E K I B C F G J. The paper's
-        // dominators: I, K, C, H, E, A, D, B of R; F, G of C; L of D; J of G.
+        // In preorder: R A D L H E K I B C F G J. The paper's dominators: R for I, K, C, H, E, A, D, B; C for F, G; D
+        // for L; G for J.
         assert_eq!(idoms, [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 9, 9, 11]);
     }
 
@@ -249,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_long_list_whose_nodes_share_something() {
-        // 0 -> 1 -> … and each leads to the last, which the first dominates; the
-        // list leads back too.
+        // A list 0 -> 1 -> …, whose nodes also reference the last vertex and the previous node. Vertex 1 dominates the
+        // last one.
         const LEN: u32 = 1_000_000;
         let parents: Vec<u32> = (0..LEN).map(|v| v.saturating_sub(1)).chain([LEN - 1]).collect();
         let mut from: Vec<u32> = (1..LEN).map(|v| v + 1).collect();
@@ -267,8 +270,8 @@ mod tests {
 
     #[test]
     fn a_graph_on_which_steps_up_would_be_many() {
-        // A long list; each node of a second one, which hangs on its end, is referred to by two in the first: one in its middle
-        // alone dominates it, half the list away.
+        // A long list with a second one attached to its end. Each node of the second list is also referenced from the
+        // middle of the first. That middle node is the dominator, half the list away.
         const LEN: u32 = 5_000;
         let half = LEN / 2;
         let parents: Vec<u32> = (0..2 * LEN).map(|v| if v < LEN { v.saturating_sub(1) } else { LEN - 1 }).collect();
@@ -277,7 +280,7 @@ mod tests {
         let idoms = found(&parents, &Edges::raw(table(&ends), table(&from)));
         assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
         assert!((LEN..2 * LEN).all(|v| idoms[v as usize] == half));
-        // Each of them takes half the list one by one, and a step or two else.
+        // Each of them takes half the list in single steps, or one or two jumps.
         let once = |patience| {
             let edges = Edges::raw(table(&ends), table(&from));
             dominators_within(table(&parents), edges, &Room::unbounded(), patience).map(|found| found.to_vec())

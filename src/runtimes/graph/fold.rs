@@ -1,9 +1,9 @@
-//! What dominators need no search for.
+//! Finds the objects whose dominator needs a search.
 //!
-//! Whoever is referred to by one object alone is dominated by it: that is most of a heap, and it is seen without following
-//! anything. What refers back to the one object that refers to it (a child to its parent, a node to the one before it) is
-//! dominated by that one, so that its reference says nothing of who dominates it. A search is left for what several refer
-//! to, and for what stands between these and the roots.
+//! An object with one referrer is dominated by it. That is most of a heap, and needs no search. If an object references
+//! back to its only referrer (a child to its parent, a node to the previous one), that referrer dominates it. So the
+//! back reference does not affect who dominates the referrer. A search is left for objects with several referrers, and
+//! for what is between these and the roots.
 
 use rayon::prelude::*;
 
@@ -11,11 +11,11 @@ use crate::runtimes::graph::bits::Ranked;
 use crate::runtimes::graph::reach::{Reached, has, set};
 use crate::runtimes::graph::states::{SEVERAL, States};
 
-/// Numbers of a share, a multiple of 64.
+/// Number of objects that a thread scans at once. A multiple of 64.
 const SHARE: u32 = 1 << 16;
 
-/// Which numbers are of objects that several refer to; `None` where there is none. Of objects that come to be such, the state
-/// is changed.
+/// Returns the numbers of the objects with several referrers. `None` if there are none. Sets the state of objects that
+/// turn out to have several.
 pub(super) fn several(reached: &Reached, states: &States) -> Option<Ranked> {
     let order = &reached.order;
     if !states.any(SEVERAL) {
@@ -30,7 +30,7 @@ pub(super) fn several(reached: &Reached, states: &States) -> Option<Ranked> {
             }
         }
     });
-    // What several refer to, and refers back to what it was come to from: then that has another way to it.
+    // An object with several referrers that references back to its parent is another path to the parent.
     if reached.back.iter().zip(&words).any(|(back, several)| back & several != 0) {
         for (number, parent) in order.downwards() {
             if has(&reached.back, number) && has(&words, number) && parent >= order.base() {

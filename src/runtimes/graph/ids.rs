@@ -1,9 +1,8 @@
-//! Numbers of objects, dense and in the order of their addresses.
+//! Numbers objects densely, in address order.
 //!
-//! A bit for each word of the heap tells where an object begins, and beside each 64 of them
-//! stands how many objects lie before: the number of any reference's object is found in one
-//! step. That is a thirty-second of the heap; a table of numbers by address would be a
-//! sixth of it, and wait for memory more often.
+//! One bit per word of the heap shows where objects begin. Every 64 bits are stored with the number of objects before
+//! them. So the ID for any reference is found in one step. The table has a thirty-second of the heap's size. A table of
+//! IDs by address would have a sixth of it, and would wait for memory more often.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -16,35 +15,34 @@ use crate::runtimes::api::space::{Run, Space};
 use crate::runtimes::api::{FREE, Heap, Losses, Object, Part};
 use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
 
-/// Objects that can be numbered.
+/// Maximum number of objects.
 const MOST: u32 = 1 << 31;
 
-/// Objects after which the entry is noted in which the next of them stands.
+/// Interval at which the entry of an object is recorded.
 const SAMPLE: u32 = 64;
 
-/// The words of 512 bytes: at which of them an object begins, and objects before them.
+/// 512 bytes of the heap: a bit set of the words where objects begin, and the number of objects before.
 type Entry = [u64; 2];
 
-/// A number for each object of a heap, from 0 on.
+/// Dense IDs of all objects of a heap, in address order from 0.
 pub(crate) struct Ids {
     entries: Table<u64>,
-    /// The entry in which each [`SAMPLE`]th object stands.
+    /// Index of the entry that contains each [`SAMPLE`]th object.
     samples: Vec<u32>,
     len: u32,
     _held: Held,
 }
 
-/// What the walk that made them saw, in parts that nobody has to put in order.
+/// What the walk over the heap saw, in parts without a defined order.
 pub(crate) struct Walked<S> {
-    /// What was asked for, of some parts each.
+    /// The results of `see`, one per part of the work.
     pub(crate) seen: Vec<S>,
-    /// What could not be walked.
     pub(crate) losses: Losses,
 }
 
 impl Ids {
-    /// Find all objects of a heap that are not free space. `see` is told of all of them, free space too, with what it saw of
-    /// others; `passed` of each part that was walked.
+    /// Walks the heap and gives an ID to each object that is not free space. Calls `see` for each object, free space
+    /// included, with a result to accumulate in. Calls `passed` for each part of the heap that was walked.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -65,7 +63,7 @@ impl Ids {
                 let addr = object.addr.get();
                 let run = space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
                 let Some(index) = run.map(|run| run.index(addr)) else { return };
-                // Parts may share a word: it is written once for all of its objects.
+                // Parts of the heap may share a word. Write each word once per part, atomically.
                 if index / 64 != gathered.0 {
                     put(&bits, gathered);
                     gathered = (index / 64, 0);
@@ -85,7 +83,7 @@ impl Ids {
         Ok((Ids::of(bits.settled(), room)?, all))
     }
 
-    /// Number what the bits of the entries tell.
+    /// Counts the objects before each entry, whose bits are complete.
     fn of(mut entries: Table<u64>, room: &Room) -> Result<Ids, GraphError> {
         let mut samples = Vec::new();
         let mut len = 0_u32;
@@ -108,20 +106,19 @@ impl Ids {
         self.entries.as_chunks().0
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// The object that begins at `value`, if one does.
+    /// ID of the object that begins at `value`. `None` if none does.
     #[inline(always)]
     pub(crate) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
         let place = space.run(value).filter(|_| value & 7 == 0)?.index(value);
         number(self.entries().get((place / 64) as usize)?, place)
     }
 
-    /// Find several at once: what lies anywhere comes together where it is asked for together. `out` gets one for each; those that
-    /// are none are `none`.
+    /// Finds the objects at several addresses, so that cache misses overlap. `out` gets one ID per value, or `none` if
+    /// no object begins there. `places` is scratch space.
     pub(super) fn find_all(
         &self,
         space: &Space<'_>,
@@ -142,7 +139,6 @@ impl Ids {
         out.extend(places.iter().map(|&place| entry(place).and_then(|entry| number(entry, place)).unwrap_or(none)));
     }
 
-    /// Where an object begins.
     pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
         let at = self.entry_of(id)?;
         let &[mut bits, before] = self.entries().get(at)?;
@@ -153,7 +149,7 @@ impl Ids {
         space.run_of(index)?.address(index).map(Addr::new)
     }
 
-    /// What must be near to find where an object begins.
+    /// Reads the memory that [`Ids::address`] will need, approximately.
     #[inline(always)]
     pub(super) fn touch_address(&self, id: u32) -> u64 {
         let from = self.samples.get((id / SAMPLE) as usize).map_or(0, |&from| from as usize);
@@ -161,30 +157,30 @@ impl Ids {
         self.entries.get(2 * about).copied().unwrap_or(0)
     }
 
-    /// The entry that an object stands in.
+    /// Index of the entry that contains an object.
     fn entry_of(&self, id: u32) -> Option<usize> {
         let sample = (id / SAMPLE) as usize;
         let from = *self.samples.get(sample).filter(|_| id < self.len)? as usize;
         let to = self.samples.get(sample + 1).map_or(self.entries().len(), |&to| to as usize + 1);
-        // Some few, as objects are larger than words.
+        // Only a few entries, because objects are larger than words.
         let some = self.entries().get(from..to)?;
         let passed = some.iter().position(|&[_, before]| before > id.into()).unwrap_or(some.len());
         (from + passed).checked_sub(1)
     }
 
-    /// Numbers of the objects that begin in `range`.
+    /// IDs of the objects that begin in `range`.
     pub(crate) fn within(&self, space: &Space<'_>, range: AddrRange) -> Range<u32> {
         self.before(space, range.start)..self.before(space, range.end)
     }
 
-    /// Objects that begin before `addr`.
+    /// Number of objects that begin before `addr`.
     fn before(&self, space: &Space<'_>, addr: Addr) -> u32 {
         let Some(index) = space.index_from(addr.get()) else { return self.len };
         let Some(&[bits, before]) = self.entries().get((index / 64) as usize) else { return self.len };
         before as u32 + (bits & ((1 << (index % 64)) - 1)).count_ones()
     }
 
-    /// Addresses of some objects, ascending.
+    /// Iterates the addresses of a range of objects, in ascending order.
     pub(crate) fn addresses<'i>(&'i self, space: &'i Space<'_>, ids: Range<u32>) -> impl Iterator<Item = Addr> + 'i {
         let first = self.entry_of(ids.start).unwrap_or(self.entries().len());
         let entries = (first as u64..).zip(self.entries().get(first..).unwrap_or_default());
@@ -216,7 +212,7 @@ impl Ids {
         })
     }
 
-    /// Visit some objects by address: number and address.
+    /// Visits a range of objects in address order: ID and address.
     pub(super) fn each(&self, space: &Space<'_>, ids: Range<u32>, mut visit: impl FnMut(u32, u64)) {
         let Some(first) = self.entry_of(ids.start) else { return };
         let mut run = None;
@@ -242,14 +238,14 @@ impl Ids {
     }
 }
 
-/// The number of the object that begins at a place, if one does; with the entry of that.
+/// ID of the object that begins at word `place`, whose entry is given.
 #[inline(always)]
 fn number(&[bits, before]: &Entry, place: u64) -> Option<u32> {
     let bit = 1_u64 << (place % 64);
     (bits & bit != 0).then(|| before as u32 + (bits & (bit - 1)).count_ones())
 }
 
-/// Set the bits of a word in its entry: its number, and they.
+/// Sets bits in the entry of a word group. The pair is the group's index and its bits.
 fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
     if let Some(word) = bits.get(2 * word as usize).filter(|_| some != 0) {
         word.fetch_or(some, Ordering::Relaxed);
@@ -263,7 +259,7 @@ mod tests {
 
     #[test]
     fn numbers_and_places_are_each_other_s() {
-        // Two runs of memory; objects at every fifth word of the first, and two in the last.
+        // Two runs of memory: objects at every fifth word of the first, and two objects in the second.
         let (long, short) = (vec![0_u8; 8 * 40_000], vec![0_u8; 256]);
         let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
         let places: Vec<u64> =

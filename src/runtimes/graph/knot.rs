@@ -1,8 +1,8 @@
-//! The part of a graph in which dominators must be searched for: what several objects refer to, and what stands between these
-//! and the roots, where ways part.
+//! The reduced graph for the search for dominators: objects with several referrers, and the branching objects between
+//! these and the roots.
 //!
-//! A chain of objects of which nothing else leads on is one vertex, that of its last: who dominates what lies behind it is that one,
-//! if any of them is.
+//! A chain of objects in which each leads only to the next is one vertex, represented by its last object. If any object
+//! of the chain dominates what follows, the last one is the immediate dominator.
 
 use crate::runtimes::graph::Source;
 use crate::runtimes::graph::bits::Ranked;
@@ -12,31 +12,31 @@ use crate::runtimes::graph::room::{GraphError, Room, Table};
 use crate::runtimes::graph::rows::{Row, Rows, STRAY};
 use crate::runtimes::graph::states::{SEVERAL, States};
 
-/// Vertices and the edges between them, by vertex. Vertex 0 stands for all roots.
+/// Vertices, and the edges between them. Vertex 0 is the virtual root.
 pub(super) struct Knot {
-    /// The number of each vertex.
+    /// Number in the graph, by vertex.
     pub(super) numbers: Table<u32>,
-    /// Which of them several refer to.
+    /// One bit per vertex: whether its object has several referrers.
     pub(super) several: Vec<u64>,
-    /// Where the edges from each end in `to`; those of the next begin there.
+    /// End index in `to` of each vertex's edges. The next vertex's edges start there.
     ends: Table<u32>,
     to: Table<u32>,
 }
 
-/// References to objects that several refer to.
+/// References to objects with several referrers.
 struct Shared {
-    /// Numbers that have any.
+    /// Numbers of the objects that contain such references.
     holders: Pieces<u32>,
-    /// Where in `targets` those of each end.
+    /// End index in `targets` of each holder's references.
     ends: Pieces<u32>,
-    /// What they refer to, by rank among what several refer to, in the order of addresses; or [`NONE`].
+    /// Targets as ranks among the objects with several referrers, in address order. [`NONE`] for a reference to ignore.
     targets: Pieces<u32>,
-    /// What roots lead to, of the same kind: number of the kind of roots, and rank.
+    /// References from roots to such objects: number of the root kind, and rank of the target.
     of_roots: Vec<(u32, u32)>,
 }
 
 impl Knot {
-    /// The objects that `from` leads to.
+    /// Successors of `vertex`.
     #[inline(always)]
     pub(super) fn from(&self, vertex: u32) -> &[u32] {
         let at = vertex as usize;
@@ -45,17 +45,15 @@ impl Knot {
         self.to.get(start..end).unwrap_or_default()
     }
 
-    /// How many vertices there are.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// How many edges there are.
     pub(super) fn edges(&self) -> usize {
         self.to.len()
     }
 
-    /// Find it. `several`: numbers that several refer to.
+    /// Builds the reduced graph. `several`: numbers of the objects with several referrers.
     pub(super) fn find(
         rows: Rows,
         states: &States,
@@ -81,10 +79,11 @@ impl Knot {
             }
         }
         drop(by_id);
-        // What tells of numbers is not needed beside the edges, which are the most.
+        // From here on only vertices are used. Tables by number are freed before the edges, which are the largest, are
+        // stored.
         shared.between_vertices(&kept, &of_several);
         drop(of_several);
-        // How many lead from each, and from where on.
+        // Count the edges of each vertex, then compute where they start.
         let mut ends: Table<u32> = room.table(count)?;
         for &parent in tree.iter().filter(|&&parent| parent != NONE) {
             add(&mut ends, parent, 1);
@@ -125,10 +124,10 @@ impl Knot {
     }
 }
 
-/// Chunks that are looked through before what they have is put with the others.
+/// Number of chunks that are scanned before their results are merged.
 const AT_ONCE: usize = 64;
 
-/// No vertex.
+/// Represents the absence of a vertex, or of a reference.
 const NONE: u32 = u32::MAX;
 
 fn add(counts: &mut [u32], at: u32, more: u32) {
@@ -138,7 +137,8 @@ fn add(counts: &mut [u32], at: u32, more: u32) {
 }
 
 impl Shared {
-    /// Find them. They are read in the order of addresses, where nothing waits for memory, and get their numbers when that is done.
+    /// Finds the references in address order, which does not wait for memory. Afterwards converts the IDs of the
+    /// holders to numbers.
     fn find(
         rows: &Rows,
         states: &States,
@@ -178,7 +178,7 @@ impl Shared {
                 *place = number;
             }
         });
-        // What one alone refers to refers to that in vain.
+        // A reference back to the parent, from an object with one referrer, does not affect dominators.
         let mut cursor = order.cursor();
         let mut start = 0;
         for rank in 0..holders.len() {
@@ -204,7 +204,8 @@ impl Shared {
         Ok(Shared { holders, ends, targets, of_roots })
     }
 
-    /// Tell vertices in place of numbers and ranks: `vertices` are numbers, by vertex, and `by_rank` vertices.
+    /// Replaces numbers and ranks by vertices. `vertices` is the set of vertices' numbers, and `by_rank` has a vertex
+    /// for each rank.
     fn between_vertices(&mut self, vertices: &Ranked, by_rank: &[u32]) {
         let vertex = |rank: u32| by_rank.get(rank as usize).copied().unwrap_or(0);
         self.of_roots.iter_mut().for_each(|(number, rank)| (*number, *rank) = (vertices.rank(*number), vertex(*rank)));
@@ -212,7 +213,7 @@ impl Shared {
         self.targets.change(|rank| if rank == NONE { NONE } else { vertex(rank) });
     }
 
-    /// Visit all: the number that has a reference, and the rank of what it leads to; or both as vertices.
+    /// Visits all references as number and rank. After `between_vertices`, as vertices.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
         self.of_roots.iter().for_each(|&(number, rank)| visit(number, rank));
         let (mut targets, mut start) = (self.targets.iter(), 0);
@@ -224,22 +225,22 @@ impl Shared {
     }
 }
 
-/// Numbers that lead to what several refer to, and those of them that are vertices.
+/// Returns the numbers on paths to objects with several referrers, and those of them that are vertices.
 fn vertices(reached: &Reached, several: &Ranked, shared: &Shared) -> (Ranked, Ranked) {
     let order = &reached.order;
     let words = order.len() as usize / 64 + 1;
     let (mut needed, mut kept) = (vec![0_u64; words], vec![0_u64; words]);
-    // Whether one, and more than one, that is needed is come to from a number alone.
+    // Whether one needed child, or more than one, is reached only from the number.
     let (mut one, mut more) = (vec![0_u64; words], vec![0_u64; words]);
     set(&mut needed, 0);
     shared.each(|number, _| {
         set(&mut needed, number);
-        // These are no links of a chain.
+        // A holder of such references is not part of a chain.
         set(&mut more, number);
     });
     let mut cursor = order.cursor();
     for at in (0..words).rev() {
-        // What is needed of a word may grow as its own numbers are looked at.
+        // Processing a number may add lower numbers to the same word.
         let mut done = 0_u64;
         loop {
             let bits = several.word(at) | needed.get(at).copied().unwrap_or(0);
@@ -274,7 +275,7 @@ fn vertices(reached: &Reached, several: &Ranked, shared: &Shared) -> (Ranked, Ra
     (Ranked::new(needed), Ranked::new(kept))
 }
 
-/// The vertex that alone leads to each.
+/// The vertex that alone leads to each vertex. [`NONE`] if its object has several referrers.
 fn tree(
     reached: &Reached,
     several: &Ranked,
@@ -283,7 +284,7 @@ fn tree(
     room: &Room,
 ) -> Result<Table<u32>, GraphError> {
     let mut tree: Table<u32> = room.table(kept.count() as usize)?;
-    // By rank among what is needed, the nearest vertex above, or it itself.
+    // By rank among the needed numbers: the number's own vertex, else the nearest one above.
     let mut nearest: Table<u32> = room.table(needed.count() as usize)?;
     let (mut vertex, mut rank) = (1_u32, 1_usize);
     if let Some(first) = tree.first_mut() {

@@ -1,8 +1,7 @@
-//! All objects that roots lead to.
+//! All objects that roots keep alive.
 //!
-//! Number 0 stands for all roots together. Each kind of root has a number of its own too: what
-//! that dominates is kept by roots of this kind alone. The objects that live follow, nearest to the roots first: whatever
-//! dominates a number is lower.
+//! Number 0 is a virtual root. Below it, one number per root kind dominates whatever only that kind reaches. Live
+//! objects follow in breadth-first order, so whatever dominates a number is lower.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
@@ -22,42 +21,43 @@ use crate::runtimes::graph::room::{GraphError, Held, Room};
 use crate::runtimes::graph::rows::Rows;
 use crate::runtimes::graph::states::States;
 
-/// All roots of one kind.
+/// All roots of one kind, as a node of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The kind.
+    /// Kind of the roots.
     pub kind: RootKind,
-    /// Its number.
+    /// Number of the root kind.
     pub number: u32,
-    /// How many of them lead to an object.
+    /// Number of roots of this kind that reference an object.
     pub roots: u64,
-    /// Whether their objects may be arrays of static variables.
+    /// Whether objects of these roots may be arrays of static variables.
     pub static_arrays: bool,
-    /// Their objects, by their numbers in the heap.
+    /// IDs of the referenced objects.
     pub(super) entries: Vec<u32>,
 }
 
-/// Bytes for each object that are in memory whatever the bound: where rows are, and up to fourteen rows of bits.
+/// Bytes per object that are in memory whatever the budget: positions of rows, and up to fourteen bit sets.
 const IN_MEMORY: u64 = 2;
 
-/// How large a graph is, known before the search in it begins.
+/// Size of a graph, known before the search begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Objects of the heap.
+    /// Number of objects in the heap.
     pub objects: u64,
-    /// References between them, and those that lead to no object.
+    /// Number of references, including those that point to no object.
     pub references: u64,
-    /// Bytes of all tables at once, where all objects live and none is referred to by several; what these take comes on top.
+    /// Peak size of all tables in bytes, if all objects are live and none has several referrers. Objects with several
+    /// referrers need more.
     pub bytes: u64,
 }
 
 impl Needs {
-    /// `width`: bytes that an object's type takes.
+    /// `width`: bytes per object for its type.
     fn of(ids: &Ids, rows: &Rows, width: u64, room: &Room) -> Needs {
         let objects = u64::from(ids.len());
         let now = room.taken().saturating_add(room.in_files());
-        // The order of all (its numbers, and three bits each) beside the references; after these, what each keeps and two
-        // types of each, or which types are above.
+        // During the search: the order (a number and three bits per object) besides the references. After it, without
+        // the references: retained bytes per object, and either types in two orders or the sets of dominating types.
         let order = 4 * objects + objects * 3 / 8;
         let sums = (4 + width.max(2)) * objects;
         let bytes = now + order + sums.saturating_sub(rows.bytes());
@@ -65,7 +65,7 @@ impl Needs {
     }
 }
 
-/// The objects of a heap that live, and the heap.
+/// The live objects of a heap, with access to the heap.
 pub struct Live<'g> {
     pub(super) graph: Graph<'g>,
     pub(super) numbered: Arc<Numbered>,
@@ -79,36 +79,33 @@ impl Deref for Live<'_> {
     }
 }
 
-/// What is known of the objects of a heap that live, without the heap: whoever asks again needs no second search.
+/// The live objects without the heap. Stored, so that a second question needs no second search.
 pub struct Numbered {
     pub(super) ids: Ids,
     pub(super) states: States,
     pub(super) order: Order,
-    /// Kinds of roots, in the order of their numbers.
+    /// Root kinds, in the order of their numbers.
     pub sources: Vec<Source>,
-    /// What could not be walked: no object of it is known.
+    /// Ranges that could not be walked. Their objects are unknown.
     pub losses: Losses,
-    /// Roots that lead to no object.
+    /// Number of roots that reference no object.
     pub stray_roots: u64,
     _held: Held,
 }
 
-/// What is found with them.
+/// Further results of the search.
 pub(super) struct Found {
-    /// What dominates numbers, where it is not what the shortest way comes from.
     pub(super) uppers: Option<Uppers>,
-    /// Types of all objects, by number in the heap, and sums by type.
+    /// Types of all objects by ID, and sums by type.
     pub(super) kinds: Narrow,
     pub(super) sums: Vec<KindSum>,
-    /// References of live objects that lead to no object.
     pub(super) strays: u64,
-    /// References of all objects.
     pub(super) references: u64,
 }
 
 impl<'g> Live<'g> {
-    /// Find what `roots`, and objects in frozen segments, lead to, and what dominates what. `told` is told of how many objects
-    /// and references there are, and what that takes, before the search begins.
+    /// Finds what `roots`, and objects in frozen segments, keep alive, and the dominators. Calls `told` with the
+    /// graph's size and memory needs before the search begins.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -139,27 +136,27 @@ impl<'g> Live<'g> {
         Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))
     }
 
-    /// Numbers given: to all roots, kinds of roots, and objects that live.
+    /// Number of nodes: virtual root, root kinds and live objects.
     pub fn len(&self) -> usize {
         self.order.len() as usize
     }
 
-    /// Whether no root leads to anything.
+    /// Whether no root reaches any object.
     pub fn is_empty(&self) -> bool {
         self.order.len() <= self.order.base()
     }
 
-    /// The object of that number; none for what stands for roots.
+    /// Address of the object with this number. `None` for the virtual root and for root kinds.
     pub fn object(&self, number: u32) -> Option<Addr> {
         self.ids.address(self.graph.space, self.order.id(number)?)
     }
 
-    /// The number of the object at `addr`; `Some(0)` where no root leads to it.
+    /// Number of the object at `addr`. `Some(0)` if the object is not live, `None` if there is no object.
     pub fn number_of(&self, addr: Addr) -> Option<u32> {
         self.numbers_of(&[addr]).first().copied().flatten()
     }
 
-    /// The same of several: all numbers are looked through once.
+    /// Like [`Live::number_of`], for several addresses in one scan of all numbers.
     pub fn numbers_of(&self, addrs: &[Addr]) -> Vec<Option<u32>> {
         let id = |addr: &Addr| self.ids.find(self.graph.space, addr.get());
         let ids: Vec<Option<u32>> = addrs.iter().map(id).collect();
@@ -168,23 +165,23 @@ impl<'g> Live<'g> {
         ids.into_iter().map(|id| id.map(|id| known.get(&id).copied().unwrap_or(0))).collect()
     }
 
-    /// A reader of objects.
+    /// Creates an object reader. Each thread needs its own.
     pub fn reader(&self) -> Box<dyn ObjectReader + 'g> {
         self.graph.reader()
     }
 
-    /// The kind of root that a number stands for.
+    /// The root kind with this number.
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.sources.iter().find(|s| s.number == number)
     }
 
-    /// Which of two numbers is of the object at the lower address.
+    /// Sort key that orders numbers by the address of their objects.
     pub fn by_address(&self, number: u32) -> u32 {
         self.order.id(number).unwrap_or(0)
     }
 }
 
-/// Kinds of roots with their objects, and how many roots lead to none.
+/// Root kinds with the objects of their roots, and the number of roots that reference no object.
 fn sources(graph: Graph<'_>, ids: &Ids, roots: &[Root], frozen: &[u64]) -> (Vec<Source>, u64) {
     let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
     let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();

@@ -1,22 +1,21 @@
-//! What a search for one object has met: a bit for each word of the heap, of which those that a root
-//! set can be undone.
+//! Marks for the search for one object: one bit per word of the heap. The marks of the last root can be undone.
 
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Words of marks in a block, which is undone as a whole.
+/// Number of mark words in a block. Changes are tracked and undone per block.
 const BLOCK: usize = 512;
 
-/// One mark a word of the heap.
+/// One mark per word of the heap.
 pub(super) struct Marks {
     words: Table<u64>,
-    /// What was marked when the last root was done with.
+    /// The marks after the last `settle`.
     done: Table<u64>,
-    /// Blocks in which the two differ.
+    /// One bit per block: whether `words` and `done` may differ there.
     changed: Vec<u64>,
 }
 
 impl Marks {
-    /// For so many words.
+    /// Creates cleared marks for `words` words of the heap.
     ///
     /// # Errors
     /// [`GraphError::NoRoom`]
@@ -26,13 +25,13 @@ impl Marks {
         Ok(Marks { words: room.table(len)?, done: room.table(len)?, changed })
     }
 
-    /// The marks of a word and those beside it.
+    /// The 64 marks that include the one at `index`.
     #[inline(always)]
     pub(super) fn word(&self, index: u64) -> u64 {
         self.words.get((index / 64) as usize).copied().unwrap_or(0)
     }
 
-    /// Mark a word; whether it was not marked yet.
+    /// Marks a word. Returns whether it was unmarked before.
     #[inline(always)]
     pub(super) fn mark(&mut self, index: u64) -> bool {
         let at = (index / 64) as usize;
@@ -49,7 +48,7 @@ impl Marks {
         true
     }
 
-    /// Keep what was marked since the last time, or undo it.
+    /// Keeps the marks made since the last call, or undoes them.
     pub(super) fn settle(&mut self, keep: bool) {
         for (i, changed) in self.changed.iter_mut().enumerate() {
             let bits = std::mem::take(changed);

@@ -1,5 +1,7 @@
-//! Objects and the references between them, of any runtime: shortest paths from roots,
-//! what lives, what dominates what, and the shapes of ways.
+//! The object graph of a heap: shortest paths from roots, live objects, dominators and retained sizes, path shapes.
+//!
+//! Works for every runtime, through [`Heap`] and [`ObjectReader`]. Finding the roots is the runtime's task; printing is
+//! the commands'.
 
 mod above;
 #[cfg(test)]
@@ -44,26 +46,26 @@ pub use tree::Tree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
 
-/// The objects of a heap as a graph.
+/// The objects of a heap and their references.
 #[derive(Clone, Copy)]
 pub struct Graph<'g> {
-    /// The heap.
+    /// The heap whose objects are the nodes.
     pub heap: &'g dyn Heap,
     space: &'g Space<'g>,
 }
 
 impl<'g> Graph<'g> {
-    /// The graph of `heap`.
+    /// Creates the graph of `heap`. Reads nothing but the heap's [`Space`].
     pub fn new(heap: &'g dyn Heap) -> Graph<'g> {
         Graph { heap, space: heap.space() }
     }
 
-    /// A reader of objects.
+    /// Creates an object reader. Each thread needs its own.
     pub fn reader(self) -> Box<dyn ObjectReader + 'g> {
         self.heap.reader()
     }
 
-    /// The word that an object at `addr` would begin with.
+    /// The word at `addr`, which is the first of an object that begins there. 0 if it is not in the core.
     fn first_word(self, addr: u64) -> u64 {
         let word = self.space.run(addr).and_then(|run| run.words(addr).first());
         word.map_or(0, |w| u64::from_le_bytes(*w))

@@ -1,19 +1,18 @@
-//! Tables of numbers in as few bytes as the largest needs.
+//! A table of optional numbers in one, two or four bytes each.
 
 use rayon::prelude::*;
 
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Numbers up to some greatest one, or none.
+/// Numbers below a limit that is set at creation. All bits set means none.
 pub(super) enum Narrow {
-    /// All ones are none.
     One(Table<u8>),
     Two(Table<u16>),
     Four(Table<u32>),
 }
 
 impl Narrow {
-    /// Bytes of each.
+    /// Width of an entry in bytes.
     pub(super) fn width(&self) -> u64 {
         match self {
             Narrow::One(_) => 1,
@@ -22,7 +21,7 @@ impl Narrow {
         }
     }
 
-    /// `len` numbers below `count`, none of them known.
+    /// Creates a table of `len` entries for numbers below `count`. All entries are none.
     pub(super) fn new(room: &Room, len: usize, count: usize) -> Result<Narrow, GraphError> {
         Ok(match count {
             0..0x100 => {
@@ -52,7 +51,7 @@ impl Narrow {
         }
     }
 
-    /// Fill it on all threads: `fill` gets the number of each share of so many, and a place for them.
+    /// Fills the table on all threads, in shares of `share` entries. `fill` receives a share's index and its entries.
     pub(super) fn fill<R: Send>(&mut self, share: usize, fill: impl Fn(usize, &mut Share<'_>) -> R + Sync) -> Vec<R> {
         let run = |(number, mut share): (usize, Share<'_>)| fill(number, &mut share);
         match self {
@@ -63,7 +62,7 @@ impl Narrow {
     }
 }
 
-/// Some of them.
+/// A range of entries.
 pub(super) enum Share<'t> {
     One(&'t mut [u8]),
     Two(&'t mut [u16]),
@@ -71,7 +70,6 @@ pub(super) enum Share<'t> {
 }
 
 impl Share<'_> {
-    /// Without the first of them.
     pub(super) fn skip(&mut self, first: usize) -> Share<'_> {
         match self {
             Share::One(some) => Share::One(some.get_mut(first..).unwrap_or_default()),
@@ -80,9 +78,9 @@ impl Share<'_> {
         }
     }
 
-    /// Take those of some places of `from`, one after the other.
+    /// Sets the entries, from the first on, to the entries of `from` at the indices `places`.
     pub(super) fn pick(&mut self, from: &Narrow, places: impl Iterator<Item = u32>) {
-        // Little is done for each, so that many are waited for at once.
+        // Keep the loop body cheap, so that many cache misses overlap.
         match (self, from) {
             (Share::One(some), Narrow::One(table)) => copy(some, table, places),
             (Share::Two(some), Narrow::Two(table)) => copy(some, table, places),

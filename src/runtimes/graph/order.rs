@@ -1,8 +1,8 @@
-//! The objects that live, nearest to the roots first.
+//! The live objects, in breadth-first order from the roots.
 //!
-//! The place of an object in this order is its number from then on: what follows goes through tables of numbers from one end
-//! to the other, and waits for memory nowhere. A shortest way to each object is two bits of it: objects that were come to
-//! from one stand side by side, in the order of those that they were come to from.
+//! An object's position in this order is its number. Later analyses run through tables of numbers from one end to the
+//! other, without waiting for memory. The tree of shortest paths takes two bits per object: children of one parent are
+//! contiguous, and the groups of children are in the order of their parents.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,34 +12,34 @@ use rayon::prelude::*;
 use crate::runtimes::graph::bits::Ranked;
 use crate::runtimes::graph::room::{Held, Room, Table};
 
-/// In the place of an object's number in the heap, while searching: it refers to nothing.
+/// Flag in an entry of `ids` during the search: the object has no references.
 pub(super) const LEAF: u32 = 1 << 31;
 
-/// Objects that a thread looks through at once.
+/// Number of objects that a thread scans at once.
 const SHARE: usize = 1 << 18;
 
-/// Shares whose findings are kept at once.
+/// Number of shares whose results are stored at once.
 const AT_ONCE: usize = 16;
 
-/// Entries of the filter in front of those that are looked for.
+/// Number of entries in the filter before the set of wanted IDs.
 const FILTER: usize = 1 << 16;
 
-/// The order.
+/// Live objects in breadth-first order, with the tree of shortest paths.
 pub(super) struct Order {
-    /// Of each object its number in the heap.
+    /// ID of each object, by number minus `base`.
     ids: Table<u32>,
-    /// Number of the first object; below are those of kinds of roots, and 0 for all roots.
+    /// Number of the first object. Lower numbers are the root kinds, and 0 is the virtual root.
     base: u32,
     len: u32,
-    /// Which of the numbers are the first that were come to from where they were.
+    /// The numbers that are the first child of their parent.
     firsts: Ranked,
-    /// Which of them others were come to from.
+    /// The numbers that have children.
     ways_on: Ranked,
     _held: Held,
 }
 
 impl Order {
-    /// Of so many objects in `ids`.
+    /// Creates the order of the first `objects` entries of `ids`.
     pub(super) fn new(
         room: &Room,
         ids: Table<u32>,
@@ -53,24 +53,23 @@ impl Order {
         Order { ids, base, len: base + objects, firsts, ways_on, _held: held }
     }
 
-    /// Numbers given: to all roots together, to kinds of roots, to objects.
+    /// Number of nodes: virtual root, root kinds and objects.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// The number of the first object.
     pub(super) fn base(&self) -> u32 {
         self.base
     }
 
-    /// The object of that number, by its number in the heap.
+    /// ID of the object with this number. `None` for the virtual root and for root kinds.
     #[inline(always)]
     pub(super) fn id(&self, number: u32) -> Option<u32> {
         let at = number.checked_sub(self.base).filter(|_| number < self.len)?;
         self.ids.get(at as usize).map(|id| id & !LEAF)
     }
 
-    /// Those of some.
+    /// Iterates a range of numbers, each with its object's ID.
     pub(super) fn ids(&self, numbers: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         let (from, to) = (numbers.start.max(self.base), numbers.end.clamp(self.base, self.len));
         let at = |number: u32| (number - self.base) as usize;
@@ -78,7 +77,7 @@ impl Order {
         (from..).zip(ids.iter().map(|id| id & !LEAF))
     }
 
-    /// Visit all whose bit is set: number in the heap, and number.
+    /// Visits all objects in `wanted`, a set of IDs: ID and number.
     pub(super) fn numbers_in(&self, wanted: &Ranked, mut visit: impl FnMut(u32, u32)) {
         let ids = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
         for (some, ids) in (0..).zip(ids.chunks(SHARE * AT_ONCE)) {
@@ -92,10 +91,10 @@ impl Order {
         }
     }
 
-    /// The numbers of some objects that live, by a look at all.
+    /// Numbers of some live objects, by ID. Scans all live objects.
     pub(super) fn numbers_of(&self, wanted: &HashSet<u32>) -> HashMap<u32, u32> {
         let ids = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
-        // Most are told from these by some bits of theirs.
+        // A filter by the low bits of the ID rejects most objects.
         let mut filter = vec![false; FILTER];
         for &id in wanted {
             if let Some(is) = filter.get_mut(id as usize % FILTER) {
@@ -116,13 +115,13 @@ impl Order {
         ids.par_chunks(SHARE).enumerate().flat_map_iter(of_share).collect()
     }
 
-    /// Where the shortest way to a number comes from; 0 for 0.
+    /// Parent of a number on its shortest path. 0 for 0.
     pub(super) fn parent(&self, number: u32) -> u32 {
         let firsts = self.firsts.rank(number + 1);
         firsts.checked_sub(1).and_then(|rank| self.ways_on.select(rank)).unwrap_or(0)
     }
 
-    /// Numbers from `from` on, each with where the way to it comes from.
+    /// Iterates a range of numbers upwards, with each number's parent.
     pub(super) fn upwards(&self, numbers: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         let from = numbers.start.max(1);
         let mut parent = self.parent(from);
@@ -134,7 +133,7 @@ impl Order {
         })
     }
 
-    /// All numbers but 0, the farthest first, each with where the way to it comes from.
+    /// Iterates all numbers but 0 downwards, with each number's parent.
     pub(super) fn downwards(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut parent = self.ways_on.previous(self.len).unwrap_or(0);
         (1..self.len).rev().map(move |number| {
@@ -146,12 +145,11 @@ impl Order {
         })
     }
 
-    /// Some numbers, the farthest first, each with where the way to it comes from.
     pub(super) fn cursor(&self) -> Cursor<'_> {
         Cursor { order: self, at: None }
     }
 
-    /// Those that were come to from something, with what that is, and which they are.
+    /// Up to `most` parents, each with the range of its children, from the group that starts at `from` on.
     pub(super) fn groups(&self, from: u32, most: usize) -> Vec<(u32, Range<u32>)> {
         let mut out = Vec::with_capacity(most);
         let mut at = from;
@@ -166,18 +164,17 @@ impl Order {
     }
 }
 
-/// Finds where ways come from, of numbers that are near each other.
+/// Finds the parents of numbers that are close to each other.
 pub(super) struct Cursor<'o> {
     order: &'o Order,
-    /// A number, and where the way to it comes from.
+    /// The last number, with its parent.
     at: Option<(u32, u32)>,
 }
 
 impl Cursor<'_> {
-    /// Numbers up to this far from the last are found from there.
+    /// Maximum distance from the last number for which the parent is found by stepping.
     const NEAR: u32 = 256;
 
-    /// Where the way to a number comes from.
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
         let Order { firsts, ways_on, .. } = self.order;
@@ -185,7 +182,7 @@ impl Cursor<'_> {
             Some((last, parent)) if number <= last && last - number < Self::NEAR => {
                 let mut parent = parent;
                 let mut at = last;
-                // Each that is a first between them is one step back.
+                // Each first child in between is one step back among the parents.
                 while let Some(first) = firsts.previous(at + 1).filter(|&first| first > number) {
                     parent = ways_on.previous(parent).unwrap_or(0);
                     at = first - 1;

@@ -1,12 +1,12 @@
-//! Numbers that come one after the other, of which nobody knows how many there will be.
+//! A growing list of numbers that never moves its elements.
 
 use crate::core::mapped::table::Number;
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Numbers of a piece.
+/// Number of elements in a piece.
 pub(super) const PIECE: usize = 1 << 20;
 
-/// They, in tables of a fixed size: none is moved when more come.
+/// A list of numbers in tables of a fixed size. Growth adds a table and moves nothing.
 pub(super) struct Pieces<T> {
     room: Room,
     all: Vec<Table<T>>,
@@ -14,18 +14,16 @@ pub(super) struct Pieces<T> {
 }
 
 impl<T: Number + Copy> Pieces<T> {
-    /// None yet.
     pub(super) fn new(room: &Room) -> Pieces<T> {
         Pieces { room: room.clone(), all: Vec::new(), len: 0 }
     }
 
-    /// How many there are.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// One more.
+    /// Appends a number.
     ///
     /// # Errors
     /// [`GraphError::NoRoom`]
@@ -42,7 +40,7 @@ impl<T: Number + Copy> Pieces<T> {
         Ok(())
     }
 
-    /// All of these.
+    /// Appends all `numbers`.
     ///
     /// # Errors
     /// [`GraphError::NoRoom`]
@@ -50,25 +48,21 @@ impl<T: Number + Copy> Pieces<T> {
         numbers.into_iter().try_for_each(|number| self.push(number))
     }
 
-    /// The one at a place.
     #[inline(always)]
     pub(super) fn get(&self, at: usize) -> Option<T> {
         self.all.get(at / PIECE)?.get(at % PIECE).copied()
     }
 
-    /// The same, to change it.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.all.get_mut(at / PIECE)?.get_mut(at % PIECE)
     }
 
-    /// Change all.
     pub(super) fn change(&mut self, change: impl Fn(T) -> T) {
         let all = self.all.iter_mut().flat_map(|piece| piece.iter_mut()).take(self.len);
         all.for_each(|number| *number = change(*number));
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         self.all.iter().flat_map(|piece| piece.iter().copied()).take(self.len)
     }
@@ -80,7 +74,7 @@ mod tests {
 
     #[test]
     fn all_that_came_is_there() -> Result<(), GraphError> {
-        // The second piece finds no room.
+        // The second piece exceeds the budget.
         let room = Room::of(4 * PIECE as u64 + 1);
         let mut pieces: Pieces<u32> = Pieces::new(&room);
         let count = PIECE as u32 + 5;

@@ -1,7 +1,7 @@
-//! What roots lead to, nearest first.
+//! The breadth-first search from all roots.
 //!
-//! A search that takes what it came to in the order of coming waits for memory once for many objects: those that come
-//! next are known, and are looked up together. One that goes deep first would wait at each.
+//! A breadth-first search knows the next objects in advance, so it reads many of them together and waits for memory
+//! once. A depth-first search would wait at each object.
 
 use std::hint::black_box;
 
@@ -12,44 +12,42 @@ use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
 use crate::runtimes::graph::rows::{Block, Rows, STRAY};
 use crate::runtimes::graph::states::{HOLDER, LEAF, ONCE, SEVERAL, States};
 
-/// Objects whose references are looked up together.
+/// Number of objects whose references are looked up together.
 const AHEAD: usize = 64;
 
-/// Objects that were come to from one that are looked through for one that comes again.
+/// Maximum number of children that are searched for a repeated reference.
 const FEW: usize = 16;
 
-/// References of an object from which on they are not copied before they are taken.
+/// Number of references above which a row is read directly instead of being copied.
 const LONG: usize = 1 << 16;
 
-/// No object.
 const NOBODY: u32 = u32::MAX;
 
-/// The objects that live.
+/// The live objects.
 pub(super) struct Reached {
     pub(super) order: Order,
-    /// By number, whether it refers to what it was come to from.
+    /// One bit per number: whether the object references its parent.
     pub(super) back: Vec<u64>,
-    /// References of live objects that lead to no object.
     pub(super) strays: u64,
     _held: Held,
 }
 
-/// An object whose references are looked up.
+/// An object whose references are to be looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Next {
     number: u32,
     id: u32,
-    /// What it was come to from.
+    /// ID of the object's parent.
     parent: u32,
 }
 
-/// What some objects refer to.
+/// References of a batch of objects.
 #[derive(Default)]
 pub(super) struct LookedUp {
     targets: Vec<u32>,
-    /// Where those of each end.
+    /// End index in `targets` of each object's references.
     ends: Vec<usize>,
-    /// Which of them refer to so many that these are not here.
+    /// Indices of objects whose rows are too long to be copied.
     long: Vec<usize>,
 }
 
@@ -60,7 +58,8 @@ impl LookedUp {
         self.long.clear();
         let mut blocks: [Option<Block<'_>>; AHEAD] = [None; AHEAD];
         for some in all.chunks(AHEAD) {
-            // Asked for together, they come together: where the rows are, the rows, and what is known of their objects.
+            // Three passes let cache misses overlap: first the positions of rows, then the rows, then the states of
+            // their targets.
             for (block, next) in blocks.iter_mut().zip(some) {
                 *block = rows.block(next.id);
             }
@@ -85,23 +84,23 @@ struct Search<'s> {
     rows: &'s Rows,
     states: &'s States,
     ids: Table<u32>,
-    /// How many were come to.
+    /// Number of objects reached so far.
     met: usize,
     base: u32,
     firsts: Vec<u64>,
     ways_on: Vec<u64>,
     back: Vec<u64>,
     strays: u64,
-    /// From where the last was come to.
+    /// Number of the object from which the last one was reached.
     last: u32,
-    /// The first object whose references are not asked for yet.
+    /// Index of the first object whose references are not requested yet.
     head: usize,
-    /// What the one before it was come to from: number, and number in the heap.
+    /// Parent of the object before `head`: number and ID.
     up: u32,
     parent: u32,
 }
 
-/// Search from all roots; kinds of roots have the numbers from 1 on.
+/// Searches from all roots. Root kinds have the numbers from 1.
 pub(super) fn reach(
     rows: &Rows,
     states: &States,
@@ -179,7 +178,7 @@ impl ahead::Search for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Take what an object refers to.
+    /// Processes all references of an object.
     #[inline(always)]
     fn meet_all(&mut self, from: Next, targets: impl Iterator<Item = u32>) {
         let before = self.met;
@@ -200,7 +199,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it was come to from the same object as the one that was the last before so many.
+    /// Whether `to` was reached from the current object. `before`: number of objects reached before that object was
+    /// processed.
     #[inline(always)]
     fn came_now(&self, before: usize, to: u32) -> bool {
         let now = self.ids.get(before..self.met).unwrap_or_default();
@@ -234,7 +234,7 @@ pub(super) fn set(words: &mut [u64], at: u32) {
     }
 }
 
-/// The first that is set from `at` on; there is one.
+/// Position of the first set bit at or after `at`. There must be one.
 #[inline(always)]
 fn next(words: &[u64], at: u32) -> u32 {
     let mut word = at as usize / 64;

@@ -1,4 +1,4 @@
-//! One look at all objects of a heap: what each is, and what it refers to.
+//! One pass over all objects of a heap: types, sizes and references.
 
 use std::ops::AddAssign;
 
@@ -10,26 +10,25 @@ use crate::runtimes::graph::room::{GraphError, Held, Room};
 use crate::runtimes::graph::rows::{Builder, CHUNK, Chunk, Rows, STRAY, Store};
 use crate::runtimes::graph::states::States;
 
-/// Objects that are looked at together, and references.
+/// Number of objects read in one batch, and the maximum number of references per batch.
 const TOGETHER: usize = 128;
 const MOST: usize = 4096;
 
-/// What was seen.
 pub(super) struct Read {
     pub(super) rows: Rows,
     pub(super) states: States,
-    /// The type of each object.
+    /// Type of each object, by ID.
     pub(super) kinds: Narrow,
-    /// By type.
+    /// Sums of all objects, by type.
     pub(super) sums: Vec<KindSum>,
     pub(super) _held: Held,
 }
 
-/// All objects of a type.
+/// Count and sizes of all objects of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KindSum {
     pub(super) all: Tally,
-    /// The least and the most bytes that one of them has.
+    /// Minimum and maximum size of one object, in bytes.
     pub(super) least: u64,
     pub(super) most: u64,
 }
@@ -48,23 +47,22 @@ impl AddAssign for KindSum {
 }
 
 impl KindSum {
-    /// What all of them have, if it is the same.
+    /// The size that all objects of the type have. `None` if sizes differ.
     pub(super) fn fixed(&self) -> Option<u64> {
         (self.least == self.most).then_some(self.least)
     }
 }
 
-/// What was seen of a chunk.
 struct Seen {
     chunk: Chunk,
-    /// A bit for each object that refers to any.
+    /// One bit per object: whether it has references.
     holders: Vec<u64>,
-    /// Types that were met.
+    /// Sums by type, for the types in this chunk.
     sums: Vec<(u32, KindSum)>,
 }
 
 impl Read {
-    /// Look at all of them.
+    /// Reads all objects.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -94,7 +92,7 @@ impl Read {
     }
 }
 
-/// Look at the objects of a chunk, from `first` on.
+/// Reads the objects of one chunk, starting with ID `first`.
 fn one(
     graph: Graph<'_>,
     ids: &Ids,
@@ -140,13 +138,13 @@ fn one(
     Ok(Seen { chunk: builder.finish(store)?, holders, sums: sums.done() })
 }
 
-/// Sums by type of few types, of which mostly the same comes again.
+/// Sums by type for few types. Neighbouring objects usually share a type.
 #[derive(Default)]
 struct Sums {
     all: Vec<(u32, KindSum)>,
-    /// By type, which of them it is; 0 is none yet.
+    /// By type: 1 + index in `all`. 0 if the type was not seen yet.
     places: Vec<u32>,
-    /// The last one, which is in none of them yet.
+    /// Sum of the latest type, not yet added to `all`.
     last: (u32, KindSum),
 }
 
@@ -163,7 +161,6 @@ impl Sums {
         (*least, *most) = ((*least).min(size), (*most).max(size));
     }
 
-    /// All of them.
     fn done(mut self) -> Vec<(u32, KindSum)> {
         self.settle();
         self.all

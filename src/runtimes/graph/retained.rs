@@ -1,4 +1,4 @@
-//! What each object keeps: the bytes that would be freed with it.
+//! Retained sizes: the bytes that would be freed with each object.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,9 +17,9 @@ use crate::runtimes::graph::weigh::{Weighed, weigh};
 use crate::runtimes::graph::wide::Wide;
 use crate::runtimes::graph::{Graph, Live};
 
-/// Live objects, with what each dominates.
+/// Live objects, with the sizes that they retain.
 pub struct Retained<'g> {
-    /// The objects.
+    /// The live objects.
     pub live: Live<'g>,
     sums: Arc<Sums>,
 }
@@ -32,47 +32,45 @@ impl Deref for Retained<'_> {
     }
 }
 
-/// What each live object dominates.
+/// What each live object dominates, without the heap.
 pub struct Sums {
-    /// What dominates numbers, where it is not what the shortest way comes from.
     uppers: Option<Uppers>,
-    /// By number.
+    /// Retained bytes, by number.
     kept: Wide,
     kinds: Narrow,
-    /// By type, all objects and those that live.
+    /// By type: sums of all objects, and of live objects.
     by_kind: Vec<(KindSum, Tally)>,
-    /// All of them.
+    /// Count and size of all live objects.
     pub total: Tally,
-    /// References that lead to no object.
+    /// Number of references from live objects that point to no object.
     pub strays: u64,
-    /// References of all objects.
+    /// Number of references of all objects.
     pub references: u64,
-    /// Where tables go.
     pub(crate) room: Room,
 }
 
-/// All that was found of a heap, without the heap.
+/// All results for a heap, without the heap itself.
 #[derive(Clone)]
 pub(crate) struct Kept {
     numbered: Arc<Numbered>,
     sums: Arc<Sums>,
 }
 
-/// The objects of one type.
+/// Sums of the live objects of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeSum {
     /// The type.
     pub kind: TypeIndex,
-    /// All of them.
+    /// Count and size of the objects themselves.
     pub own: Tally,
-    /// What they keep; an object that another one of the type dominates is in
-    /// what that one keeps.
+    /// Bytes retained by objects of the type. An object that is dominated by another one of its type counts only in
+    /// what that one retains.
     pub retained: u64,
 }
 
 impl<'g> Retained<'g> {
-    /// Find what all objects keep that live by `roots`. Tables that `room` has no memory for go to files. `told` is told of how
-    /// many objects and references there are, and what that takes, before the search begins.
+    /// Finds the objects that `roots` keep alive, and what they retain. Tables that exceed `room` go to files. Calls
+    /// `told` with the graph's size and memory needs before the search begins.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -97,36 +95,36 @@ impl<'g> Retained<'g> {
         Ok(Retained { live, sums: Arc::new(sums) })
     }
 
-    /// What was found, for [`Retained::again`].
+    /// The results, for [`Retained::again`].
     pub(crate) fn kept(&self) -> Kept {
         Kept { numbered: Arc::clone(&self.live.numbered), sums: Arc::clone(&self.sums) }
     }
 
-    /// The same as was found before, where `graph` is of the same heap.
+    /// Restores earlier results. `graph` must be of the same heap.
     pub(crate) fn again(graph: Graph<'g>, kept: Kept) -> Retained<'g> {
         let Kept { numbered, sums } = kept;
         Retained { live: Live { graph, numbered }, sums }
     }
 
-    /// The number of what dominates `number` and nothing else between them; it is lower.
+    /// The immediate dominator of `number`. It is always lower than `number`.
     pub fn dominator(&self, number: u32) -> u32 {
         let upper = self.uppers.as_ref().and_then(|uppers| uppers.get(number));
         upper.unwrap_or_else(|| self.live.order.parent(number))
     }
 
-    /// All numbers but 0, each with that of what dominates it: dominators first.
+    /// Iterates all numbers but 0 with their immediate dominators. Dominators come before what they dominate.
     pub fn dominators(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let uppers = self.uppers.as_ref();
         let upwards = self.live.order.upwards(1..self.live.order.len());
         upwards.map(move |(number, parent)| (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent)))
     }
 
-    /// Bytes that go with it, its own among them.
+    /// Bytes that `number` retains, its own size included.
     pub fn bytes(&self, number: u32) -> u64 {
         self.kept.get(number as usize)
     }
 
-    /// Its own bytes; 0 of what stands for roots.
+    /// Size in bytes of the object itself. 0 for the virtual root and for root kinds.
     pub fn own(&self, number: u32, reader: &mut dyn ObjectReader) -> u64 {
         let Some(kind) = self.kinds.get(number as usize) else { return 0 };
         let fixed = self.by_kind.get(kind as usize).and_then(|(all, _)| all.fixed());
@@ -134,7 +132,7 @@ impl<'g> Retained<'g> {
         fixed.unwrap_or_else(read)
     }
 
-    /// The type of an object.
+    /// Type of an object. `None` for the virtual root and for root kinds.
     pub fn kind(&self, number: u32) -> Option<TypeIndex> {
         self.kinds.get(number as usize).map(TypeIndex)
     }
@@ -149,8 +147,7 @@ impl<'g> Retained<'g> {
         all.filter(|(_, dead)| dead.count > 0).collect()
     }
 
-    /// The `most` numbers of objects that keep most, of those that `pick` takes; where they keep as much, those at the
-    /// lowest addresses.
+    /// The `most` objects that retain most, of those that `pick` accepts. Equal sizes are ordered by address.
     pub fn top(&self, most: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
         let mut heap = BinaryHeap::new();
         let mut least = 0;
@@ -176,7 +173,7 @@ impl<'g> Retained<'g> {
         heap.into_sorted_vec().into_iter().map(|Reverse((.., number))| number).collect()
     }
 
-    /// Of all objects of some types, those that none of the others dominates: whether a number is of one.
+    /// Selects the objects of some types that no other object of these types dominates. Returns a test for numbers.
     pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> impl Fn(u32) -> bool {
         let words = self.live.len() / 64 + 1;
         let (mut covered, mut out) = (vec![0_u64; words], vec![0_u64; words]);
@@ -190,20 +187,20 @@ impl<'g> Retained<'g> {
         move |number| has(&out, number)
     }
 
-    /// What `within` dominates, and itself, by type; all live objects for 0.
+    /// Sums by type of `within` and all that it dominates. For 0, of all live objects.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
         let known = |(number, up)| Known { number, up, kind: self.kind(number), above: self.kind(up) };
         let bytes = |number| self.bytes(number);
         let found = |room: &Room| types(|| self.dominators().map(known), bytes, self.live.len(), within, room);
         match found(&self.room) {
-            // A disk that is full just now is no reason for no answer.
+            // A full disk is no reason to fail: use memory instead.
             Err(Not::Error(_)) => found(&Room::unbounded()).unwrap_or_else(|_| self.types_by_walk(within)),
             Err(Not::TooManySets) => self.types_by_walk(within),
             Ok(sums) => sums,
         }
     }
 
-    /// The same by a walk of all of the tree, which waits for memory at each object.
+    /// Like [`Retained::types`], by a walk of the dominator tree. It waits for memory at each object.
     fn types_by_walk(&self, within: u32) -> Vec<TypeSum> {
         let len = self.live.len();
         let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
@@ -218,7 +215,7 @@ impl<'g> Retained<'g> {
         let mut at = within;
         loop {
             self.enter(at, within, &mut sums);
-            // Down, else to the next, else up to where there is a next.
+            // To the first child, else to the sibling, else up to an ancestor with a sibling.
             let child = first.get(at as usize).copied().unwrap_or(0);
             if child != 0 {
                 at = child;
@@ -240,11 +237,11 @@ impl<'g> Retained<'g> {
         }
     }
 
-    /// Count an object. `sums` are by type: objects, bytes retained, and how many of
-    /// the type dominate what is looked at.
+    /// Counts an object. `sums` has by type: own size, bytes retained, and how many objects of the type are on the path
+    /// from `within` to the current object.
     fn enter(&self, at: u32, within: u32, sums: &mut Vec<(Tally, u64, u64)>) {
         let bytes = self.bytes(at);
-        // Its own bytes are what is left when all that it dominates is taken off.
+        // An object's own size is what it retains minus what its children in the dominator tree retain.
         if at != within
             && let Some((own, ..)) = self.sum_of(self.dominator(at), sums)
         {

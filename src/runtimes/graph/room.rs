@@ -1,4 +1,4 @@
-//! Where the tables of a graph are: in memory as long as there is room for them, and from then on in files without a name.
+//! Memory budget for the tables of a graph. Tables that exceed it are in unnamed files.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::core::mapped::table::{self, Number};
 
-/// Why there is no graph of a heap.
+/// Why a heap's graph could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// More objects than can be numbered.
+    /// There are more objects than can be numbered.
     #[error(
         "what keeps objects alive is not computed: the heap has more than {} objects",
         crate::limits::MAX_LIVE_OBJECTS
     )]
     TooMany,
-    /// Neither memory nor a temporary file can hold its tables.
+    /// A table fits neither in memory nor in a temporary file.
     #[error("what keeps objects alive is not computed: a table of {bytes} bytes fits neither in memory nor in a file \
              under {}: {why}", folder.display())]
     NoRoom {
-        /// Of one table.
+        /// Size of the table in bytes.
         bytes: u64,
-        /// The folder for temporary files.
+        /// Folder for temporary files.
         folder: PathBuf,
-        /// In the system's words.
+        /// The system's error message.
         why: String,
     },
 }
@@ -36,7 +36,7 @@ impl GraphError {
     }
 }
 
-/// How much memory the tables of graphs may take.
+/// Memory budget for tables of graphs. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Room {
     inner: Arc<Inner>,
@@ -45,18 +45,17 @@ pub struct Room {
 #[derive(Debug)]
 struct Inner {
     bound: u64,
-    /// By tables that are in memory.
     tables: AtomicU64,
-    /// By what is in memory whatever the bound.
+    /// Bytes in structures that are in memory whatever the budget.
     held: AtomicU64,
-    /// What that is expected to come to.
+    /// Expected maximum of `held`.
     reserved: AtomicU64,
     most: AtomicU64,
     in_files: AtomicU64,
 }
 
 impl Room {
-    /// So many bytes.
+    /// Creates a budget of `bound` bytes.
     pub fn of(bound: u64) -> Room {
         let zero = || AtomicU64::new(0);
         Room {
@@ -71,45 +70,45 @@ impl Room {
         }
     }
 
-    /// As many as the machine gives.
+    /// Creates a budget without a limit.
     pub fn unbounded() -> Room {
         Room::of(u64::MAX)
     }
 
-    /// Bytes in memory at most so far.
+    /// Peak number of bytes in memory.
     pub fn most(&self) -> u64 {
         self.inner.most.load(Ordering::Relaxed)
     }
 
-    /// Bytes that went to files so far.
+    /// Number of bytes in files so far.
     pub fn in_files(&self) -> u64 {
         self.inner.in_files.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are taken now, in memory.
+    /// Number of bytes in memory now.
     pub(super) fn taken(&self) -> u64 {
         let Inner { tables, held, .. } = &*self.inner;
         tables.load(Ordering::Relaxed).saturating_add(held.load(Ordering::Relaxed))
     }
 
-    /// Bytes that are left for tables.
+    /// Number of bytes left for tables.
     pub(crate) fn left(&self) -> u64 {
         let Inner { bound, tables, held, reserved, .. } = &*self.inner;
         let others = held.load(Ordering::Relaxed).max(reserved.load(Ordering::Relaxed));
         bound.saturating_sub(tables.load(Ordering::Relaxed)).saturating_sub(others)
     }
 
-    /// What is to be in memory whatever the bound will be so many bytes at most: tables leave room for it.
+    /// Sets `bytes` aside for structures that are in memory whatever the budget.
     pub(super) fn reserve(&self, bytes: u64) {
         self.inner.reserved.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Count so many bytes as taken, whether there is room for them or not.
+    /// Counts `bytes` as in memory until the result is dropped, whatever the budget.
     pub(super) fn hold(&self, bytes: u64) -> Held {
         self.count(bytes, |inner| &inner.held)
     }
 
-    /// Count a table, if there is room.
+    /// Counts a table of `bytes`. `None` if it exceeds the budget.
     fn take(&self, bytes: u64) -> Option<Held> {
         (bytes <= self.left()).then(|| self.count(bytes, |inner| &inner.tables))
     }
@@ -120,12 +119,12 @@ impl Room {
         Held { inner: Arc::clone(&self.inner), bytes, of }
     }
 
-    /// So many bytes went to a file.
+    /// Counts `bytes` as written to a file.
     pub(super) fn note_file(&self, bytes: u64) {
         self.inner.in_files.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A table of so many zeros.
+    /// Creates a table of `len` zeros.
     ///
     /// # Errors
     /// [`GraphError::NoRoom`]
@@ -144,7 +143,7 @@ impl Room {
     }
 }
 
-/// Bytes that are given back with it.
+/// Bytes counted against the budget. They are freed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     inner: Arc<Inner>,
@@ -158,14 +157,14 @@ impl Drop for Held {
     }
 }
 
-/// Numbers in a row, wherever they are.
+/// An array of numbers in memory or in a file.
 pub(super) struct Table<T> {
     numbers: table::Table<T>,
     _held: Option<Held>,
 }
 
 impl Table<AtomicU64> {
-    /// The same, now that one thread alone changes it.
+    /// Converts to a plain table, once a single thread owns it.
     pub(super) fn settled(self) -> Table<u64> {
         Table { numbers: self.numbers.settled(), _held: self._held }
     }

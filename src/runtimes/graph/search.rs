@@ -1,10 +1,11 @@
-//! Why an object is alive: paths to it from roots.
+//! Why an object is alive: shortest paths to it from roots.
 //!
-//! From one root after the other, level by level: the first time that the
-//! object is met, the way to it is a shortest one. What a root that does not
-//! lead to it keeps is dead for all others: it is marked, and never looked at
-//! again. The marks are a bit for each word of the heap. What was come to stands in a queue, in four bytes each, and where from is two
-//! bits ([`super::order`]).
+//! Searches breadth-first from one root after the other, so the first path that reaches the object is a shortest one.
+//! If a root does not lead to the object, nothing reachable from it does. The words of those objects stay marked, and
+//! later searches skip them.
+//!
+//! Marks take one bit per word of the heap. The queue takes four bytes per visited object, and the parent links take
+//! two bits ([`super::order`]).
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -21,35 +22,34 @@ use crate::runtimes::graph::marks::Marks;
 use crate::runtimes::graph::pieces::{PIECE, Pieces};
 use crate::runtimes::graph::room::{GraphError, Room};
 
-/// Objects that are looked at together, and references that are kept of some hundred objects before they are taken.
+/// Number of objects read in one batch, and the maximum number of references stored before they are processed.
 const TOGETHER: usize = 64;
 const MOST: usize = 1 << 16;
 
-/// No word of the heap.
+/// Represents the absence of a word in the heap.
 const NOWHERE: u64 = u64::MAX;
 
-/// One way from a root to the object.
+/// A shortest path from a root to the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The root.
+    /// The root that the path starts from.
     pub root: Root,
-    /// From the root's object to the one asked for; with each, how it holds the
-    /// next.
+    /// Objects from the root's object to the target. Each has the link to the next object; the last has none.
     pub steps: Vec<(Addr, Option<Link>)>,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// A shortest path from each root that leads to the object.
+    /// A shortest path for each root that leads to the object.
     pub paths: Vec<Path>,
-    /// Whether roots were left out, as there are paths enough.
+    /// Whether roots were skipped because there were enough paths.
     pub more: bool,
-    /// Objects that were looked at.
+    /// Number of objects visited.
     pub objects: u64,
 }
 
-/// Searches for ways to one object.
+/// Searches for paths from roots to one object.
 pub struct Search<'g> {
     graph: Graph<'g>,
     target: u64,
@@ -58,13 +58,13 @@ pub struct Search<'g> {
 }
 
 impl<'g> Search<'g> {
-    /// Search for `target`. What `room` has no memory for goes to files.
+    /// Creates a search for `target`. Tables that exceed `room` go to files.
     pub fn new(graph: Graph<'g>, target: Addr, room: &Room) -> Search<'g> {
         Search { graph, target: target.get(), objects: 0, room: room.clone() }
     }
 
-    /// A shortest path from each of `roots` that leads to the object, at most
-    /// `most` of them; of roots of the same object, only the first counts.
+    /// Returns a shortest path for each of `roots` that leads to the object, at most `most` paths. If several roots
+    /// reference the same object, only the first is used.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -90,7 +90,7 @@ impl<'g> Search<'g> {
         Ok(found)
     }
 
-    /// A shortest way from `start` to the object, both included.
+    /// A shortest path from `start` to the target, both included.
     fn from(&mut self, start: u64, marks: &mut Marks) -> Result<Option<Vec<u64>>, GraphError> {
         if start == self.target {
             return Ok(Some(vec![start]));
@@ -133,7 +133,7 @@ impl<'g> Search<'g> {
         way
     }
 
-    /// How each object of a way holds the next.
+    /// Adds the link to the next object to each step.
     fn links(&self, way: &[u64]) -> Vec<(Addr, Option<Link>)> {
         let mut reader = self.graph.reader();
         let holds = way
@@ -144,7 +144,7 @@ impl<'g> Search<'g> {
     }
 }
 
-/// The number of a word of the heap, as the queue has it.
+/// Number of a word of the heap, as stored in the queue.
 trait Word: Number + Copy {
     fn of(index: u64) -> Self;
     fn index(self) -> u64;
@@ -172,27 +172,26 @@ impl Word for u64 {
     }
 }
 
-/// An object of the queue: its place there, and where it is.
+/// A queued object: its index in the queue, and its address.
 #[derive(Clone, Copy)]
 struct Next {
     place: usize,
     addr: u64,
 }
 
-/// What some objects hold.
 #[derive(Default)]
 struct Held {
-    /// With each value the word of the heap that it leads to.
+    /// Each reference, with the number of the word that it points to ([`NOWHERE`] if it is outside the heap).
     values: Vec<(u64, u64)>,
-    /// Where those of each object end.
+    /// End index in `values` of each object's references.
     ends: Vec<usize>,
-    /// The place in the last of them to go on from, where there is more.
+    /// Position in the last object to continue from, if it has more references.
     rest: Option<u32>,
     looked: Looked,
 }
 
 impl Held {
-    /// Look at objects, until they hold [`MOST`].
+    /// Reads objects until [`MOST`] references are stored.
     fn look(&mut self, graph: Graph<'_>, reader: &mut dyn ObjectReader, addrs: &mut Vec<u64>, all: &[Next]) {
         self.values.clear();
         self.ends.clear();
@@ -200,7 +199,7 @@ impl Held {
         while let Some(some) = all.get(self.ends.len()..).filter(|some| !some.is_empty()) {
             addrs.clear();
             addrs.extend(some.iter().take(TOGETHER).map(|next| next.addr));
-            // Objects lie anywhere: asked for together, they come together.
+            // Objects are scattered in memory. Touching all of them first lets the cache misses overlap.
             black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
             reader.look(addrs, MOST - self.values.len(), &mut self.looked);
             let before = self.values.len();
@@ -216,7 +215,7 @@ impl Held {
     }
 }
 
-/// A search from one root.
+/// The search from one root.
 struct Walk<'s, 'g, W> {
     graph: Graph<'g>,
     target: u64,
@@ -224,14 +223,15 @@ struct Walk<'s, 'g, W> {
     queue: Pieces<W>,
     head: usize,
     near: Option<&'g Run<'g>>,
-    /// Where the level ends that is taken.
+    /// End of the current level in the queue.
     level: usize,
-    /// By place: the first that was come to from where it was, and what others were come to from.
+    /// One bit per queue index. `firsts`: the object is the first that was reached from its parent. `ways_on`: other
+    /// objects were first reached from it.
     firsts: Vec<u64>,
     ways_on: Vec<u64>,
     last: Option<usize>,
     reader: Option<Box<dyn ObjectReader + 'g>>,
-    /// The place of the object that leads to the one searched for; or why there is no answer.
+    /// Queue index of the object that references the target, or the error that ended the search.
     end: Option<Result<usize, GraphError>>,
 }
 
@@ -252,7 +252,8 @@ impl<W: Word> ahead::Search for Walk<'_, '_, W> {
     }
 
     fn take(&mut self, all: &[Next], held: &Held) -> bool {
-        // Marks lie anywhere too. They are asked for by the thread that sets them: what another one has read, it would have to take back.
+        // Marks are scattered too. Touch them in the thread that sets them; other threads' caches would only have to
+        // give the lines up.
         black_box(held.values.iter().fold(0, |sum, &(_, index)| sum ^ self.marks.word(index)));
         let mut from = 0;
         for (next, &end) in all.iter().zip(&held.ends) {
@@ -264,7 +265,7 @@ impl<W: Word> ahead::Search for Walk<'_, '_, W> {
                 return false;
             }
         }
-        // What held too much to be looked at ahead.
+        // Objects with too many references to be read ahead.
         let done = held.ends.len();
         let last = done.checked_sub(1).and_then(|at| all.get(at)).zip(held.rest);
         let rest = all.get(done..).unwrap_or_default().iter().map(|&next| (next, 0));
@@ -299,7 +300,8 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
         }
     }
 
-    /// An object is taken: with the first of a level, all of that are known.
+    /// Must be called for each object taken from the queue. At the first of a level, the whole level is queued, so its
+    /// end is known.
     #[inline(always)]
     fn enter(&mut self, place: usize) {
         if place == self.level {
@@ -307,7 +309,7 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
         }
     }
 
-    /// The object at a place holds a value; whether to go on.
+    /// Processes a reference of the object at queue index `from`. Returns whether to continue.
     #[inline(always)]
     fn meet(&mut self, from: usize, value: u64, index: u64) -> bool {
         if value == self.target {
@@ -328,7 +330,7 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
         self.end.is_none()
     }
 
-    /// Read what an object holds from a place on.
+    /// Reads and processes an object's references from position `place` on.
     fn read(&mut self, next: Next, place: u32) {
         let graph = self.graph;
         let mut reader = self.reader.take().unwrap_or_else(|| graph.reader());
@@ -347,7 +349,7 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
         self.reader = Some(reader);
     }
 
-    /// The way that was found.
+    /// The path that was found, from the root's object to the target.
     fn way(self) -> Result<Option<Vec<u64>>, GraphError> {
         let Some(end) = self.end.clone().transpose()? else { return Ok(None) };
         let addr = |place: usize| {

@@ -1,9 +1,8 @@
-//! Shapes of ways from roots: kind of root, types and fields along them.
+//! Shapes of paths from roots: root kind, then types and fields.
 //!
-//! A list has as many ways as nodes, and a tree has more: so an object held by
-//! one of its own type counts as the same step, and so does what is held by the
-//! same field of the same type as an earlier step of the way. That leaves no
-//! shape with a step twice.
+//! A list has as many paths as nodes, and a tree has more. So an object referenced by one of its own type belongs to
+//! the same step. So does an object referenced by the same field of the same type as at an earlier step of the path. No
+//! shape then contains a step twice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,53 +13,53 @@ use crate::runtimes::api::{Link, TypeIndex, TypeInfo};
 use crate::runtimes::graph::Retained;
 use crate::runtimes::graph::room::{GraphError, Table};
 
-/// Earlier steps of a way that are compared with.
+/// Maximum number of earlier steps that a new step is compared with.
 const BACK: usize = 64;
 
-/// Fields by which objects of one step hold each other that are remembered.
+/// Maximum number of fields recorded per shape by which objects of a step reference each other.
 const MOST_LOOPS: usize = 4;
 
-/// Entries of the cache of steps: a power of two.
+/// Number of entries in the cache of steps. A power of two.
 const CACHE: usize = 1 << 12;
 
 /// A step, and the shape that it leads to.
 type Cached = ((ShapeIndex, FieldKey, TypeIndex), ShapeIndex);
 
-/// Number of a shape.
+/// Index of a shape in [`Shapes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeIndex(pub u32);
 
-/// The last step of a way, and the shape of the way before it.
+/// The last step of a path, linked to the shape of the path before it.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// What came before; none for a kind of root.
+    /// Shape of the path before this step. `None` for a root kind.
     pub before: Option<ShapeIndex>,
-    /// How that holds the objects of this step.
+    /// How objects of the previous step reference those of this step.
     pub by: FieldKey,
-    /// Their type; none for a kind of root.
+    /// Type of the objects. `None` for a root kind.
     pub kind: Option<TypeIndex>,
-    /// Fields, or elements, by which objects of this step hold others of it.
+    /// Fields, or elements, by which objects of this step reference each other.
     pub loops: Vec<FieldKey>,
 }
 
-/// The shapes of the shortest ways to all live objects.
+/// The shapes of the shortest paths to all live objects.
 pub struct Shapes<'r, 'g> {
     retained: &'r Retained<'g>,
     statics: &'r HashSet<Addr>,
     all: Vec<Shape>,
     known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
-    /// In front of what is known: objects in a row mostly ask the same.
+    /// One-entry cache per slot; neighbouring objects usually take the same step.
     cache: Vec<Option<Cached>>,
-    /// By number.
+    /// Shape by number.
     of: Table<u32>,
     infos: Vec<Option<TypeInfo>>,
-    /// Types of which a field is known by its offset.
+    /// By type: whether fields are identified by their offset alone.
     plain: Vec<bool>,
     full: bool,
 }
 
 impl<'r, 'g> Shapes<'r, 'g> {
-    /// None yet. `statics` are the places of static variables.
+    /// Creates an empty set of shapes. `statics` are the addresses of static variables.
     ///
     /// # Errors
     /// [`GraphError::NoRoom`]
@@ -79,7 +78,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         })
     }
 
-    /// Take the next number of a [`super::Tree`].
+    /// Adds the next number of a [`super::Tree`], with its parent and the link from it.
     pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
         let before = self.of(parent);
         let shape = match self.retained.kind(number) {
@@ -94,7 +93,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         }
     }
 
-    /// The shape of the way to an object.
+    /// Shape of the path to an object.
     pub fn of(&self, number: u32) -> ShapeIndex {
         ShapeIndex(self.of.get(number as usize).copied().unwrap_or(0))
     }
@@ -104,10 +103,10 @@ impl<'r, 'g> Shapes<'r, 'g> {
         self.all.get(shape.0 as usize)
     }
 
-    /// The shapes of a way's beginnings: that of the kind of root first, the whole last.
+    /// The shapes of all prefixes of a path, from the root kind to the whole path.
     pub fn steps(&self, shape: ShapeIndex) -> Vec<ShapeIndex> {
         let mut out = vec![shape];
-        // What came before has a lower number.
+        // The index decreases with each step, so the loop ends.
         while let Some(before) = out.last().and_then(|&s| self.get(s)?.before) {
             out.push(before);
         }
@@ -115,7 +114,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         out
     }
 
-    /// Whether there are more shapes than are told apart.
+    /// Whether the limit on shapes was reached. Further paths count as the shape of their prefix.
     pub fn is_full(&self) -> bool {
         self.full
     }
@@ -167,7 +166,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         Some(found)
     }
 
-    /// An earlier step that is the same again.
+    /// The earlier step that this step repeats. `None` if it is new.
     fn same(&self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
         let last = self.get(before)?;
         if matches!(by, FieldKey::Static(_) | FieldKey::Root) {
@@ -215,14 +214,14 @@ impl<'r, 'g> Shapes<'r, 'g> {
             return FieldKey::Static(place);
         }
         let Some(elements) = info.and_then(|info| info.elements) else { return FieldKey::Field(offset) };
-        // Statics stand in arrays that roots keep.
+        // Static variables are in arrays that roots reference.
         if self.is_array_of_statics(parent)
             && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
             && self.statics.contains(&place)
         {
             return FieldKey::Static(place);
         }
-        // Objects with elements may have fields before them.
+        // An object with elements may have fields before them.
         match offset.checked_sub(elements.start) {
             Some(at) => FieldKey::Element(at % elements.size.max(1)),
             None => FieldKey::Field(offset),

@@ -1,6 +1,6 @@
-//! Graphs of the heaps of a process, kept while one command asks several questions of them.
+//! Graphs of a process's heaps, stored while one command asks several questions.
 //!
-//! A graph is up to some twenty bytes an object: outside of such a time none is kept.
+//! A graph takes up to about twenty bytes per object. So none is stored unless a [`Keeping`] exists.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::runtimes::api::{Roots, RuntimeId};
 use crate::runtimes::graph::retained::Kept;
 
-/// What was found of one heap, and the roots it was found from.
+/// Results for one heap, with the roots they were computed from.
 pub(crate) type Found = (Arc<Roots>, Kept);
 
-/// By runtime.
 #[derive(Default)]
 pub(crate) struct Graphs {
     inner: Mutex<Inner>,
@@ -24,18 +23,17 @@ struct Inner {
 }
 
 impl Graphs {
-    /// Keep graphs as long as what this gives lives.
+    /// Stores graphs for as long as the returned value exists.
     pub(crate) fn keep(&self) -> Keeping<'_> {
         self.lock().askers += 1;
         Keeping { graphs: self }
     }
 
-    /// What was found of the heap of that runtime, if it was kept.
     pub(crate) fn get(&self, runtime: RuntimeId) -> Option<Found> {
         self.lock().found.get(&runtime).cloned()
     }
 
-    /// Keep this, if anybody asks for that.
+    /// Stores a graph, if a [`Keeping`] exists. Otherwise `found` is not called.
     pub(crate) fn put(&self, runtime: RuntimeId, found: impl FnOnce() -> Found) {
         let mut inner = self.lock();
         if inner.askers > 0 {
@@ -44,12 +42,12 @@ impl Graphs {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing is half done where a panic could have come between.
+        // A panic cannot leave the data half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody who asks for graphs to be kept; with the last of them they go.
+/// Keeps graphs stored while it exists. When the last one is dropped, the graphs are freed.
 #[must_use]
 pub(crate) struct Keeping<'s> {
     graphs: &'s Graphs,

@@ -1,8 +1,8 @@
-//! What lives and what dominates what, by what the words mean: slow, and what the others are held against.
+//! Reachability and dominators computed straight from their definitions. Slow; the reference for tests.
 
 use std::collections::VecDeque;
 
-/// What 0 leads to without going through `without`.
+/// The vertices reachable from 0 without passing through `without`.
 pub(super) fn reached(len: usize, edges: &[(u32, u32)], without: u32) -> Vec<bool> {
     let mut seen = vec![false; len];
     seen[0] = true;
@@ -17,13 +17,13 @@ pub(super) fn reached(len: usize, edges: &[(u32, u32)], without: u32) -> Vec<boo
     seen
 }
 
-/// By what the word means: who takes a vertex with it when it goes.
+/// Immediate dominators by definition: `v` dominates `w` if `w` is unreachable without `v`.
 pub(super) fn naive(len: usize, edges: &[(u32, u32)]) -> Vec<u32> {
     let lost: Vec<Vec<bool>> = (1..len as u32).map(|v| reached(len, edges, v)).collect();
     let dominates = |v: usize, w: usize| v == 0 || v != w && !lost[v - 1][w];
     let mut out = vec![0];
     for w in 1..len {
-        // Of all its dominators the one that all others dominate.
+        // The immediate dominator is the one that all other dominators dominate.
         let all: Vec<usize> = (0..len).filter(|&v| v != w && dominates(v, w)).collect();
         let nearest = all.iter().find(|&&v| all.iter().all(|&other| other == v || dominates(other, v)));
         out.push(nearest.map_or(u32::MAX, |&v| v as u32));
@@ -31,7 +31,7 @@ pub(super) fn naive(len: usize, edges: &[(u32, u32)]) -> Vec<u32> {
     out
 }
 
-/// How far each is from `start`, in references; `None` where it does not lead there.
+/// Distance of each vertex from `start`, in edges. `None` if unreachable.
 pub(super) fn distances(from: &[Vec<u32>], start: u32) -> Vec<Option<u32>> {
     let mut far = vec![None; from.len()];
     far[start as usize] = Some(0);
@@ -47,8 +47,8 @@ pub(super) fn distances(from: &[Vec<u32>], start: u32) -> Vec<Option<u32>> {
     far
 }
 
-/// Immediate dominators of what 0 leads to, by iteration to a fixed point over reverse post-order (Cooper, Harvey and Kennedy, A
-/// Simple, Fast Dominance Algorithm, 2001): for graphs that are too large for the others. `None` of what lives not.
+/// Immediate dominators by iteration to a fixed point over reverse post-order (Cooper, Harvey and Kennedy, A Simple,
+/// Fast Dominance Algorithm, 2001), for graphs that are too large for [`naive`]. `None` for unreachable vertices.
 pub(super) fn iterated(from: &[Vec<u32>]) -> Vec<Option<u32>> {
     let (mut order, mut seen) = (Vec::new(), vec![false; from.len()]);
     seen[0] = true;

@@ -1,5 +1,6 @@
-//! What a search knows of each object, in two bits: whether it refers to any, and once it was come to, whether more than one
-//! refers to it. All of a heap's fit where memory is near.
+//! Two bits of state per object: whether it has references and, once visited, whether it has several referrers.
+//!
+//! The states of a whole heap are small enough to stay in the caches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,28 +8,29 @@ use rayon::prelude::*;
 
 use crate::runtimes::graph::bits::Ranked;
 
-/// Not come to, and refers to nothing.
+/// Not visited, has no references.
 pub(super) const LEAF: u64 = 0;
-/// Not come to, and refers to something.
+/// Not visited, has references.
 pub(super) const HOLDER: u64 = 1;
-/// Come to from one object.
+/// Visited, with one referrer so far.
 pub(super) const ONCE: u64 = 2;
-/// From several.
+/// Visited, with several referrers.
 pub(super) const SEVERAL: u64 = 3;
 
-/// Objects of a word.
+/// Number of objects per word.
 const A_WORD: u32 = 32;
 
-/// The state of each object.
+/// The states of all objects, by ID.
 pub(super) struct States {
     words: Vec<AtomicU64>,
 }
 
 impl States {
-    /// From whether each is a holder, in rows of words that each begin with an object whose number is a multiple of 64.
+    /// Creates the states of unvisited objects. `holders` has one bit per object: whether it has references. Bit 0 of
+    /// each word is an object whose ID is a multiple of 64.
     pub(super) fn new(holders: impl Iterator<Item = u64>) -> States {
         let spread = |bits: u64| {
-            // Each bit to the lower of two.
+            // Moves each bit to the lower bit of its pair.
             let mut all = bits & 0xffff_ffff;
             for (shift, mask) in [
                 (16, 0xffff_0000_ffff),
@@ -44,7 +46,7 @@ impl States {
         States { words: holders.flat_map(|bits| [spread(bits), spread(bits >> 32)]).collect() }
     }
 
-    /// Bytes that it takes.
+    /// Size of the table in bytes.
     pub(super) fn bytes(&self) -> u64 {
         8 * self.words.len() as u64
     }
@@ -55,7 +57,7 @@ impl States {
         word >> (2 * (id % A_WORD)) & 3
     }
 
-    /// Change it; no other thread does.
+    /// Sets the state. Only one thread may do so at a time, because the update is not atomic.
     #[inline(always)]
     pub(super) fn set(&self, id: u32, state: u64) {
         if let Some(word) = self.words.get((id / A_WORD) as usize) {
@@ -65,23 +67,22 @@ impl States {
         }
     }
 
-    /// Whether it was come to.
+    /// Whether the object was visited.
     #[inline(always)]
     pub(super) fn lives(&self, id: u32) -> bool {
         self.get(id) >= ONCE
     }
 
-    /// Whether any object is in that state.
     pub(super) fn any(&self, state: u64) -> bool {
         (0..self.words.len().div_ceil(2)).into_par_iter().any(|number| self.word(number, state) != 0)
     }
 
-    /// Which objects are in that state.
+    /// The set of objects that have this state.
     pub(super) fn all(&self, state: u64) -> Ranked {
         Ranked::new((0..self.words.len().div_ceil(2)).into_par_iter().map(|number| self.word(number, state)).collect())
     }
 
-    /// A bit for each of 64 objects, the first of which is so many times 64: whether it is in that state.
+    /// One bit per object for the 64 objects from ID `64 * number`: whether it has this state.
     #[inline(always)]
     pub(super) fn word(&self, number: usize, state: u64) -> u64 {
         let half = |at: usize| {

@@ -1,4 +1,4 @@
-//! A heap made of lists of numbers, for tests: any graph can be one.
+//! A heap made from lists of references, so that tests can use any graph.
 
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::space::{Space, of_runs};
@@ -9,21 +9,21 @@ use crate::runtimes::api::{
 const START: u64 = 0x10_0000;
 const YOUNG: Generation = Generation { number: 0, name: "young", frozen: false };
 
-/// Types of objects; the first is free space.
+/// Number of types. The first is free space.
 pub(super) const TYPES: u32 = 4;
 
-/// Words of the smallest object.
+/// Number of words in the smallest object.
 const LEAST: usize = 3;
 
-/// The words of a heap: an object is its type and how many references it has, in one word, and then these.
+/// The memory of a heap. An object's first word contains its type and its number of references. The references follow.
 pub(super) struct Words {
     bytes: Vec<u8>,
-    /// Where each object begins, and past the last.
+    /// Address of each object, and the end of the last.
     places: Vec<u64>,
 }
 
 impl Words {
-    /// One object for each list: what it refers to, by number; what is out of the heap where there is no such. `kinds` are
+    /// Creates one object per list of references. A reference to an unknown object points outside the heap. `kinds` are
     /// the objects' types.
     pub(super) fn of(lists: &[Vec<u32>], kinds: &[u32]) -> Words {
         let words = |list: &Vec<u32>| (1 + list.len()).max(LEAST);
@@ -43,24 +43,22 @@ impl Words {
         Words { bytes, places }
     }
 
-    /// Where an object begins; before the heap where there is no such.
+    /// Address of an object. For an unknown object, an address before the heap.
     pub(super) fn place(&self, id: u32) -> Addr {
         let objects = self.places.len() - 1;
         Addr::new(if (id as usize) < objects { self.places[id as usize] } else { START - 8 })
     }
 
-    /// The object there.
     pub(super) fn id(&self, at: Addr) -> u32 {
         self.places.binary_search(&at.get()).map_or(u32::MAX, |id| id as u32)
     }
 
-    /// The bytes of an object.
     pub(super) fn size(&self, id: u32) -> u64 {
         self.places[id as usize + 1] - self.places[id as usize]
     }
 }
 
-/// The heap.
+/// A heap over such memory.
 pub(super) struct Toy<'w> {
     parts: Vec<Part>,
     space: Space<'w>,
@@ -72,7 +70,7 @@ impl<'w> Toy<'w> {
         Toy { parts: vec![Part { heap: 0, generation: YOUNG, range }], space: of_runs(&[(START, &words.bytes)]) }
     }
 
-    /// The type, and the references of an object.
+    /// Type and references of the object at `addr`.
     fn look(&self, addr: u64) -> Option<(TypeIndex, &[[u8; 8]])> {
         let words = self.space.run(addr)?.words(addr);
         let first = u64::from_le_bytes(*words.first()?);

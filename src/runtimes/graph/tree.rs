@@ -1,4 +1,4 @@
-//! Shortest ways from the roots to all live objects at once.
+//! Shortest paths from the roots to all live objects.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -8,30 +8,31 @@ use rayon::prelude::*;
 use crate::runtimes::api::{Link, Looked};
 use crate::runtimes::graph::Live;
 
-/// The shortest ways by which a search from all roots came to all that lives.
+/// The tree of shortest paths, as found by a breadth-first search from all roots.
 pub struct Tree<'l> {
     live: &'l Live<'l>,
 }
 
-/// Objects that are looked at together, and references.
+/// Number of objects read in one batch, and the maximum number of references per batch.
 const AHEAD: usize = 64;
 const MOST: usize = 1024;
 
-/// Objects whose references are read by a thread at once, and by all of them while what others hold is visited.
+/// Number of objects whose references one thread reads at once, and that all threads read while the previous batch is
+/// visited.
 const PART: usize = 1 << 12;
 const BATCH: usize = 1 << 18;
 
-/// The number of no object.
 const NOBODY: u32 = u32::MAX;
 
-/// Objects with what was come to from each.
+/// Parents, each with the range of its children.
 type Groups = Vec<(u32, Range<u32>)>;
 
 impl<'l> Tree<'l> {
-    /// `visit` gets each number once, with the one it was come to from and how that holds it; parents come first.
+    /// Creates the tree. `visit` is called once per number, with the number's parent and the link from parent to child.
+    /// Parents are visited before their children.
     pub fn shortest(live: &'l Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>) + Send) -> Tree<'l> {
         let order = &live.order;
-        // How roots hold is no question.
+        // Children of roots have no link.
         let mut at = 1;
         while at < order.len() {
             let Some((from, to)) = order.groups(at, 1).pop().filter(|(from, _)| *from < order.base()) else { break };
@@ -63,7 +64,7 @@ impl<'l> Tree<'l> {
         Tree { live }
     }
 
-    /// The shortest way to an object: from the number of its kind of root on.
+    /// The shortest path to an object, starting with the number of its root kind.
     pub fn way(&self, number: u32) -> Vec<u32> {
         let up = |&number: &u32| Some(self.live.order.parent(number)).filter(|&up| up != 0);
         let mut out: Vec<u32> = std::iter::successors(Some(number), up).collect();
@@ -72,7 +73,7 @@ impl<'l> Tree<'l> {
     }
 }
 
-/// How each of some objects holds what was come to from it, in the order of that.
+/// The links from each parent in `part` to its children, in the order of the children.
 fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
     let mut reader = live.graph.reader();
     let space = live.graph.space;
@@ -83,7 +84,8 @@ fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
     let mut done = 0;
     while let Some(some) = part.get(done..(done + AHEAD).min(part.len())).filter(|some| !some.is_empty()) {
         addresses.clear();
-        // Objects lie anywhere, and what is known of them: asked for together, they come together.
+        // Objects and their table entries are scattered in memory. Touching all of them first lets the cache misses
+        // overlap.
         black_box(
             some.iter().fold(0, |sum, (from, _)| sum ^ live.ids.touch_address(live.order.id(*from).unwrap_or(0))),
         );
@@ -111,7 +113,8 @@ fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
                     take(link, id)
                 });
             }
-            // They were read from there: only memory that changes could have others now.
+            // Each child was found through a reference of its parent. A missing one means that the process's memory has
+            // changed since.
             out.resize(all, Link::Field(0));
             at = end;
         }

@@ -1,4 +1,4 @@
-//! Types and sizes of the objects that live, in their order.
+//! Types and sizes of the live objects, in the order of their numbers.
 
 use std::hint::black_box;
 
@@ -9,23 +9,22 @@ use crate::runtimes::graph::read::KindSum;
 use crate::runtimes::graph::room::{GraphError, Room};
 use crate::runtimes::graph::wide::Wide;
 
-/// Numbers that a thread takes at once.
+/// Number of objects that a thread processes at once.
 const SHARE: u32 = 1 << 16;
 
-/// Objects that are looked up together.
+/// Number of objects whose sizes are read together.
 const AHEAD: usize = 32;
 
-/// What they are.
 pub(super) struct Weighed {
-    /// The type of each number; none of what stands for roots.
+    /// Type by number. None for the virtual root and for root kinds.
     pub(super) kinds: Narrow,
-    /// The bytes of each.
+    /// Size in bytes, by number.
     pub(super) kept: Wide,
-    /// By type.
+    /// Count and size of live objects, by type.
     pub(super) live: Vec<Tally>,
 }
 
-/// Weigh them. `kinds` are those of all objects by their numbers in the heap, `sums` what they add up to.
+/// Collects types and sizes. `kinds` has the types of all objects by ID, and `sums` has their sums by type.
 pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Room) -> Result<Weighed, GraphError> {
     let len = live.len();
     let numbers = |share: usize| {
@@ -80,7 +79,7 @@ pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Roo
     Ok(Weighed { kinds: own, kept, live: all })
 }
 
-/// Read the sizes of some objects: number, type, address.
+/// Reads the sizes of some objects, each given by number, type and address.
 fn ask<'g>(
     live: &Live<'g>,
     reader: &mut Option<Box<dyn ObjectReader + 'g>>,
@@ -91,7 +90,7 @@ fn ask<'g>(
         return;
     }
     let reader = reader.get_or_insert_with(|| live.graph.reader());
-    // Objects lie anywhere: asked for together, they come together.
+    // Objects are scattered in memory. Touching all of them first lets the cache misses overlap.
     black_box(asked.iter().fold(0, |sum, &(_, _, at)| sum ^ live.graph.first_word(at)));
     for (number, kind, at) in asked.drain(..) {
         if let Some(node) = reader.node(at) {

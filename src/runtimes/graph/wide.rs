@@ -1,16 +1,16 @@
-//! A number of bytes for each of many, in as few bytes as their sum needs.
+//! A table of byte counts in four to eight bytes each, as the largest possible value needs.
 
 use rayon::prelude::*;
 
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Sums of bytes.
+/// Byte counts, in two tables: the low four bytes and the rest.
 pub(super) struct Wide {
     low: Table<u32>,
     high: High,
 }
 
-/// What is above the lowest four bytes of each.
+/// The bytes above the low four of each value.
 enum High {
     Nothing,
     One(Table<u8>),
@@ -19,7 +19,7 @@ enum High {
 }
 
 impl Wide {
-    /// `len` zeros; none of them will be more than `most`.
+    /// Creates a table of `len` zeros, for values up to `most`.
     pub(super) fn new(room: &Room, len: usize, most: u64) -> Result<Wide, GraphError> {
         let low = room.table(len)?;
         let high = match most {
@@ -56,7 +56,7 @@ impl Wide {
         }
     }
 
-    /// Fill the lowest four bytes on all threads: `fill` gets the number of each share of so many, and a place for them.
+    /// Fills the table on all threads, in shares of `share` entries. `fill` receives a share's index and its entries.
     pub(super) fn fill<R: Send>(
         &mut self,
         share: usize,
@@ -73,7 +73,6 @@ impl Wide {
     }
 }
 
-/// Some of them.
 pub(super) struct WideShare<'t> {
     low: &'t mut [u32],
     high: HighShare<'t>,

@@ -1,6 +1,7 @@
-//! Small integers and letters of Latin-1, as str or bytes, are one object each (`_PyRuntime`, since 3.11): by its place in the
-//! table it tells its value, and a list of such is a text that anybody can read. Nothing that is told of memory depends on
-//! which of them somebody has, so that one may stand for all.
+//! Objects that exist once per value: small integers, and one-letter str and bytes (static in `_PyRuntime` since 3.11).
+//!
+//! Their position in the table reveals the value, so a list of references to them is readable text. No answer about
+//! memory depends on which of them is referenced, so one of them can replace all.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use crate::addr::{Addr, WORD};
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::Form;
 
-/// Small integers there are, and letters: as far as a table may go to one side.
+/// Maximum number of objects of a table in one direction from a known one.
 const MOST: usize = 512;
 
-/// The shape of an object that there is one of for each value, and how far it is to the next.
+/// Form of such an object, and the distance in bytes to the next one. `None` if the object is not of this kind.
 fn shape(heap: &Heap<'_>, at: Addr) -> Option<(Form, u64)> {
     let kind = kind_of(heap, at)?;
     let objects = heap.objects();
@@ -32,7 +33,8 @@ fn shape(heap: &Heap<'_>, at: Addr) -> Option<(Form, u64)> {
     }
 }
 
-/// Those that are in the tables which `fixed` objects are of, with the one that may stand for all of its form.
+/// Finds all objects in the tables that contain objects of `fixed`. Each is returned with the object that can replace
+/// it.
 pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names) -> Vec<(Addr, Addr)> {
     let mut out = Vec::new();
     for form in [Form::Integer, Form::Text, Form::Bytes] {

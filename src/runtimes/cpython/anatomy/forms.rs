@@ -1,4 +1,4 @@
-//! What the bytes of an object are, by the form of its type.
+//! Meaning of the bytes of an object, by the form of its type.
 
 use super::memory;
 use super::names::Names;
@@ -9,19 +9,18 @@ use crate::runtimes::api::anatomy::Meaning;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 
-/// Bytes of a digit of an integer.
+/// Size in bytes of an integer's digit.
 const DIGIT: u64 = 4;
 
-/// Bytes of `state` of a str.
+/// Size in bytes of a str's `state`.
 const STATE: u64 = 4;
 
-/// Bytes of `itemsize` of an array's descriptor.
+/// Size in bytes of an array descriptor's `itemsize`.
 const ITEM_SIZE: u64 = 4;
 
-/// Characters of the widest texts are 4 bytes, of which each half is a unit: so zeros stay zeros.
+/// Maximum number of bytes per text unit. Four-byte characters count as two units, so that their zero halves stay zero.
 const WIDEST: u64 = 2;
 
-/// Tells what the bytes of objects are.
 pub(super) struct Anatomist<'a, 'h, 'p> {
     heap: &'h Heap<'p>,
     objects: Objects<'p>,
@@ -35,7 +34,8 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         Anatomist { heap, objects: *heap.objects(), names, numbers: Numbers::default(), visit }
     }
 
-    /// Tell of the object at `at`, whose block ends at `end`, but for memory that it owns ([`memory::tell`]); `fixed`: it is part of a program file, as everybody has it.
+    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::tell`]).
+    /// `fixed`: the object is part of a program file, and so the same in every process.
     pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
         let shape = self.objects.shape;
         if !fixed {
@@ -59,7 +59,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             Form::Generator | Form::Frame => self.frame(at, kind),
             Form::Deque => self.keep(at, kind.basicsize),
             Form::Array => {
-                // How wide an item is, its descriptor tells, which is the module's own.
+                // The item size is in the descriptor, which belongs to the module.
                 let descr = shape.array_descr.and_then(|offset| self.objects.ptr_at(at, offset));
                 if let Some((descr, size)) = descr.zip(shape.array_itemsize).filter(|(descr, _)| !descr.is_null()) {
                     self.keep(descr.saturating_add(size), ITEM_SIZE);
@@ -81,7 +81,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         }
     }
 
-    /// Of a free block nothing stays but the link to the next one.
+    /// In a free block only the link to the next block stays.
     pub(super) fn free(&mut self, at: Addr, end: Addr) {
         self.value(at.saturating_add(WORD), end);
     }
@@ -98,7 +98,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         memory::value(from, to, self.visit);
     }
 
-    /// A field of the interpreter's own struct, of one word.
+    /// Marks a one-word field of an interpreter's struct as a value.
     fn value_of(&mut self, of: &str, field: &str, at: Addr) {
         if let Ok(offset) = self.heap.runtime().layout.positive(of, field) {
             let at = at.saturating_add(offset);
@@ -106,7 +106,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         }
     }
 
-    /// What follows a value in its block is left of what was there before, unless a subclass has its fields there.
+    /// The rest of the block after a value is left over from earlier contents, unless a subclass has fields there.
     fn rest(kind: &PyType, end_of_value: Addr, end: Addr) -> Addr {
         let plain = kind.basicsize <= kind.fields_from && kind.dictoffset == 0 && !kind.is(flags::MANAGED_DICT);
         if plain { end_of_value.max(end) } else { end_of_value }
@@ -132,7 +132,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         if range.len() > limits::MAX_RUNTIME_RANGE {
             return;
         }
-        // What has one place for all who have it is no secret, nor what is in everybody's file.
+        // Static objects are not secret: they are the same in everybody's program file.
         let is_fixed = fixed && compact;
         if is_fixed || self.names.has_text(&self.objects, at, length) {
             let is_public = is_fixed || self.names.is_public(&self.objects, at);
@@ -171,7 +171,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         }
     }
 
-    /// Floats and complex numbers.
+    /// Describes a float or complex number.
     fn leaf(&mut self, at: Addr, kind: &PyType, end: Addr) {
         let (from, to) = (at.saturating_add(self.objects.shape.object), at.saturating_add(kind.fields_from));
         match self.names.has(at) {
@@ -190,7 +190,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         memory::set_table(self.heap, small, self.visit);
     }
 
-    /// A type, with what its `__slots__` are.
+    /// Describes a type, including its `__slots__`.
     fn kind(&mut self, at: Addr) {
         let shape = self.objects.shape.types;
         let layout = &self.heap.runtime().layout;
@@ -205,7 +205,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         self.keep(at, shape.heap_size.saturating_add(members));
     }
 
-    /// What has a frame inside, up to its variables.
+    /// Describes an object that contains a frame, up to the frame's variables.
     fn frame(&mut self, at: Addr, kind: &PyType) {
         let shape = self.objects.shape;
         let layout = &self.heap.runtime().layout;
@@ -219,7 +219,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         self.keep(at, len.or_else(old).unwrap_or(kind.basicsize));
     }
 
-    /// Of code the instructions go: small numbers stand among them.
+    /// Instructions are values, because small numbers are among them.
     fn code(&mut self, at: Addr, kind: &PyType, end: Addr) {
         let instructions = self.heap.runtime().layout.positive("PyCodeObject", "co_code_adaptive");
         let head = instructions.unwrap_or(kind.basicsize);
@@ -242,5 +242,5 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
     }
 }
 
-/// Entries of a set that stand in the object (PySet_MINSIZE).
+/// Number of set entries stored inside the object (PySet_MINSIZE).
 const SMALL_TABLE: u64 = 8;

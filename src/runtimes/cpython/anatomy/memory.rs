@@ -1,4 +1,4 @@
-//! What the bytes of memory are that objects own, by what it is for.
+//! Meaning of the bytes of owned memory, by its kind.
 
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
@@ -6,14 +6,13 @@ use crate::memory::Memory;
 use crate::runtimes::api::anatomy::Meaning;
 use crate::runtimes::cpython::heap::{Heap, OwnedKind};
 
-/// Tables outside of the arenas up to so many bytes are told of as blocks of arenas are.
+/// Maximum size in bytes of a table outside the arenas that is described on demand, like blocks in arenas.
 const SMALL: u64 = 64 << 10;
 
-/// Tells what bytes are.
 pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Meaning);
 
-/// Whether the block that begins where `range` does tells by itself what an object told of it: then it is told again when it is asked
-/// for, and need not be noted.
+/// Whether the block at the start of `range` determines its own description. It is then described again on demand, and
+/// need not be stored.
 pub(super) fn is_told_by_block(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind) -> bool {
     let Some((_, bytes)) = heap.owned_block(range.start).filter(|&(of, bytes)| of == kind && bytes <= SMALL) else {
         return false;
@@ -30,7 +29,7 @@ pub(super) fn is_told_by_block(heap: &Heap<'_>, range: AddrRange, kind: OwnedKin
     }
 }
 
-/// Tell of memory of that kind.
+/// Describes owned memory of this kind.
 pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Visit<'_>) {
     match kind {
         OwnedKind::DictKeys => dict_keys(heap, range.start, visit),
@@ -38,7 +37,7 @@ pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Vi
             visit(AddrRange::sized(range.start, heap.objects().shape.dict.first_value), Meaning::Structure);
         }
         OwnedKind::SetTable => set_table(heap, range, visit),
-        // The name that it is the text of is printed by its characters.
+        // A name stored in such memory is shown by its characters, not by this buffer.
         OwnedKind::ByteArrayBuffer | OwnedKind::ArrayItems | OwnedKind::ArrayData | OwnedKind::TextBuffer => {
             value(range.start, range.end, visit);
         }
@@ -46,14 +45,14 @@ pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Vi
     }
 }
 
-/// From there to there is a value, if that is anything.
+/// Marks a range as a value, unless it is empty or too large.
 pub(super) fn value(from: Addr, to: Addr, visit: Visit<'_>) {
     if from < to && to.since(from) <= limits::MAX_RUNTIME_RANGE {
         visit(AddrRange::new(from, to), Meaning::Value);
     }
 }
 
-/// Entries of a set: what they are by is no key of theirs.
+/// Describes the entries of a set: their hashes are values.
 pub(super) fn set_table(heap: &Heap<'_>, range: AddrRange, visit: Visit<'_>) {
     let objects = heap.objects();
     let entry = objects.shape.set.entry.max(1);
@@ -64,14 +63,14 @@ pub(super) fn set_table(heap: &Heap<'_>, range: AddrRange, visit: Visit<'_>) {
     }
 }
 
-/// The table of keys of a dict: neither its indices stay, which follow from hashes, nor these.
+/// Describes a dict's key table: hashes are values, and so are the indices that follow from them.
 fn dict_keys(heap: &Heap<'_>, at: Addr, visit: Visit<'_>) {
     let objects = heap.objects();
     let Some(keys) = objects.dict_keys(at) else { return };
     let indices = objects.shape.dict.indices;
     visit(AddrRange::sized(at, indices), Meaning::Structure);
     value(at.saturating_add(indices), keys.entries, visit);
-    // Where entries have it, it stands before the key.
+    // Entries with a hash store it before the key.
     if keys.key >= WORD {
         let have = objects.memory.readable(keys.entries, keys.bytes) / keys.size.max(1);
         for index in 0..keys.count.min(have) {

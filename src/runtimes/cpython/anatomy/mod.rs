@@ -1,17 +1,17 @@
-//! What the bytes of Python's memory are: what of an object is structure, and what is the program's own.
+//! Meaning of the bytes of Python's memory: which bytes of an object are structure, and which are the program's.
 //!
-//! Counts, lengths, types, flags and references are structure. Digits, characters, bytes and hashes are values: an integer is its
-//! own hash, and has its place in the table of a dict by it. Texts that answers print as names are structure too.
+//! Counts, lengths, types, flags and references are structure. Digits, characters, bytes and hashes are values. (An
+//! integer is its own hash, which determines its position in a dict's table.) Texts that reports print as names stay.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
 //! | `forms` | objects, by the form of their type |
 //! | `memory` | memory that objects own |
-//! | `search` | all objects once: what they lead to in program files, and what they own |
-//! | `shared` | what threads that walk side by side share |
-//! | `names` | which texts and numbers answers print |
-//! | `alike` | objects that there are one of for each small integer and each letter |
-//! | `numbers` | fields of objects written in C that are read by name |
+//! | `search` | a pass over all objects: their references into program files, and what they own |
+//! | `shared` | data shared by the threads of a walk |
+//! | `names` | texts and numbers that reports print |
+//! | `alike` | objects that exist once per small integer and letter |
+//! | `numbers` | numeric fields of C objects that are read by name |
 
 mod alike;
 mod forms;
@@ -35,22 +35,25 @@ use forms::Anatomist;
 use names::Names;
 use shared::{Kinds, Numbers, Shared};
 
-/// No more bytes stand before an object: heads of the collector and of a debugging allocator, and what an instance has there.
+/// Maximum number of bytes before an object: headers of the collector and of the debug allocator, and an instance's
+/// pre-header.
 const LONGEST_PREFIX: u64 = 64;
 
-/// What the bytes of one CPython's objects are, told when they are asked for: to know it of all at once would take a quarter of the heap.
+/// Describes the bytes of one CPython's objects on demand. Storing all descriptions would need a quarter of the heap's
+/// size.
 struct Described<'h> {
     heap: &'h Heap<'h>,
     names: Names,
-    /// Blocks that objects own and that tell what they are by themselves, by their numbers.
+    /// Owned blocks that determine their own description, by number.
     owned: Numbers,
 }
 
 impl CPython<'_> {
-    /// What all objects are, what they own, and the structures of the allocator. `shown`: texts that answers print as names of threads.
+    /// Describes all objects, owned memory, and the allocator's structures. `shown`: texts that reports print as thread
+    /// names.
     ///
-    /// `visit`: names, wherever they are, and all bytes that [`Described`] does not tell of, as they lie outside of the block of
-    /// who tells of them. What is visited by neither is nothing known.
+    /// `visit` receives all names, wherever they are. It also receives the bytes that [`Described`] does not describe,
+    /// because they are outside the block of the object that describes them. Bytes that neither describes are unknown.
     fn described(
         &self,
         shown: &HashSet<String>,
@@ -64,7 +67,7 @@ impl CPython<'_> {
         let mut names = Names::read(self, heap, shown);
         let (mut fixed, owned) = search::all(self, heap, &mut names, visit);
         let alike = alike::all(heap, &fixed, &names);
-        // All of a table, as all of it decides where it begins.
+        // Include the whole table, because the whole table determines where it begins.
         fixed.extend(alike.iter().map(|(at, _)| *at));
         fixed.sort_unstable();
         fixed.dedup();
@@ -81,7 +84,7 @@ impl CPython<'_> {
         Some(anatomy)
     }
 
-    /// Whether the collector is on.
+    /// Keeps the flag that shows whether the collector is enabled.
     fn collector(&self, visit: &mut dyn FnMut(AddrRange, Meaning)) {
         let runtime = self.runtime();
         for &interpreter in &runtime.interpreters {
@@ -104,9 +107,8 @@ impl Anatomy for CPython<'_> {
 }
 
 impl Scattered for Described<'_> {
-    /// Visit what is known of `range`, and some of what lies around it.
     fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Meaning)) {
-        // Before an object stands some of it.
+        // An object's prefix precedes it.
         let around =
             AddrRange::new(range.start.saturating_sub(LONGEST_PREFIX), range.end.saturating_add(LONGEST_PREFIX));
         let mut kinds = Kinds::new(self.heap);
@@ -128,7 +130,7 @@ impl Scattered for Described<'_> {
 }
 
 impl Described<'_> {
-    /// Visit names, and what objects tell of bytes that lie outside of their blocks.
+    /// Visits names, and bytes that an object describes outside its own block.
     fn far(&self, visit: &mut (dyn FnMut(AddrRange, Meaning) + Send)) {
         let visit = Mutex::new(visit);
         self.heap.parts().par_iter().for_each_init(
@@ -146,7 +148,7 @@ impl Described<'_> {
         );
     }
 
-    /// Tell of an object or of a free block, and of what lies in its block.
+    /// Describes an object or a free block. `visit` also receives whether the bytes are in the object's own block.
     fn object(&self, object: &Object, kinds: &mut Kinds<'_>, visit: &mut dyn FnMut(AddrRange, Meaning, bool)) {
         let (found, prefix) = kinds.of(object.kind);
         let start = object.addr.saturating_sub(prefix);
@@ -161,7 +163,7 @@ impl Described<'_> {
     }
 }
 
-/// The type of what may be an object, in the heap or not.
+/// Type of a possible object, in the heap or in static data.
 fn kind_of(heap: &Heap<'_>, at: Addr) -> Option<std::sync::Arc<crate::runtimes::cpython::objects::PyType>> {
     let kind = heap.objects().type_of(at).filter(|_| at.is_aligned(8) && !at.is_null())?;
     heap.type_at(kind)

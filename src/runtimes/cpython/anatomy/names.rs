@@ -1,4 +1,4 @@
-//! Texts that answers print as names, and numbers that they print.
+//! Texts that reports print as names, and numbers that they print.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::{Objects, PyType, flags};
 
-/// What is looked up by name to answer, and states of futures: nobody's own words.
+/// Names that reports need for lookups, and states of futures. None of them is the program's own.
 const WORDS: [&str; 17] = [
     "__file__",
     "__module__",
@@ -30,35 +30,35 @@ const WORDS: [&str; 17] = [
     "_PyTask",
 ];
 
-/// What modules that the interpreter has in itself call themselves in their functions.
+/// Values of `__module__` in modules that are frozen into the interpreter.
 const LIBRARY: [&str; 2] = ["_frozen_importlib", "_frozen_importlib_external"];
 
-/// Fields of code objects that are names, and of functions.
+/// Fields with names, of code objects and of functions.
 const OF_CODE: &[&str] = &["co_name", "co_qualname", "co_filename"];
 const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
 
-/// Tables of lines of code objects.
+/// Fields with line tables of code objects.
 const LINES: &[&str] = &["co_linetable", "co_lnotab"];
 
-/// What stays though it is a text or a number.
+/// Texts and numbers that stay as they are.
 pub(super) struct Names {
-    /// Objects, whatever they are: str, int, float, bytes.
+    /// Addresses of objects of any type: str, int, float, bytes.
     all: HashSet<Addr>,
-    /// Of these, names that the interpreter's own library has.
+    /// The names among them that come from the interpreter's own library.
     public: HashSet<Addr>,
-    /// Its modules, by name.
+    /// Names of the library's modules.
     library: HashSet<String>,
-    /// What these have at their top.
+    /// Names at the top level of these modules.
     tops: HashSet<String>,
-    /// Where references to names stand that are printed as keys or fields.
+    /// Addresses of references to names that are printed as keys or fields.
     places: HashSet<Addr>,
     shown: HashSet<String>,
-    /// Characters of the longest text of `shown` and of [`WORDS`].
+    /// Length in characters of the longest text in `shown` and [`WORDS`].
     longest: u64,
 }
 
 impl Names {
-    /// All but those of code and functions ([`Names::take`]) and of classes ([`Names::of_type`]).
+    /// Collects all names except those of code and functions ([`Names::take`]) and of classes ([`Names::of_type`]).
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> Names {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
@@ -80,17 +80,17 @@ impl Names {
         names
     }
 
-    /// Where references stand that must lead where they do.
+    /// Addresses of references that must not be redirected.
     pub(super) fn places(&self) -> impl Iterator<Item = Addr> + '_ {
         self.places.iter().copied()
     }
 
-    /// Whether the object is a str that is printed as the name of a thread.
+    /// Whether the object is a str that reports print as a thread's name.
     pub(super) fn is_shown(&self, objects: &Objects<'_>, object: Addr) -> bool {
         objects.str_at(object).is_some_and(|text| self.shown.contains(&text))
     }
 
-    /// Whether it is a name that the interpreter's own library has.
+    /// Whether the object is a name from the interpreter's own library.
     pub(super) fn is_public(&self, objects: &Objects<'_>, object: Addr) -> bool {
         self.public.contains(&object) || objects.str_at(object).is_some_and(|text| WORDS.contains(&text.as_str()))
     }
@@ -100,7 +100,7 @@ impl Names {
         self.all.contains(&object)
     }
 
-    /// Whether the str stays as it is, for being such an object or by what it says.
+    /// Whether the str stays as it is, because of its address or its text.
     pub(super) fn has_text(&self, objects: &Objects<'_>, object: Addr, length: u64) -> bool {
         let by_text = || {
             let text = objects.text(object, usize::try_from(length).ok()?)?;
@@ -109,20 +109,20 @@ impl Names {
         self.has(object) || length <= self.longest && by_text() == Some(true)
     }
 
-    /// Whether objects of a type have names for being code or functions.
+    /// Whether objects of a type are code or functions, and so have names.
     pub(super) fn are_in(kind: &PyType) -> bool {
         matches!(kind.name.as_str(), "code" | "function")
     }
 
-    /// Whether a function or a class that says to be of `module` has its name of the interpreter's library too: what the library makes on
-    /// behalf of a program is named after what is the program's (`namedtuple`, `make_dataclass`), and is nothing that a module
-    /// of the library has at its top.
+    /// Whether the name of a function or class that claims to be in `module` comes from the interpreter's library. The
+    /// library also creates classes on behalf of a program, with names from the program (`namedtuple`,
+    /// `make_dataclass`). Those are not at the top level of any library module.
     fn is_librarys(&self, module: &str, qualname: Option<String>) -> bool {
         let is_at_top = |name: String| name.split('.').next().is_some_and(|first| self.tops.contains(first));
         self.library.contains(module) && (LIBRARY.contains(&module) || qualname.is_some_and(is_at_top))
     }
 
-    /// Names that the object has for being code or a function.
+    /// Collects the names of a code object or function.
     pub(super) fn take(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
         let (of, fields) = match kind.name.as_str() {
             "code" => ("PyCodeObject", OF_CODE),
@@ -148,7 +148,7 @@ impl Names {
         }
     }
 
-    /// Names of modules and of their globals.
+    /// Collects the names of modules and of their globals.
     fn of_modules(&mut self, python: &CPython<'_>, objects: &Objects<'_>) {
         let runtime = python.runtime();
         for &interpreter in &runtime.interpreters {
@@ -160,14 +160,14 @@ impl Names {
             }
             if let Ok(dict) = runtime.view("PyInterpreterState", interpreter).ptr("sysdict") {
                 self.keys(objects, dict, true);
-                // By which the version is recognised.
+                // Needed to recognise the version.
                 self.all.extend(objects.lookup(dict, "hexversion"));
             }
             for module in runtime.modules(interpreter) {
                 let own = ["__file__", "__name__"].map(|name| objects.lookup(module.dict, name));
                 let [file, name] = own.map(|at| at.filter(|at| objects.is_str(*at)));
                 let name_text = name.and_then(|name| objects.str_at(name)).unwrap_or_default();
-                // Those without a file are part of the interpreter, but for the program itself where it was typed.
+                // Modules without a file are built into the interpreter, except `__main__` of an interactive session.
                 let is_library = match file.and_then(|file| objects.str_at(file)) {
                     Some(file) => known_files::is_everybodys(&file, &[]),
                     None => name_text != "__main__",
@@ -186,8 +186,8 @@ impl Names {
         }
     }
 
-    /// Names of a class, of its attributes, and of those of its instances. That a word somewhere leads to one does not count: any number
-    /// may.
+    /// Collects the names of a class, of its attributes, and of its instances' attributes. Only for verified types: a
+    /// word that merely looks like a reference to one does not count.
     pub(super) fn of_type(&mut self, heap: &Heap<'_>, kind: &PyType) {
         if !kind.is(flags::HEAPTYPE) {
             return;
@@ -220,7 +220,7 @@ impl Names {
                 }
             }
         }
-        // Of slots the characters themselves are known.
+        // For slots, the addresses of the characters are known, and the str objects precede them.
         for at in heap.slot_names(kind) {
             let object =
                 at.checked_sub(shape.text.ascii).filter(|object| object.is_aligned(8) && objects.is_str(*object));
@@ -229,7 +229,7 @@ impl Names {
         }
     }
 
-    /// Keys of a dict of names, where they are names.
+    /// Collects the keys of a dict that are identifiers.
     fn keys(&mut self, objects: &Objects<'_>, dict: Addr, is_library: bool) {
         let Some(keys) = objects.ptr_at(dict, objects.shape.dict.keys).and_then(|keys| objects.dict_keys(keys)) else {
             return;
@@ -247,7 +247,7 @@ impl Names {
     }
 }
 
-/// Whether the object is a str that a program could have as a name: any text may be a key of `globals()`.
+/// Whether the object is a str that could be a name in a program. `globals()` may have any text as a key.
 fn is_identifier(objects: &Objects<'_>, object: Addr) -> bool {
     let text = objects.str_at(object).unwrap_or_default();
     let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
@@ -272,7 +272,7 @@ mod tests {
         };
         let is = |module, name: &str| names.is_librarys(module, Some(name.to_owned()));
         assert!(is("collections", "OrderedDict.copy") && is("collections", "namedtuple.<locals>._replace"));
-        // collections.namedtuple("Invoice", ...), dataclasses.make_dataclass("Invoice", ...).
+        // Cases: `collections.namedtuple("Invoice", ...)`, `dataclasses.make_dataclass("Invoice", ...)`.
         assert!(!is("collections", "Invoice._replace") && !is("types", "Invoice"));
         assert!(!is("acme", "OrderedDict"));
         assert!(is("_frozen_importlib", "ModuleSpec.parent"));

@@ -1,4 +1,4 @@
-//! Fields of objects written in C that are numbers and that answers read by name: a word each, or half of one.
+//! Numeric fields of C objects that reports read by name. Each is a word or half a word.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::PyType;
 
-/// Types by name, their structs, and the fields.
+/// Type name, struct, and fields.
 const NUMBERS: [(&str, &str, &[&str]); 4] = [
     ("functools._lru_cache_wrapper", "lru_cache_object", &["hits", "misses", "maxsize"]),
     ("_asyncio.Future", "FutureObj", &["fut_state"]),
@@ -14,14 +14,14 @@ const NUMBERS: [(&str, &str, &[&str]); 4] = [
     ("_thread.RLock", "rlockobject", &["rlock_owner"]),
 ];
 
-/// Fields by type, found when they are first asked for.
+/// Offsets of such fields by type, found on first use.
 #[derive(Default)]
 pub(super) struct Numbers {
     known: HashMap<Addr, Vec<u64>>,
 }
 
 impl Numbers {
-    /// Offsets of what is read of objects of a type, and of those below it.
+    /// Offsets for objects of a type, including fields of its base types.
     pub(super) fn of(&mut self, heap: &Heap<'_>, kind: &PyType) -> &[u64] {
         self.known.entry(kind.address).or_insert_with(|| {
             let bases = heap.objects().bases(kind.address).filter_map(|base| heap.type_at(base));

@@ -1,4 +1,4 @@
-//! All objects once: which parts of program files they lead to, which of them have names, and what they own.
+//! A pass over all objects. Finds the static objects that they reference, the objects with names, and owned memory.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -16,15 +16,13 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::{Heap, Hold};
 use crate::runtimes::cpython::objects::{Form, PyType};
 
-/// What a walk finds.
 #[derive(Default)]
 struct Found {
-    /// What lies in program files, and may be an object.
+    /// Possible objects in program files.
     images: HashSet<Addr>,
     kinds: HashSet<TypeIndex>,
-    /// Objects that are types.
     types: Vec<Addr>,
-    /// Code and functions.
+    /// Addresses of code objects and functions.
     named: Vec<Addr>,
 }
 
@@ -37,10 +35,11 @@ impl Found {
     }
 }
 
-/// Objects that are part of program files, and that others lead to: types, names, small integers. On the way all code and functions
-/// are asked for their names.
+/// Finds the static objects in program files that other objects reference: types, names, small integers. Also collects
+/// the names of all code and functions.
 ///
-/// With them, which blocks tell by themselves what they are; `visit`: all other memory that objects of the heap own.
+/// The second result has the owned blocks that [`memory::is_told_by_block`] accepts. `visit` receives all other memory
+/// owned by objects of the heap.
 pub(super) fn all(
     python: &CPython<'_>,
     heap: &Heap<'_>,
@@ -74,7 +73,8 @@ pub(super) fn all(
     for number in 0..heap.types() as u32 {
         if let Some(found) = heap.type_of_kind(TypeIndex(number)) {
             lead(found.address, &mut queue);
-            // An extension may make one in a block of its own, to which nothing leads but objects of it (numpy's for `void`).
+            // An extension may create a type in a block that nothing but its objects references (numpy does for
+            // `void`).
             if !is_of_image(found.address) && types.insert(found.address) {
                 queue.push(found.address);
             }
@@ -94,7 +94,7 @@ pub(super) fn all(
     (out, numbers)
 }
 
-/// Visit what the object at `at` owns.
+/// Describes the memory that the object at `at` owns.
 pub(super) fn owned(heap: &Heap<'_>, at: Addr, kind: &PyType, visit: &mut dyn FnMut(AddrRange, Meaning)) {
     heap.each_hold(at, kind, |hold| match hold {
         Hold::Memory(range, kind) => memory::tell(heap, range, kind, visit),

@@ -1,4 +1,4 @@
-//! What threads that walk the heap side by side share, and what each has for itself.
+//! Data shared by the threads of a parallel walk, and data of each thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,29 +9,27 @@ use crate::runtimes::api::{BlockHeap as _, TypeIndex};
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::PyType;
 
-/// A set of numbers of blocks, which many threads add to.
+/// A set of block numbers that many threads add to.
 pub(super) struct Numbers(Vec<AtomicU64>);
 
 impl Numbers {
-    /// None yet, of so many.
+    /// Creates an empty set for numbers below `of`.
     pub(super) fn new(of: usize) -> Numbers {
         Numbers((0..of.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Add one.
     pub(super) fn add(&self, number: usize) {
         if let Some(bits) = self.0.get(number / 64) {
             bits.fetch_or(1 << (number % 64), Ordering::Relaxed);
         }
     }
 
-    /// Whether it is in it.
     pub(super) fn has(&self, number: usize) -> bool {
         self.0.get(number / 64).is_some_and(|bits| bits.load(Ordering::Relaxed) >> (number % 64) & 1 != 0)
     }
 }
 
-/// Types by their numbers, asked for once by each who walks.
+/// Types by index. Each thread queries them once.
 pub(super) struct Kinds<'h> {
     heap: &'h Heap<'h>,
     known: Vec<Option<(Option<Arc<PyType>>, u64)>>,
@@ -42,7 +40,7 @@ impl<'h> Kinds<'h> {
         Kinds { heap, known: Vec::new() }
     }
 
-    /// The type, if objects are of it, and the bytes before one.
+    /// The type, if `kind` is one of objects, and the number of bytes before its objects.
     pub(super) fn of(&mut self, kind: TypeIndex) -> (Option<Arc<PyType>>, u64) {
         let i = kind.0 as usize;
         if i >= self.known.len() {
@@ -53,13 +51,12 @@ impl<'h> Kinds<'h> {
     }
 }
 
-/// Pieces that are told of together.
+/// Number of ranges passed on together.
 const TOGETHER: usize = 1 << 10;
 
-/// Who is told of bytes.
 type Visit<'v> = Mutex<&'v mut (dyn FnMut(AddrRange, Meaning) + Send)>;
 
-/// Tells of bytes what all threads tell the same of.
+/// Collects ranges of one thread, and passes them on to the shared receiver.
 pub(super) struct Shared<'a, 'v> {
     visit: &'a Visit<'v>,
     held: Vec<(AddrRange, Meaning)>,
@@ -70,7 +67,7 @@ impl<'a, 'v> Shared<'a, 'v> {
         Shared { visit, held: Vec::new() }
     }
 
-    /// Tell of bytes, soon.
+    /// Adds a range. It is passed on with the next batch.
     pub(super) fn add(&mut self, bytes: AddrRange, part: Meaning) {
         self.held.push((bytes, part));
         if self.held.len() >= TOGETHER {

@@ -1,4 +1,4 @@
-//! Where the memory of a Python process is: arenas of obmalloc and how full they are, and what of malloc is Python's.
+//! Findings about memory by allocator: how full obmalloc's arenas are, and how much of malloc belongs to Python.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use crate::runtimes::api::{SmallBlockSums, SmallBlocks, SmallClass};
 use crate::runtimes::cpython::CPython;
 use crate::units::{count, exact, round};
 
-/// An arena that is used less than so many percent is nearly empty.
+/// An arena with less than this percentage in use counts as nearly empty.
 const NEARLY_EMPTY: u64 = 25;
 
-/// Percent of all arenas, and bytes, from which on free memory in them is a warning.
+/// Free memory in arenas is a warning from this percentage of all arenas, and this many bytes.
 const MUCH: u64 = 30;
 const LARGE: u64 = 16 << 20;
 
-/// Sizes of blocks that are named.
+/// Maximum number of block sizes listed.
 const SIZES: usize = 3;
 
-/// Memory of a Python process beside its arenas.
+/// Kinds of memory listed besides the arenas.
 const BESIDE: [(Kind, &str); 5] = [
     (Kind::Malloc, "malloc"),
     (Kind::Stack, "stacks"),
@@ -34,7 +34,7 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
     out
 }
 
-/// Arenas beside all the rest, and what of malloc's blocks are Python's.
+/// Written memory of the arenas compared to all other memory, and Python's share of malloc.
 fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
     let mut rest: Vec<(u64, &str)> = BESIDE.iter().map(|&(kind, name)| (of(kind), name)).collect();
@@ -57,7 +57,6 @@ fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
         .more("malloc")
 }
 
-/// How full the arenas are.
 fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let pools = blocks.free_pool_bytes();
@@ -96,7 +95,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
         .within("managed-heap")
 }
 
-/// Sizes of blocks of which most is free: ` (48 bytes 1.2 MiB, 64 bytes 1 MiB)`.
+/// The block sizes with most free memory: ` (48-byte blocks 1.2 MiB, 64-byte blocks 1 MiB)`.
 fn by_size(classes: &[SmallClass]) -> String {
     let mut free: Vec<&SmallClass> = classes.iter().filter(|class| class.free > 0).collect();
     free.sort_by_key(|class| (std::cmp::Reverse(class.free_bytes()), class.size));

@@ -1,4 +1,4 @@
-//! Caches of functools.lru_cache: how full they are, and of which function.
+//! Findings about caches of `functools.lru_cache`: how full they are, and of which function.
 
 use super::containers::Candidates;
 use super::weigh::weigh;
@@ -10,17 +10,17 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::{Brief, function_name};
 use crate::units::{count, exact, round};
 
-/// Caches that are told.
+/// Maximum number of caches listed.
 const TOLD: usize = 3;
 
-/// Bytes of all caches, from which on they are told at all.
+/// Minimum size in bytes of all caches together for a finding.
 const LEAST: u64 = 64 << 10;
 
-/// One cache.
+/// A cache of `functools.lru_cache`.
 struct Cache {
     name: String,
     entries: u64,
-    /// `None`: it has no limit.
+    /// Maximum number of entries. `None` if unlimited.
     most: Option<u64>,
     hits: u64,
     misses: u64,
@@ -28,7 +28,6 @@ struct Cache {
     at: Addr,
 }
 
-/// What caches there are.
 pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Finding> {
     let all = candidates.caches.iter();
     let mut caches: Vec<Cache> = all.take(limits::MAX_PY_WEIGHED).filter_map(|at| cache(heap, *at)).collect();

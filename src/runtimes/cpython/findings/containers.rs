@@ -1,4 +1,4 @@
-//! Containers that have most of the memory, and where the program has them.
+//! Findings about the containers that retain most memory, with their names in the program.
 
 use rayon::prelude::*;
 
@@ -14,38 +14,33 @@ use crate::runtimes::cpython::object::Brief;
 use crate::runtimes::cpython::objects::Form;
 use crate::units::{exact, round};
 
-/// Containers of fewer items are not weighed.
+/// Minimum number of items of a container that is weighed.
 const ITEMS: u64 = 64;
 
-/// The longest of each part of the heap, and of all, that are weighed.
+/// Maximum number of containers to weigh: per part of the heap, and in all.
 const OF_PART: usize = 64;
 const WEIGHED: usize = 256;
 
-/// Containers that are told, and the least bytes and share of the heap, in percent.
+/// Maximum number of containers reported; minimum size in bytes, and as a percentage of the heap.
 const TOLD: usize = 3;
 const LEAST: u64 = 1 << 20;
 const SHARE: u64 = 3;
 
-/// Percent of all objects from which on one container is a warning.
+/// A container with at least this percentage of all objects is a warning.
 const MUCH: u64 = 20;
 
-/// A cache of functools, by its type.
 const LRU_CACHE: &str = "functools._lru_cache_wrapper";
 
-/// What one pass over all objects found.
 #[derive(Default)]
 pub(super) struct Candidates {
-    /// Long containers: object and number of items.
+    /// Long containers: number of items, address.
     long: Vec<(u64, Addr)>,
-    /// Caches of functools.
     pub(super) caches: Vec<Addr>,
-    /// Arrays of numpy.
     pub(super) arrays: Vec<Addr>,
-    /// Large single objects: bytes, object.
+    /// Large single objects: size in bytes, address.
     pub(super) large: Vec<(u64, Addr)>,
 }
 
-/// Look at all objects once.
 pub(super) fn candidates(heap: &Heap<'_>) -> Candidates {
     let brief = Brief::new(heap);
     let shares: Vec<Candidates> = heap
@@ -106,27 +101,26 @@ fn cut(list: &mut Vec<(u64, Addr)>, most: usize) {
     list.truncate(most);
 }
 
-/// The finding that counts most of what objects have: that of the arenas, or that of malloc.
+/// Name of the finding that includes most of the objects' bytes: about the arenas, or about malloc.
 pub(super) fn mostly_in(heap: &Heap<'_>) -> &'static str {
     let (objects, owned) = heap.outside_sums();
     let outside = objects.1.saturating_add(owned.1);
     if outside > heap.bytes().saturating_sub(outside) { "malloc" } else { "managed-heap" }
 }
 
-/// A container with what it has.
 pub(super) struct Container {
     pub(super) object: Addr,
     length: u64,
     weight: Weight,
 }
 
-/// The containers that have most.
+/// The containers that retain most.
 pub(super) fn most(heap: &Heap<'_>, places: &Places, candidates: &Candidates) -> Vec<Container> {
     let least = (heap.bytes() / 100).saturating_mul(SHARE).max(LEAST);
     let mut weighed: Vec<Container> = candidates
         .long
         .par_iter()
-        // The names of a module or class are its contents, and no container that grows.
+        // Dicts of modules and classes are their namespaces, not containers that grow.
         .filter(|(_, object)| places.dict(*object).is_none())
         .filter_map(|&(length, object)| {
             let kind = heap.type_of(object)?;
@@ -139,7 +133,6 @@ pub(super) fn most(heap: &Heap<'_>, places: &Places, candidates: &Candidates) ->
     weighed
 }
 
-/// Tell of containers; `named`: what objects are called.
 pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<'_>) -> Vec<Finding> {
     if containers.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Who holds an object, by name: from holder to holder until one is a global of a module or an attribute of a class.
+//! Names of objects by who references them. References are followed backwards to a module global or class attribute.
 
 use std::collections::HashMap;
 
@@ -11,41 +11,41 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::function_name;
 use crate::runtimes::cpython::objects::Form;
 
-/// Holders of one object that are followed.
+/// Maximum number of referrers followed per object.
 const WIDE: usize = 3;
 
-/// Holders of one object that are taken of each part of the heap: of some nobody can say what they call it.
+/// Maximum number of referrers collected per object in each part of the heap. More than are followed, because some have
+/// no name for the reference.
 const OF_PART: usize = 16;
 
-/// Passes over all objects, and steps from an object to the one that holds it.
+/// Number of passes over all objects, which is the maximum number of steps backwards.
 const PASSES: usize = 4;
 
-/// A holder, and what it calls what it holds.
+/// A referrer, and its name for the reference.
 #[derive(Clone, Debug)]
 struct Holder {
     at: Addr,
     link: String,
 }
 
-/// What objects are called in the program.
+/// Names of objects in the program.
 pub(super) struct Named<'a> {
     places: &'a Places,
     paths: HashMap<Addr, String>,
 }
 
 impl<'a> Named<'a> {
-    /// Names of `targets`, by where they stand, or by who holds them.
+    /// Finds names for `targets`, by the globals and attributes that contain them, or by their referrers.
     pub(super) fn of(heap: &Heap<'_>, places: &'a Places, targets: &[Addr]) -> Named<'a> {
         Named { places, paths: paths(heap, places, targets) }
     }
 
-    /// What an object is called, if that is known.
     pub(super) fn name(&self, object: Addr) -> Option<&str> {
         self.places.name(object).or_else(|| self.paths.get(&object).map(String::as_str))
     }
 }
 
-/// What leads to each of `targets`, in words: `app.CACHE`, `the attribute rows of app.Session`.
+/// The path to each of `targets` as text, such as `app.CACHE`.
 fn paths(heap: &Heap<'_>, places: &Places, targets: &[Addr]) -> HashMap<Addr, String> {
     let mut known: HashMap<Addr, Vec<Holder>> = HashMap::new();
     let mut wanted: Vec<Addr> = targets.iter().copied().filter(|at| places.name(*at).is_none()).collect();
@@ -70,7 +70,7 @@ fn paths(heap: &Heap<'_>, places: &Places, targets: &[Addr]) -> HashMap<Addr, St
     targets.iter().filter_map(|&target| Some((target, told(heap, places, &known, target)?))).collect()
 }
 
-/// The shortest way to a name, or as far up as holders are known.
+/// The shortest path from a name to `target`. If there is none, the path from a direct referrer, given by its type.
 fn told(heap: &Heap<'_>, places: &Places, known: &HashMap<Addr, Vec<Holder>>, target: Addr) -> Option<String> {
     let mut ways: Vec<(Addr, Vec<String>)> = vec![(target, Vec::new())];
     let mut far: Option<String> = None;
@@ -99,7 +99,7 @@ fn told(heap: &Heap<'_>, places: &Places, known: &HashMap<Addr, Vec<Holder>>, ta
     far
 }
 
-/// `app.CACHE["a"].rows` of a name and the links from the object up to it.
+/// Appends the links, which are stored from the object upwards, to a name: `app.CACHE["a"].rows`.
 fn joined(name: &str, links: &[String]) -> String {
     links.iter().rev().fold(name.to_owned(), |mut text, link| {
         text.push_str(link);
@@ -107,7 +107,7 @@ fn joined(name: &str, links: &[String]) -> String {
     })
 }
 
-/// The first holders of each of `wanted`, sorted.
+/// Finds the first referrers of each of `wanted`, which must be sorted.
 fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
     let shares: Vec<Vec<(Addr, Addr, Link)>> = heap
         .parts()
@@ -117,13 +117,13 @@ fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
             let mut counts = vec![0_usize; wanted.len()];
             let mut last = None;
             heap.walker().walk(part, &mut Losses::default(), &mut |object| {
-                // Types come in runs.
+                // Neighbouring objects usually share a type.
                 if last.as_ref().is_none_or(|(number, _)| *number != object.kind) {
                     last = Some((object.kind, heap.type_of_kind(object.kind)));
                 }
                 let Some((_, Some(kind))) = &last else { return };
                 heap.each_held(object.addr, kind, |link, to| {
-                    // What everything refers to has holders enough at once.
+                    // An object that everything references quickly has enough referrers.
                     let count = wanted.binary_search(&to).ok().and_then(|i| counts.get_mut(i));
                     if let Some(count) = count.filter(|count| **count < OF_PART) {
                         *count += 1;
@@ -147,7 +147,7 @@ fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
     out
 }
 
-/// What a holder calls what it holds, as Python would write it; `None` of frames and iterators, which hold for a moment.
+/// Text for a reference in Python's notation. `None` for references that are temporary: from frames and iterators.
 fn link_text(heap: &Heap<'_>, holder: Addr, link: Link) -> Option<String> {
     let kind = heap.type_of(holder)?;
     let offset = match link {
@@ -161,7 +161,8 @@ fn link_text(heap: &Heap<'_>, holder: Addr, link: Link) -> Option<String> {
         Form::Frame | Form::Generator => return None,
         Form::Dict if offset >= first => {
             let name = heap.link_name(holder, offset)?;
-            // An attribute where the dict is an instance's or a module's; else an entry.
+            // A key that is an identifier is written as an attribute, because the dict may be an instance's or a
+            // module's.
             match name.strip_prefix("[\"").and_then(|name| name.strip_suffix("\"]")) {
                 Some(word) if is_identifier(word) => format!(".{word}"),
                 _ => name,

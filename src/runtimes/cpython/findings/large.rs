@@ -1,4 +1,4 @@
-//! Large single objects and who holds them; arrays of numpy by type and shape.
+//! Findings about large single objects, with who references them, and about numpy arrays by type and shape.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::map::Confidence;
 use crate::runtimes::cpython::heap::Heap;
 use crate::units::{count, exact, round};
 
-/// Objects, and sorts of arrays, that are told.
+/// Maximum number of objects, and of kinds of arrays, listed.
 const TOLD: usize = 3;
 
-/// Bytes of all arrays from which on they are told at all.
+/// Minimum size in bytes of all arrays together for a finding.
 const LEAST: u64 = 64 << 10;
 
-/// What large objects there are; `named`: what the [`largest`] are called.
+/// The findings about large objects. `named`: names of the [`largest`].
 pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Vec<Finding> {
     single(heap, candidates, named).into_iter().chain(arrays(heap, &candidates.arrays)).collect()
 }
 
-/// The largest objects, which are told one by one.
+/// The largest objects, which the finding lists.
 pub(super) fn largest(candidates: &Candidates) -> impl Iterator<Item = Addr> + '_ {
     candidates.large.iter().take(TOLD).map(|(_, object)| *object)
 }
 
-/// The largest objects that are one block, or have one buffer.
+/// The finding about large objects that are one block or have one buffer.
 fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option<Finding> {
     let bytes = candidates.large.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
     let (_, first) = *candidates.large.first()?;
@@ -51,7 +51,6 @@ fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option
     )
 }
 
-/// Arrays of numpy that own their data.
 fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
     let mut sorts: BTreeMap<(String, Vec<u64>), (u64, u64, Addr)> = BTreeMap::new();
     let (mut views, mut owning, mut bytes) = (0_u64, 0_u64, 0_u64);

@@ -1,5 +1,5 @@
-//! What stands out in a Python process: where the memory is, which containers and caches have most of it and what they
-//! are called in the program, arenas that are nearly empty, large arrays.
+//! Findings about a Python process: where the memory is, which containers and caches retain most of it and under which
+//! names, nearly empty arenas, large arrays.
 
 mod arenas;
 mod caches;
@@ -18,7 +18,7 @@ use crate::runtimes::cpython::CPython;
 use holders::Named;
 use places::Places;
 
-/// Everything that is told of one interpreter; `written`: bytes of the process that were written, by kind.
+/// All findings about one CPython. `written`: bytes of the process that were written, by kind.
 pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
     let mut out: Vec<Finding> = arenas::findings(python, written);
     out.extend(collector_off(python));
@@ -26,7 +26,7 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
     let candidates = containers::candidates(heap);
     let places = Places::read(python, heap);
     let containers = containers::most(heap, &places, &candidates);
-    // Who holds an object takes passes over all: they are asked for together.
+    // Finding referrers takes passes over all objects, so all are searched together.
     let asked: Vec<Addr> = containers.iter().map(|c| c.object).chain(large::largest(&candidates)).collect();
     let named = Named::of(heap, &places, &asked);
     out.extend(containers::findings(heap, &containers, &named));
@@ -35,7 +35,7 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
     out
 }
 
-/// Cycles of objects are never freed where the collector is off.
+/// A note if the collector is off. Reference cycles are then never freed.
 fn collector_off(python: &CPython<'_>) -> Option<Finding> {
     let runtime = python.runtime();
     let off = runtime.interpreters.iter().any(|interpreter| {

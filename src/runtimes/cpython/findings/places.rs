@@ -1,4 +1,4 @@
-//! What objects are called in the program: globals of modules, and attributes of classes.
+//! Names of objects in the program: module globals and class attributes.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,27 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::flags;
 
-/// Names by address.
 #[derive(Default)]
 pub(super) struct Places {
-    /// What a global or a class attribute holds.
+    /// Name of each object in a global or class attribute.
     named: HashMap<Addr, String>,
-    /// Dicts of modules and classes.
+    /// Owner of each module's and class's dict.
     dicts: HashMap<Addr, String>,
-    /// Entries of dicts that were looked at.
     seen: u64,
 }
 
-/// Entries of dicts that are looked at in all: a large application has some hundred thousand.
+/// Maximum number of dict entries read. A large application has a few hundred thousand.
 const MOST: u64 = 1 << 24;
 
 impl Places {
-    /// All modules of `sys.modules`, and all classes that are known.
+    /// Reads the dicts of all modules in `sys.modules`, and of all known classes.
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>) -> Places {
         let mut out = Places::default();
         let objects = heap.objects();
         let runtime = python.runtime();
         let modules = runtime.interpreters.iter().flat_map(|interpreter| runtime.modules(*interpreter));
         let mut modules: Vec<(String, Addr)> = modules.map(|module| (module.name, module.dict)).collect();
-        // What many modules have is told of the program's own first, then of the one with the shortest name.
+        // An object in several modules gets its name from `__main__`, else from the module with the shortest name.
         modules.sort_by_key(|(name, _)| (name != "__main__", name.len(), name.clone()));
         for (module, dict) in modules {
             out.take(heap, dict, &module);
@@ -49,7 +47,7 @@ impl Places {
 
     fn take(&mut self, heap: &Heap<'_>, dict: Addr, whose: &str) {
         let objects = heap.objects();
-        // A module may be there under several names.
+        // A module may be listed under several names.
         if self.seen >= MOST || self.dicts.contains_key(&dict) {
             return;
         }
@@ -64,12 +62,11 @@ impl Places {
         });
     }
 
-    /// What the object at `object` is called.
     pub(super) fn name(&self, object: Addr) -> Option<&str> {
         self.named.get(&object).map(String::as_str)
     }
 
-    /// Whose dict of names that at `dict` is.
+    /// Owner of the namespace dict at `dict`.
     pub(super) fn dict(&self, dict: Addr) -> Option<&str> {
         self.dicts.get(&dict).map(String::as_str)
     }

@@ -1,32 +1,33 @@
-//! How much memory goes with an object: its own, and that of what nothing else refers to. Counts of references tell that
-//! without a search from the roots: what has one reference goes with the object that has it.
+//! Estimates how much memory an object retains: its own, and that of objects that nothing else references.
+//!
+//! Reference counts show that without a search from the roots. An object with one reference is retained by its only
+//! referrer.
 
 use crate::addr::Addr;
 use crate::runtimes::api::Link;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::{Form, PyType};
 
-/// Items of a container that are looked at; of more, so many at equal distances, and the sum is scaled.
+/// Maximum number of items sampled of a container, at equal distances. The sum is scaled to all items.
 const SAMPLE: u64 = 2048;
 
-/// Objects that are looked at below one item.
+/// Maximum number of objects visited below one item.
 const BELOW: usize = 1024;
 
-/// Objects that are looked at in all for one container.
+/// Maximum number of objects visited for one container.
 const MOST: usize = 1 << 17;
 
-/// What a container has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weight {
-    /// Bytes of it and of what goes with it.
+    /// Bytes of the container and of what it retains.
     pub(super) bytes: u64,
-    /// Type of most of the items, where all that were looked at are of one.
+    /// Type name of the items, if all visited items have the same type.
     pub(super) item: Option<String>,
-    /// Whether only some were looked at.
+    /// Whether only a sample was visited.
     pub(super) sampled: bool,
 }
 
-/// Weigh a container of that type, of so many items.
+/// Estimates what a container with `length` items of its type retains.
 pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -> Weight {
     let own = heap.own_bytes(object);
     let step = (length / SAMPLE).max(1);
@@ -38,7 +39,7 @@ pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -
     heap.each_held(object, kind, |link, to| {
         let Link::Field(offset) = link else { return true };
         let Some(index) = offset.checked_sub(first).map(|inside| inside / 8) else { return true };
-        // Keys and values of a dict stand side by side: an entry is looked at whole.
+        // Keys and values of a dict alternate. Sample whole entries.
         let entry = if pairs { index / 2 } else { index };
         let is_key = pairs && index % 2 == 0;
         seen += u64::from(!is_key);
@@ -64,7 +65,7 @@ pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -
     Weight { bytes: own.saturating_add(below), item: types.flatten(), sampled }
 }
 
-/// Bytes of an object and of all below it that have one reference each.
+/// Bytes of an object and of all objects below it, as far as each has one reference.
 pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 {
     let mut sum = 0_u64;
     let mut queue = vec![object];
@@ -78,7 +79,7 @@ pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 
         steps += 1;
         sum = sum.saturating_add(heap.own_bytes(at));
         heap.each_held(at, &kind, |link, to| {
-            // An instance refers to its class, which is not its own.
+            // An instance references its class, which does not belong to it.
             if link != Link::Beside("(type)") {
                 queue.push(to);
             }

@@ -1,4 +1,4 @@
-//! CPython's code for stacks: it makes none, but its evaluation loop runs Python frames.
+//! CPython as [`ManagedCode`]. It generates no machine code, but its evaluation loop runs Python frames.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,14 +9,12 @@ use crate::registers::Regs;
 use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode};
 use crate::runtimes::cpython::runtime::Runtime;
 
-/// The evaluation loop: exported by libpython, and by a program that has it inside.
+/// Symbol of the evaluation loop. libpython exports it, or the program that contains the interpreter.
 const EVALUATE: &str = "_PyEval_EvalFrameDefault";
 
-/// Code of one CPython.
 pub(in crate::runtimes::cpython) struct PyCode<'p> {
     runtime: Arc<Runtime<'p>>,
     evaluate: OnceLock<Option<AddrRange>>,
-    /// Code objects.
     pub(in crate::runtimes::cpython) codes: Codes<'p>,
 }
 
@@ -37,7 +35,6 @@ impl<'p> PyCode<'p> {
 }
 
 impl PyCode<'_> {
-    /// Whether the interpreter's loop has code at `ip`.
     pub(in crate::runtimes::cpython) fn evaluates_at(&self, ip: Addr) -> bool {
         self.evaluate().is_some_and(|range| range.contains(ip))
     }

@@ -1,4 +1,4 @@
-//! The Python frames of a thread, in runs: those that one frame of C code runs.
+//! The Python frames of a thread, grouped into runs. All frames of a run are executed by one C frame.
 
 use std::collections::HashMap;
 
@@ -9,57 +9,54 @@ use crate::memory::walk::{Broken, Walks};
 use crate::runtimes::cpython::runtime::{PyError, Runtime, follow};
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// `_PyInterpreterFrame.owner` (Include/internal/pycore_frame.h, pycore_interpframe_structs.h).
+/// Values of `_PyInterpreterFrame.owner` (Include/internal/pycore_frame.h, pycore_interpframe_structs.h).
 mod owner {
     /// The frame is inside a generator or coroutine.
     pub(super) const GENERATOR: u8 = 1;
-    /// From here on a frame of no code, which the evaluation loop has on the C stack (3.12 on).
+    /// This value and higher ones mark a shim: a frame without code that the evaluation loop has on the C stack. Since
+    /// 3.12.
     pub(super) const C_STACK: u8 = 3;
 }
 
-/// Bytes of a code unit.
+/// Size of a code unit in bytes.
 const UNIT: u64 = 2;
 
-/// A Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct PyFrame {
-    /// PyFrameObject, or `_PyInterpreterFrame`.
+    /// Address of the PyFrameObject or `_PyInterpreterFrame`.
     pub(in crate::runtimes::cpython) address: Addr,
-    /// PyCodeObject
     pub(in crate::runtimes::cpython) code: Addr,
-    /// Offset of the instruction in bytes; below 0 before the first one.
+    /// Offset of the current instruction in bytes. Negative before the first one.
     pub(in crate::runtimes::cpython) offset: i64,
 }
 
 impl PyFrame {
-    /// Where its variables begin.
+    /// Address of the first local variable.
     pub(in crate::runtimes::cpython) fn variables(&self, runtime: &Runtime<'_>) -> Option<Addr> {
         let new = runtime.view("_PyInterpreterFrame", self.address).addr_of("localsplus");
         new.or_else(|_| runtime.view("PyFrameObject", self.address).addr_of("f_localsplus")).ok()
     }
 }
 
-/// Frames that one frame of C code runs, that of the latest call first.
+/// Frames that one C frame executes, innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct PyRun {
-    /// A place in that C frame, where one is known.
+    /// An address inside that C frame. `None` if unknown.
     pub(in crate::runtimes::cpython) anchor: Option<Addr>,
-    /// The frames.
     pub(in crate::runtimes::cpython) frames: Vec<PyFrame>,
 }
 
-/// The frames of a thread.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::cpython) struct PyStack {
-    /// The latest run first.
+    /// Runs, newest first.
     pub(in crate::runtimes::cpython) runs: Vec<PyRun>,
-    /// Why there are no more.
+    /// Why the list of frames ends early. `None` if it is complete.
     pub(in crate::runtimes::cpython) ended: Option<PyError>,
-    /// Whether links of the list were missing, so that frames of generators may be.
+    /// Whether missing links were bridged by the order of frames in memory. Frames of generators may be missing then.
     pub(in crate::runtimes::cpython) bridged: bool,
 }
 
-/// The frames of the thread with this thread state.
+/// Reads the frames of the thread with this thread state.
 pub(in crate::runtimes::cpython) fn stack(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> PyStack {
     let view = runtime.view("PyThreadState", tstate);
     let mut out = Vec::new();
@@ -74,7 +71,7 @@ pub(in crate::runtimes::cpython) fn stack(runtime: &Runtime<'_>, walks: &Walks, 
     PyStack { runs: out, ended: ended.err(), bridged }
 }
 
-/// The frame itself, without those that called it.
+/// Reads one frame, without its callers.
 pub(in crate::runtimes::cpython) fn frame_at(runtime: &Runtime<'_>, frame: Addr) -> Result<PyFrame, ViewError> {
     let view = runtime.view("_PyInterpreterFrame", frame);
     if !view.has("previous") {
@@ -89,11 +86,11 @@ pub(in crate::runtimes::cpython) fn frame_at(runtime: &Runtime<'_>, frame: Addr)
     Ok(PyFrame { address: frame, code, offset })
 }
 
-/// PyFrameObject of 3.9 and 3.10.
+/// Reads a PyFrameObject of 3.9 or 3.10.
 fn frame_object(runtime: &Runtime<'_>, frame: Addr) -> Result<PyFrame, ViewError> {
     let view = runtime.view("PyFrameObject", frame);
     let last = i64::from(view.u32("f_lasti")?.cast_signed());
-    // In bytes in 3.9, in code units in 3.10.
+    // `f_lasti` counts bytes in 3.9 and code units in 3.10.
     let offset = if runtime.minor() >= 10 { last.saturating_mul(UNIT as i64) } else { last };
     Ok(PyFrame { address: frame, code: view.ptr("f_code")?, offset })
 }
@@ -109,7 +106,8 @@ fn by_objects(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, out: &mut Vec<
     walked.and_then(|()| bad.map_or(Ok(()), Err)).map_err(PyError::list("frames"))
 }
 
-/// In 3.10 each C frame of the evaluation loop has a CFrame, the last of all in the thread state.
+/// Sets the anchors of runs. In 3.10 each C frame of the evaluation loop has a CFrame. The last one in the list belongs
+/// to the thread state.
 fn anchor_by_cframes(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, runs: &mut [PyRun]) -> Result<(), PyError> {
     let view = runtime.view("PyThreadState", tstate);
     if !view.has("cframe") {
@@ -119,7 +117,7 @@ fn anchor_by_cframes(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, runs: &
     let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
     follow(walks, view.ptr("cframe")?, next, |at| all.push(at)).map_err(PyError::list("CFrames"))?;
     all.pop();
-    // The latest call may have one, and no Python frame yet.
+    // The newest CFrame may have no Python frame yet, so match from the oldest.
     for (run, at) in runs.iter_mut().rev().zip(all.into_iter().rev()) {
         run.anchor = Some(at);
     }
@@ -137,7 +135,7 @@ fn by_interpreter_frames(
         (thread.ptr("current_frame")?, HashMap::new())
     } else {
         let cframe = thread.ptr("cframe")?;
-        // On a stack that is not in the core.
+        // May fail: the CFrame may be on a stack that is not in the core.
         let current = runtime.view("CFrame", cframe).ptr("current_frame").unwrap_or(Addr::NULL);
         (current, cframes(runtime, walks, cframe))
     };
@@ -178,13 +176,13 @@ fn by_interpreter_frames(
 }
 
 enum Found {
-    /// Of no code: ends a run, and lies on the C stack.
+    /// A frame without code on the C stack. It ends a run.
     Shim,
     Frame {
         frame: PyFrame,
-        /// Whether it has run an instruction that a traceback would tell of.
+        /// Whether the frame has reached its first traceable instruction, so that a traceback would show it.
         begun: bool,
-        /// Whether C code called it (3.11).
+        /// Whether C code called it. Only in 3.11.
         entry: bool,
     },
 }
@@ -196,14 +194,14 @@ fn kind_of(runtime: &Runtime<'_>, at: Addr) -> Result<Found, ViewError> {
         return Ok(Found::Shim);
     }
     let frame = frame_at(runtime, at)?;
-    // As `_PyFrame_IsIncomplete`: what is about to begin, and what calls `__init__` for a type, are nobody's code.
+    // As in `_PyFrame_IsIncomplete`: skip frames that have not begun, and those that call `__init__` for a type.
     let first = runtime.view("PyCodeObject", frame.code).u32("_co_firsttraceable")?;
     let begun = owner == owner::GENERATOR || frame.offset >= i64::from(first).saturating_mul(UNIT as i64);
     let entry = view.has("is_entry") && view.u8("is_entry")? != 0;
     Ok(Found::Frame { frame, begun, entry })
 }
 
-/// `_PyCFrame`s by the frame that is current in each (3.11, 3.12); fewer where their list breaks off.
+/// `_PyCFrame`s by the frame that is current in each (3.11, 3.12). Incomplete if their list breaks off.
 fn cframes(runtime: &Runtime<'_>, walks: &Walks, first: Addr) -> HashMap<Addr, Addr> {
     let mut out = HashMap::new();
     let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
@@ -212,7 +210,7 @@ fn cframes(runtime: &Runtime<'_>, walks: &Walks, first: Addr) -> HashMap<Addr, A
             out.insert(frame, at);
         }
     });
-    // Frames are told without, only not where they run.
+    // If this failed, frames are still reported, but without anchors.
     drop(walked);
     out
 }

@@ -1,4 +1,4 @@
-//! Code objects: what they are called, and where their lines are.
+//! Code objects: names, files and lines.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,42 +11,39 @@ use crate::limits;
 use crate::runtimes::api::{Activation, Method, MethodRole, Position, Source};
 use crate::runtimes::cpython::runtime::Runtime;
 
-/// What threads begin with: functions of threading.
+/// Functions of `threading` that every thread begins with.
 const STARTS: [&str; 6] = [
     "Thread._bootstrap",
     "Thread._bootstrap_inner",
     "Thread.run",
-    // Up to 3.10 a code object has no qualified name.
+    // Up to 3.10 code objects have no qualified name.
     "_bootstrap",
     "_bootstrap_inner",
     "run",
 ];
 
-/// Code objects met so far.
 pub(in crate::runtimes::cpython) struct Codes<'p> {
     runtime: Arc<Runtime<'p>>,
     known: Mutex<HashMap<Addr, Option<Arc<Code>>>>,
-    /// Bytes of line tables that may still be read.
+    /// Remaining bytes of line tables that may be read.
     left: AtomicU64,
 }
 
-/// A code object.
 #[derive(Debug)]
 pub(in crate::runtimes::cpython) struct Code {
     method: Arc<Method>,
     file: String,
     first_line: i64,
-    /// A bytes object.
+    /// Address of the line table, a bytes object.
     table: Addr,
 }
 
 impl Code {
-    /// Its qualified name; up to 3.10 its name.
+    /// Qualified name. Up to 3.10, the name.
     pub(in crate::runtimes::cpython) fn name(&self) -> &str {
         &self.method.name
     }
 
-    /// Its file.
     pub(in crate::runtimes::cpython) fn file(&self) -> &str {
         &self.file
     }
@@ -58,7 +55,7 @@ impl<'p> Codes<'p> {
         Codes { runtime, known: Mutex::default(), left }
     }
 
-    /// What runs in a frame; a code object that can't be read is told as such.
+    /// The method and position of a frame. If the code object can't be read, the method's name says so.
     pub(in crate::runtimes::cpython) fn activation(&self, frame: &PyFrame) -> Activation {
         let Some(code) = self.code(frame.code) else {
             let name = format!("unreadable code object at {}", frame.code);
@@ -72,7 +69,7 @@ impl<'p> Codes<'p> {
         Activation { method: code.method.clone(), position: Position { source, how: None } }
     }
 
-    /// The code object at `at`.
+    /// The code object at `at`. `None` if it can't be read.
     pub(in crate::runtimes::cpython) fn code(&self, at: Addr) -> Option<Arc<Code>> {
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
@@ -95,9 +92,8 @@ impl<'p> Codes<'p> {
         Some(Code { method: Arc::new(method(name, &file, at)), file, first_line, table })
     }
 
-    /// The line of an instruction.
     fn line(&self, code: &Code, offset: i64) -> Option<u32> {
-        // Before the first instruction a frame is where its function begins.
+        // A frame before its first instruction is at the function's first line.
         let Ok(offset) = u64::try_from(offset) else { return u32::try_from(code.first_line).ok() };
         let objects = self.runtime.objects();
         let bytes = u64::try_from(objects.ob_size(code.table)?).ok()?;
@@ -114,7 +110,6 @@ fn method(name: String, file: &str, id: Addr) -> Method {
     Method { name, module, id: Some(id), token: None, start: Addr::NULL, size: 0, cold: None, role }
 }
 
-/// What a function of this file is to who asks what a thread does.
 fn role(name: &str, file: &str) -> MethodRole {
     if !is_of_the_library(file) {
         MethodRole::Program
@@ -125,8 +120,8 @@ fn role(name: &str, file: &str) -> MethodRole {
     }
 }
 
-/// Whether a file is of the standard library: in `lib/python3.N`, where installed packages have a folder of their own, or
-/// frozen into the interpreter.
+/// Whether a file belongs to the standard library: it is below `lib/python3.N` but not in a folder of installed
+/// packages, or it is frozen into the interpreter.
 pub(in crate::runtimes::cpython) fn is_of_the_library(file: &str) -> bool {
     if file.starts_with("<frozen ") {
         return true;

@@ -1,8 +1,8 @@
-//! Memory that frames of functions lie in (3.11 on): chunks of a thread (`_PyStackChunk`, Python/pystate.c), in which each call
-//! takes what comes next.
+//! The data stack (since 3.11): chunks of memory per thread, in which each call allocates its frame after the previous
+//! one (`_PyStackChunk`, Python/pystate.c).
 //!
-//! Frames lead to those that called them, by way of what lies on the C stack. Some cores lack that stack: then the chunks
-//! tell which frame comes next.
+//! Frames are linked to their callers, in part through structures on the C stack. Some cores lack that stack. The order
+//! of frames in the chunks then replaces the missing links.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,24 @@ use crate::memory::walk::Walks;
 use crate::runtimes::cpython::runtime::{PyError, Runtime, follow};
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// Bytes of the smallest chunk; larger ones are twice as many until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
+/// Size of the smallest chunk in bytes. Sizes double until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
 const SMALLEST: u64 = 16 << 10;
 
-/// Words of a `_PyInterpreterFrame` before its variables in 3.11 (FRAME_SPECIALS_SIZE); later versions have the whole in
-/// `co_framesize`.
+/// Words of a `_PyInterpreterFrame` before its variables in 3.11 (FRAME_SPECIALS_SIZE). Later versions store the size
+/// of the whole frame in `co_framesize`.
 const SPECIALS_3_11: u64 = 9;
 
-/// A chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct Chunk {
-    /// All of it: mapped for it alone.
+    /// Addresses of the whole chunk. It is a mapping of its own.
     pub(in crate::runtimes::cpython) range: AddrRange,
-    /// Where frames lie in it; `None` where that can't be, or nothing is in use.
+    /// The part that contains frames. `None` if it is empty or invalid.
     pub(in crate::runtimes::cpython) used: Option<AddrRange>,
-    /// Kept for the next call that needs one (3.14).
+    /// Cached for the next call that needs a chunk. Only in 3.14.
     pub(in crate::runtimes::cpython) spare: bool,
 }
 
-/// The chunks of a thread, the latest first; and why there are no more.
+/// The chunks of a thread, newest first, and why the list ends early.
 pub(in crate::runtimes::cpython) fn chunks(
     runtime: &Runtime<'_>,
     walks: &Walks,
@@ -46,7 +45,7 @@ pub(in crate::runtimes::cpython) fn chunks(
     for (field, spare) in [("datastack_chunk", false), ("datastack_cached_chunk", true)] {
         let Ok(first) = thread.ptr(field) else { continue };
         let next = |at: Addr| runtime.view("_PyStackChunk", at).ptr("previous");
-        // What is kept has no link that means anything.
+        // The link of a cached chunk is meaningless.
         let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
         let walked = follow(walks, first, next, |at| match whole(runtime, at) {
             Some(range) => {
@@ -61,7 +60,7 @@ pub(in crate::runtimes::cpython) fn chunks(
     (out, ended.map(PyError::list("data stack chunks")).or(odd))
 }
 
-/// All of the chunk at `at`, where its size is one that chunks have and its mapping goes so far.
+/// The range of the chunk at `at`. `None` if its size is invalid for a chunk or exceeds its mapping.
 fn whole(runtime: &Runtime<'_>, at: Addr) -> Option<AddrRange> {
     let size = runtime.view("_PyStackChunk", at).u64("size").ok()?;
     let sane = at.is_aligned(WORD) && size.is_power_of_two() && (SMALLEST..=limits::MAX_PY_CHUNK).contains(&size);
@@ -69,7 +68,8 @@ fn whole(runtime: &Runtime<'_>, at: Addr) -> Option<AddrRange> {
     (range.end <= runtime.process.mapping_at(at)?.range.end).then_some(range)
 }
 
-/// Where frames lie in a chunk: of the latest the thread says how far, of the others the chunk itself, since the next was begun.
+/// The part of a chunk that contains frames. The thread state has the end for the newest chunk. Each older chunk stores
+/// its own end, written when the next one was started.
 fn used(runtime: &Runtime<'_>, thread: &StructView<'_>, chunk: AddrRange, latest: bool) -> Option<AddrRange> {
     let view = runtime.view("_PyStackChunk", chunk.start);
     let data = view.addr_of("data").ok()?;
@@ -80,22 +80,21 @@ fn used(runtime: &Runtime<'_>, thread: &StructView<'_>, chunk: AddrRange, latest
     (data <= top && top <= chunk.end).then_some(AddrRange { start: data, end: top })
 }
 
-/// Goes on where the list of frames breaks off.
+/// Continues where the list of frames breaks off, by the order of frames in the chunks.
 pub(super) struct Bridge<'r, 'p> {
     runtime: &'r Runtime<'p>,
     walks: &'r Walks,
     tstate: Addr,
-    /// Frames of the list so far, until the chunks are looked at.
+    /// Frames of the list so far. Used until the chunks are read.
     passed: Vec<Addr>,
     known: Option<Known>,
 }
 
-/// Frames in the chunks.
 struct Known {
-    /// The oldest first.
+    /// Frames, oldest first.
     frames: Vec<Addr>,
     places: HashMap<Addr, usize>,
-    /// Place of the oldest that was passed.
+    /// Index of the oldest frame that the list has reached.
     oldest: usize,
 }
 
@@ -116,7 +115,7 @@ impl<'r, 'p> Bridge<'r, 'p> {
         self.known.as_ref().is_some_and(|known| !known.frames.is_empty())
     }
 
-    /// The list has this frame.
+    /// Records that the list has reached this frame.
     pub(super) fn pass(&mut self, frame: Addr) {
         match &mut self.known {
             Some(known) => known.pass(frame),
@@ -124,7 +123,7 @@ impl<'r, 'p> Bridge<'r, 'p> {
         }
     }
 
-    /// The frame that was called before all those that were passed.
+    /// The caller, by memory order, of the oldest frame that the list has reached.
     pub(super) fn next(&mut self) -> Option<Addr> {
         if self.known.is_none() {
             let frames = self.read();
@@ -139,13 +138,13 @@ impl<'r, 'p> Bridge<'r, 'p> {
     }
 
     fn read(&self) -> Vec<Addr> {
-        // Another walk may look at the same chunks for what they are.
+        // Uses walks of its own, because another walk may visit the same chunks.
         let walks = Walks::new(crate::phase::Phase::ManagedThreads, limits::MAX_PY_CHUNKS);
         let (chunks, _) = chunks(self.runtime, &walks, self.tstate);
         let mut out = Vec::new();
         for (i, chunk) in chunks.iter().filter(|chunk| !chunk.spare).rev().enumerate() {
             let Some(used) = chunk.used else { break };
-            // The first word of the first chunk stays unused, so that it is not given back.
+            // The first word of the first chunk stays unused, so that the chunk is never freed.
             let mut at = if i == 0 { used.start.saturating_add(WORD) } else { used.start };
             while at < used.end && self.walks.spend(at, 1).is_ok() {
                 let Some(size) = self.size_at(at) else { return out };
@@ -156,7 +155,7 @@ impl<'r, 'p> Bridge<'r, 'p> {
         out
     }
 
-    /// Bytes of the frame at `at`.
+    /// Size in bytes of the frame at `at`.
     fn size_at(&self, at: Addr) -> Option<u64> {
         let frame = self.runtime.view("_PyInterpreterFrame", at);
         let code = frame.ptr("f_executable").or_else(|_| frame.ptr("f_code")).ok()?;

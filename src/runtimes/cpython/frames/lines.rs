@@ -1,22 +1,20 @@
-//! From an instruction to its line: three formats.
+//! Maps instructions to lines, in three formats.
 //!
-//! Up to 3.9 `co_lnotab` (Objects/lnotab_notes.txt): pairs of bytes and signed lines, each from where the one before ends.
-//! In 3.10 `co_linetable` (the same file there): the line counts for the bytes of its own pair, and -128 is no line.
-//! From 3.11 on the location table (Objects/locations.md; Internal docs/code_objects.md later).
+//! - Up to 3.9, `co_lnotab` (Objects/lnotab_notes.txt): pairs of a byte increment and a signed line increment.
+//! - In 3.10, `co_linetable` (same file): the line applies to the bytes of its own pair, and -128 means no line.
+//! - Since 3.11, the location table (Objects/locations.md; later InternalDocs/code_objects.md).
 
-/// Which format a version has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineFormat {
-    /// `co_lnotab`
+    /// `co_lnotab`.
     Lnotab,
-    /// `co_linetable` of 3.10
+    /// `co_linetable` of 3.10.
     LineTable,
-    /// Location table of 3.11 on
+    /// The location table, since 3.11.
     Locations,
 }
 
 impl LineFormat {
-    /// That of Python 3.`minor`.
     pub(super) fn of(minor: u32) -> LineFormat {
         match minor {
             ..=9 => LineFormat::Lnotab,
@@ -25,7 +23,7 @@ impl LineFormat {
         }
     }
 
-    /// The line of the instruction at `offset` bytes; `None` where the table tells none. `first`: `co_firstlineno`.
+    /// Line of the instruction at `offset` bytes. `None` if the table has no line for it. `first`: `co_firstlineno`.
     pub(super) fn line(self, table: &[u8], first: i64, offset: u64) -> Option<u32> {
         let line = match self {
             LineFormat::Lnotab => lnotab(table, first, offset),
@@ -48,7 +46,7 @@ fn lnotab(table: &[u8], first: i64, offset: u64) -> Option<i64> {
     Some(line)
 }
 
-/// A pair's lines, where its bytes have none.
+/// Line increment of a pair whose bytes have no line.
 const NO_LINE: i8 = -128;
 
 fn line_table(table: &[u8], first: i64, offset: u64) -> Option<i64> {
@@ -67,10 +65,9 @@ fn line_table(table: &[u8], first: i64, offset: u64) -> Option<i64> {
     None
 }
 
-/// Bytes of a code unit, in which the table counts.
+/// Size of a code unit in bytes. The table counts code units.
 const UNIT: u64 = 2;
 
-/// Codes of an entry's kind.
 mod kind {
     pub(super) const ONE_LINE: u8 = 10;
     pub(super) const NO_COLUMNS: u8 = 13;
@@ -110,7 +107,7 @@ fn locations(table: &[u8], first: i64, offset: u64) -> Option<i64> {
     None
 }
 
-/// A number in pieces of six bits, the lowest first; bit 6 says that more follow.
+/// Reads a number in groups of six bits, lowest first. Bit 6 means that more follow.
 fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
     let (mut value, mut shift) = (0_u64, 0);
     loop {
@@ -123,7 +120,7 @@ fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
     }
 }
 
-/// The same with the sign in the lowest bit.
+/// Reads a number whose lowest bit is the sign.
 fn signed(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let value = number(bytes)?;
     let magnitude = i64::try_from(value >> 1).ok()?;
@@ -149,7 +146,7 @@ mod tests {
         let table = [6, 1, 44, 5, 255, 0, 45, 127, 0, 73, 11, 1];
         let found = lines(Lnotab, &table, 1, &[0, 5, 6, 49, 50, 349, 350, 360, 361, 4000]);
         assert_eq!(found, [1, 1, 2, 2, 7, 7, 207, 207, 208, 208].map(Some));
-        // Lines go back where a loop does.
+        // Line increments are negative at the end of a loop.
         assert_eq!(lines(Lnotab, &[2, 5, 2, 0xfd], 10, &[0, 2, 4]), [10, 15, 12].map(Some));
         assert_eq!(Lnotab.line(&[], 7, 100), Some(7));
     }
@@ -162,7 +159,7 @@ mod tests {
             lines(LineTable, &table, 100, &[0, 4, 6, 8, 10, 12]),
             [Some(101), Some(101), None, None, Some(100), None]
         );
-        // A jump of more lines than a pair has: one without bytes before it.
+        // A line increment that exceeds one pair is preceded by a pair with zero bytes.
         assert_eq!(lines(LineTable, &[0, 127, 2, 3], 1, &[0]), [Some(131)]);
     }
 
@@ -190,7 +187,7 @@ mod tests {
         let endless = [&[0x80 | 13 << 3][..], &[0x7f; 40]].concat();
         assert_eq!(Locations.line(&endless, 1, 0), None);
         assert_eq!(LineTable.line(&[9], 1, 0), None);
-        // Below line 0 there is none.
+        // Line numbers below 0 are invalid.
         assert_eq!(Lnotab.line(&[0, 0x80], 1, 0), None);
     }
 }

@@ -1,22 +1,22 @@
-//! Frames of Python code, and the code that they run.
+//! Python frames, and the code that they run.
 //!
-//! | version | frames of a thread | how calls from C are told |
+//! | version | a thread's frames | how calls from C are recognised |
 //! |---|---|---|
-//! | 3.9, 3.10 | PyFrameObject, from `tstate.frame` by `f_back` | each Python frame has a C frame |
+//! | 3.9, 3.10 | PyFrameObject, from `tstate.frame` by `f_back` | each Python frame has its own C frame |
 //! | 3.11 | `_PyInterpreterFrame`, from `tstate.cframe.current_frame` | `is_entry` |
-//! | 3.12 on | the same; from 3.13 on from `tstate.current_frame` | a frame of no code, on the C stack |
+//! | 3.12 and later | the same; from `tstate.current_frame` since 3.13 | a shim: a frame without code, on the C stack |
 //!
-//! The evaluation loop is C code: `_PyEval_EvalFrameDefault` runs one Python frame (up to 3.10), or one and all that it
-//! calls (3.11 on). What the frames of a run lie in on the C stack (`_PyCFrame`, the frame of no code) tells which C frame
-//! runs them, whatever symbols there are.
+//! The evaluation loop, `_PyEval_EvalFrameDefault`, is C code. Up to 3.10 a C frame of it runs one Python frame. Since
+//! 3.11 it also runs all frames that this one calls. Each run has a structure on the C stack (`_PyCFrame`, or a shim).
+//! Its address identifies the C frame, even without symbols.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
-//! | `chain` | frames of a thread, in runs |
+//! | `chain` | the frames of a thread, in runs |
 //! | `code` | code objects: names, files |
-//! | `data_stack` | memory that frames lie in, and frames there whose callers are not in the core |
+//! | `data_stack` | the memory of frames, and frames whose links are not in the core |
 //! | `lines` | from an instruction to its line |
-//! | `as_code` | all that for stacks |
+//! | `as_code` | the interface for stack walks |
 
 mod as_code;
 mod chain;

@@ -1,12 +1,11 @@
-//! What each block of an arena is.
+//! Classification of the blocks of an arena, one byte of state per block.
 
 use super::owned::OwnedKind;
 use crate::addr::Addr;
 use crate::runtimes::cpython::obmalloc::pools::PoolShape;
 use crate::runtimes::cpython::obmalloc::{ALIGNMENT, Arena, PoolState};
 
-/// What a block is, in a byte: free, in use for nothing known, an object so many times 16 bytes behind its start, or
-/// memory that an object owns.
+/// Content of a block. `prefix` is the distance in bytes from the block's start to the object; it is a multiple of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     Free,
@@ -20,7 +19,7 @@ pub(super) const OTHER_BLOCK: u8 = 1;
 const OBJECT: u8 = 2;
 pub(super) const OWNED: u8 = 16;
 
-/// Set beside: the collector tracks the object.
+/// Flag in a state byte: the collector tracks the object.
 pub(super) const TRACKED: u8 = 0x80;
 
 impl Block {
@@ -39,39 +38,37 @@ impl Block {
     }
 }
 
-/// A pool, and where its blocks' states are.
+/// A pool, with the position of its blocks' states.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolMap {
     pub(super) start: Addr,
-    /// Bytes of a block; 0 in a pool that is free or can't be read.
+    /// Block size in bytes. 0 for a pool that is free or can't be read.
     pub(super) block: u32,
-    /// Blocks there is room for.
+    /// Number of blocks that fit into the pool.
     pub(super) blocks: u32,
-    /// Place of the first one's state.
+    /// Index in `states` of the first block's state.
     pub(super) first: u32,
-    /// What it is used for.
     pub(super) state: PoolState,
     pub(super) sound: bool,
 }
 
-/// An arena whose blocks are known.
+/// An arena with the states of its blocks.
 pub(super) struct ArenaMap {
     pub(super) arena: Arena,
     pub(super) pool: u64,
     pub(super) pools: Vec<PoolMap>,
     pub(super) states: Vec<u8>,
-    /// Blocks of the arenas before it.
+    /// Number of blocks in the arenas before it.
     pub(super) before: usize,
 }
 
 impl ArenaMap {
-    /// Blocks of a pool, by address.
+    /// Iterates the blocks of a pool, in address order.
     pub(super) fn blocks(&self, pool: &PoolMap) -> impl Iterator<Item = Block> {
         let states = self.states.get(pool.first as usize..).unwrap_or_default();
         states.iter().take(pool.blocks as usize).map(|state| Block::of(*state))
     }
 
-    /// Bytes of a pool.
     pub(super) fn pool_size(&self) -> u64 {
         self.pool
     }

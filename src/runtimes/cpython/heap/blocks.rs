@@ -1,4 +1,4 @@
-//! Blocks of obmalloc: how many there are of each size, which one an address is in, and whose memory it is.
+//! obmalloc's blocks: sums by size, the block at an address, and its owner.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,10 @@ use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{Heap as _, Losses, SmallArena, SmallBlock, SmallBlockSums, SmallClass};
 use crate::runtimes::cpython::obmalloc::PoolState;
 
-/// What CPython's sources call it.
 const NAME: &str = "obmalloc";
 
 impl Heap<'_> {
-    /// All blocks by size, as `sys._debugmallocstats()` counts them; `None` where there are no arenas.
+    /// Sums of all blocks by size, as `sys._debugmallocstats()` counts them. `None` if there are no arenas.
     pub fn small_blocks(&self) -> Option<&SmallBlockSums> {
         self.small_blocks.get_or_init(|| self.count_blocks()).as_ref()
     }
@@ -60,7 +59,7 @@ impl Heap<'_> {
         arena
     }
 
-    /// Number and bytes of the objects outside of the arenas, and of memory there that objects own.
+    /// Number and bytes of objects outside the arenas, and of memory there that objects own.
     pub fn outside_sums(&self) -> ((u64, u64), (u64, u64)) {
         let (mut objects, mut owned) = ((0_u64, 0_u64), (0_u64, 0_u64));
         for outside in &self.census.outside {
@@ -70,14 +69,14 @@ impl Heap<'_> {
         (objects, owned)
     }
 
-    /// Bytes of all blocks in use, and of what lies outside.
+    /// Bytes in used blocks, plus objects and owned memory outside the arenas.
     pub fn bytes(&self) -> u64 {
         let (objects, owned) = self.outside_sums();
         let inside = self.small_blocks().map_or(0, SmallBlockSums::used_bytes);
         inside.saturating_add(objects.1).saturating_add(owned.1)
     }
 
-    /// The block that holds `at`.
+    /// The block that contains `at`.
     pub fn small_block(&self, at: Addr) -> Option<SmallBlock> {
         let map = self.census.arena_at(at).and_then(|i| self.census.arenas.get(i))?;
         let (pool, inside, _) = map.place(&self.census.pool_shape, at)?;
@@ -86,8 +85,8 @@ impl Heap<'_> {
         Some(SmallBlock { range, used: block != Block::Free, pool: pool.start, arena: map.arena.range.start })
     }
 
-    /// Memory within the arenas that an object owns and that holds `at`: where it is, what it is, and the object. All
-    /// objects are asked.
+    /// The owned memory in an arena that contains `at`: its range, kind and owner. To find the owner, all objects are
+    /// visited.
     pub fn owned_in_arenas(&self, at: Addr) -> Option<(AddrRange, OwnedKind, Addr)> {
         let (range, block) = self.census.block_at(at)?;
         let Block::Owned(kind) = block else { return None };

@@ -1,7 +1,8 @@
-//! Which block of obmalloc is what, and what lies outside of the arenas.
+//! Classifies the blocks of obmalloc, and finds objects outside the arenas.
 //!
-//! Arenas are looked at side by side: a block in use whose type, header and size agree is an object. What objects own is
-//! noted on the way, and where they lead outside. From there on it is a search: what is found leads on.
+//! Arenas are classified in parallel. A used block is an object if its type, header and size agree. Memory owned by
+//! objects, and references out of the arenas, are collected on the way. A search then follows those references, and the
+//! references of the objects found.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,37 +27,34 @@ use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
 use crate::runtimes::cpython::obmalloc::{Arena, Arenas, PoolState};
 use crate::runtimes::cpython::runtime::{PyError, Runtime};
 
-/// An object, or memory that one owns, outside of the arenas.
+/// An object outside the arenas, or memory there that an object owns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
-    /// Where it begins, with what stands before it.
+    /// Start of the object, including its prefix.
     pub(super) start: u64,
-    /// The object, as references to it say.
+    /// Address of the object, as references to it have it.
     pub(super) at: u64,
     pub(super) end: u64,
-    /// Memory of this kind; else it is an object.
+    /// Kind of the owned memory. `None` for an object.
     pub(super) owned: Option<OwnedKind>,
-    /// Whose memory it is; 0 of objects.
+    /// Address of the owner. 0 for an object.
     pub(super) owner: u64,
-    /// Whether the collector tracks it.
     tracked: bool,
 }
 
-/// Everything that is known of blocks and objects.
 pub(super) struct Census {
     pub(super) arenas: Vec<ArenaMap>,
-    /// By address, none over another.
+    /// Objects and owned memory outside the arenas, sorted by address and disjoint.
     pub(super) outside: Vec<Outside>,
     places: Places,
     pub(super) pool_shape: PoolShape,
-    /// Blocks of all arenas.
     blocks: usize,
-    /// Bytes that PYTHONMALLOC=debug puts before each block.
+    /// Number of bytes that PYTHONMALLOC=debug puts before each block.
     pub(super) debug: u64,
 }
 
 impl Census {
-    /// Look at all arenas, and at what they lead to.
+    /// Classifies all arenas, and searches what they reference.
     pub(super) fn read<'p>(
         runtime: &Runtime<'p>,
         types: &Types<'p>,
@@ -78,7 +76,7 @@ impl Census {
             all.iter().map(|(arena, _)| AddrRange::new(arena.first_pool, arena.untouched.max(arena.first_pool))),
             MIN_OBJECT,
         );
-        // Ranges of modules may lie in one another.
+        // Ranges of modules may be nested.
         let images = union(runtime.process.modules.iter().map(|m| m.range).collect());
         let mut scene = Scene {
             runtime,
@@ -131,7 +129,7 @@ impl Census {
         Ok(census)
     }
 
-    /// Follow what leads outside, and mark what objects own.
+    /// Follows references out of the arenas, and marks owned memory.
     fn search(
         &mut self,
         scene: &Scene<'_, '_>,
@@ -152,7 +150,7 @@ impl Census {
                 continue;
             }
             let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
-            // Instances of classes are tracked from when they are made to when they go: what is in no list is left of one.
+            // Instances of classes are tracked for their whole life. One that is in no list is a remnant.
             if kind.is(flags::HEAPTYPE) && kind.is(flags::HAVE_GC) && !lists.has(Addr::new(at)) {
                 continue;
             }
@@ -187,7 +185,7 @@ impl Census {
             let tracked = lists.has(at);
             found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner, tracked });
         }
-        // An object goes before memory, and one that the collector tracks before what only looks like one.
+        // At the same address, tracked objects precede untracked ones, and objects precede memory.
         found.sort_by_key(|o| (o.start, !o.tracked, o.owned.is_some(), std::cmp::Reverse(o.end)));
         for outside in found.into_iter().filter(|o| o.end > o.start) {
             while outside.tracked && self.outside.last().is_some_and(|last| last.end > outside.start && !last.tracked) {
@@ -202,13 +200,14 @@ impl Census {
         }
     }
 
-    /// Note that a block is memory of an object; whether it is one of an arena.
+    /// Marks a block as owned memory. Returns whether it is in an arena.
     fn mark_owned(&mut self, scene: &Scene<'_, '_>, at: u64, kind: OwnedKind) -> bool {
         let at = Addr::new(at);
         let Some(i) = scene.arenas.find(at) else { return false };
         let Some(map) = self.arenas.get_mut(i) else { return true };
         let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
-        // The items [x, int] of a list look like an integer: what is owned is no object, unless the collector knows it.
+        // A list's items [x, int] look like an integer object. Ownership is the better evidence, unless the collector
+        // tracks the object.
         if let Some(state) = place.and_then(|place| map.states.get_mut(place))
             && Block::of(*state) != Block::Free
             && *state & TRACKED == 0
@@ -218,7 +217,6 @@ impl Census {
         true
     }
 
-    /// Note which objects of the arenas the collector tracks.
     fn flag_tracked(&mut self, lists: &Tracked) {
         let shape = self.pool_shape;
         for &at in &lists.objects {
@@ -230,7 +228,7 @@ impl Census {
         }
     }
 
-    /// How many objects of each type the collector tracks; static objects of modules may be among them.
+    /// Number of tracked objects by type. They may include static objects of modules.
     pub(super) fn count_tracked(objects: &Objects<'_>, types: &Types<'_>, lists: &Tracked) -> HashMap<TypeIndex, u64> {
         let mut counts = HashMap::new();
         let mut cache = TypeCache::new();
@@ -248,27 +246,26 @@ impl Census {
         self.places.find(at)
     }
 
-    /// The arena map that begins where a part does.
+    /// The arena at the start of a part. `None` for a part outside the arenas.
     pub(super) fn arena_of_part(&self, part: &Part) -> Option<&ArenaMap> {
         self.arena_at(part.range.start).and_then(|i| self.arenas.get(i))
     }
 
-    /// What lies outside of the arenas and in `range`.
+    /// Objects and owned memory outside the arenas that start in `range`.
     pub(super) fn outside_in(&self, range: AddrRange) -> &[Outside] {
         let from = self.outside.partition_point(|o| o.start < range.start.get());
         let to = self.outside.partition_point(|o| o.start < range.end.get());
         self.outside.get(from..to).unwrap_or_default()
     }
 
-    /// What lies outside of the arenas and has bytes in `range`.
+    /// Objects and owned memory outside the arenas that overlap `range`.
     pub(super) fn outside_over(&self, range: AddrRange) -> &[Outside] {
         let from = self.outside.partition_point(|o| o.end <= range.start.get());
         let to = self.outside.partition_point(|o| o.start < range.end.get());
         self.outside.get(from..to).unwrap_or_default()
     }
 
-    /// What begins at `at`, and the bytes of all of its block: an object, memory that one owns, or a block in use for
-    /// something else.
+    /// What begins at `at`, with the size of its whole block: an object, owned memory, or another used block.
     #[inline(always)]
     pub(super) fn whole_at(&self, at: Addr) -> Option<(Block, u64)> {
         if let Some(i) = self.arena_at(at) {
@@ -288,13 +285,13 @@ impl Census {
         Some((block, outside.end - outside.start))
     }
 
-    /// Bytes of the block of the object at `at`, if one begins there.
+    /// Size in bytes of the block of the object at `at`. `None` if no object begins there.
     #[inline(always)]
     pub(super) fn object_at(&self, at: Addr) -> Option<u64> {
         self.whole_at(at).filter(|(block, _)| matches!(block, Block::Object { .. })).map(|(_, size)| size)
     }
 
-    /// Where the block of memory begins that an object owns and leads into.
+    /// Start of the block of owned memory that `at` points into.
     pub(super) fn owned_start(&self, at: Addr) -> Option<Addr> {
         if let Some((range, block)) = self.block_at(at) {
             return matches!(block, Block::Owned(_)).then_some(range.start);
@@ -302,7 +299,7 @@ impl Census {
         self.whole_at(at).filter(|(block, _)| matches!(block, Block::Owned(_))).map(|_| at)
     }
 
-    /// What a block of an arena is in words, with where it is: for who asks of any address.
+    /// The block of an arena that contains `at`, and its range.
     pub(super) fn block_at(&self, at: Addr) -> Option<(AddrRange, Block)> {
         let map = self.arenas.get(self.arena_at(at)?)?;
         let (pool, inside, place) = map.place(&self.pool_shape, at)?;
@@ -310,12 +307,12 @@ impl Census {
         Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
     }
 
-    /// How many numbers there are: a block each, and what lies outside.
+    /// Number of values that [`Census::number_of`] can return: one per block, and one per entry of `outside`.
     pub(super) fn numbers(&self) -> usize {
         self.blocks + self.outside.len()
     }
 
-    /// The number of the block that `at` lies in, or of what begins there outside of the arenas.
+    /// Number of the block that contains `at`, or of the object or memory outside the arenas that begins at `at`.
     #[inline(always)]
     pub(super) fn number_of(&self, at: Addr) -> Option<usize> {
         if let Some(i) = self.arena_at(at) {
@@ -327,7 +324,7 @@ impl Census {
         Some(self.blocks + i)
     }
 
-    /// The parts of the heap, by address: an arena each, and runs of what lies outside.
+    /// Parts of the heap, sorted by address: one per arena, and the runs of objects outside.
     pub(super) fn parts(&self, runtime: &Runtime<'_>) -> Vec<Part> {
         let arenas = self.arenas.iter().map(|map| {
             let range = AddrRange::new(map.arena.first_pool, map.arena.untouched.max(map.arena.first_pool));
@@ -339,7 +336,7 @@ impl Census {
         for outside in &self.outside {
             let range = AddrRange::new(Addr::new(outside.start), Addr::new(outside.end));
             match &mut last {
-                // Together while in one mapping and not far apart: what lies between costs a bit for each word.
+                // Joined within one mapping if the gap is small. A gap costs a bit per word.
                 Some((run, entry))
                     if entry.contains(range.start)
                         && range.start.since(run.end) <= FAR
@@ -373,7 +370,7 @@ impl Census {
         }
     }
 
-    /// The number of the type that a block in use is counted under, unless it is an object.
+    /// Type index under which a used block is counted. `None` for an object.
     pub(super) fn pseudo_type(block: Block) -> Option<TypeIndex> {
         match block {
             Block::Free => Some(crate::runtimes::api::FREE),
@@ -383,16 +380,14 @@ impl Census {
         }
     }
 
-    /// Where a block of a pool is.
     pub(super) fn range_of(&self, pool: &PoolMap, index: u64) -> AddrRange {
         pools::block_at(&self.pool_shape, pool.start, u64::from(pool.block), index)
     }
 
-    /// Bytes of a pool's header.
     pub(super) fn header(&self) -> u64 {
         self.pool_shape.header
     }
 }
 
-/// Parts are cut where nothing is known for so long.
+/// Maximum gap in bytes within one part outside the arenas.
 const FAR: u64 = 1 << 20;

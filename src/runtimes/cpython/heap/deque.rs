@@ -1,4 +1,4 @@
-//! Deques: blocks in a row, from left to right (Modules/_collectionsmodule.c).
+//! Contents of a deque: a linked list of blocks, left to right (Modules/_collectionsmodule.c).
 
 use std::cell::Cell;
 
@@ -10,35 +10,35 @@ use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 
-/// A block of a deque.
+/// Position in a deque.
 #[derive(Clone, Copy, Debug)]
 struct DequePlace {
     deque: u64,
     block: u64,
-    /// Blocks before it, and objects in these.
+    /// Number of blocks before this one (`number`), and of objects in them (`before`).
     number: u64,
     before: u64,
-    /// Its first slot in use.
+    /// Index of the first used slot.
     index: u64,
 }
 
-/// Where a long deque was left: it is a list, and who goes on from a place would follow it from its start again.
+/// The last position in a deque. Without it, continuing in a long deque would follow its list from the start again.
 pub(super) struct Cursor {
     place: Cell<Option<DequePlace>>,
     walks: Walks,
 }
 
 impl Cursor {
-    /// For who looks at objects of a process of so many bytes.
+    /// Creates a cursor. `bytes`: size of the process's memory, which bounds the number of steps.
     pub(super) fn new(bytes: u64) -> Cursor {
-        // All blocks there can be, as often as one reader may look at them.
+        // Allows visiting all possible blocks a few times.
         let most = (bytes >> 3).clamp(1 << 12, limits::MAX_PY_DEQUE_BLOCKS as u64);
         Cursor { place: Cell::new(None), walks: Walks::new(Phase::References, most as usize) }
     }
 }
 
 impl Visitor<'_, '_> {
-    /// What stands in a deque from its left end to its right, and then its blocks.
+    /// Visits the items from left to right, and then the blocks.
     pub(super) fn deque<F: FnMut(u32, Held) -> bool>(
         &self,
         words: &[[u8; 8]],
@@ -76,7 +76,7 @@ impl Visitor<'_, '_> {
             }
             place = next(place, words);
         }
-        // Behind the items, so that each place is of one thing.
+        // The blocks come after all items, so that each position has one meaning.
         let first = first.saturating_sub(count);
         let mut place = known(&|place| place.number <= first);
         let mut walk = self.cursor.walks.light();

@@ -1,5 +1,5 @@
-//! Names of what an object holds: fields of C structs by the table of the version, slots and attributes of classes by
-//! what the class says, entries of dicts by their keys.
+//! Names of references: fields of C structs from the version's table, slots and attributes from the class, dict entries
+//! from their keys.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::runtimes::api::TypeIndex;
 use crate::runtimes::cpython::objects::{DictKeys, Form, Objects, PyType, flags};
 
-/// Structs of types, by the names that Python has for these.
+/// C structs by the type's Python name.
 const STRUCTS: &[(&str, &str)] = &[
     ("function", "PyFunctionObject"),
     ("method", "PyMethodObject"),
@@ -74,26 +74,26 @@ const STRUCTS: &[(&str, &str)] = &[
     ("BaseException", "PyBaseExceptionObject"),
 ];
 
-/// Names of fields by type, made when they are first asked for.
+/// Field names by type, computed on first use.
 #[derive(Default)]
 pub(super) struct Names {
     known: RwLock<HashMap<TypeIndex, HashMap<u64, String>>>,
 }
 
-/// An array of numpy.
+/// A numpy array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NdArray {
-    /// Whether its data are its own, and no view of another's.
+    /// Whether the array owns its data. Otherwise it is a view of another array's.
     pub owns: bool,
-    /// Bytes of its data.
+    /// Size of the data in bytes.
     pub bytes: u64,
-    /// Its length in each dimension.
+    /// Length of each dimension.
     pub shape: Vec<u64>,
-    /// Its type of numbers, as numpy writes it: `<f8`.
+    /// Element type as numpy writes it: `<f8`.
     pub dtype: String,
 }
 
-/// The array whose words are `words`, if it makes sense.
+/// Reads the array whose words are `words`. `None` if it is invalid.
 pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArray> {
     let numpy = &objects.shape.ndarray;
     let nd = word(words, numpy.nd)? & 0xffff_ffff;
@@ -104,7 +104,7 @@ pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArra
     let at = |base: u64, i: u64| objects.word_at(Addr::new(base), 8 * i);
     let shape: Vec<u64> = (0..nd).map(|i| at(dimensions, i)).collect::<Option<_>>()?;
     let steps: Vec<u64> = (0..nd).map(|i| Some((at(strides, i)? as i64).unsigned_abs())).collect::<Option<_>>()?;
-    // In memory of its own elements lie without gaps: the outermost dimension spans all of it.
+    // Owned data has no gaps, so the outermost dimension spans all of it.
     let spans = shape.iter().zip(&steps).map(|(length, step)| length.checked_mul(*step));
     let bytes = spans.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(8);
     let descr = Addr::new(word(words, numpy.descr)?);
@@ -125,7 +125,7 @@ pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArra
 }
 
 impl Heap<'_> {
-    /// The field at `offset` of instances of a type.
+    /// Name of the field at `offset` of a type's instances.
     pub(super) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         if let Some(known) = self.fields.known.read().unwrap_or_else(PoisonError::into_inner).get(&kind) {
             return known.get(&offset).cloned();
@@ -137,10 +137,10 @@ impl Heap<'_> {
         name
     }
 
-    /// All fields that are known of a type, by offset.
+    /// All known field names of a type, by offset.
     pub(crate) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
         let mut names = HashMap::new();
-        // From the highest type down: what a subclass adds comes last.
+        // Base classes first, so that names of subclasses override.
         let bases: Vec<Addr> = self.objects.bases(kind.address).collect();
         for base in bases.into_iter().rev() {
             let Some((_, found)) = self.types.lookup(base.get()) else { continue };
@@ -167,7 +167,7 @@ impl Heap<'_> {
         names
     }
 
-    /// `__slots__` of a class: PyMemberDefs behind the type.
+    /// Adds the `__slots__` of a class: PyMemberDefs after the type object.
     fn slots(&self, kind: &PyType, names: &mut HashMap<u64, String>) {
         for (at, offset) in self.members(kind) {
             let name = self.runtime.memory.text(at, limits::MAX_PY_NAME).ok().filter(|name| !name.is_empty());
@@ -177,12 +177,12 @@ impl Heap<'_> {
         }
     }
 
-    /// Where the names of the slots of a class stand.
+    /// Addresses of the slot names of a class.
     pub(crate) fn slot_names(&self, kind: &PyType) -> Vec<Addr> {
         self.members(kind).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Names and offsets of slots.
+    /// Name address and offset of each slot of a class.
     fn members(&self, kind: &PyType) -> Vec<(Addr, u64)> {
         let count = match kind.is(flags::HEAPTYPE) {
             true => self.objects.ob_size(kind.address).unwrap_or(0).clamp(0, limits::MAX_SHOWN_ROWS as i64) as u64,
@@ -197,7 +197,7 @@ impl Heap<'_> {
         (0..count).filter_map(member).collect()
     }
 
-    /// The table of keys of a dict, and the number of the item that is visited at an offset of it: keys and values in turn.
+    /// The key table of a dict, and the index of the item visited at `offset`. Items alternate between keys and values.
     fn item_of_dict(&self, dict: Addr, offset: u64) -> Option<(DictKeys, u64)> {
         let kind = self.type_of(dict).filter(|kind| kind.form == Form::Dict)?;
         let item = offset.checked_sub(kind.items())? / 8;
@@ -205,7 +205,7 @@ impl Heap<'_> {
         Some((keys, item))
     }
 
-    /// What a dict calls the entry at a place: `['name']`, or what its key is.
+    /// Name of the dict entry visited at `offset`: `['name']`, or `(key 'name')` for the key itself.
     pub(super) fn name_of_entry(&self, object: Addr, offset: u64) -> Option<String> {
         let (keys, item) = self.item_of_dict(object, offset)?;
         let key = self.objects.ptr_at(keys.key_at(item / 2), 0)?;
@@ -213,7 +213,7 @@ impl Heap<'_> {
         Some(if item % 2 == 0 { format!("(key {text})") } else { format!("[{text}]") })
     }
 
-    /// Where a dict really has the pointer of the entry that is visited at an offset of it.
+    /// Address where the dict really stores the pointer of the entry visited at `offset`.
     pub(super) fn place_of_entry(&self, object: Addr, offset: u64) -> Option<Addr> {
         let (keys, item) = self.item_of_dict(object, offset)?;
         let values = self.objects.ptr_at(object, self.objects.shape.dict.values)?;
@@ -224,7 +224,6 @@ impl Heap<'_> {
         })
     }
 
-    /// A key in words.
     pub(crate) fn key_text(&self, key: Addr) -> Option<String> {
         let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
         Some(match kind.form {
@@ -236,5 +235,5 @@ impl Heap<'_> {
     }
 }
 
-/// Characters of a key that are shown.
+/// Maximum number of characters shown of a key.
 const SHORT: usize = 60;

@@ -1,4 +1,5 @@
-//! Frames inside of objects: of generators and coroutines, and of frame objects that outlived their function.
+//! References in frames inside objects: in generators and coroutines, and in frame objects that outlived their
+//! function.
 
 use super::source::word;
 use super::visit::{Held, Visit, Visitor};
@@ -7,11 +8,11 @@ use crate::layout::StructView;
 use crate::limits;
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// `_framestate` from here on: there is nothing in the frame any more (Include/internal/pycore_frame.h).
+/// `_framestate` values from this one on mean that the frame is cleared (Include/internal/pycore_frame.h).
 const FRAME_CLEARED: i8 = 4;
 
 impl Visitor<'_, '_> {
-    /// The frame inside a generator: what it is of, its variables, and its stack as far as it is used.
+    /// Visits the frame in a generator: its code, its variables, and the used part of its operand stack.
     pub(super) fn generator<F: FnMut(u32, Held) -> bool>(
         &self,
         words: &[[u8; 8]],
@@ -24,7 +25,7 @@ impl Visitor<'_, '_> {
         cleared || self.inner_frame(at, shape.frame, visit)
     }
 
-    /// The frame inside a frame object, where its function has returned and left it there.
+    /// Visits the frame in a frame object, if the function has returned and the frame was moved there.
     pub(super) fn frame_object<F: FnMut(u32, Held) -> bool>(
         &self,
         words: &[[u8; 8]],
@@ -36,7 +37,7 @@ impl Visitor<'_, '_> {
         !inside || self.inner_frame(at, shape.own, visit)
     }
 
-    /// What stands in a frame inside of an object, behind the object's fields.
+    /// Visits the words of a frame inside an object, after the object's own fields.
     fn inner_frame<F: FnMut(u32, Held) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
         let Some(size) = self.frame_size(Addr::new(at.wrapping_add(frame))) else { return true };
         let end = frame.saturating_add(size);
@@ -52,7 +53,7 @@ impl Visitor<'_, '_> {
         true
     }
 
-    /// Bytes of the frame at `frame` that are in use: its fields, and `stacktop` words of variables and stack.
+    /// Size in bytes of the used part of a frame: its fields, and its variables and operands.
     fn frame_size(&self, frame: Addr) -> Option<u64> {
         let view = StructView::new(self.objects.memory, self.layout, "_PyInterpreterFrame", frame);
         let locals = view.addr_of("localsplus").ok()?;

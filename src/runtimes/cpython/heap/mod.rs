@@ -1,22 +1,23 @@
-//! The objects of CPython: in the arenas of obmalloc, and wherever else objects lead.
+//! CPython's objects: those in obmalloc's arenas, and all others that objects reference.
 //!
-//! In an arena each block in use is an object, memory that an object owns (the table of a dict, the items of a list),
-//! or something else. What lies outside (objects and buffers of more than 512 bytes come from malloc; with
-//! `PYTHONMALLOC=malloc` all do) is found by what leads there: the collector's lists, and the objects known so far. That
-//! asks no allocator, so that it is the same with every one.
+//! Each used block of an arena is an object, memory that an object owns (a dict's table, a list's items), or something
+//! else. Objects and buffers over 512 bytes come from malloc; with `PYTHONMALLOC=malloc` all do. They are found through
+//! references: from the collector's lists, and from the objects known so far. No allocator is asked, so this works the
+//! same with every allocator.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
-//! | `blocks` | blocks by size, and which block an address is in |
-//! | `census` | which block is what, and what lies outside of the arenas |
-//! | `scene`, `arena_map` | one arena or object as the census looks at it; what each block is |
-//! | `tracked` | what the collector's lists have |
-//! | `visit`, `deque`, `inner_frames` | what an object holds: objects and memory |
-//! | `types` | numbers of types |
-//! | `places` | which arena an address lies in |
+//! | `blocks` | sums of blocks by size; the block at an address |
+//! | `census` | classification of all blocks; objects outside the arenas |
+//! | `scene`, `arena_map` | classification of one arena or object; the states of blocks |
+//! | `tracked` | the collector's lists |
+//! | `visit`, `deque`, `inner_frames` | references of an object, and memory that it owns |
+//! | `owned` | kinds of owned memory |
+//! | `types` | indices of types |
+//! | `places` | the arena at an address |
 //! | `source` | words of the heap, by address |
-//! | `walk`, `reader` | from object to object; single objects |
-//! | `fields` | names of what holds what |
+//! | `walk`, `reader` | heap walks; single objects |
+//! | `fields` | names of references |
 
 mod arena_map;
 mod blocks;
@@ -57,23 +58,21 @@ use census::Census;
 use source::Source;
 use types::Types;
 
-/// Objects of no type take less: `object` itself.
+/// Size in bytes of the smallest object, a bare `object`.
 const MIN_OBJECT: u64 = 16;
 
-/// Parts of the heap, in CPython's words.
+/// Parts of the heap, named after the allocators.
 const PYMALLOC: Generation = Generation { number: 0, name: "pymalloc", frozen: false };
 const MALLOC: Generation = Generation { number: 1, name: "malloc", frozen: false };
 
-/// What an object holds.
+/// A reference of an object, or memory that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// What may be an object.
     Object(Addr),
-    /// Memory of its own.
     Memory(AddrRange, OwnedKind),
 }
 
-/// The heap of one CPython, ready to be walked.
+/// The heap of one CPython.
 pub struct Heap<'p> {
     runtime: Arc<Runtime<'p>>,
     objects: Objects<'p>,
@@ -91,10 +90,10 @@ pub struct Heap<'p> {
 }
 
 impl<'p> Heap<'p> {
-    /// Read which objects there are.
+    /// Classifies all blocks and finds all objects.
     ///
     /// # Errors
-    /// Where the table of the version lacks what every version has.
+    /// The version's table lacks a field that every version has.
     pub fn open(runtime: Arc<Runtime<'p>>, arenas: Vec<Arenas>) -> Result<Heap<'p>, PyError> {
         let objects = runtime.objects();
         let types = Types::new(&runtime);
@@ -123,12 +122,12 @@ impl<'p> Heap<'p> {
         })
     }
 
-    /// The interpreter.
+    /// The interpreter's state and version.
     pub fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
 
-    /// Looks at objects by their address.
+    /// Reader of objects by address.
     pub fn objects(&self) -> &Objects<'p> {
         &self.objects
     }
@@ -138,28 +137,28 @@ impl<'p> Heap<'p> {
         &self.arenas
     }
 
-    /// The type at `address`, if it is one of an object.
+    /// The type at `address`. `None` if it is not a valid type.
     pub fn type_at(&self, address: Addr) -> Option<Arc<PyType>> {
         self.types.lookup(address.get()).map(|(_, found)| found)
     }
 
-    /// The type of the object at `object`, if one is known there.
+    /// Type of the object at `object`. `None` if there is no object.
     pub fn type_of(&self, object: Addr) -> Option<Arc<PyType>> {
         self.numbered_type_of(object).map(|(_, found)| found)
     }
 
-    /// The same with its number.
+    /// Like [`Heap::type_of`], with the type's index.
     pub(crate) fn numbered_type_of(&self, object: Addr) -> Option<(TypeIndex, Arc<PyType>)> {
         self.census.object_at(object)?;
         self.types.lookup(self.objects.type_of(object)?.get())
     }
 
-    /// The type of that number; none of free space and of memory that objects own.
+    /// Type with this index. `None` for free space and for owned memory.
     pub(crate) fn type_of_kind(&self, kind: TypeIndex) -> Option<Arc<PyType>> {
         self.types.get(kind)
     }
 
-    /// Global variables of all modules, as `global module.name`, by where the dict of the module has its pointer.
+    /// Global variables of all modules, as `global module.name`, by the address of the pointer in the module's dict.
     pub fn globals(&self) -> &HashMap<Addr, Arc<str>> {
         self.globals.get_or_init(|| {
             let modules = self.runtime.interpreters.iter().flat_map(|at| self.runtime.modules(*at));
@@ -184,7 +183,6 @@ impl<'p> Heap<'p> {
         visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
     }
 
-    /// How often the object at `at` is referred to, as it says itself.
     pub(crate) fn refcnt(&self, at: Addr) -> u64 {
         self.source.word(at.wrapping_add(self.objects.shape.refcnt).get()).unwrap_or(0) & REFCNT
     }
@@ -194,27 +192,27 @@ impl<'p> Heap<'p> {
         self.census.object_at(at).is_some()
     }
 
-    /// Whether objects of a type are blocks in use of which nothing is known.
+    /// Whether `kind` is the pseudo-type of used blocks with unknown contents.
     pub(crate) fn is_other(kind: TypeIndex) -> bool {
         kind == types::OTHER
     }
 
-    /// How many numbers blocks and what lies outside have ([`Heap::number_of`]).
+    /// Number of values that [`Heap::number_of`] can return.
     pub(crate) fn numbers(&self) -> usize {
         self.census.numbers()
     }
 
-    /// The number of the block that `at` lies in, or of what begins there outside of the arenas.
+    /// Number of the block that contains `at`, or of the object or memory outside the arenas that begins at `at`.
     pub(crate) fn number_of(&self, at: Addr) -> Option<usize> {
         self.census.number_of(at)
     }
 
-    /// Visit memory outside of the arenas that objects own, by address: where, what it is, whose.
+    /// Visits owned memory outside the arenas, in address order: range, kind, owner.
     pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
         self.census.each_owned_outside(visit);
     }
 
-    /// Visit what the object at `object` owns: where, what it is.
+    /// Visits the memory that the object at `object` owns: range and kind.
     pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
         let Some(kind) = self.type_of(object) else { return };
         let cursor = self.cursor();
@@ -226,8 +224,8 @@ impl<'p> Heap<'p> {
         });
     }
 
-    /// Visit what may be objects that the object at `object`, of that type, holds: how, and what. `visit` tells whether
-    /// to go on.
+    /// Visits the possible objects that the object at `object`, of type `kind`, references. `visit` returns whether to
+    /// continue.
     pub(crate) fn each_held(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Link, Addr) -> bool) {
         let cursor = self.cursor();
         self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| match held {
@@ -236,7 +234,7 @@ impl<'p> Heap<'p> {
         });
     }
 
-    /// Visit what the object at `object`, of that type, holds; it may lie in a program file.
+    /// Visits the references and owned memory of the object at `object`, of type `kind`. It may be in a program file.
     pub(crate) fn each_hold(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Hold)) {
         let cursor = self.cursor();
         self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| {
@@ -250,12 +248,12 @@ impl<'p> Heap<'p> {
         });
     }
 
-    /// What memory of that number is for, if objects own it.
+    /// Kind of owned memory that has this type index.
     pub(crate) fn owned_of_kind(kind: TypeIndex) -> Option<OwnedKind> {
         types::owned_of(kind)
     }
 
-    /// The block that begins at `at`, if it is memory that an object owns: what it is for, and its bytes.
+    /// The block of owned memory that begins at `at`: kind, and size in bytes.
     pub(crate) fn owned_block(&self, at: Addr) -> Option<(OwnedKind, u64)> {
         match self.census.whole_at(at)? {
             (Block::Owned(kind), bytes) => Some((kind, bytes)),
@@ -263,7 +261,7 @@ impl<'p> Heap<'p> {
         }
     }
 
-    /// Bytes of the block of the object at `object`, and of the memory that it owns.
+    /// Size in bytes of the object's block, plus the memory that it owns.
     pub(crate) fn own_bytes(&self, object: Addr) -> u64 {
         let Some(kind) = self.type_of(object) else { return 0 };
         let mut sum = self.census.object_at(object).unwrap_or(0);
@@ -275,14 +273,14 @@ impl<'p> Heap<'p> {
                 sum = sum.saturating_add(whole.map_or(owned.bytes, |(_, bytes)| bytes));
                 true
             }
-            // Memory stands among the fields, but for a deque's blocks: items need not be gone through.
+            // Owned memory is visited among the fields, so stop at the items. A deque's blocks come after its items.
             visit::Held::Object(Link::Field(offset), _) => offset < items || kind.form == Form::Deque,
             visit::Held::Object(..) => true,
         });
         sum
     }
 
-    /// The array of numpy at `object`; the caller knows that it is one.
+    /// The numpy array at `object`, which must be one.
     pub(crate) fn ndarray(&self, object: Addr) -> Option<NdArray> {
         fields::ndarray(&self.objects, self.source.words(object.get(), self.objects.shape.ndarray.size))
     }
@@ -338,12 +336,12 @@ impl api::Heap for Heap<'_> {
         };
         let elements = match found.form {
             Form::List | Form::Deque | Form::Set => Some(Elements { start: found.items(), size: 8 }),
-            // A key, and its value.
+            // An item pair: key and value.
             Form::Dict => Some(Elements { start: found.items(), size: 16 }),
             Form::Plain if found.itemsize == 8 => Some(Elements { start: found.items(), size: 8 }),
             _ => None,
         };
-        // A dict may be that of a module, and hold its globals.
+        // The dict may be a module's, and contain its globals.
         let (string, of_types) = (found.form == Form::Text, found.form == Form::Dict);
         Some(TypeInfo { address: found.address, string, of_types, elements, free: false })
     }
@@ -384,7 +382,7 @@ impl api::Heap for Heap<'_> {
         let content = self.objects.text_content(string.addr)?;
         let bytes = usize::try_from(content.length.checked_mul(content.kind)?).ok()?;
         let bytes = self.runtime.memory.borrow_to_look(content.start, bytes)?;
-        // What has four bytes for each character is no unit that listings know.
+        // Four bytes per character (UCS-4) is not among the units.
         let units = match content.kind {
             1 => StringUnits::Latin1,
             2 => StringUnits::Utf16,

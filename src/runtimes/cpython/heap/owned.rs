@@ -1,33 +1,33 @@
-//! Memory that an object owns beside its own: it goes when the object does.
+//! Memory that an object owns in addition to its own block. It is freed with the object.
 
 use crate::words::words;
 
 words! {
-    /// What memory that an object owns is for. Listings of types have each as a row of its own.
+    /// Purpose of owned memory. Listings of types have a row for each.
     pub enum OwnedKind {
-        /// PyDictKeysObject: hash table and entries of a dict, or the names that instances of a class share.
+        /// PyDictKeysObject: hash table and entries of a dict, or the attribute names shared by a class's instances.
         DictKeys = "(dict keys)",
         /// PyDictValues: values of instance attributes.
         DictValues = "(dict values)",
-        /// Items of a list.
+        /// Item array of a list.
         ListItems = "(list items)",
-        /// Entries of a set.
+        /// Hash table of a set.
         SetTable = "(set table)",
-        /// Bytes of a bytearray.
+        /// Buffer of a bytearray.
         ByteArrayBuffer = "(bytearray buffer)",
-        /// Characters of a str that are not in the object, or their form in UTF-8.
+        /// Characters of a str that are outside the object, or its UTF-8 form.
         TextBuffer = "(str buffer)",
         /// A block of a deque.
         DequeBlock = "(deque block)",
-        /// Numbers of an array.
+        /// Item buffer of an `array.array`.
         ArrayItems = "(array items)",
-        /// Data of an array of numpy.
+        /// Data of a numpy array.
         ArrayData = "(ndarray data)",
     }
 }
 
 impl OwnedKind {
-    /// The field of its owner that leads to it, in CPython's words, or those of the module that has the type.
+    /// Name of the owner's field that points to the memory, as in the C sources.
     pub fn field(self) -> &'static str {
         match self {
             OwnedKind::DictKeys => "ma_keys",
@@ -41,12 +41,12 @@ impl OwnedKind {
         }
     }
 
-    /// Its place among all.
+    /// Index in `ALL`.
     pub(super) fn number(self) -> u8 {
         OwnedKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0) as u8
     }
 
-    /// The kind of that number.
+    /// The kind with this index.
     pub(super) fn of_number(number: u8) -> Option<OwnedKind> {
         OwnedKind::ALL.get(usize::from(number)).copied()
     }

@@ -1,26 +1,26 @@
-//! Which arena an address lies in: asked for every word of every object.
+//! Finds the arena at an address. Called for every word of every object.
 
 use crate::addr::{Addr, AddrRange};
 
-/// No arena is smaller (ARENA_SIZE of 3.9), so that a granule has bytes of two arenas at most.
+/// Log2 of the granule size in bytes. No arena is smaller (ARENA_SIZE of 3.9), so a granule overlaps at most two
+/// arenas.
 const GRANULE_BITS: u32 = 18;
 
-/// Granules of the table at most: arenas that lie further apart are searched for. 4 bytes each.
+/// Maximum number of granules in the table, 4 bytes each. If arenas are farther apart, binary search is used.
 const MOST_GRANULES: u64 = 1 << 22;
 
-/// Arenas by address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    /// Disjoint, by address.
+    /// Disjoint ranges, sorted by address.
     ranges: Vec<AddrRange>,
-    /// The granule of the first arena.
+    /// Granule of the first arena.
     first: u64,
-    /// By granule: number of the first arena that ends in it or later, plus 1; 0 where none has bytes of it.
+    /// By granule: index of the first arena that ends in it or later, plus 1. 0 if no arena overlaps it.
     table: Vec<u32>,
 }
 
 impl Places {
-    /// For ranges that are disjoint and by address.
+    /// Creates the table. `ranges` must be disjoint and sorted.
     pub(super) fn new(ranges: Vec<AddrRange>) -> Places {
         let granule = |at: Addr| at.get() >> GRANULE_BITS;
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Places::default() };
@@ -39,7 +39,7 @@ impl Places {
         places
     }
 
-    /// The number of the arena that `at` lies in.
+    /// Index of the arena that contains `at`.
     #[inline(always)]
     pub(super) fn find(&self, at: Addr) -> Option<usize> {
         let mut i = if self.table.is_empty() {
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn an_address_is_in_the_arena_that_holds_it() {
         let range = |start, len| AddrRange::sized(Addr::new(start), len);
-        // Two in one granule, one over several, one far away.
+        // Two in one granule, one that spans several, one far away.
         let near = vec![
             range(0x7f00_0001_0000, 0x4_0000),
             range(0x7f00_0005_0000, 0x10_0000),

@@ -1,4 +1,4 @@
-//! Single objects, and what they hold.
+//! Single objects and their references.
 
 use super::Heap;
 use super::census::Census;
@@ -8,14 +8,14 @@ use super::visit::Held;
 use crate::addr::Addr;
 use crate::runtimes::api::{Batch, Link, Node, ObjectReader};
 
-/// Reads objects; each thread has its own.
+/// Reads objects. Each thread has its own.
 pub(super) struct Reader<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: TypeCache,
     cursor: Cursor,
 }
 
-/// How an object holds memory of its own.
+/// The link from an object to memory that it owns.
 const OWNED: Link = Link::Beside("(memory)");
 
 impl<'h, 'p> Reader<'h, 'p> {
@@ -23,7 +23,7 @@ impl<'h, 'p> Reader<'h, 'p> {
         Reader { heap, cache: TypeCache::new(), cursor: heap.cursor() }
     }
 
-    /// Visit what the object at `addr` holds and is known to begin an object, or to be memory.
+    /// Visits the references of the object at `addr` that lead to the start of an object or of owned memory.
     fn visit(&mut self, addr: u64, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let heap = self.heap;
         let at = Addr::new(addr);

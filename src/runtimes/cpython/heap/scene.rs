@@ -1,4 +1,4 @@
-//! Arenas and single objects as a census looks at them.
+//! Classification of one arena or one object.
 
 use std::collections::HashSet;
 
@@ -18,21 +18,21 @@ use crate::runtimes::cpython::obmalloc::{Arena, PoolState};
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::runtimes::cpython::shape::is_count;
 
-/// What one arena's objects lead to.
+/// References that lead out of an arena's objects to other memory.
 #[derive(Default)]
 pub(super) struct Leads {
-    /// Memory that begins in an arena: where, and in the highest byte the number of what it is for.
+    /// Owned memory that begins in an arena: its address, with the number of its kind in the highest byte.
     inside: Vec<u64>,
-    /// Other memory, and whose it is.
+    /// Other owned memory, with its owner.
     pub(super) owned: Vec<(Owned, u64)>,
     pub(super) outside: Vec<u64>,
 }
 
-/// Bits of an address in user space, on every machine that is read.
+/// Bits of a user-space address, on every supported machine.
 const ADDRESS_BITS: u32 = 56;
 
 impl Leads {
-    /// Memory that begins in an arena: where, and what it is for.
+    /// Iterates owned memory that begins in an arena: address and kind.
     pub(super) fn inside(&self) -> impl Iterator<Item = (u64, OwnedKind)> + '_ {
         let of = |word: &u64| {
             let kind = OwnedKind::of_number((word >> ADDRESS_BITS) as u8)?;
@@ -41,7 +41,7 @@ impl Leads {
         self.inside.iter().filter_map(of)
     }
 
-    /// There are no more: of what is led to again and again, the last time stays.
+    /// Removes duplicates, keeping the last of each, and unused capacity.
     fn finish(&mut self) {
         let mut seen = HashSet::new();
         self.outside.reverse();
@@ -52,15 +52,14 @@ impl Leads {
     }
 }
 
-/// What censuses look at.
+/// What a census needs to classify blocks.
 pub(super) struct Scene<'s, 'p> {
     pub(super) runtime: &'s Runtime<'p>,
     pub(super) objects: Objects<'p>,
     pub(super) types: &'s Types<'p>,
     pub(super) pools: PoolShape,
-    /// Arenas, for asking quickly what lies in none.
     pub(super) arenas: Places,
-    /// Modules of the process: what lies in their data is never freed, and part of no heap.
+    /// Modules of the process. Objects in their data are never freed, and are not part of the heap.
     pub(super) images: Vec<AddrRange>,
     pub(super) debug: u64,
 }
@@ -74,7 +73,7 @@ impl<'p> Scene<'_, 'p> {
         Cursor::new(self.runtime.process.facts().size)
     }
 
-    /// Whether `at` is in an arena or in a module's own data.
+    /// Whether `at` is in an arena or in a module.
     #[inline(always)]
     pub(super) fn is_known_place(&self, at: u64) -> bool {
         let at = Addr::new(at);
@@ -84,7 +83,8 @@ impl<'p> Scene<'_, 'p> {
         }
     }
 
-    /// Whether PYTHONMALLOC=debug puts bytes before each block: where known objects are in their blocks.
+    /// Number of bytes that PYTHONMALLOC=debug puts before each block, judged by the position of a known object in its
+    /// block.
     pub(super) fn debug_bytes(&self, source: &Source<'p>, arenas: &[(Arena, u64)]) -> u64 {
         let sample = || {
             let state = self.runtime.view("PyInterpreterState", *self.runtime.interpreters.first()?);
@@ -104,7 +104,7 @@ impl<'p> Scene<'_, 'p> {
         sample().filter(|debug| *debug == DEBUG_BYTES).unwrap_or(0)
     }
 
-    /// An object at `at`, which is in no arena: its type and size.
+    /// Type and size of the object at `at`, which is in no arena. `None` if there is no object.
     pub(super) fn object_at<'c>(
         &self,
         source: &Source<'p>,
@@ -119,14 +119,14 @@ impl<'p> Scene<'_, 'p> {
         let counts = is_count(word(words, shape.refcnt)?, self.runtime.minor());
         let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| counts)?;
         let size = self.size_of(source, at, kind)?;
-        // All of it must lie in memory that is mapped in one piece.
+        // The whole object must be inside one mapping.
         let object = Addr::new(at);
         let entry = self.runtime.process.base().entries.at(object)?;
         let fits = object.checked_add(size).is_some_and(|end| end <= entry.range.end);
         fits.then_some((kind, size))
     }
 
-    /// Bytes of an object, without what stands before it.
+    /// Size of an object in bytes, without its prefix.
     fn size_of(&self, source: &Source<'p>, at: u64, kind: &PyType) -> Option<u64> {
         let shape = &self.objects.shape;
         let object = Addr::new(at);
@@ -143,7 +143,7 @@ impl<'p> Scene<'_, 'p> {
                 let digits = self.objects.integer_in(|offset| source.word(at.wrapping_add(offset)))?.digits;
                 kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
             }
-            // Its size is in the code that it runs, and its type only says that it has one.
+            // The size depends on the code that it runs. `itemsize` only shows that it is variable.
             Form::Generator => kind.basicsize,
             _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
             _ if kind.is(flags::INLINE_VALUES) => {
@@ -157,7 +157,7 @@ impl<'p> Scene<'_, 'p> {
         (size <= limits::MAX_RUNTIME_RANGE).then_some(size)
     }
 
-    /// Look at the blocks of an arena.
+    /// Classifies the blocks of an arena.
     pub(super) fn arena(
         &self,
         source: &Source<'p>,
@@ -192,23 +192,24 @@ impl<'p> Scene<'_, 'p> {
         (map, leads)
     }
 
-    /// What a block in use is; where an object in it leads is added to `leads`.
+    /// Classifies a used block. Adds the references of an object in it to `leads`.
     #[inline(always)]
     fn block(&self, visitor: &Visitor<'_, 'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
         let source = visitor.source;
         let shape = &self.objects.shape;
         let words = source.words(range.start.get(), range.len());
-        // Behind nothing, behind PyGC_Head, behind that and a managed dict.
+        // The prefix is empty, or PyGC_Head, or that and the pre-header of a managed dict.
         for before in [0, shape.gc_head, shape.gc_head + shape.pre_header] {
             let prefix = before + self.debug;
             let Some(address) = word(words, prefix + shape.ob_type) else { break };
-            // Types are larger than any block of an arena; what stands here of other objects mostly leads to one.
+            // Types are larger than any block of an arena. At this offset, other data usually points into an arena.
             if self.arenas.find(Addr::new(address)).is_some() {
                 continue;
             }
             let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
             let at = range.start.wrapping_add(prefix).get();
-            // The state of `_bz2`, two pointers to types in a row, looks like an object of the second but for this.
+            // The state of `_bz2`, two consecutive pointers to types, would look like an object of the second type
+            // without this check.
             let counts = word(words, prefix + shape.refcnt).is_some_and(|count| is_count(count, self.runtime.minor()));
             if kind.prefix != before || !counts {
                 continue;
@@ -238,5 +239,5 @@ impl<'p> Scene<'_, 'p> {
     }
 }
 
-/// Bytes that PYTHONMALLOC=debug puts before a block: its size, who asked for it, and a fence (_PyMem_DebugRawAlloc).
+/// Bytes that PYTHONMALLOC=debug puts before a block: size, API that allocated it, and a fence (_PyMem_DebugRawAlloc).
 const DEBUG_BYTES: u64 = 16;

@@ -1,17 +1,16 @@
-//! Words of memory by address: of the parts of the heap at once, of all else as the core has them.
+//! Words of memory by address: of the heap through its [`Space`], of other memory through the core.
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::{Memory, ProcessMemory};
 use crate::process::Process;
 use crate::runtimes::api::Space;
 
-/// Words by address.
 pub(super) struct Source<'p> {
     pub(super) space: Space<'p>,
     memory: &'p ProcessMemory,
 }
 
-/// The word at an offset from the start of `words`.
+/// The word at byte offset `at` of `words`.
 #[inline(always)]
 pub(super) fn word(words: &[[u8; 8]], at: u64) -> Option<u64> {
     words.get((at >> 3) as usize).map(|w| u64::from_le_bytes(*w))
@@ -22,7 +21,7 @@ impl<'p> Source<'p> {
         Source { space: Space::new(process.target(), ranges, min_object), memory: &process.memory }
     }
 
-    /// Words from `at` on, a multiple of 8: `bytes`, or fewer where the core has no more in one piece.
+    /// Up to `bytes` bytes of words from `at`, a multiple of 8. Fewer if the core's contiguous memory ends before.
     #[inline(always)]
     pub(super) fn words(&self, at: u64, bytes: u64) -> &[[u8; 8]] {
         let words = match self.space.run(at) {
@@ -39,7 +38,6 @@ impl<'p> Source<'p> {
         self.memory.borrow_to_look(at, have as usize).unwrap_or_default().as_chunks::<8>().0
     }
 
-    /// The word at `at`.
     #[inline(always)]
     pub(super) fn word(&self, at: u64) -> Option<u64> {
         word(self.words(at, 8), 0)

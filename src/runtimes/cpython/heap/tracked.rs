@@ -1,4 +1,5 @@
-//! Objects that the collector tracks: rings of PyGC_Head, one for each generation (Modules/gcmodule.c, Python/gc.c).
+//! Objects that the collector tracks: circular lists of PyGC_Head, one per generation (Modules/gcmodule.c,
+//! Python/gc.c).
 
 use crate::addr::Addr;
 use crate::limits;
@@ -10,27 +11,26 @@ use crate::runtimes::cpython::runtime::{PyError, Runtime};
 /// Bits of a link that are flags of the collector.
 const LINK_FLAGS: u64 = 3;
 
-/// Generations that `gc.get_objects()` lists; behind them is what was frozen (`gc.freeze()`).
+/// Number of generations that `gc.get_objects()` lists. The permanent generation (`gc.freeze()`) follows.
 const GENERATIONS: u64 = 3;
 
-/// Bytes around its place in the table at which the first ring is looked for: 3.13.5 aligned PyGC_Head by 4, and moved it
-/// by as much, which nothing in the process tells.
+/// Distance in bytes from the table's offset within which the first list is searched. 3.13.5 aligned PyGC_Head to 4 and
+/// moved the list accordingly; nothing in the process records that.
 const NEAR: u64 = 8;
 
-/// All objects in the rings of all interpreters.
+/// The tracked objects of all interpreters.
 pub(super) struct Tracked {
-    /// By address, each once.
+    /// Addresses, sorted and without duplicates.
     pub(super) objects: Vec<Addr>,
 }
 
 impl Tracked {
-    /// Whether the collector tracks the object at `at`.
     pub(super) fn has(&self, at: Addr) -> bool {
         self.objects.binary_search(&at).is_ok()
     }
 }
 
-/// Follow the rings. What breaks off is told in `notes`.
+/// Follows the lists. Adds to `notes` each list that is broken.
 pub(super) fn lists(runtime: &Runtime<'_>, notes: &mut Vec<String>) -> Tracked {
     let _phase = runtime.process.enter(Phase::GcHeap);
     let mut found = Tracked { objects: Vec::new() };
@@ -78,7 +78,7 @@ fn link(runtime: &Runtime<'_>, head: Addr, field: &str) -> Option<Addr> {
     Some(Addr::new(word & !LINK_FLAGS))
 }
 
-/// The objects of one ring: each stands behind its PyGC_Head.
+/// Adds the objects of one list. Each object follows its PyGC_Head.
 fn ring(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
     let (next, size) = (
         runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,

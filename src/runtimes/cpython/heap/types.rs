@@ -1,4 +1,4 @@
-//! Numbers of types: free space, memory that objects own, what is neither, and then types as they are met.
+//! Type indices: free space, kinds of owned memory, other blocks, and then types in the order of their discovery.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,21 +12,21 @@ use crate::runtimes::cpython::objects::{Objects, PyType, StaticNames};
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::targets::reads::Reads;
 
-/// What a block in use that is no object and that none is known to own is called.
+/// Name of used blocks that are neither an object nor known to be owned.
 const OTHER_NAME: &str = "(other blocks)";
 
-/// Numbers before that of the first type.
+/// Index of the first real type.
 const FIRST: u32 = 2 + OwnedKind::ALL.len() as u32;
 
-/// Blocks in use that are neither an object nor owned by one.
+/// Used blocks that are neither an object nor known to be owned.
 pub(super) const OTHER: TypeIndex = TypeIndex(FIRST - 1);
 
-/// The number of memory that objects own.
+/// Type index of a kind of owned memory.
 pub(super) fn of_owned(kind: OwnedKind) -> TypeIndex {
     TypeIndex(1 + u32::from(kind.number()))
 }
 
-/// What memory of that number is for, if objects own it.
+/// Kind of owned memory with this type index.
 pub(super) fn owned_of(kind: TypeIndex) -> Option<OwnedKind> {
     OwnedKind::of_number(u8::try_from(kind.0.checked_sub(1)?).ok()?)
 }
@@ -37,7 +37,6 @@ struct Known {
     all: Vec<Arc<PyType>>,
 }
 
-/// Types met so far.
 pub(super) struct Types<'p> {
     objects: Objects<'p>,
     reads: &'p Reads,
@@ -72,7 +71,7 @@ impl<'p> Types<'p> {
         }
     }
 
-    /// The type at `address`, if it is one.
+    /// The type at `address`. `None` if it is not a valid type.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, Arc<PyType>)> {
         {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +89,7 @@ impl<'p> Types<'p> {
         Some((TypeIndex(i + FIRST), found))
     }
 
-    /// What may be the type at `address`: any word may lead to one. That it was read is no record of it before
+    /// Like [`Types::lookup`], for an address that may be any word. The bytes read are not recorded as used before
     /// [`Types::confirm`].
     fn guess(&self, address: u64) -> Found {
         if !self.reads.records_bytes() {
@@ -101,11 +100,11 @@ impl<'p> Types<'p> {
             found = self.objects.read_type(Addr::new(address), &self.names);
             None::<()>
         });
-        // It has no number yet, which nobody asks for of a guess.
+        // A guess needs no index.
         found.map(|found| (OTHER, Arc::new(found)))
     }
 
-    /// An object was found whose type this is.
+    /// Records that an object of this type was found.
     pub(super) fn confirm(&self, kind: &PyType) {
         if self.reads.records_bytes() {
             self.lookup(kind.address.get());
@@ -113,13 +112,13 @@ impl<'p> Types<'p> {
     }
 }
 
-/// Entries of a cache: a power of two.
+/// Log2 of the number of cache entries.
 const CACHE_BITS: u32 = 11;
 
-/// A type with its number, if it is one.
+/// A type with its index. `None` if there is no valid type at the address.
 type Found = Option<(TypeIndex, Arc<PyType>)>;
 
-/// What one thread has looked up last: most words that are looked at are no type.
+/// Cache of one thread's lookups. Most of the words looked up are not types, so failures are cached too.
 pub(super) struct TypeCache {
     entries: Vec<(u64, Found)>,
     guesses: bool,
@@ -130,14 +129,15 @@ impl TypeCache {
         TypeCache { entries: vec![(0, None); 1 << CACHE_BITS], guesses: false }
     }
 
-    /// For words that may be anything. Who finds an object by one says so ([`Types::confirm`]), and does not ask for the number.
+    /// Creates a cache for words that may be anything. Its users call [`Types::confirm`] when they find an object, and
+    /// ignore the indices.
     pub(super) fn of_guesses() -> TypeCache {
         TypeCache { guesses: true, ..TypeCache::new() }
     }
 
     #[inline(always)]
     pub(super) fn lookup(&mut self, types: &Types<'_>, address: u64) -> Option<(TypeIndex, &Arc<PyType>)> {
-        // Nothing lies on the first page, and a type begins at a multiple of 8.
+        // Nothing is on the first page, and types are aligned to 8.
         if address < 4096 || address & 7 != 0 {
             return None;
         }

@@ -1,11 +1,11 @@
-//! What an object holds: other objects, and memory of its own.
+//! References of an object, and memory that it owns.
 //!
-//! Types written in C have fields that no table tells. Each word of an instance between its header and its items is
-//! looked at, and what is known to begin an object is taken for a reference: the lists of objects are known, so that little
-//! else looks like one. What such words would tell wrongly is left out by name: weak references, and numbers.
+//! No table lists the fields of types that are written in C. So each word between an instance's header and its items is
+//! a possible reference, and it is one if an object begins at its target. The objects are known, so few other values
+//! pass. Fields that would be misread are excluded by name: weak references and numbers.
 //!
-//! Items that stand in memory of their own (of a list, a dict, a set, a deque) are visited as if they followed the
-//! object's fields, at offsets from `tp_basicsize` on.
+//! Items stored in separate memory (of a list, dict, set or deque) are visited as if they followed the object's fields,
+//! at offsets from `tp_basicsize` on.
 
 use super::deque::Cursor;
 use super::owned::OwnedKind;
@@ -17,16 +17,15 @@ use crate::runtimes::api::Link;
 use crate::runtimes::cpython::objects::{DictKeys, Form, Managed, Objects, PyType, flags};
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// An instance keeps its type, where that was made while the program runs.
+/// An instance of a class created at run time keeps its type alive.
 const TYPE: Link = Link::Beside("(type)");
 
-/// The dict of an instance that stands before it.
+/// An instance's dict, if the pointer to it precedes the object.
 const MANAGED_DICT: Link = Link::Beside("__dict__");
 
-/// Places before that of the word at offset 0.
+/// Number of positions before that of the word at offset 0.
 const FIRST_WORD: u32 = 2;
 
-/// Memory that an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) kind: OwnedKind,
@@ -34,16 +33,14 @@ pub(super) struct Owned {
     pub(super) bytes: u64,
 }
 
-/// What an object holds.
+/// A reference of an object, or memory that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// A word that may lead to an object.
+    /// A word that may point to an object.
     Object(Link, u64),
-    /// Memory.
     Memory(Owned),
 }
 
-/// Visits what objects hold.
 #[derive(Clone, Copy)]
 pub(super) struct Visitor<'v, 'p> {
     pub(super) objects: &'v Objects<'p>,
@@ -52,7 +49,7 @@ pub(super) struct Visitor<'v, 'p> {
     pub(super) cursor: &'v Cursor,
 }
 
-/// One object that is visited, from a place on.
+/// The visit of one object, from a given position on.
 pub(super) struct Visit<'s, F> {
     from: u32,
     pub(super) basicsize: u64,
@@ -60,7 +57,7 @@ pub(super) struct Visit<'s, F> {
 }
 
 impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
-    /// A reference at an offset from the object's start.
+    /// Visits a reference at `offset` from the object's start.
     #[inline(always)]
     pub(super) fn word(&mut self, offset: u64, value: u64) -> bool {
         let place = place(offset);
@@ -70,7 +67,7 @@ impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
         (self.sink)(place, Held::Object(Link::Field(offset), value))
     }
 
-    /// A reference that is the item of that number, in memory of its own.
+    /// Visits item `index`, which is in separate memory.
     #[inline(always)]
     pub(super) fn item(&mut self, index: u64, value: u64) -> bool {
         self.word(self.basicsize.saturating_add(index.saturating_mul(WORD)), value)
@@ -87,19 +84,20 @@ impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
     }
 }
 
-/// The place of a word.
+/// Position of the word at `offset`.
 #[inline(always)]
 fn place(offset: u64) -> u32 {
     u32::try_from(offset / WORD).unwrap_or(u32::MAX - FIRST_WORD).saturating_add(FIRST_WORD)
 }
 
-/// The first item that a visit from a place on looks at: what a long list has before is not looked at again.
+/// Index of the first item to visit from position `from` on. The items before are skipped without being read.
 fn first_item(from: u32, basicsize: u64) -> u64 {
     u64::from(from.saturating_sub(place(basicsize)))
 }
 
 impl Visitor<'_, '_> {
-    /// Visit what the object at `at` holds, from the place `from` on, in the order of places; whether to go on.
+    /// Visits the references and owned memory of the object at `at`, from position `from` on, in order. Returns whether
+    /// to continue.
     pub(super) fn each<F: FnMut(u32, Held) -> bool>(&self, at: u64, kind: &PyType, from: u32, sink: &mut F) -> bool {
         let words = self.source.words(at, kind.basicsize);
         let mut visit = Visit { from, basicsize: kind.items(), sink };
@@ -111,7 +109,7 @@ impl Visitor<'_, '_> {
             Managed::Values(values) => Some((values, self.value_count(kind, values))),
             _ => None,
         };
-        // Up to 3.12 they stand in memory of their own.
+        // Up to 3.12 the values are in separate memory.
         if let Some((values, count)) = values.filter(|_| !kind.is(flags::INLINE_VALUES)) {
             let memory = Owned { kind: OwnedKind::DictValues, at: values, bytes: count.saturating_mul(WORD) };
             if from <= 1 && count > 0 && !(visit.sink)(1, Held::Memory(memory)) {
@@ -121,13 +119,12 @@ impl Visitor<'_, '_> {
         self.fields(words, at, kind, &mut visit) && self.items(words, at, kind, values, &mut visit)
     }
 
-    /// The table of keys at `keys`.
     #[inline(always)]
     fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
         self.objects.dict_keys_in(keys, |offset| self.source.word(keys.wrapping_add(offset).get()))
     }
 
-    /// Words from the header to the items.
+    /// Visits the words between header and items.
     #[inline(always)]
     fn fields<F: FnMut(u32, Held) -> bool>(
         &self,
@@ -173,7 +170,7 @@ impl Visitor<'_, '_> {
         true
     }
 
-    /// What a word of an object is that leads to no object.
+    /// Classifies a word of an object: a reference, owned memory, or neither.
     #[inline(always)]
     fn special(&self, words: &[[u8; 8]], at: u64, kind: &PyType, offset: u64, value: u64) -> Special {
         let shape = &self.objects.shape;
@@ -215,7 +212,7 @@ impl Visitor<'_, '_> {
         }
     }
 
-    /// Bytes of the items of an array: how many there is room for, and what its descriptor says of one.
+    /// Size in bytes of an `array.array`'s item buffer: its capacity times the item size in its descriptor.
     fn array_bytes(&self, words: &[[u8; 8]]) -> Option<u64> {
         let shape = &self.objects.shape;
         let descr = Addr::new(word(words, shape.array_descr?)?);
@@ -224,7 +221,7 @@ impl Visitor<'_, '_> {
         word(words, shape.ob_size)?.checked_mul(size.min(limits::MAX_PY_ITEM_SIZE))
     }
 
-    /// The UTF-8 form of a str, and its characters where they stand elsewhere.
+    /// Visits the UTF-8 form of a str, and its characters if they are outside the object.
     fn text<F: FnMut(u32, Held) -> bool>(&self, at: u64, visit: &mut Visit<'_, F>) -> bool {
         let shape = &self.objects.shape.text;
         let content = self.objects.text_in(Addr::new(at), |offset| self.source.word(at.wrapping_add(offset)));
@@ -234,7 +231,7 @@ impl Visitor<'_, '_> {
         }
         let get = |offset: u64| self.source.word(at.wrapping_add(offset)).unwrap_or(0);
         let (utf8, length) = (get(shape.utf8), get(shape.utf8_length));
-        // Of ASCII it is the characters themselves.
+        // For ASCII, the UTF-8 form is the characters themselves.
         let apart = utf8 != content.start.get();
         if apart && !visit.memory(shape.utf8, OwnedKind::TextBuffer, utf8, length.saturating_add(1)) {
             return false;
@@ -242,7 +239,6 @@ impl Visitor<'_, '_> {
         content.compact || visit.memory(shape.data, OwnedKind::TextBuffer, content.start.get(), content.bytes())
     }
 
-    /// Items, wherever they stand.
     #[inline(always)]
     fn items<F: FnMut(u32, Held) -> bool>(
         &self,
@@ -277,7 +273,7 @@ impl Visitor<'_, '_> {
                 let entries = self.source.words(table, slots.saturating_mul(shape.set.entry));
                 for slot in first..slots {
                     let key = slot.saturating_mul(shape.set.entry).saturating_add(shape.set.key);
-                    // Behind what the core has there is nothing to be seen, however many slots it says there are.
+                    // Stop at the end of the memory in the core, whatever the number of slots is.
                     let Some(key) = word(entries, key) else { break };
                     if !visit.item(slot, key) {
                         return false;
@@ -292,7 +288,7 @@ impl Visitor<'_, '_> {
         }
     }
 
-    /// Keys and values of a dict: an item each.
+    /// Visits the keys and values of a dict, as alternating items.
     fn entries<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], first: u64, visit: &mut Visit<'_, F>) -> bool {
         let shape = &self.objects.shape.dict;
         let keys = word(words, shape.keys).and_then(|keys| self.dict_keys(Addr::new(keys)));
@@ -317,8 +313,8 @@ impl Visitor<'_, '_> {
         true
     }
 
-    /// How many values of instance attributes there are: as they say themselves (3.13), or one for each name that the class
-    /// shares, in whose order they stand.
+    /// Number of attribute values of an instance. Since 3.13 it is stored with the values. Before, there is one for
+    /// each name that the class shares, in that order.
     fn value_count(&self, kind: &PyType, values: u64) -> u64 {
         let count = match self.objects.shape.dict.capacity {
             Some(at) => self.source.word(values).map(|head| head >> (8 * (at & 7)) & 0xff),
@@ -327,14 +323,13 @@ impl Visitor<'_, '_> {
         count.unwrap_or(0)
     }
 
-    /// Where an instance has its attributes.
     #[inline(always)]
     fn managed(&self, at: u64, kind: &PyType) -> Managed {
         let before = |offset: i64| self.source.word(at.wrapping_add_signed(offset));
         self.objects.managed(at, kind.flags, kind.basicsize, before)
     }
 
-    /// Instances of variable size have their dict behind the items: its offset is from the end.
+    /// Visits the dict of a variable-size instance. It follows the items: its offset counts from the end.
     fn dict_at_end<F: FnMut(u32, Held) -> bool>(
         &self,
         words: &[[u8; 8]],
@@ -342,7 +337,7 @@ impl Visitor<'_, '_> {
         kind: &PyType,
         visit: &mut Visit<'_, F>,
     ) -> bool {
-        // Where the dict stands before the instance it says -1 (3.12 on).
+        // Since 3.12 the offset is -1 if the dict's pointer precedes the instance.
         if kind.dictoffset >= 0 || kind.is(flags::MANAGED_DICT) {
             return true;
         }
@@ -355,7 +350,7 @@ impl Visitor<'_, '_> {
         self.source.word(at.wrapping_add(offset)).is_none_or(|dict| visit.word(offset, dict))
     }
 
-    /// The data of an array of numpy, where they are its own.
+    /// Classifies the data pointer of a numpy array: owned memory if the array owns it.
     fn data_of_ndarray(&self, words: &[[u8; 8]], value: u64) -> Special {
         match super::fields::ndarray(self.objects, words) {
             Some(array) if array.owns => {
@@ -367,16 +362,15 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// What a word is.
+/// Classification of a word.
 enum Special {
     Word,
-    /// The same, with bits that are no part of the address.
+    /// A reference with tag bits that are not part of the address.
     Tagged,
     Memory(Owned),
     Nothing,
 }
 
-/// Items that stand in a row.
 #[inline(always)]
 fn each_word<F: FnMut(u32, Held) -> bool>(words: &[[u8; 8]], first: u64, count: u64, visit: &mut Visit<'_, F>) -> bool {
     let first = usize::try_from(first).unwrap_or(usize::MAX);

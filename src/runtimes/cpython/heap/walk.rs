@@ -1,4 +1,4 @@
-//! From block to block of an arena, and from object to object outside.
+//! Walks the blocks of arenas, and the objects outside.
 
 use super::Heap;
 use super::arena_map::{ArenaMap, Block, PoolMap};
@@ -8,7 +8,6 @@ use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{FREE, Losses, Object, Part, Walker};
 use crate::runtimes::cpython::obmalloc::PoolState;
 
-/// Walks parts of the heap.
 pub(super) struct PyWalker<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: TypeCache,
@@ -19,7 +18,7 @@ impl<'h, 'p> PyWalker<'h, 'p> {
         PyWalker { heap, cache: TypeCache::new() }
     }
 
-    /// The object at `at` of a block: with its size, what stands before it too.
+    /// The object at `at`. `size`: size of its block in bytes, prefix included.
     #[inline(always)]
     fn object(&mut self, at: Addr, size: u64) -> Option<Object> {
         let address = self.heap.source.word(at.wrapping_add(self.heap.objects.shape.ob_type).get())?;
@@ -29,7 +28,7 @@ impl<'h, 'p> PyWalker<'h, 'p> {
 }
 
 impl PyWalker<'_, '_> {
-    /// What lies outside of the arenas and begins at one of these places.
+    /// Visits objects and owned memory outside the arenas.
     fn outside(&mut self, all: &[Outside], visit: &mut dyn FnMut(&Object)) {
         for outside in all {
             let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
@@ -44,7 +43,6 @@ impl PyWalker<'_, '_> {
         }
     }
 
-    /// The blocks of an arena's pools.
     fn pools(&mut self, map: &ArenaMap, pools: &[PoolMap], losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
         for pool in pools {
@@ -94,7 +92,8 @@ impl Walker for PyWalker<'_, '_> {
 }
 
 impl Heap<'_> {
-    /// Visit what has bytes in `range`, or lies in a pool that has some: headers of pools, and the same as a walk over all parts.
+    /// Visits everything that overlaps `range`, and all blocks of pools that overlap it: pool headers, and the objects
+    /// of a walk.
     pub(crate) fn each_in(&self, range: AddrRange, header: &mut dyn FnMut(AddrRange), visit: &mut dyn FnMut(&Object)) {
         let mut walker = PyWalker::new(self);
         let first = self.census.arenas.partition_point(|map| map.arena.range.end <= range.start);

@@ -1,5 +1,5 @@
-//! Attributes by name: fields of C structs, `__slots__`, values that stand in the instance, entries of `__dict__`; what a
-//! type and a module have in their dicts.
+//! Attributes by name: fields of C structs, `__slots__`, values inside the instance, entries of `__dict__`. For types
+//! and modules, the entries of their dicts.
 
 use crate::addr::Addr;
 use crate::facts::{FieldRow, ObjectReport};
@@ -10,14 +10,14 @@ use crate::runtimes::cpython::object::Brief;
 use crate::runtimes::cpython::objects::{Form, PyType};
 use crate::words::FieldStorage;
 
-/// How the visitor calls the dict that stands before an instance.
+/// The link name of a dict whose pointer precedes the instance.
 const DICT: &str = "__dict__";
 
-/// Fill in the attributes of the object at hand.
+/// Adds the attributes of `report.object` to `report`.
 pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
     let object = report.object;
     let names = heap.field_names(kind);
-    // Items of its own stand behind the fields, and are shown elsewhere.
+    // The object's items follow the fields, and are shown elsewhere.
     let has_items = kind.itemsize == 8
         || matches!(kind.form, Form::Dict | Form::Set | Form::List | Form::Deque | Form::Generator | Form::Frame);
     let end = if has_items { kind.items() } else { u64::MAX };
@@ -32,7 +32,7 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
                 let known = brief.kind_of(to).is_some();
                 if known {
                     let name = names.get(&offset).cloned().unwrap_or_else(|| format!("+{offset:#x}"));
-                    // Values that a class shares the names of stand elsewhere.
+                    // Attribute values stored outside the instance have no address here.
                     let place = (offset < kind.basicsize).then(|| object.wrapping_add(offset));
                     rows.push(brief.field(name, offset, place, to, FieldStorage::Instance));
                 }
@@ -49,19 +49,18 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
 }
 
 impl Brief<'_, '_> {
-    /// What the type at `object` has in its dict: methods and class attributes.
+    /// Entries in the dict of the type at `object`: methods and class attributes.
     pub(super) fn attributes_of_type(&self, object: Addr) -> Vec<FieldRow> {
         let objects = self.heap.objects();
         let dict = objects.ptr_at(object, objects.shape.types.dict).filter(|dict| !dict.is_null());
         dict.map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
     }
 
-    /// The globals of a module.
     pub(super) fn globals(&self, module: Addr) -> Vec<FieldRow> {
         self.module_dict(module).map(|dict| self.entries(dict, dict, FieldStorage::Static)).unwrap_or_default()
     }
 
-    /// Entries of a dict of attributes as fields; offsets are of their places from `base`, where these lie behind it.
+    /// Entries of an attribute dict as fields. Offsets count from `base`, if the value's pointer is shortly after it.
     fn entries(&self, dict: Addr, base: Addr, storage: FieldStorage) -> Vec<FieldRow> {
         let objects = self.heap.objects();
         let mut rows = Vec::new();
@@ -102,5 +101,5 @@ impl Brief<'_, '_> {
     }
 }
 
-/// An offset is told of what lies no farther from its base.
+/// Maximum distance from the base for which an offset is shown, in bytes.
 const NEAR: u64 = 1 << 12;

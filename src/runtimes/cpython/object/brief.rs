@@ -1,4 +1,4 @@
-//! Objects in a few words.
+//! Short texts for objects.
 
 use std::sync::Arc;
 
@@ -9,13 +9,12 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::code::function_text;
 use crate::runtimes::cpython::objects::{Form, PyType};
 
-/// Characters of a text, and bytes of a buffer, that stand beside a field.
+/// Maximum length of a value shown next to a field: characters of a text, and four times the bytes of a buffer.
 const SHORT_TEXT: usize = 256;
 
-/// Bytes of a buffer that are shown of it alone.
+/// Maximum number of bytes shown of a buffer on its own.
 const PREVIEW: usize = 256;
 
-/// Makes texts of objects.
 pub(in crate::runtimes::cpython) struct Brief<'h, 'p> {
     pub(super) heap: &'h Heap<'p>,
 }
@@ -25,7 +24,7 @@ impl<'h, 'p> Brief<'h, 'p> {
         Brief { heap }
     }
 
-    /// The type of what may be an object of the heap, or a static one.
+    /// Type of a possible object, in the heap or in static data.
     pub(in crate::runtimes::cpython) fn kind_of(&self, object: Addr) -> Option<Arc<PyType>> {
         if object.is_null() || !object.is_aligned(8) {
             return None;
@@ -33,18 +32,19 @@ impl<'h, 'p> Brief<'h, 'p> {
         self.heap.type_at(self.heap.objects().type_of(object)?)
     }
 
-    /// The object's own value: text, numbers, what a type or function is called. `most`: characters of a text.
+    /// Value of an object: text, number, or the name of a type or function. `most`: maximum number of characters of a
+    /// text.
     pub(super) fn value(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
         match kind.form {
             Form::Text => self.text(object, most),
-            // What they hold is listed below.
+            // Contents of containers are listed separately.
             Form::List | Form::Dict | Form::Set | Form::Deque => None,
             _ if kind.name == "tuple" => None,
             _ => self.short(object, kind, PREVIEW),
         }
     }
 
-    /// The same beside a field: texts in quotes, containers by how many they hold.
+    /// Value shown next to a field: quoted text, or a container's number of items.
     pub(in crate::runtimes::cpython) fn beside(&self, object: Addr) -> Option<String> {
         let kind = self.kind_of(object)?;
         match kind.form {
@@ -98,7 +98,7 @@ impl<'h, 'p> Brief<'h, 'p> {
         }
     }
 
-    /// How many items it has.
+    /// Number of items. `None` for objects without items.
     pub(in crate::runtimes::cpython) fn length(&self, object: Addr, kind: &PyType) -> Option<u64> {
         let objects = self.heap.objects();
         match kind.form {
@@ -114,20 +114,18 @@ impl<'h, 'p> Brief<'h, 'p> {
         }
     }
 
-    /// A module's name, by the `__name__` in its dict.
+    /// Name of a module, from `__name__` in its dict.
     pub(in crate::runtimes::cpython) fn module_name(&self, module: Addr) -> Option<String> {
         let objects = self.heap.objects();
         let name = objects.lookup(self.module_dict(module)?, "__name__")?;
         objects.is_str(name).then(|| objects.name(name))?
     }
 
-    /// The dict of a module's globals.
     pub(in crate::runtimes::cpython) fn module_dict(&self, module: Addr) -> Option<Addr> {
         let at = self.heap.runtime().layout.positive("PyModuleObject", "md_dict").ok()?;
         self.heap.objects().ptr_at(module, at).filter(|dict| !dict.is_null())
     }
 
-    /// A row of an element.
     pub(super) fn element(&self, index: u64, object: Addr) -> ElementRow {
         ElementRow {
             index,
@@ -139,7 +137,7 @@ impl<'h, 'p> Brief<'h, 'p> {
     }
 }
 
-/// Bytes as Python writes them, and how many there are where that is not all.
+/// Bytes in Python's notation, with their number if they were cut.
 fn quoted(bytes: &[u8], length: u64) -> String {
     let text = format!("b\"{}\"", bytes.escape_ascii());
     if length > bytes.len() as u64 { format!("{text}… {} bytes", crate::units::exact(length)) } else { text }

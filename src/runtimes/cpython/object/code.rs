@@ -1,10 +1,10 @@
-//! Functions and code objects by name, file and line.
+//! Names of functions and code objects, with file and line.
 
 use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::cpython::heap::Heap;
 
-/// What the function, or the code object, at `object` is called: qualified, with file and line.
+/// Qualified name of the function or code object at `object`, with file and line.
 pub(super) fn function_text(heap: &Heap<'_>, object: Addr, kind: &str) -> Option<String> {
     let objects = heap.objects();
     let runtime = heap.runtime();
@@ -29,7 +29,7 @@ pub(super) fn function_text(heap: &Heap<'_>, object: Addr, kind: &str) -> Option
     })
 }
 
-/// The same without file and line; `None` of what is no function written in Python.
+/// Qualified name of a function with its module. `None` if the object is not a function written in Python.
 pub(in crate::runtimes::cpython) fn function_name(heap: &Heap<'_>, object: Addr) -> Option<String> {
     let objects = heap.objects();
     let kind = heap.type_at(objects.type_of(object)?)?;

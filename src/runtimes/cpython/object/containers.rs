@@ -1,4 +1,4 @@
-//! What containers hold: items of lists and tuples by number, entries of dicts by key.
+//! Contents of containers: items of lists and tuples by index, entries of dicts by key.
 
 use crate::addr::Addr;
 use crate::facts::{CollectionDetail, EntryRow, ObjectReport};
@@ -8,7 +8,7 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::Brief;
 use crate::runtimes::cpython::objects::{Form, PyType};
 
-/// Fill in what the object at hand holds, and how much of it there is.
+/// Adds the contents of `report.object` and their number to `report`.
 pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
     let object = report.object;
     report.length = brief.length(object, kind);
@@ -31,10 +31,10 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
     }
 }
 
-/// What the class of a named tuple calls its items, and what types of C that are such call theirs.
+/// Class attributes with the names of a named tuple's items: of classes, and of types written in C.
 const NAMES: [&str; 2] = ["_fields", "__match_args__"];
 
-/// Items of a named tuple as fields.
+/// Adds the items of a named tuple as fields.
 fn named(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
     let objects = heap.objects();
     let dict = objects.ptr_at(kind.address, objects.shape.types.dict).filter(|dict| !dict.is_null());
@@ -63,7 +63,7 @@ fn elements(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, k
     });
 }
 
-/// Visit items in their order; `visit` tells whether to go on.
+/// Visits items in order. `visit` returns whether to continue.
 fn items(heap: &Heap<'_>, object: Addr, kind: &PyType, mut visit: impl FnMut(u64, Addr) -> bool) {
     let first = kind.items();
     heap.each_held(object, kind, |link, to| match link {
@@ -75,7 +75,6 @@ fn items(heap: &Heap<'_>, object: Addr, kind: &PyType, mut visit: impl FnMut(u64
     });
 }
 
-/// The first entries of a dict.
 pub(super) fn entries(heap: &Heap<'_>, brief: &Brief<'_, '_>, dict: Addr, count: u64) -> CollectionDetail {
     let mut found = CollectionDetail { count, entries: Vec::new() };
     heap.objects().each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {

@@ -1,5 +1,5 @@
-//! One object as `vars()` and `pprint` would show it: text and numbers by value, containers with what they hold, instances
-//! with their attributes by name.
+//! One object, much as `vars()` and `pprint` would show it: values of texts and numbers, contents of containers,
+//! attributes of instances.
 
 mod attributes;
 mod brief;
@@ -17,14 +17,14 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::Form;
 
-/// Show the object at `addr`, or that `addr` leads into; of memory that an object owns, that object.
+/// Describes the object at `addr`, or the one that contains `addr`. For memory owned by an object, describes the owner.
 pub(super) fn object(python: &CPython<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = python.objects()?;
     let mut names = ObjectNames::new(heap);
     let target = target(python, heap, &names, addr)?;
     let brief = Brief::new(heap);
     let Some(kind) = brief.kind_of(target) else {
-        // A block in use that nobody is known to own.
+        // A used block without a known owner.
         let (name, size) = names.object(target)?;
         return Some(ObjectReport { object: target, name: Some(name), size: Some(size), ..ObjectReport::default() });
     };
@@ -49,13 +49,12 @@ pub(super) fn object(python: &CPython<'_>, addr: Addr) -> Option<ObjectReport> {
     Some(report)
 }
 
-/// The object that is meant.
 fn target(python: &CPython<'_>, heap: &Heap<'_>, names: &ObjectNames<'_>, addr: Addr) -> Option<Addr> {
     if heap.type_of(addr).is_some() {
         return Some(addr);
     }
     let Some(inside) = names.containing(addr) else {
-        // What is part of the program itself is in no part of the heap.
+        // Static objects are in no part of the heap.
         let is_static = python.runtime().process.modules.iter().any(|module| module.range.contains(addr));
         return (is_static && Brief::new(heap).kind_of(addr).is_some()).then_some(addr);
     };

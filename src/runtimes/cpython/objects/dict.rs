@@ -1,65 +1,65 @@
-//! Dicts (Objects/dictobject.c): a hash table of indices and, behind it, entries in the order in which they were made.
+//! Dicts (Objects/dictobject.c): a hash table of indices, followed by entries in insertion order.
 //!
-//! Keys and values may stand apart: instances of a class share one table of keys (PEP 412), and have their values alone.
+//! Keys and values may be separate: instances of a class share one key table (PEP 412) and store only values.
 
 use super::Objects;
 use crate::addr::Addr;
 use crate::limits;
 
-/// `dk_kind`: entries have their hash (`DICT_KEYS_GENERAL`); the others have not.
+/// `dk_kind` of tables whose entries store a hash (`DICT_KEYS_GENERAL`). Entries of other kinds have none.
 const GENERAL: u8 = 0;
 
-/// The table of keys of a dict.
+/// The key table of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictKeys {
-    /// PyDictKeysObject
+    /// Address of the PyDictKeysObject.
     pub address: Addr,
-    /// Where the first entry is.
+    /// Address of the first entry.
     pub entries: Addr,
-    /// Entries that were used at some time.
+    /// Number of entries ever used, deleted ones included.
     pub count: u64,
-    /// Bytes of one.
+    /// Size of an entry in bytes.
     pub size: u64,
-    /// From an entry to its key, and to its value.
+    /// Offset of the key in an entry.
     pub key: u64,
-    /// From an entry to its value.
+    /// Offset of the value in an entry.
     pub value: u64,
-    /// Bytes of it all.
+    /// Size of the whole table in bytes.
     pub bytes: u64,
 }
 
 /// An entry of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the order.
+    /// Index in insertion order.
     pub index: u64,
-    /// The key.
+    /// Address of the key object.
     pub key: Addr,
-    /// Where the value's pointer stands.
+    /// Address of the pointer to the value.
     pub place: Addr,
-    /// The value.
+    /// Address of the value object.
     pub value: Addr,
 }
 
 impl DictKeys {
-    /// Where the key of an entry stands.
+    /// Address of the pointer to the key of entry `index`.
     pub fn key_at(&self, index: u64) -> Addr {
         self.entries.wrapping_add(index.wrapping_mul(self.size)).wrapping_add(self.key)
     }
 
-    /// Where its value stands, unless values stand apart.
+    /// Address of the pointer to the value of entry `index`. Not used if values are separate.
     pub fn value_at(&self, index: u64) -> Addr {
         self.entries.wrapping_add(index.wrapping_mul(self.size)).wrapping_add(self.value)
     }
 }
 
 impl Objects<'_> {
-    /// The table at `keys`; `None` where it can be none.
+    /// Reads the key table at `keys`. `None` if it is invalid.
     pub fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
         self.dict_keys_in(keys, |offset| self.word_at(keys, offset))
     }
 
-    /// The same of the table whose words `word` tells by their offset, a multiple of 8.
+    /// Like [`Objects::dict_keys`], reading words through `word` by their offset, a multiple of 8.
     #[inline(always)]
     pub(crate) fn dict_keys_in(&self, keys: Addr, word: impl Fn(u64) -> Option<u64>) -> Option<DictKeys> {
         let shape = &self.shape.dict;
@@ -81,17 +81,18 @@ impl Objects<'_> {
         let room = count.checked_add(usable)?;
         let entries = keys.checked_add(shape.indices)?.checked_add(index_bytes)?;
         let bytes = room.checked_mul(entry.0)?.checked_add(index_bytes)?.checked_add(shape.indices)?;
-        // Of each slot of the table at most two thirds are entries.
+        // At most two thirds of the hash table's slots are used.
         let sane = index_bytes.is_power_of_two() && room <= index_bytes.max(8) && keys.checked_add(bytes).is_some();
         sane.then_some(DictKeys { address: keys, entries, count, size: entry.0, key: entry.1, value: entry.2, bytes })
     }
 
-    /// The first value of the PyDictValues at `values`.
+    /// Address of the first value of the PyDictValues at `values`.
     pub fn first_value(&self, values: Addr) -> Addr {
         values.wrapping_add(self.shape.dict.first_value)
     }
 
-    /// Visit the entries of the dict at `dict` that have a value, at most `most`; `visit` tells whether to go on.
+    /// Visits the entries of the dict at `dict` that have a value, among the first `most`. `visit` returns whether to
+    /// continue.
     pub fn each_entry(&self, dict: Addr, most: u64, mut visit: impl FnMut(Entry) -> bool) -> Option<()> {
         let shape = &self.shape.dict;
         let keys = self.dict_keys(self.ptr_at(dict, shape.keys)?)?;
@@ -110,7 +111,7 @@ impl Objects<'_> {
         Some(())
     }
 
-    /// The value under the str `name` in the dict at `dict`.
+    /// The value for the string key `name` in the dict at `dict`.
     pub fn lookup(&self, dict: Addr, name: &str) -> Option<Addr> {
         let mut found = None;
         self.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
@@ -123,7 +124,7 @@ impl Objects<'_> {
     }
 }
 
-/// Bytes of an index in a table of so many slots, up to 3.10.
+/// Bytes per index in a hash table of `slots` slots, up to 3.10.
 fn index_width(slots: u64) -> u64 {
     match slots {
         0..=0xff => 1,

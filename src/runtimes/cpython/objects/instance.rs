@@ -1,27 +1,27 @@
-//! Attributes of instances: in a dict, or as values beside keys that all instances of a class share (PEP 412).
+//! Attributes of instances: in a dict, or as values whose names all instances of a class share (PEP 412).
 
 use super::{Objects, flags};
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 
-/// Bits of a pointer to a dict or values that say which it is.
+/// Tag bits of a pointer to a dict or values.
 const TAGS: u64 = 7;
 
-/// Where an instance with a managed dict has its attributes (3.11 on).
+/// Where an instance with a managed dict has its attributes. Since 3.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Managed {
-    /// In no dict that stands before it.
+    /// The instance has no managed dict.
     Nothing,
-    /// In the dict at this address; 0 while there is none.
+    /// In the dict at this address. 0 if there is none yet.
     Dict(u64),
-    /// As PyDictValues at this address, beside the keys that the class's instances share.
+    /// In the PyDictValues at this address. The class has the names.
     Values(u64),
 }
 
 impl Objects<'_> {
-    /// Where the instance at `at` has its attributes, by the flags of its type and `tp_basicsize`; `word` tells the words
-    /// before it by their offset.
+    /// Finds the attributes of the instance at `at`. `bits` are its type's `tp_flags`. `word` reads a word by its
+    /// offset from the object, which is negative.
     #[inline(always)]
     pub(crate) fn managed(&self, at: u64, bits: u64, basicsize: u64, word: impl Fn(i64) -> Option<u64>) -> Managed {
         let shape = &self.shape;
@@ -34,18 +34,18 @@ impl Objects<'_> {
                 values => Managed::Values(values),
             };
         }
-        // 3.12 has the values at the place of the dict, less one.
+        // 3.12 stores the values' address minus one in the dict's place.
         if dict & 1 != 0 && shape.dict.capacity.is_none() {
             return Managed::Values(dict.wrapping_add(1));
         }
-        // Since 3.13 they stand behind the fields until somebody asks for the dict, which then has them there.
+        // Since 3.13 the values follow the fields. Once the dict is created, it points to them there.
         if dict == 0 && bits & flags::INLINE_VALUES != 0 {
             return Managed::Values(at.wrapping_add(basicsize.next_multiple_of(8)));
         }
         Managed::Dict(dict & !TAGS)
     }
 
-    /// The attribute `name` in an instance itself, not of its class; slots are none of these.
+    /// Value of the attribute `name` of an instance itself. Class attributes and slots are not included.
     pub fn attribute(&self, object: Addr, name: &str) -> Option<Addr> {
         let kind = self.type_of(object)?;
         let bits = self.word_at(kind, self.shape.types.flags)?;
@@ -71,18 +71,18 @@ impl Objects<'_> {
         }
     }
 
-    /// Whether an object may begin at `at`: its type is one.
+    /// Whether an object may begin at `at`, judged by its type.
     pub fn is_object(&self, at: Addr) -> bool {
         at.is_aligned(8) && self.type_of(at).is_some_and(|kind| self.is_type(kind))
     }
 
-    /// Whether the object at `at` is an int, by its type.
+    /// Whether the object at `at` is an int or an instance of a subclass.
     pub fn is_int(&self, at: Addr) -> bool {
         let bits = self.type_of(at).and_then(|kind| self.word_at(kind, self.shape.types.flags));
         bits.is_some_and(|bits| bits & flags::LONG != 0 && bits & flags::READY != 0)
     }
 
-    /// The text of a str, if there is one.
+    /// The text of a str. `None` if the object is not a str.
     pub fn str_at(&self, at: Addr) -> Option<String> {
         self.name(at).filter(|_| self.is_str(at))
     }

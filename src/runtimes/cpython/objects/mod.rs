@@ -1,7 +1,7 @@
-//! Single objects of CPython: their types, strings, integers, dicts, as one looks at them by their address.
+//! Single objects of CPython, read by their address: types, strings, integers, dicts, attributes.
 //!
-//! An object is its count of references and its type (`PyObject`), and of some types a number of items
-//! (`PyVarObject`); what the collector tracks has a `PyGC_Head` before it.
+//! An object has a reference count and a type (`PyObject`). Some types add a number of items (`PyVarObject`). An object
+//! that the collector can track has a `PyGC_Head` before it.
 
 mod dict;
 mod instance;
@@ -23,8 +23,8 @@ use crate::addr::Addr;
 use crate::memory::{Memory, ProcessMemory};
 use crate::runtimes::cpython::shape::Shape;
 
-/// Looks at objects by their address, which may be those of anything: which bytes are structures is told by
-/// `cpython::anatomy`, when it is known what is an object.
+/// Reads objects by their address. The address may be wrong, so reads are not recorded as structures.
+/// `cpython::anatomy` describes those once the objects are known.
 #[derive(Clone, Copy)]
 pub struct Objects<'p> {
     /// The process's memory.
@@ -33,27 +33,25 @@ pub struct Objects<'p> {
 }
 
 impl<'p> Objects<'p> {
-    /// Objects of a version of this shape.
+    /// Creates a reader for a version with these offsets.
     pub(crate) fn new(memory: &'p ProcessMemory, shape: Shape) -> Objects<'p> {
         Objects { memory, shape }
     }
 
-    /// The type of the object at `object`, which may be none.
+    /// Address of the type of the object at `object`. It may not be a valid type.
     pub fn type_of(&self, object: Addr) -> Option<Addr> {
         self.ptr_at(object, self.shape.ob_type).filter(|at| !at.is_null())
     }
 
-    /// `ob_size` of an object with items.
+    /// `ob_size` of a variable-size object.
     pub fn ob_size(&self, object: Addr) -> Option<i64> {
         self.word_at(object, self.shape.ob_size).map(|size| size as i64)
     }
 
-    /// The pointer at an offset of an object.
     pub(crate) fn ptr_at(&self, object: Addr, offset: u64) -> Option<Addr> {
         self.word_at(object, offset).map(Addr::new)
     }
 
-    /// The 64-bit number at an offset of an object.
     pub(crate) fn word_at(&self, object: Addr, offset: u64) -> Option<u64> {
         self.memory.peek_u64(object.checked_add(offset)?).ok()
     }

@@ -1,5 +1,5 @@
-//! Names of static types where their own can't be read: they stand in the constants of a program file, which most dumps
-//! leave out. Modules lead to these types by name, and their dicts are in every core.
+//! Names of static types whose `tp_name` can't be read. It is among the constants of a program file, which most dumps
+//! omit. Modules reference these types by name, and their dicts are in every core.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use super::{Objects, PyModule, flags};
 use crate::addr::Addr;
 use crate::limits;
 
-/// What modules, `types` above all, call types that have another name of their own (Lib/types.py, Lib/importlib, Lib/zipimport.py).
+/// Names in modules (mainly in `types`) for types whose own name differs (Lib/types.py, Lib/importlib,
+/// Lib/zipimport.py).
 const OF_TYPES: [(&str, &str); 23] = [
     ("FunctionType", "function"),
     ("MethodType", "method"),
@@ -27,7 +28,7 @@ const OF_TYPES: [(&str, &str); 23] = [
     ("MethodWrapperType", "method-wrapper"),
     ("MethodDescriptorType", "method_descriptor"),
     ("ClassMethodDescriptorType", "classmethod_descriptor"),
-    // Of importlib._bootstrap_external and zipimport, which a program that imports no `types` has too.
+    // From importlib._bootstrap_external and zipimport, which exist even if the program does not import `types`.
     ("_code_type", "code"),
     ("_module_type", "module"),
     ("NoneType", "NoneType"),
@@ -35,33 +36,34 @@ const OF_TYPES: [(&str, &str); 23] = [
     ("NotImplementedType", "NotImplementedType"),
 ];
 
-/// Modules whose types have the name of another one, by which people know them.
+/// Modules whose types carry the name of another, public module.
 const PUBLIC: [(&str, &str); 3] =
     [("_collections", "collections"), ("_functools", "functools"), ("_weakref", "weakref")];
 
-/// What the types of a module say that they are of.
+/// Name of the module that a module's types claim to belong to.
 fn public(module: &str) -> &str {
-    // Of numpy all is known as numpy's, wherever it is made.
+    // All of numpy's types are known as numpy's, whatever submodule defines them.
     if module.starts_with("numpy.") && module.contains("_multiarray") {
         return "numpy";
     }
     PUBLIC.iter().find(|(name, _)| *name == module).map_or(module, |(_, public)| public)
 }
 
-/// Names that modules have for types, by address.
+/// Names that modules give to static types, by the type's address.
 #[derive(Clone, Debug, Default)]
 pub struct StaticNames {
     names: HashMap<Addr, String>,
 }
 
 impl StaticNames {
-    /// What the modules of an interpreter call static types: its `builtins` dict, and the dicts of all modules.
+    /// Collects the names of static types from the dict of `builtins` and the dicts of all modules.
     pub(crate) fn read(objects: &Objects<'_>, builtins: Option<Addr>, modules: &[PyModule]) -> StaticNames {
         let mut found = StaticNames::default();
         if let Some(dict) = builtins {
             found.take(objects, dict, |key| Some(key.to_owned()));
         }
-        // Static types are made by modules written in C; others have them under names of their own, and come last.
+        // Modules written in C define static types. Other modules only import them, under their own names, and come
+        // last.
         let mut all: Vec<&PyModule> = modules.iter().collect();
         all.sort_by_key(|module| (module.name != "types", !module.is_native));
         for module in all {
@@ -71,7 +73,7 @@ impl StaticNames {
                 }
                 match module.name.as_str() {
                     "types" => None,
-                    // Iterators and views of the interpreter, by their own names.
+                    // Iterators and views of the interpreter, under their own names.
                     "_collections_abc" => Some(key.to_owned()),
                     name => Some(format!("{}.{key}", public(name))),
                 }
@@ -81,7 +83,8 @@ impl StaticNames {
     }
 
     fn take(&mut self, objects: &Objects<'_>, dict: Addr, name: impl Fn(&str) -> Option<String>) {
-        // A module may have a type twice, as array has `array` and `ArrayType`: the plain name is the type's own.
+        // A module may have a type under two names, such as `array` and `ArrayType` in `array`. The plain name is the
+        // type's own.
         for aliases in [false, true] {
             objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
                 let bits = objects.word_at(entry.value, objects.shape.types.flags).unwrap_or(0);
@@ -96,7 +99,7 @@ impl StaticNames {
         }
     }
 
-    /// What a module calls the type at `at`.
+    /// Name of the type at `at`. `None` if no module has it.
     pub fn of(&self, at: Addr) -> Option<&str> {
         self.names.get(&at).map(String::as_str)
     }

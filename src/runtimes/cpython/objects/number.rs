@@ -5,33 +5,33 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 
-/// Bits of a digit (PYLONG_BITS_IN_DIGIT): 30 on all 64-bit platforms.
+/// Bits per digit (PYLONG_BITS_IN_DIGIT): 30 on all 64-bit platforms.
 const DIGIT_BITS: u32 = 30;
 
-/// Bytes of a digit.
+/// Size of a digit in bytes.
 const DIGIT: u64 = 4;
 
-/// Bits of `lv_tag` below the number of digits, and what the lowest two of them say (3.12 on).
+/// In `lv_tag`: the shift of the number of digits, and the sign in the lowest two bits. Since 3.12.
 const TAG_SHIFT: u32 = 3;
 const SIGN_MASK: u64 = 3;
 const SIGN_NEGATIVE: u64 = 2;
 
-/// An integer as far as it is looked at.
+/// Size and sign of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntegerForm {
-    /// Digits of 30 bits.
+    /// Number of 30-bit digits.
     pub digits: u64,
-    /// Whether it is below 0.
+    /// Whether the integer is negative.
     pub negative: bool,
 }
 
 impl Objects<'_> {
-    /// How many digits an integer has, and its sign.
+    /// Number of digits and sign of an integer.
     pub fn integer_form(&self, object: Addr) -> Option<IntegerForm> {
         self.integer_in(|offset| self.word_at(object, offset))
     }
 
-    /// The same of the object whose words `word` tells by their offset.
+    /// Like [`Objects::integer_form`], reading words through `word` by their offset.
     #[inline(always)]
     pub(crate) fn integer_in(&self, word: impl Fn(u64) -> Option<u64>) -> Option<IntegerForm> {
         if let Some(tag) = self.shape.long_tag {
@@ -42,7 +42,7 @@ impl Objects<'_> {
         Some(IntegerForm { digits: size.unsigned_abs(), negative: size < 0 })
     }
 
-    /// The value of an integer of up to 120 bits; the caller knows that it is one.
+    /// Value of the integer at `object`, which must be one. `None` if it has more than 120 bits.
     pub fn integer(&self, object: Addr) -> Option<i128> {
         let form = self.integer_form(object).filter(|form| form.digits <= 4)?;
         let mut value: i128 = 0;
@@ -53,7 +53,7 @@ impl Objects<'_> {
         Some(if form.negative { -value } else { value })
     }
 
-    /// An integer in words: its value, or how many bits it has.
+    /// Text of an integer: its value, or its approximate number of bits.
     pub fn integer_text(&self, object: Addr) -> Option<String> {
         match self.integer(object) {
             Some(value) => Some(value.to_string()),
@@ -65,7 +65,7 @@ impl Objects<'_> {
         }
     }
 
-    /// The value of a float; the caller knows that it is one.
+    /// Value of the float at `object`, which must be one.
     pub fn float(&self, object: Addr) -> Option<f64> {
         self.word_at(object, self.shape.float).map(f64::from_bits)
     }

@@ -5,45 +5,45 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 
-/// `state.kind`: bytes of a character; three bits, above those for being interned.
+/// `state.kind` is the number of bytes per character. It has three bits, above those of `state.interned`.
 const KIND_SHIFT: u32 = 2;
 const KIND_MASK: u32 = 7;
 
 /// `state.compact`: the characters follow the header.
 const COMPACT: u32 = 1 << 5;
 
-/// `state.ascii`
+/// `state.ascii`.
 const ASCII: u32 = 1 << 6;
 
-/// What a str holds.
+/// Position and encoding of a str's characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextContent {
-    /// Where its characters are.
+    /// Address of the first character.
     pub start: Addr,
     /// Number of characters.
     pub length: u64,
-    /// Bytes of a character: 1 (Latin-1), 2 (UCS-2) or 4.
+    /// Bytes per character: 1 (Latin-1), 2 (UCS-2) or 4.
     pub kind: u64,
-    /// Whether they follow the header in the object's own memory.
+    /// Whether the characters follow the header, in the object's own block.
     pub compact: bool,
-    /// Whether all are ASCII; only then there is no room for a UTF-8 form beside it.
+    /// Whether all characters are ASCII. Only then does the object lack the fields for a UTF-8 form.
     pub ascii: bool,
 }
 
 impl TextContent {
-    /// Bytes of all characters, with the terminating one.
+    /// Size in bytes of all characters, terminator included.
     pub fn bytes(&self) -> u64 {
         self.length.saturating_add(1).saturating_mul(self.kind)
     }
 }
 
 impl Objects<'_> {
-    /// Where a str has its characters; the caller knows that it is one.
+    /// Position and encoding of the characters of the str at `object`, which must be one.
     pub fn text_content(&self, object: Addr) -> Option<TextContent> {
         self.text_in(object, |offset| self.word_at(object, offset))
     }
 
-    /// The same of the object whose words `word` tells by their offset, a multiple of 8.
+    /// Like [`Objects::text_content`], reading words through `word` by their offset, a multiple of 8.
     #[inline(always)]
     pub(crate) fn text_in(&self, object: Addr, word: impl Fn(u64) -> Option<u64>) -> Option<TextContent> {
         let shape = &self.shape.text;
@@ -53,15 +53,15 @@ impl Objects<'_> {
         let start = match (compact, ascii) {
             (true, true) => object.checked_add(shape.ascii)?,
             (true, false) => object.checked_add(shape.compact)?,
-            // A subclass of str has its characters elsewhere.
+            // Instances of str subclasses have their characters in separate memory.
             (false, _) => Addr::new(word(shape.data)?),
         };
         let kind = u64::from(state >> KIND_SHIFT & KIND_MASK);
-        // Kind 0 was a string whose characters are not made yet (up to 3.11).
+        // Kind 0 is a string whose characters do not exist yet. Up to 3.11.
         matches!(kind, 1 | 2 | 4).then_some(TextContent { start, length, kind, compact, ascii })
     }
 
-    /// A str as text, at most `most` characters of it; the caller knows that it is one.
+    /// The first `most` characters of the str at `object`, which must be one.
     pub fn text(&self, object: Addr, most: usize) -> Option<String> {
         let content = self.text_content(object)?;
         let length = content.length.min(most as u64) as usize;
@@ -76,19 +76,18 @@ impl Objects<'_> {
         })
     }
 
-    /// A str that is a name: of a type, a module, a file.
+    /// Text of a str that is a name (of a type, module or file), up to the limit for names.
     pub fn name(&self, object: Addr) -> Option<String> {
         self.text(object, limits::MAX_PY_NAME).filter(|_| !object.is_null())
     }
 
-    /// Whether the str at `object` is `text`.
     pub(super) fn is_text(&self, object: Addr, text: &str) -> bool {
         let same_length = |content: &TextContent| content.length == text.len() as u64 && content.ascii;
         let content = self.text_content(object).filter(same_length);
         content.is_some_and(|c| self.memory.look(c.start, text.len()).is_ok_and(|bytes| bytes == text.as_bytes()))
     }
 
-    /// The bytes of a bytes object, at most `most`; the caller knows that it is one.
+    /// The first `most` bytes of the bytes object at `object`, which must be one.
     pub fn bytes(&self, object: Addr, most: usize) -> Option<Vec<u8>> {
         let length = usize::try_from(self.ob_size(object)?).ok()?.min(most);
         self.memory.look(object.checked_add(self.shape.bytes)?, length).ok()

@@ -1,80 +1,80 @@
-//! Types (PyTypeObject, PyHeapTypeObject): what an object's size and references follow from.
+//! Types (PyTypeObject, PyHeapTypeObject). They determine the size and the references of an object.
 
 use super::{Objects, StaticNames};
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 
-/// `tp_flags` (Include/object.h).
+/// Bits of `tp_flags` (Include/object.h).
 pub mod flags {
-    /// Values of the managed dict stand in the object, behind its fields (3.13 on).
+    /// The values of the managed dict are in the object, after its fields. Since 3.13.
     pub const INLINE_VALUES: u64 = 1 << 2;
-    /// Its weak references stand before the object (3.12 on).
+    /// The pointer to weak references precedes the object. Since 3.12.
     pub const MANAGED_WEAKREF: u64 = 1 << 3;
-    /// Its dict stands before the object (3.11 on).
+    /// The pointer to the dict precedes the object. Since 3.11.
     pub const MANAGED_DICT: u64 = 1 << 4;
-    /// Made while the program runs: in memory of the heap.
+    /// Created at run time, on the heap.
     pub const HEAPTYPE: u64 = 1 << 9;
-    /// Ready for use.
+    /// Fully initialised.
     pub const READY: u64 = 1 << 12;
-    /// Known to the collector.
+    /// The collector can track instances.
     pub const HAVE_GC: u64 = 1 << 14;
-    /// `int` and below.
+    /// `int` and subclasses.
     pub const LONG: u64 = 1 << 24;
-    /// `list` and below.
+    /// `list` and subclasses.
     pub const LIST: u64 = 1 << 25;
-    /// `tuple` and below.
+    /// `tuple` and subclasses.
     pub const TUPLE: u64 = 1 << 26;
-    /// `bytes` and below.
+    /// `bytes` and subclasses.
     pub const BYTES: u64 = 1 << 27;
-    /// `str` and below.
+    /// `str` and subclasses.
     pub const UNICODE: u64 = 1 << 28;
-    /// `dict` and below.
+    /// `dict` and subclasses.
     pub const DICT: u64 = 1 << 29;
-    /// `BaseException` and below.
+    /// `BaseException` and subclasses.
     pub const BASE_EXCEPTION: u64 = 1 << 30;
-    /// `type` and below.
+    /// `type` and subclasses.
     pub const TYPE: u64 = 1 << 31;
 }
 
-/// How an object of a type holds others, and memory.
+/// How objects of a type store references and owned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Words that may lead to objects, then items likewise.
+    /// Words that may be references, followed by items that may be references.
     Plain,
-    /// Nothing but bytes: numbers.
+    /// Only numbers, no references.
     Leaf,
-    /// An integer: its size is in digits.
+    /// An integer, whose size depends on its number of digits.
     Integer,
     /// A string.
     Text,
-    /// Bytes that follow the header.
+    /// Bytes after the header.
     Bytes,
-    /// Bytes in a buffer of their own.
+    /// Bytes in a separate buffer.
     ByteArray,
-    /// A list: an array of items of its own.
+    /// A list, with a separate array of items.
     List,
     /// A dict.
     Dict,
-    /// A set or frozenset: its table, inside while it is small.
+    /// A set or frozenset. A small table is inside the object.
     Set,
     /// A type.
     Type,
-    /// A reference that keeps nothing but its callback.
+    /// A weak reference. Only its callback is a strong reference.
     Weak,
-    /// A generator, coroutine or asynchronous generator: its frame is inside.
+    /// A generator, coroutine or asynchronous generator, with its frame inside.
     Generator,
-    /// A frame as an object.
+    /// A frame object.
     Frame,
-    /// A deque: blocks in a row.
+    /// A deque: a linked list of blocks.
     Deque,
-    /// An array of numbers (module array).
+    /// An array of numbers (module `array`).
     Array,
-    /// An array of numpy.
+    /// A numpy array.
     NdArray,
 }
 
-/// Forms of types that no flag tells, by name.
+/// Forms of types that no flag identifies, by name.
 const BY_NAME: [(&str, Form); 23] = [
     ("frame", Form::Frame),
     ("set", Form::Set),
@@ -101,50 +101,50 @@ const BY_NAME: [(&str, Form); 23] = [
     ("numpy.ndarray", Form::NdArray),
 ];
 
-/// A type.
+/// A type, with what is needed to read its instances.
 #[derive(Clone, Debug)]
 pub struct PyType {
-    /// Where it is.
+    /// Address of the type object.
     pub address: Addr,
-    /// Its name as Python shows it: `dict`, `collections.OrderedDict`, `__main__.Cache`.
+    /// Name as Python shows it: `dict`, `collections.OrderedDict`, `__main__.Cache`.
     pub name: String,
-    /// `tp_flags`
+    /// `tp_flags`.
     pub flags: u64,
-    /// Bytes of an instance without items.
+    /// Size in bytes of an instance without items.
     pub basicsize: u64,
-    /// Bytes of an item; 0 where there are none.
+    /// Size of an item in bytes. 0 if there are none.
     pub itemsize: u64,
-    /// Where an instance has its dict; below 0 from its end, 0 nowhere.
+    /// Offset of an instance's dict. Negative: counted from the end. 0: none.
     pub dictoffset: i64,
-    /// Where it has its weak references; 0 nowhere.
+    /// Offset of an instance's weak references. 0 if there are none.
     pub weaklistoffset: u64,
-    /// Bytes before an instance that are its own: for the collector, and a managed dict.
+    /// Bytes that belong to an instance and precede it: PyGC_Head, and the pre-header of a managed dict.
     pub prefix: u64,
-    /// How it holds others.
+    /// How instances store references.
     pub form: Form,
-    /// From here on its words may lead to objects: what a number or string begins with holds none.
+    /// Offset of the first word that may be a reference. The first fields of numbers and strings contain none.
     pub fields_from: u64,
-    /// Keys of the instance attributes that all instances share (`ht_cached_keys`); null where there are none.
+    /// Key table for attributes, which all instances share (`ht_cached_keys`). Null if there is none.
     pub shared_keys: Addr,
 }
 
 impl PyType {
-    /// Where the items of its objects are visited, from the object on, wherever they stand: behind the fields.
+    /// Offset at which the items of an instance are visited, wherever they are stored: after the fields.
     pub(crate) fn items(&self) -> u64 {
         self.basicsize.next_multiple_of(8)
     }
 
-    /// Whether it has one of these flags.
+    /// Whether any of these flags is set.
     pub fn is(&self, flags: u64) -> bool {
         self.flags & flags != 0
     }
 }
 
-/// Bytes that a type's name is cut to where it stands in a program's constants.
+/// Maximum length in bytes of a static type's name.
 const C_NAME: usize = limits::MAX_PY_NAME;
 
 impl Objects<'_> {
-    /// Whether `at` is a type: its metatype is one too, and that one's metatype is `type`, whose type is itself.
+    /// Whether `at` is a type. Its metatype must be a type too, whose metatype is `type`, which is its own type.
     pub fn is_type(&self, at: Addr) -> bool {
         let check = || {
             let meta = self.type_of(at).filter(|meta| meta.is_aligned(8))?;
@@ -158,7 +158,7 @@ impl Objects<'_> {
         at.is_aligned(8) && check().is_some()
     }
 
-    /// The type at `at`, if it is one; `names`: of types whose own can't be read.
+    /// Reads the type at `at`. `None` if it is not a valid type. `names`: for types whose own name can't be read.
     pub fn read_type(&self, at: Addr, names: &StaticNames) -> Option<PyType> {
         if !self.is_type(at) {
             return None;
@@ -178,7 +178,7 @@ impl Objects<'_> {
             _ => self.ptr_at(at, shape.cached_keys).unwrap_or(Addr::NULL),
         };
         let form = match self.form_of(at, flags, &name, names) {
-            // Up to 3.10 it is an object with items like others.
+            // Up to 3.10 a frame object stores its variables as items.
             Form::Frame if self.shape.frame_object.is_none() => Form::Plain,
             form => form,
         };
@@ -203,13 +203,13 @@ impl Objects<'_> {
         })
     }
 
-    /// A type and those above it by `tp_base`, up to `object`.
+    /// Iterates a type and its base types by `tp_base`, up to `object`.
     pub(crate) fn bases(&self, at: Addr) -> impl Iterator<Item = Addr> + '_ {
         let base = |at: &Addr| self.ptr_at(*at, self.shape.types.base).filter(|base| !base.is_null());
         std::iter::successors(Some(at), base).take(limits::MAX_PY_BASES)
     }
 
-    /// How instances hold others: by a flag, or by the name of the first type above that is known.
+    /// Form of a type, by its flags or by the name of its nearest known base.
     fn form_of(&self, at: Addr, bits: u64, name: &str, names: &StaticNames) -> Form {
         let by_flag = [
             (flags::TYPE, Form::Type),
@@ -234,14 +234,14 @@ impl Objects<'_> {
         self.bases(at).skip(1).find_map(above).unwrap_or(Form::Plain)
     }
 
-    /// Bytes of an instance of the highest type above one, below `object`: what subclasses add comes behind.
+    /// Instance size of the topmost base below `object`. Fields of subclasses follow it.
     fn solid_size(&self, at: Addr) -> Option<u64> {
         let all: Vec<Addr> = self.bases(at).collect();
         let solid = all.len().checked_sub(2).and_then(|i| all.get(i)).unwrap_or(&at);
         self.word_at(*solid, self.shape.types.basicsize)
     }
 
-    /// A type's name as Python shows it: with its module, unless that is `builtins`.
+    /// Name of a type as Python shows it: with its module, unless that is `builtins`.
     fn type_name(&self, at: Addr, bits: u64, names: &StaticNames) -> String {
         let shape = &self.shape.types;
         if bits & flags::HEAPTYPE != 0 {
@@ -262,12 +262,12 @@ impl Objects<'_> {
             .unwrap_or_else(|| format!("<static type at {at}>"))
     }
 
-    /// Whether the object at `at` is a str, by its type.
+    /// Whether the object at `at` is a str, judged by its type's flags.
     pub fn is_str(&self, at: Addr) -> bool {
         self.has_flag(at, flags::UNICODE)
     }
 
-    /// Whether the object at `at` is a dict, by its type.
+    /// Whether the object at `at` is a dict, judged by its type's flags.
     pub fn is_dict(&self, at: Addr) -> bool {
         self.has_flag(at, flags::DICT)
     }

@@ -1,5 +1,5 @@
-//! Where the arenas are: an array of `arena_object`, to which the interpreter's state leads (3.12 on), or a static
-//! variable without a name.
+//! Finds obmalloc's arenas. They are in an array of `arena_object`. The interpreter's state points to it (since 3.12),
+//! or a static variable without a symbol does.
 
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::image::ModuleKind;
@@ -11,42 +11,42 @@ use crate::native::obmalloc::{ArenaObject, SIZES};
 use crate::phase::Phase;
 use crate::runtimes::cpython::runtime::{PyError, Runtime};
 
-/// Blocks begin at multiples of this (ALIGNMENT), and their sizes are such.
+/// Alignment of blocks, and granularity of block sizes, in bytes (ALIGNMENT).
 pub(crate) const ALIGNMENT: u64 = 16;
 
 const COUNT: u64 = 4;
 
-/// An arena.
+/// An arena of obmalloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
-    /// Its number in the array, which its pools have too.
+    /// Index in the array. The headers of its pools contain it too.
     pub index: u64,
-    /// All of it.
+    /// Addresses of the whole arena.
     pub range: AddrRange,
-    /// Its first pool: arenas need not begin at a multiple of a pool's size.
+    /// First pool. It is aligned to the pool size; the arena itself need not be.
     pub first_pool: Addr,
-    /// Pools from here on were never used.
+    /// Start of the pools that were never used.
     pub untouched: Addr,
-    /// The first pool that was used and is free again; null where there is none.
+    /// First pool that was used and is free again. Null if there is none.
     pub free_pools: Addr,
-    /// Pools that are free, the untouched ones too.
+    /// Number of free pools, including those never used.
     pub free_count: u64,
 }
 
 /// All arenas of one obmalloc state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arenas {
-    /// By address.
+    /// Arenas, sorted by address.
     pub all: Vec<Arena>,
-    /// Bytes of an arena.
+    /// Size of an arena in bytes.
     pub arena: u64,
-    /// Bytes of a pool.
+    /// Size of a pool in bytes.
     pub pool: u64,
-    /// The array of `arena_object`.
+    /// Address of the array of `arena_object`.
     pub array: Addr,
-    /// Bytes of it, as far as they make sense.
+    /// Length in bytes of the array's valid part.
     pub array_bytes: u64,
-    /// What led there, in words.
+    /// How the array was found, in words.
     pub how: &'static str,
 }
 
@@ -58,7 +58,7 @@ struct Shape {
     total: u64,
     free_pools: u64,
     size: u64,
-    /// In a pool's header: the number of its arena.
+    /// Offset of the arena's index in a pool's header.
     pool_arena: u64,
 }
 
@@ -76,14 +76,14 @@ impl Shape {
     }
 }
 
-/// What an entry of the array is.
+/// State of an entry in the array.
 enum Slot {
-    /// Not in use now, or never.
+    /// Never used, or given back.
     Unused,
     Used(Arena, (u64, u64)),
 }
 
-/// Arenas of all interpreters, by address, each once.
+/// Finds the arenas of all interpreters. Arrays that interpreters share are returned once.
 pub(crate) fn find(runtime: &Runtime<'_>) -> Result<Vec<Arenas>, PyError> {
     let _phase = runtime.process.enter(Phase::Malloc);
     let finder = Finder { memory: runtime.memory, shape: Shape::of(&runtime.layout)? };
@@ -95,7 +95,8 @@ pub(crate) fn find(runtime: &Runtime<'_>) -> Result<Vec<Arenas>, PyError> {
             out.push(found);
         }
     }
-    // Before 3.12 all interpreters share one; and what an unknown patch release moved is found by its shape.
+    // Before 3.12 all interpreters share one static array. The search also finds one that an unknown patch release
+    // moved.
     if out.iter().all(|arenas| arenas.all.is_empty()) {
         out.extend(finder.search(runtime));
     }
@@ -108,11 +109,11 @@ struct Finder<'p> {
 }
 
 impl Finder<'_> {
-    /// By the interpreter's own state, since 3.12.
+    /// Follows the interpreter's own state. Since 3.12.
     fn of_interpreter(&self, runtime: &Runtime<'_>, interpreter: Addr) -> Option<Arenas> {
         let state = runtime.view("PyInterpreterState", interpreter);
         let place = state.addr_of("obmalloc").ok()?;
-        // Part of the interpreter's state in 3.12; since, a pointer there.
+        // In 3.12 the state is part of the interpreter's state. In later versions there is a pointer to it.
         let pointed = self.memory.ptr(place).unwrap_or(Addr::NULL);
         [place, pointed].into_iter().find_map(|at| {
             let state = StructView::new(self.memory, &runtime.layout, "_obmalloc_state", at);
@@ -122,7 +123,8 @@ impl Finder<'_> {
             if seen != count {
                 return None;
             }
-            // The state of an interpreter within another lies in a block of malloc, where a count is nobody's address.
+            // For scrub: a sub-interpreter's state is in a malloc block. Only addresses are recognised as structure
+            // there, and a count is not an address.
             if at == pointed {
                 self.memory.keep(place, WORD);
             }
@@ -133,7 +135,8 @@ impl Finder<'_> {
         })
     }
 
-    /// By the words of the module's data: the one that leads to the longest array of arenas whose numbers agree.
+    /// Searches the module's data for a pointer to an array of arenas whose indices match. The array with most arenas
+    /// wins.
     fn search(&self, runtime: &Runtime<'_>) -> Option<Arenas> {
         let module = runtime.process.modules.get(runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
@@ -156,7 +159,7 @@ impl Finder<'_> {
         found.map(|(arenas, _)| arenas).max_by_key(|arenas| arenas.all.len()).filter(|found| !found.all.is_empty())
     }
 
-    /// Whether an array may begin at `at`: some entry near its start is in use.
+    /// Whether an array may begin at `at`, judged by a used entry near its start.
     fn begins(&self, at: Addr) -> bool {
         for index in 0..limits::MAX_PY_UNUSED_ARENAS {
             match self.slot(at, index, None) {
@@ -168,7 +171,7 @@ impl Finder<'_> {
         false
     }
 
-    /// The arenas of the array at `array` of at most `most` entries, and how many entries make sense.
+    /// Reads an array of at most `most` entries. Returns the arenas, and the number of valid entries.
     fn array(&self, array: Addr, most: u64, how: &'static str) -> Option<(Arenas, u64)> {
         let mut found = Arenas { array, how, ..Arenas::default() };
         let (mut seen, mut size, mut unused) = (0, None, 0);
@@ -183,12 +186,12 @@ impl Finder<'_> {
                 None => break,
             }
             seen += 1;
-            // Zeros go on for long behind an array whose length nobody tells.
+            // If the length is unknown, stop after many unused entries: zeros may continue far beyond the array.
             if most == limits::MAX_PY_ARENAS && unused > limits::MAX_PY_UNUSED_ARENAS {
                 break;
             }
         }
-        // Where nobody tells its length it ends with the last that is in use.
+        // If the length is unknown, the array ends with its last used entry.
         let entries = if most == limits::MAX_PY_ARENAS { seen.saturating_sub(unused) } else { seen };
         found.array_bytes = entries.saturating_mul(self.shape.size);
         found.all.sort_by_key(|arena| arena.range.start);
@@ -202,7 +205,7 @@ impl Finder<'_> {
         (before == found.all.len()).then_some((found, seen))
     }
 
-    /// The entry of that number, if it makes sense.
+    /// The entry at `index`. `None` if it is invalid.
     fn slot(&self, array: Addr, index: u64, size: Option<(u64, u64)>) -> Option<Slot> {
         let at = array.checked_add(index.checked_mul(self.shape.size)?)?;
         let word = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
@@ -210,7 +213,7 @@ impl Finder<'_> {
         let start = Addr::new(word(self.shape.address)?);
         let (free_count, total) = (half(self.shape.free_count)?, half(self.shape.total)?);
         if start.is_null() {
-            // What was given back keeps its other numbers; what never was has none at all.
+            // An arena that was given back keeps its counts. One that was never used has zeros.
             let (arena, pool) = SIZES[0];
             return (total <= arena / pool && free_count <= arena / pool).then_some(Slot::Unused);
         }
@@ -224,7 +227,7 @@ impl Finder<'_> {
         let sizes = size.map_or_else(|| SIZES.to_vec(), |size| vec![size]);
         sizes.into_iter().find_map(|(arena, pool)| {
             let found = entry.arena((arena, pool))?;
-            // Pools that were used once keep the number of their arena.
+            // Pools that were used once contain their arena's index.
             let numbered = found.carved == 0 || {
                 let header = found.first_pool.checked_add(self.shape.pool_arena)?;
                 self.memory.peek_u32(header).is_ok_and(|number| u64::from(number) == index)

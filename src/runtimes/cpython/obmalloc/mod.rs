@@ -1,7 +1,8 @@
-//! obmalloc, CPython's allocator of small blocks (Objects/obmalloc.c): arenas of pools, pools of blocks of one size.
+//! obmalloc, CPython's allocator of small blocks (Objects/obmalloc.c). Arenas are divided into pools, and pools into
+//! blocks of one size.
 //!
-//! Structures are the same from 3.9 to 3.14: `arena_object` and `pool_header`. What follows from the size of an arena
-//! (256 KiB with pools of 4 KiB up to 3.9; 1 MiB and 16 KiB since) is told by how many pools an arena says it has.
+//! `arena_object` and `pool_header` are the same from 3.9 to 3.14. Arenas have 256 KiB with 4 KiB pools up to 3.9, and
+//! 1 MiB with 16 KiB pools since. The number of pools in an arena shows which of the two it is.
 
 mod arenas;
 pub(crate) mod pools;

@@ -1,4 +1,4 @@
-//! Pools: 16 KiB (or 4 KiB) of blocks of one size, with a header.
+//! Pools: 16 KiB (or 4 KiB) with a header, divided into blocks of one size.
 
 use super::arenas::{ALIGNMENT, Arena};
 use crate::addr::{Addr, AddrRange};
@@ -16,7 +16,7 @@ pub(crate) struct PoolShape {
     size_index: u64,
     next_offset: u64,
     max_next_offset: u64,
-    /// Bytes of the header: the first block follows.
+    /// Size of the header in bytes. The first block follows.
     pub(crate) header: u64,
 }
 
@@ -34,38 +34,38 @@ impl PoolShape {
     }
 }
 
-/// What a pool is used for.
+/// State of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// Blocks of one size.
+    /// Divided into blocks of one size.
     Used,
-    /// It was used, and is free now.
+    /// Was used, and is free now.
     Free,
-    /// Its header is not in the core, or makes no sense.
+    /// The header is not in the core, or is invalid.
     Unreadable,
 }
 
-/// A pool.
+/// A pool, with the state of its blocks.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    /// Where it is.
+    /// Start of the pool.
     pub start: Addr,
-    /// What it is used for.
+    /// State of the pool.
     pub state: PoolState,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block: u64,
-    /// Blocks that there is room for.
+    /// Number of blocks that fit into the pool.
     pub blocks: u64,
-    /// Blocks in use, as its header says.
+    /// Number of used blocks, according to the header.
     pub used: u64,
-    /// Whether each block is free, by its number.
+    /// Whether each block is free, by index.
     pub free: Vec<bool>,
     /// Whether the list of free blocks agrees with the header.
     pub sound: bool,
 }
 
-/// Pools of an arena that are free, though they were used: their list, by address, as far as it goes. What it does not have
-/// for being broken is told by the headers of those pools.
+/// The pools in an arena's list of free pools, sorted by address. If the list is broken, the result is incomplete; the
+/// headers of the missing pools then decide.
 pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, walks: &Walks) -> Vec<Addr> {
     let mut out = Vec::new();
     let next = |at: Addr| memory.ptr(at.wrapping_add(shape.next));
@@ -74,7 +74,7 @@ pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, 
     out
 }
 
-/// The pool at `start`, which is not free. `bytes`: of it, as far as they are in the core.
+/// Reads the pool at `start`, which must not be free. `bytes`: the part of the pool that is in the core.
 pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]]) -> Pool {
     let word = |at: u64| bytes.get((at >> 3) as usize).map(|w| u64::from_le_bytes(*w));
     let half = |at: u64| Some((word(at & !7)? >> (8 * (at & 4))) & 0xffff_ffff);
@@ -93,7 +93,8 @@ pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]])
     pool.state = PoolState::Used;
     (pool.block, pool.used) = (block, used);
     pool.blocks = (size - shape.header) / block;
-    // Blocks from nextoffset on were never given out; behind the last one it is past maxnextoffset.
+    // Blocks from `nextoffset` on were never allocated. After the last allocation, `nextoffset` exceeds
+    // `maxnextoffset`.
     let given = (next.min(last.saturating_add(block)) - shape.header).div_ceil(block).min(pool.blocks);
     pool.free = (0..pool.blocks).map(|i| i >= given).collect();
     let mut count = pool.blocks - given;
@@ -103,7 +104,7 @@ pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]])
         let offset = at.checked_since(start).and_then(|offset| offset.checked_sub(shape.header));
         let index = offset.filter(|offset| offset % block == 0).map(|offset| offset / block);
         let slot = index.and_then(|index| pool.free.get_mut(index as usize));
-        // A block that is free twice: the list runs in a cycle.
+        // A block that is free already means that the list has a cycle.
         let Some(slot) = slot.filter(|slot| !**slot && steps < limits::MAX_PY_POOL_BLOCKS) else {
             sound = false;
             break;
@@ -121,7 +122,6 @@ pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]])
     pool
 }
 
-/// Where a block is.
 pub(crate) fn block_at(shape: &PoolShape, pool: Addr, block: u64, index: u64) -> AddrRange {
     AddrRange::sized(pool.wrapping_add(shape.header).wrapping_add(index.wrapping_mul(block)), block)
 }
@@ -142,8 +142,8 @@ mod tests {
         header: 48,
     };
 
-    /// Blocks of 64 bytes: 63 of them, of which `given` were given out, and what each of `links` (a block's number or any
-    /// other address) leads to.
+    /// A pool of 63 blocks of 64 bytes, of which `given` were allocated once. `links`: contents of free blocks, by
+    /// block index.
     fn pool(used: u64, given: u64, first: u64, links: &[(u64, u64)]) -> Pool {
         let mut words = vec![0_u64; (SIZE / 8) as usize];
         (words[0], words[1]) = (used, first);
@@ -184,7 +184,7 @@ mod tests {
             let pool = pool(7, 10, block(9), &[(9, block(4)), (4, to)]);
             assert_eq!((pool.state, pool.sound), (PoolState::Used, false), "{what}");
         }
-        // Fewer are free than the header says.
+        // Fewer blocks are free than the header says.
         assert!(!pool(6, 10, block(4), &[(4, block(9)), (9, block(0))]).sound);
         assert!(!pool(u64::from(u32::MAX), 10, 0, &[]).sound);
     }
@@ -199,7 +199,7 @@ mod tests {
             read(&SHAPE, START, SIZE, &bytes).state
         };
         assert_eq!(with(0, 0), PoolState::Used);
-        // A class of blocks larger than the pool; what comes next in the header, or behind the pool.
+        // A size class larger than the pool; `nextoffset` inside the header; offsets beyond the pool.
         assert_eq!(with(4, u64::MAX), PoolState::Unreadable);
         assert_eq!(with(5, 0), PoolState::Unreadable);
         assert_eq!(with(5, u64::MAX), PoolState::Unreadable);

@@ -1,4 +1,4 @@
-//! Objects with more references than were found: what C code keeps in memory that nobody knows of.
+//! Objects whose reference count exceeds the references found. C code references them from unknown memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,17 +11,16 @@ use crate::runtimes::api::{Heap as _, Losses, Root};
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::Form;
 
-/// From here on a count is no count: the object is never freed (`_Py_IMMORTAL_INITIAL_REFCNT` is 2^32 - 1 in 3.12 and 3.13,
-/// 3 << 30 in 3.14, and its marks begin at half of that; up to 3.11 there is none).
+/// Reference counts from this one on mark immortal objects, which are never freed. `_Py_IMMORTAL_INITIAL_REFCNT` is
+/// 2^32 - 1 in 3.12 and 3.13, and 3 << 30 in 3.14; the marks begin at half of that. Up to 3.11 there are none.
 const NEVER_FREED: u64 = 1 << 30;
 
-/// Minor version since which there are such objects (PEP 683).
+/// First minor version with immortal objects (PEP 683).
 const IMMORTAL_SINCE: u32 = 12;
 
-/// References looked at in one piece.
 const BATCH: usize = 256;
 
-/// Add the roots of objects that known roots and other objects do not account for, and take away those that are none.
+/// Adds roots for objects with references from unknown memory, and removes known roots that are not real references.
 pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
     let counts: Vec<AtomicU32> = (0..heap.numbers()).map(|_| AtomicU32::new(0)).collect();
     let count = |at: Addr| {
@@ -45,7 +44,7 @@ pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
         let inside = heap.number_of(root.object).and_then(|number| counts.get(number));
         !inside.is_some_and(|inside| is_left_over(heap, root, u64::from(inside.load(Ordering::Relaxed))))
     });
-    // A root is a reference too. What only a conservative word leads to may be chance.
+    // A root is a reference too. One that was found conservatively may be chance.
     let mut held: HashMap<Addr, u32> = HashMap::new();
     known.iter().for_each(|root| *held.entry(root.object).or_insert(0) += 1);
     let refcnt = heap.objects().shape.refcnt;
@@ -55,7 +54,7 @@ pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
         |walker, part| {
             let mut out = Vec::new();
             walker.walk(part, &mut Losses::default(), &mut |object| {
-                // What nobody is known to own the interpreter or C code has.
+                // Blocks without a known owner belong to the interpreter or to C code.
                 if Heap::is_other(object.kind) {
                     out.push(Root::new(FROM_C, object.addr, object.addr));
                     return;
@@ -78,8 +77,8 @@ pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
     known.extend(found);
 }
 
-/// Whether a static variable is a place in the interpreter's list of free dicts or lists (`free_list`, an array up to 3.9)
-/// that was taken from there and given to somebody: all references to it are from `inside`.
+/// Whether a root is a stale entry in the interpreter's free list of dicts or lists (`free_list`, a static array up to
+/// 3.9). The object was taken from there and reused; all counted references to it are from `inside` the heap.
 fn is_left_over(heap: &Heap<'_>, root: &Root, inside: u64) -> bool {
     let of_the_interpreter = root.kind == STATIC && heap.runtime().range.contains(root.address);
     of_the_interpreter

@@ -1,4 +1,4 @@
-//! Static variables of modules written in C: words of their data that lead to objects.
+//! Static variables of modules written in C: words of their data that reference objects.
 
 use super::{STATIC, words};
 use crate::image::ModuleKind;

@@ -1,7 +1,7 @@
 //! Variables of Python frames.
 //!
-//! Since 3.11 frames lie one on the other in chunks of memory of their thread (the data stack); up to 3.10 they are
-//! objects, and the thread state leads to the latest. Frames of generators are inside these.
+//! Since 3.11 frames are stored contiguously in chunks of memory per thread (the data stack). Up to 3.10 they are
+//! objects, and the thread state references the newest one. Frames of generators are inside the generator objects.
 
 use super::words;
 use crate::addr::Addr;
@@ -14,7 +14,7 @@ use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
 pub(super) fn read(heap: &Heap<'_>, walks: &Walks, state: Addr, tid: Option<u32>, roots: &mut Roots) {
     roots.stacks.threads += 1;
-    // What is wrong with chunks is told where they are claimed.
+    // Errors in chunks are reported when the chunks are claimed.
     let (chunks, _) = chunks(heap.runtime(), walks, state);
     for range in chunks.into_iter().filter_map(|chunk| chunk.used) {
         let windows = Window::all(heap.runtime().process.target(), range);

@@ -1,18 +1,18 @@
-//! What keeps Python's objects from outside the heap.
+//! GC roots: references that keep Python's objects alive from outside the heap.
 //!
-//! | kind | is |
+//! | kind | meaning |
 //! |---|---|
-//! | module | the globals of a module in `sys.modules`: what people look for first, and named by the module |
+//! | module | the globals of a module in `sys.modules`. Listed first: the module's name is the best explanation |
 //! | interpreter | a field of PyInterpreterState: `sys.modules`, `builtins`, codecs |
-//! | thread state | a field of PyThreadState: the current exception, the dict of the thread |
+//! | thread state | a field of PyThreadState: the current exception, the thread's dict |
 //! | Stack | a variable or temporary of a Python frame |
 //! | static variable of C | a static variable of a C module; dicts of static types |
 //! | Stack (conservative) | a word of a native stack, or a register |
-//! | immortal | an object whose count of references is never counted (3.12 on) |
-//! | held from C | an object with more references than were found: C code keeps it, in memory that nobody knows |
+//! | immortal | an object whose references are not counted (since 3.12) |
+//! | held from C | an object with more references than were found; C code references it from unknown memory |
 //!
-//! The last is how the collector itself tells what is alive (`gc_refs`): what has as many references as were found
-//! is kept by what was found alone.
+//! The last kind uses the collector's own method (`gc_refs`): an object with as many references as were found is kept
+//! alive only by those.
 
 mod counts;
 mod data;
@@ -36,7 +36,6 @@ const STATIC: RootKind = RootKind::Of(3, "static variable of C");
 const IMMORTAL: RootKind = RootKind::Of(4, "immortal");
 const FROM_C: RootKind = RootKind::Of(5, "held from C");
 
-/// All roots of an interpreter.
 pub(super) fn roots(python: &CPython<'_>) -> Roots {
     let mut roots = Roots::default();
     let Some(heap) = python.objects() else { return roots };
@@ -66,7 +65,8 @@ fn root(heap: &Heap<'_>, kind: RootKind, at: Addr, value: u64, thread: Option<u3
     heap.is_object(object).then(|| Root { thread, ..Root::new(kind, at, object) })
 }
 
-/// Words of `range` that lead to objects, but for the bits `tags`; `windows`: what is looked at of it.
+/// Adds the words of `range` that reference objects, ignoring the bits `tags`. `windows`: the parts of the range to
+/// read.
 fn words(
     heap: &Heap<'_>,
     windows: Vec<Window<'_>>,
@@ -86,7 +86,7 @@ fn words(
     }
 }
 
-/// Fields of a struct of the interpreter that lead to objects.
+/// Adds the fields of one of the interpreter's structs that reference objects.
 fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {
     let runtime = heap.runtime();
     for (_, offset) in runtime.layout.fields_of(kind) {
@@ -98,10 +98,10 @@ fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread:
     }
 }
 
-/// Structs and their first members have one place under two names.
+/// Number of recent roots checked for duplicates: a struct and its first member have the same address.
 const NEAR: usize = 4;
 
-/// Whether an address may be one of an object at all: quick, for words that may be anything.
+/// Whether a word may be the address of an object. A quick check for arbitrary words.
 fn may_be_object(heap: &Heap<'_>, value: u64) -> bool {
     value & 7 == 0 && heap.space().run(value).is_some()
 }

@@ -1,4 +1,4 @@
-//! Words on native stacks, and registers: what C code works with.
+//! Words on native stacks and in registers, which C code uses.
 
 use super::{may_be_object, root, words};
 use crate::addr::AddrRange;
@@ -7,7 +7,6 @@ use crate::memory::window::Window;
 use crate::runtimes::api::{Root, RootKind, Roots};
 use crate::runtimes::cpython::heap::Heap;
 
-/// Why stacks are taken word by word.
 const WHY: &str = "references in C frames have no map";
 
 pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
@@ -24,7 +23,7 @@ pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
         }
         let Some(entry) = process.base().entries.at(sp) else { continue };
         threads += 1;
-        // The thread's control block stands above its stack; the main thread's is elsewhere.
+        // The control block of other threads is above their stack. That of the main thread is elsewhere.
         let above = thread.thread_pointer.filter(|tcb| *tcb > sp && entry.range.contains(*tcb));
         let range = AddrRange::new(sp.align_up(8), above.unwrap_or(entry.range.end));
         if range.len() > limits::MAX_STACK_SCAN {

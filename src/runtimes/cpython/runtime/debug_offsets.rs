@@ -1,22 +1,23 @@
-//! `_Py_DebugOffsets`: what CPython says of its own layout since 3.13, at the start of `_PyRuntime`
-//! (Include/internal/pycore_debug_offsets.h; of 3.13, pycore_runtime.h).
+//! `_Py_DebugOffsets`: CPython's description of its own layout, at the start of `_PyRuntime` since 3.13
+//! (Include/internal/pycore_debug_offsets.h; in 3.13, pycore_runtime.h).
 //!
-//! A cookie, PY_VERSION_HEX, whether the build is free-threaded, then offsets, 8 bytes each. Their order is that of the
-//! minor version; what this program has no use for is named too, as its place counts.
+//! It has a cookie, PY_VERSION_HEX and a flag for free-threaded builds. Then come offsets of 8 bytes each, in an order
+//! that depends on the minor version. Unused ones are listed too, because positions count.
 
 use crate::addr::{Addr, WORD};
 use crate::layout::{Layout, LayoutError, Origin};
 use crate::memory::{Fault, Memory};
 
-/// What it begins with.
+/// The first 8 bytes.
 pub(super) const COOKIE: [u8; 8] = *b"xdebugpy";
 
-/// What comes before the offsets: cookie, version, free-threaded.
+/// Length in bytes of cookie, version and free-threaded flag. The offsets follow.
 const HEAD: u64 = 3 * WORD;
 
 type Group = (&'static str, &'static [&'static str]);
 
-/// Fields of structs, in the order of 3.13; a struct may come in pieces. `!` is a size.
+/// Structs with their fields, in the order of 3.13. A struct may appear several times. `!` represents the struct's
+/// size.
 const OFFSETS_3_13: &[Group] = &[
     RUNTIME,
     ("PyInterpreterState", TO_THREADS),
@@ -27,7 +28,7 @@ const OFFSETS_3_13: &[Group] = &[
     OBJECT,
 ];
 
-/// The same of 3.14.
+/// The same for 3.14.
 const OFFSETS_3_14: &[Group] = &[
     RUNTIME,
     ("PyInterpreterState", TO_THREADS),
@@ -78,18 +79,16 @@ const CODE: &[&str] = &[
     "co_code_adaptive",
 ];
 
-/// Fields that are the first of their struct in some version.
+/// Fields that have offset 0 in some version.
 const FIRST: &[&str] = &["f_executable", "next", "prev"];
 
-/// What a runtime says of itself.
 pub(super) struct DebugOffsets {
     /// PY_VERSION_HEX.
     pub(super) hexversion: u32,
-    /// Whether it is a build without the global lock.
     pub(super) free_threaded: bool,
 }
 
-/// The head of the offsets at `runtime`; `None` where they don't begin there.
+/// Reads the head at `runtime`. `None` if there is no cookie.
 pub(super) fn head(memory: &dyn Memory, runtime: Addr) -> Option<DebugOffsets> {
     let mut cookie = [0; 8];
     memory.read(runtime, &mut cookie).ok().filter(|()| cookie == COOKIE)?;
@@ -98,7 +97,7 @@ pub(super) fn head(memory: &dyn Memory, runtime: Addr) -> Option<DebugOffsets> {
     Some(DebugOffsets { hexversion, free_threaded })
 }
 
-/// The offsets of a minor version as a layout that goes over the table's; `None` for versions without them.
+/// Reads the offsets as a layout that overrides the table. `None` for minor versions without them.
 pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Result<Layout, ReadError>> {
     let groups = match minor {
         13 => OFFSETS_3_13,
@@ -114,7 +113,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Res
                 Ok(value) => value,
                 Err(fault) => return Some(Err(ReadError::Fault(fault))),
             };
-            // What a build lacks is 0; sizes are of no use.
+            // Fields that the build lacks have 0. Sizes are not used.
             let put = match i64::try_from(value) {
                 Ok(value) if *field != "!" && (value != 0 || FIRST.contains(field)) => layout.put(kind, field, value),
                 _ => Ok(()),
@@ -128,13 +127,13 @@ pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Res
     Some(Ok(layout))
 }
 
-/// Why offsets can't be taken.
+/// Why the offsets can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     /// They are not in the core.
     #[error("{0}")]
     Fault(Fault),
-    /// One of them is none.
+    /// A value is not a valid offset.
     #[error(transparent)]
     Layout(LayoutError),
 }

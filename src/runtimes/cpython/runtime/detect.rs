@@ -1,5 +1,5 @@
-//! Finding CPython: `_PyRuntime` in the data of a module, by its symbol, by its cookie, or by structures that lead back
-//! to it; and proving which version it is.
+//! Detects CPython and proves its version. `_PyRuntime` is found in a module's data by its symbol, by the cookie of its
+//! debug offsets, or by structures that point back to it.
 
 use super::{Runtime, debug_offsets, version};
 use crate::addr::Addr;
@@ -18,30 +18,31 @@ use crate::runtimes::cpython::runtime::PyError;
 use crate::runtimes::cpython::shape::Shape;
 use crate::targets::Arch;
 
-/// The runtime's state, exported by libpython or by the program that has it inside.
+/// The symbol of the runtime's state. libpython exports it, or the program that contains the interpreter.
 const SYMBOL: &str = "_PyRuntime";
 
-/// Names of modules that have CPython inside; looked at closer, as a stripped program exports no symbol.
+/// Prefixes of module names that may contain CPython. Their data is searched even without the symbol, because a
+/// stripped program exports none.
 const NAMES: [&str; 4] = ["libpython", "python", "uwsgi", "mod_wsgi"];
 
-/// Names of interpreters that are something else.
+/// Prefixes of modules of other Python implementations.
 const OTHERS: [(&str, &str); 2] = [("libpypy", "PyPy"), ("pypy", "PyPy")];
 
-/// Whether a module is CPython.
+/// Result of examining a module.
 pub enum Detection<'p> {
-    /// It is.
+    /// CPython that can be read.
     Found(Box<Runtime<'p>>),
-    /// It is, or is another Python, but can't be used, for this reason.
+    /// CPython, or another Python, that can't be read. The warning says why.
     Unusable(Warning),
 }
 
-/// Look at the modules of the process that may have CPython inside.
+/// Examines all modules of the process that may contain CPython.
 pub fn detect(process: &Process) -> Vec<Detection<'_>> {
     let _phase = process.enter(Phase::Runtime);
     let mut out: Vec<Detection<'_>> = Vec::new();
     for (index, module) in process.modules.iter().enumerate() {
         let found = look_at(process, index, module);
-        // The program and libpython may both have a name for it: a runtime is told once.
+        // The program and libpython may both export the symbol. List the runtime once.
         let known = |found: &Detection<'_>| match found {
             Detection::Found(new) => {
                 out.iter().any(|old| matches!(old, Detection::Found(o) if o.address == new.address))
@@ -53,7 +54,7 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
             break;
         }
     }
-    // Why a library was not read is of no use where the other one was.
+    // If one CPython was found, the failure of another module is of no interest.
     if out.iter().any(|found| matches!(found, Detection::Found(_))) {
         out.retain(|found| matches!(found, Detection::Found(_)));
     }
@@ -78,7 +79,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         return unsupported(format!("{}: coremap reads Python on x86_64 only", module.path));
     }
     let finder = Finder { process, image };
-    // A program that has only the name of Python, and loads libpython, has no runtime inside.
+    // A program with Python's name that loads libpython contains no runtime itself.
     let candidates: Vec<(Addr, &'static str)> = match exported {
         Some(at) => vec![(at, "exported symbol _PyRuntime")],
         None => finder.search(),
@@ -114,10 +115,9 @@ fn unsupported<'p>(message: String) -> Option<Detection<'p>> {
     Some(Detection::Unusable(Warning::note(WarningCode::CpythonUnusable, message)))
 }
 
-/// Why an interpreter can't be used.
 struct Unusable {
     why: String,
-    /// Its structures are damaged, rather than of a version that is not supported.
+    /// Whether its structures are damaged, as opposed to an unsupported version.
     is_damaged: bool,
 }
 
@@ -131,7 +131,7 @@ impl Unusable {
     }
 }
 
-/// What a runtime was proven to be.
+/// A runtime with its proven version.
 struct Proven {
     layout: Layout,
     shape: Shape,
@@ -145,7 +145,7 @@ struct Finder<'p, 'i> {
 }
 
 impl<'p> Finder<'p, '_> {
-    /// Places in the module's data where the runtime may be, where no symbol tells.
+    /// Searches the module's data for possible addresses of the runtime. Used if there is no symbol.
     fn search(&self) -> Vec<(Addr, &'static str)> {
         let memory = &self.process.memory;
         let mut cookies = Vec::new();
@@ -174,7 +174,7 @@ impl<'p> Finder<'p, '_> {
         cookies
     }
 
-    /// Prove what is at `runtime`.
+    /// Determines and proves the version of the runtime at `runtime`.
     fn identify(&self, runtime: Addr) -> Result<Proven, Unusable> {
         let memory = &self.process.memory;
         if let Some(head) = debug_offsets::head(memory, runtime) {
@@ -203,7 +203,7 @@ impl<'p> Finder<'p, '_> {
                 .prove(runtime, layout, Some(head.hexversion))
                 .map_err(|e| Unusable::damaged(format!("CPython {version}: {e}")));
         }
-        // 3.9 and 3.10 lead back to themselves by the same offsets: the version that sys tells decides.
+        // 3.9 and 3.10 pass the check with the same offsets. `sys.hexversion` decides.
         let why = "no interpreter of CPython 3.9 to 3.14 points back to _PyRuntime";
         let mut why = Unusable::unsupported(why.to_owned());
         for (minor, table) in &CPYTHON_X64 {
@@ -226,7 +226,7 @@ impl<'p> Finder<'p, '_> {
         Err(why)
     }
 
-    /// Read what proves a version: interpreters, and what `sys` says of it.
+    /// Reads the proof of a version: interpreters that point back, and `sys.hexversion`.
     fn prove(&self, runtime: Addr, layout: Layout, told: Option<u32>) -> Result<Proven, PyError> {
         let memory = &self.process.memory;
         let shape = Shape::of(&layout)?;
@@ -238,7 +238,7 @@ impl<'p> Finder<'p, '_> {
         let mut interpreters = Vec::new();
         let walks = Walks::new(Phase::Runtime, limits::MAX_PY_INTERPRETERS);
         let next = |at: Addr| StructView::new(memory, &layout, "PyInterpreterState", at).ptr("next");
-        // What follows a broken link is lost; what is known is kept.
+        // Interpreters after a broken link are lost; the others are used.
         let ended =
             super::follow(&walks, first, next, |at| interpreters.push(at)).map_err(PyError::list("interpreters"));
         if let Err(e) = ended {
@@ -251,7 +251,7 @@ impl<'p> Finder<'p, '_> {
                 return Err(nonsense("different versions in sys and in the runtime's own offsets"));
             }
             (Ok(own), _) => own,
-            // What the runtime says of itself stands at its start; sys may be gone already, as it ends.
+            // The runtime's own version is at its start. `sys` may be gone while the interpreter shuts down.
             (Err(_), Some(told)) => told,
             (Err(e), None) => return Err(e),
         };
@@ -259,12 +259,12 @@ impl<'p> Finder<'p, '_> {
     }
 }
 
-/// Whether a version says nothing of its own layout (up to 3.12): where its fields are, tables alone tell.
+/// Whether the version does not describe its own layout (up to 3.12), so that tables are the only source.
 fn is_silent(layout: &Layout) -> bool {
     layout.field("PyThreadState", "current_frame").is_err()
 }
 
-/// Offsets of what leads from the runtime to an interpreter, its first thread, and back.
+/// Offsets of the links from the runtime to an interpreter, to its first thread, and back.
 struct Heads {
     interpreters: u64,
     runtime: Option<u64>,
@@ -277,16 +277,16 @@ impl Heads {
         let interpreter = |field| layout.positive("PyInterpreterState", field);
         Some(Heads {
             interpreters: layout.positive("_PyRuntimeState", "interpreters.head").ok()?,
-            // 3.13 on tell by their own offsets where the others are, of this one they don't.
+            // Since 3.13 the other offsets come from the debug offsets, which do not include this one.
             runtime: is_silent(layout).then(|| interpreter("runtime").ok()).flatten(),
             threads: interpreter("threads.head").or_else(|_| interpreter("tstate_head")).ok()?,
             interp: layout.positive("PyThreadState", "interp").ok()?,
         })
     }
 
-    /// The first interpreter of the runtime at `runtime`, if it leads back there.
+    /// The first interpreter of the runtime at `runtime`. `None` if it does not point back.
     fn interpreter(&self, memory: &dyn Memory, runtime: Addr) -> Option<Addr> {
-        // Nearly always it is something else.
+        // Peek, because most candidates are something else.
         let ptr = |at| memory.peek_u64(at).ok().map(Addr::new);
         let first = ptr(runtime.checked_add(self.interpreters)?)?;
         if !first.is_aligned(8) || first.is_null() {
@@ -298,7 +298,7 @@ impl Heads {
             return None;
         }
         let thread = ptr(first.checked_add(self.threads)?)?;
-        // An interpreter that ends has no thread any more.
+        // An interpreter that shuts down has no threads.
         let leads_back = ptr(thread.checked_add(self.interp)?).is_some_and(|interp| interp == first);
         leads_back.then_some(first)
     }

@@ -1,4 +1,4 @@
-//! The interpreter itself: `_PyRuntime`, the interpreters and threads that it leads to, and which version it is.
+//! The interpreter's global state: `_PyRuntime`, its interpreters and threads, and the version.
 
 mod debug_offsets;
 mod detect;
@@ -20,24 +20,24 @@ use crate::runtimes::cpython::shape::Shape;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PyError {
-    /// A field is not known, or its memory can't be read.
+    /// A field is unknown, or its memory can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// A table lacks a field.
+    /// The layout table lacks a field.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A value that can't be.
+    /// A value is impossible.
     #[error("{what} at {at}")]
     Nonsense {
-        /// What it is.
+        /// Description of the value.
         what: &'static str,
-        /// Where.
+        /// Address of the value.
         at: Addr,
     },
-    /// A list does not end as lists do.
+    /// A list is broken or too long.
     #[error("the list of {what} {why}")]
     List {
-        /// What it lists.
+        /// What the list contains.
         what: &'static str,
         /// What is wrong with it.
         why: String,
@@ -45,73 +45,73 @@ pub enum PyError {
 }
 
 impl PyError {
-    /// A list that stops where it should not.
+    /// Creates an error for a broken list of `what`.
     pub(crate) fn list(what: &'static str) -> impl Fn(Broken<ViewError>) -> PyError {
         move |why| PyError::List { what, why: why.to_string() }
     }
 }
 
-/// Where an interpreter has `sys.modules`: since 3.12, and before.
+/// Fields of an interpreter with `sys.modules`: since 3.12, and before.
 const SYS_MODULES: &[&str] = &["imports.modules", "modules"];
 
-/// CPython in a process, proven to be of a version.
+/// A CPython in a process, with its proven version.
 pub struct Runtime<'p> {
-    /// The process it runs in.
+    /// The process.
     pub process: &'p Process,
-    /// Its memory.
+    /// Memory of the process.
     pub memory: &'p ProcessMemory,
-    /// Index of the module with its data among the process's modules: libpython, or the program itself.
+    /// Index in the process's modules of the module with `_PyRuntime`: libpython or the program itself.
     pub module: usize,
     /// Path of that module.
     pub path: String,
-    /// Where that module is.
+    /// Addresses of that module.
     pub range: AddrRange,
-    /// `_PyRuntime`.
+    /// Address of `_PyRuntime`.
     pub address: Addr,
     /// How it was found, in words.
     pub how: &'static str,
     /// PY_VERSION_HEX, as `sys.hexversion` has it.
     pub hexversion: u32,
-    /// Where fields stand.
+    /// Field offsets of the version.
     pub layout: Layout,
     pub(crate) shape: Shape,
-    /// PyInterpreterState of each interpreter, the latest first.
+    /// Address of each interpreter's PyInterpreterState, newest first.
     pub interpreters: Vec<Addr>,
 }
 
 impl<'p> Runtime<'p> {
-    /// The struct of the type `kind` at `addr`.
+    /// A view of the struct of type `kind` at `addr`.
     pub fn view<'v>(&'v self, kind: &'v str, addr: Addr) -> StructView<'v> {
         StructView::new(self.memory, &self.layout, kind, addr)
     }
 
-    /// Minor version of Python 3.
+    /// The minor version N of Python 3.N.
     pub fn minor(&self) -> u32 {
         self.hexversion >> 16 & 0xff
     }
 
-    /// `3.11.7`, `3.14.0rc2`
+    /// Version as text: `3.11.7`, `3.14.0rc2`.
     pub fn version(&self) -> String {
         version::text(self.hexversion)
     }
 
-    /// `CPython 3.11.7`
+    /// Name and version: `CPython 3.11.7`.
     pub fn name(&self) -> String {
         format!("CPython {}", self.version())
     }
 
-    /// The pointer in the first of these fields that a version has and that is not null.
+    /// The first of these fields that the version has, if it is not null.
     fn of_interpreter(&self, interpreter: Addr, fields: &[&str]) -> Option<Addr> {
         let state = self.view("PyInterpreterState", interpreter);
         fields.iter().find_map(|field| state.ptr(field).ok()).filter(|at| !at.is_null())
     }
 
-    /// The dict `sys.modules` of an interpreter.
+    /// Address of an interpreter's `sys.modules` dict.
     pub(crate) fn sys_modules(&self, interpreter: Addr) -> Option<Addr> {
         self.of_interpreter(interpreter, SYS_MODULES)
     }
 
-    /// Modules of an interpreter (`sys.modules`).
+    /// The modules of an interpreter, from `sys.modules`.
     pub fn modules(&self, interpreter: Addr) -> Vec<PyModule> {
         let md_dict = self.layout.positive("PyModuleObject", "md_dict");
         let dict = self.sys_modules(interpreter);
@@ -119,25 +119,25 @@ impl<'p> Runtime<'p> {
         found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
     }
 
-    /// What modules call the types that are part of the program.
+    /// Names of static types, as the modules that define them have them.
     pub(crate) fn static_names(&self) -> StaticNames {
-        // The main one, which is the oldest, has imported most.
+        // The main interpreter is the oldest, and has imported most.
         let Some(&main) = self.interpreters.last() else { return StaticNames::default() };
         StaticNames::read(&self.objects(), self.of_interpreter(main, &["builtins"]), &self.modules(main))
     }
 
-    /// Looks at its objects.
+    /// Creates a reader of objects.
     pub fn objects(&self) -> Objects<'p> {
         Objects::new(self.memory, self.shape)
     }
 
-    /// The dict of the module of that name in an interpreter.
+    /// Address of the dict of the module `name` in an interpreter.
     pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
         let module = objects.lookup(self.sys_modules(interpreter)?, name)?;
         self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
     }
 
-    /// The thread states (PyThreadState) of an interpreter, and why there are no more where the list breaks off.
+    /// The thread states (PyThreadState) of an interpreter, and why the list ends early.
     pub fn thread_states(&self, interpreter: Addr) -> (Vec<Addr>, Option<PyError>) {
         let view = self.view("PyInterpreterState", interpreter);
         let first = view.ptr("threads.head").or_else(|_| view.ptr("tstate_head"));
@@ -151,7 +151,7 @@ impl<'p> Runtime<'p> {
     }
 }
 
-/// Visit the nodes of a list that a null pointer ends.
+/// Visits the nodes of a null-terminated list.
 pub(crate) fn follow<E: std::fmt::Display>(
     walks: &Walks,
     first: Addr,

@@ -1,10 +1,10 @@
-//! Which version it is, as the interpreter itself says: `sys.hexversion`.
+//! The version, as the interpreter itself reports it in `sys.hexversion`.
 
 use crate::addr::Addr;
 use crate::runtimes::cpython::objects::Objects;
 use crate::runtimes::cpython::runtime::PyError;
 
-/// PY_VERSION_HEX in words: major, minor, micro, level (0xf is final), serial (Include/patchlevel.h).
+/// PY_VERSION_HEX as text. Its parts are major, minor, micro, level (0xf is final) and serial (Include/patchlevel.h).
 pub(super) fn text(hex: u32) -> String {
     let [major, minor, micro, rest] = hex.to_be_bytes();
     let (level, serial) = (rest >> 4, rest & 0xf);
@@ -17,10 +17,10 @@ pub(super) fn text(hex: u32) -> String {
     format!("{major}.{minor}.{micro}{level}{serial}")
 }
 
-/// `sys.hexversion` of an interpreter.
+/// Reads `sys.hexversion` of an interpreter.
 ///
 /// # Errors
-/// Where its `sys` module can't be read.
+/// The dict of module `sys` can't be read.
 pub(super) fn hexversion(objects: &Objects<'_>, sysdict: Addr) -> Result<u32, PyError> {
     let nonsense = || PyError::Nonsense { what: "no sys.hexversion in the dict of module sys", at: sysdict };
     let value = objects.lookup(sysdict, "hexversion").ok_or_else(nonsense)?;

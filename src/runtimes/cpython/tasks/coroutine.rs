@@ -1,4 +1,4 @@
-//! From a coroutine to what it awaits.
+//! Follows a coroutine to what it awaits.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -7,19 +7,18 @@ use crate::runtimes::cpython::objects::Objects;
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// `gi_frame_state` of one that runs: above it, it is done (Include/internal/pycore_frame.h).
+/// `gi_frame_state` of a running coroutine. Higher values mean that it is done (Include/internal/pycore_frame.h).
 const EXECUTING: i8 = 0;
 
 /// A coroutine, generator or asynchronous generator that is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suspended {
-    /// Its frame.
     pub(super) frame: PyFrame,
-    /// What is at the top of its operands: what it awaits, if it awaits something.
+    /// The top of its operand stack, which is what it awaits, if it awaits something.
     pub(super) top: Option<Addr>,
 }
 
-/// The frame of the coroutine at `object`, which is known to be one; `None` where it is done.
+/// State of the coroutine at `object`, which must be one. `None` if it is done.
 pub(super) fn suspended(runtime: &Runtime<'_>, objects: &Objects<'_>, object: Addr) -> Option<Suspended> {
     let Some(shape) = objects.shape.generator else { return by_frame_object(runtime, object) };
     let mut state = [0; 1];
@@ -45,7 +44,7 @@ pub(super) fn suspended(runtime: &Runtime<'_>, objects: &Objects<'_>, object: Ad
     Some(Suspended { frame, top: if state == EXECUTING { None } else { top() } })
 }
 
-/// 3.9 and 3.10: the frame is an object of its own.
+/// The same for 3.9 and 3.10, where the frame is a separate object.
 fn by_frame_object(runtime: &Runtime<'_>, object: Addr) -> Option<Suspended> {
     let at = runtime.view("PyGenObject", object).ptr("gi_frame").ok().filter(|at| !at.is_null())?;
     let frame = frame_at(runtime, at).ok()?;

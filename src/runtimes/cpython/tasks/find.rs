@@ -1,4 +1,4 @@
-//! Tasks and futures of asyncio, those of its C module (Modules/_asynciomodule.c) and those written in Python.
+//! Tasks and futures of asyncio: those of its C module (Modules/_asynciomodule.c), and those written in Python.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,34 +18,32 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::{Form, Objects, PyType};
 use crate::units::exact;
 
-/// Types of tasks, of the C module and of Python, by the modules that have them: of a static type no name may be known.
+/// Types of tasks, as module and name. Static types may have no known name.
 const TASKS: [(&str, &str); 3] = [("_asyncio", "Task"), ("asyncio.tasks", "Task"), ("asyncio.tasks", "_PyTask")];
 
-/// `fut_state` of what is not done.
+/// `fut_state` of a pending future.
 const PENDING: u32 = 0;
 
-/// What stands in a coroutine between it and what it awaits, has that as its first field: `coroutine_wrapper`,
+/// Objects between a coroutine and what it awaits have the latter as their first field: `coroutine_wrapper`,
 /// `async_generator_asend`, `_asyncio.FutureIter`.
 const INNER: (&str, &str) = ("PyCoroWrapper", "cw_coroutine");
 
-/// A task as it was found, before it is known who waits for it.
+/// A pending task, before its waiters are known.
 pub(super) struct Found {
     pub(super) address: Addr,
     pub(super) kind: String,
     pub(super) name: Option<String>,
-    /// What it waits for.
+    /// The future that it waits for.
     pub(super) waiter: Option<Addr>,
-    /// Its coroutines, the latest first, with their types.
+    /// Coroutines with type and frame, innermost first.
     pub(super) coroutines: Vec<(Addr, Arc<PyType>, PyFrame)>,
 }
 
-/// Looks at tasks.
 pub(super) struct Finder<'c, 'p> {
     pub(super) python: &'c CPython<'p>,
     pub(super) heap: &'c Heap<'p>,
     pub(super) objects: Objects<'p>,
     walks: Walks,
-    /// Types of tasks.
     types: HashSet<Addr>,
 }
 
@@ -62,9 +60,9 @@ impl<'c, 'p> Finder<'c, 'p> {
         Some(Finder { python, heap, objects, walks, types })
     }
 
-    /// All tasks that are not done, by address.
+    /// All tasks that are not done, sorted by address.
     fn tasks(&self) -> Vec<Found> {
-        // Without asyncio there are none.
+        // Without asyncio there are no tasks.
         if self.types.is_empty() {
             return Vec::new();
         }
@@ -101,7 +99,7 @@ impl<'c, 'p> Finder<'c, 'p> {
             return None;
         }
         let name = self.field(address, "task_name", "_name").filter(|at| !at.is_null());
-        // Since 3.12 a number, until somebody asks for the name.
+        // Since 3.12 the name is a number until it is first read.
         let name = name.and_then(|at| match self.objects.is_int(at) {
             true => self.objects.integer_text(at).map(|number| format!("Task-{number}")),
             false => self.objects.str_at(at),
@@ -114,7 +112,6 @@ impl<'c, 'p> Finder<'c, 'p> {
         Some(Found { address, kind: printable(&kind.name).into_owned(), name, waiter, coroutines })
     }
 
-    /// Whether a task or future is not done.
     pub(super) fn is_pending(&self, future: Addr) -> Option<bool> {
         if let Some(state) = self.objects.attribute(future, "_state").and_then(|state| self.objects.str_at(state)) {
             return Some(state == "PENDING");
@@ -123,7 +120,7 @@ impl<'c, 'p> Finder<'c, 'p> {
         Some(self.objects.memory.peek_u32(future.checked_add(at)?).ok()? == PENDING)
     }
 
-    /// A field of a task, by its name in C, or as an attribute.
+    /// A field of a task, by its name in the C struct or as an attribute.
     fn field(&self, task: Addr, field: &str, attribute: &str) -> Option<Addr> {
         self.objects.attribute(task, attribute).or_else(|| self.python.runtime().view("TaskObj", task).ptr(field).ok())
     }
@@ -144,14 +141,14 @@ impl<'c, 'p> Finder<'c, 'p> {
         out
     }
 
-    /// The coroutine or generator that `at` is, or that it stands for.
+    /// The coroutine or generator at `at`, or the one that the object at `at` wraps.
     fn generator(&self, at: Addr) -> Option<(Addr, Arc<PyType>)> {
         let kind = |at| {
             let kind = self.heap.type_at(self.objects.type_of(at)?)?;
             (kind.form == Form::Generator).then_some((at, kind))
         };
         let inner = || {
-            // Only an object has fields.
+            // Only objects have fields.
             self.heap.type_at(self.objects.type_of(at)?)?;
             let offset = self.python.runtime().layout.positive(INNER.0, INNER.1).ok()?;
             kind(self.objects.ptr_at(at, offset)?)
@@ -159,7 +156,7 @@ impl<'c, 'p> Finder<'c, 'p> {
         kind(at).or_else(inner)
     }
 
-    /// Tasks that a future of `asyncio.gather` waits for.
+    /// The tasks that a future of `asyncio.gather` waits for.
     pub(super) fn gathered(&self, future: Addr) -> Vec<Addr> {
         let read = || {
             let list = self.objects.attribute(future, "_children")?;
@@ -173,8 +170,8 @@ impl<'c, 'p> Finder<'c, 'p> {
 }
 
 impl CPython<'_> {
-    /// Objects whose values are told of tasks, and where the references to them stand: their names, or the numbers that stand for
-    /// these, and how long they sleep.
+    /// Objects whose values reports show for tasks, each with the address of the reference to it: names (or the numbers
+    /// that represent them) and sleep times. `scrub` keeps them.
     pub(in crate::runtimes::cpython) fn told_of_tasks(&self) -> Vec<(Addr, Option<Addr>)> {
         let Some(finder) = Finder::new(self) else { return Vec::new() };
         let of = |task: &Found| {
@@ -188,7 +185,7 @@ impl CPython<'_> {
         finder.tasks().iter().flat_map(of).flatten().collect()
     }
 
-    /// Visit all tasks of asyncio that are not done, by address.
+    /// Visits all asyncio tasks that are not done, in address order.
     pub(in crate::runtimes::cpython) fn each_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
         let _phase = self.runtime().process.enter(Phase::Tasks);
         let Some(finder) = Finder::new(self) else { return };
@@ -229,7 +226,7 @@ impl CPython<'_> {
         }
     }
 
-    /// The same as threads that are none of the system's.
+    /// Visits the tasks as threads that are not system threads.
     pub(in crate::runtimes::cpython) fn each_task_as_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         self.each_task(&mut |task| {
             let frame =

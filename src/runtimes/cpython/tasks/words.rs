@@ -1,4 +1,4 @@
-//! What a task waits for, in words.
+//! Descriptions of what a task waits for.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::runtimes::cpython::frames::PyFrame;
 
-/// The future of `asyncio.gather`.
+/// Type name of the future of `asyncio.gather`.
 const GATHER: &str = "asyncio.tasks._GatheringFuture";
 
-/// Functions of asyncio that are left when a future is done: the end of the file's name, the function's.
+/// Functions of asyncio that wait for a future: end of the file's path, name, description.
 const FUNCTIONS: [(&str, &str, &str); 5] = [
     ("/asyncio/tasks.py", "wait_for", "asyncio.wait_for"),
     ("/asyncio/tasks.py", "_wait", "asyncio.wait"),
@@ -19,17 +19,17 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
     ("/asyncio/base_events.py", "sock_accept", "a connection"),
 ];
 
-/// Files of asyncio with methods whose object is what is waited for.
+/// Files of asyncio whose methods wait for their own object.
 const OBJECTS: [&str; 4] = ["/asyncio/locks.py", "/asyncio/queues.py", "/asyncio/streams.py", "/asyncio/subprocess.py"];
 
 pub(super) fn is_gather(finder: &Finder<'_, '_>, future: Addr) -> bool {
     finder.heap.type_of(future).is_some_and(|kind| kind.name == GATHER)
 }
 
-/// The function of a timer.
+/// Description of a timer.
 const SLEEP: &str = "asyncio.sleep";
 
-/// What a task waits for, and the same without what differs between tasks that wait alike.
+/// What a task waits for, and the same without details that differ between similar tasks.
 pub(super) fn awaiting(
     finder: &Finder<'_, '_>,
     task: &Found,
@@ -73,7 +73,7 @@ fn is_sleep(file: &str, name: &str) -> bool {
     file.ends_with("/asyncio/tasks.py") && name == "sleep"
 }
 
-/// What a frame of [`SLEEP`] sleeps, as an object.
+/// The object with the time that a frame of [`SLEEP`] sleeps.
 pub(super) fn delay(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
     let code = finder.python.all_code().codes.code(frame.code)?;
     let name = code.name().rsplit('.').next().unwrap_or_default();

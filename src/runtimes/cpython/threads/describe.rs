@@ -1,4 +1,4 @@
-//! What is told of a thread beside its stack: name, state, what it waits for, exception, role.
+//! Columns of a thread besides its stack: name, state, wait, exception, role.
 
 use super::list::PyThread;
 use super::waits;
@@ -11,10 +11,10 @@ use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::objects::Objects;
 use crate::words::WaitKind;
 
-/// Characters of an exception's text that are shown.
+/// Maximum number of characters of an exception's text.
 const MESSAGE: usize = 400;
 
-/// What threads are for, by a function that they are in: file, name.
+/// Roles of threads, by a function on their stack: end of the file's path, name, role.
 const ROLES: [(&str, &str, &str); 8] = [
     ("/asyncio/base_events.py", "run_forever", "event loop"),
     ("/concurrent/futures/thread.py", "_worker", "thread pool worker"),
@@ -35,7 +35,7 @@ impl CPython<'_> {
     pub(in crate::runtimes::cpython) fn describe_thread(&self, thread: &ManagedThread, row: &mut ThreadRow) {
         let threads = self.all_threads();
         let Some(known) = threads.at(thread.address) else { return };
-        // What threading of a sub-interpreter has of a thread of another is a dummy.
+        // A sub-interpreter's `threading` has only a dummy for a thread of the main interpreter. Prefer the main one.
         let of_main = threads.of(row.tid).filter(|thread| thread.number == Some(0));
         let of_this = of_main.chain(threads.of(row.tid)).find_map(|thread| thread.object.as_ref());
         row.managed_name = of_this.and_then(|object| object.name.as_deref()).map(|name| printable(name).into_owned());
@@ -58,7 +58,7 @@ impl CPython<'_> {
         row.exception = threads.of(row.tid).find_map(|thread| self.exception(thread.address));
     }
 
-    /// What a thread does that has no GIL.
+    /// Activity of a thread that does not hold the GIL.
     fn activity(&self, thread: &PyThread, tid: u32) -> Option<&'static str> {
         let process = self.runtime().process;
         let system = process.threads().iter().find(|thread| thread.tid == tid)?;
@@ -107,7 +107,7 @@ impl CPython<'_> {
         })
     }
 
-    /// The exception that is on its way in a thread, or that it handles.
+    /// The exception that propagates in a thread, or else the one that it handles.
     fn exception(&self, tstate: Addr) -> Option<ThrownRow> {
         let view = self.runtime().view("PyThreadState", tstate);
         let objects = self.runtime().objects();
@@ -125,7 +125,7 @@ impl CPython<'_> {
         bits.is_some_and(|bits| bits & crate::runtimes::cpython::objects::flags::BASE_EXCEPTION != 0)
     }
 
-    /// The first of its arguments that is a str, or an integer.
+    /// The strings and integers among the exception's first four arguments, joined.
     fn exception_text(&self, objects: &Objects<'_>, exception: Addr) -> Option<String> {
         let args = self.runtime().view("PyBaseExceptionObject", exception).ptr("args").ok()?;
         let count = u64::try_from(objects.ob_size(args)?).ok()?;

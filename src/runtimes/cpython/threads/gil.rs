@@ -1,22 +1,22 @@
-//! The global lock (GIL): one of the process up to 3.11, one of each interpreter, or shared, later (Python/ceval_gil.c).
+//! The global interpreter lock (GIL). Up to 3.11 there is one per process. Later there is one per interpreter, or a
+//! shared one (Python/ceval_gil.c).
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::StructView;
 use crate::runtimes::cpython::runtime::Runtime;
 
-/// A global lock at the dump.
+/// State of a GIL when the core was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::cpython) struct Gil {
-    /// `struct _gil_runtime_state`: what waits for it waits at an address in there.
+    /// Addresses of `struct _gil_runtime_state`. Waiting threads wait at an address inside.
     pub(in crate::runtimes::cpython) range: Option<AddrRange>,
-    /// The thread state that had it last.
+    /// The thread state that held it last.
     pub(in crate::runtimes::cpython) holder: Addr,
-    /// Whether it has it still.
+    /// Whether that thread still holds it.
     pub(in crate::runtimes::cpython) locked: bool,
 }
 
 impl Gil {
-    /// That of an interpreter.
     pub(super) fn of(runtime: &Runtime<'_>, interpreter: Addr) -> Option<Gil> {
         let start = runtime.view("PyInterpreterState", interpreter).ptr("ceval.gil").ok();
         let start = start.or_else(|| {

@@ -1,4 +1,4 @@
-//! Thread states, and the threads of the system that they are of.
+//! Thread states, and the system threads that they belong to.
 
 use std::collections::HashMap;
 
@@ -15,38 +15,33 @@ use crate::runtimes::cpython::frames::{Codes, PyFrame, PyRun, stack};
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::units::count;
 
-/// A thread state.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::cpython) struct PyThread {
-    /// PyThreadState
     pub(in crate::runtimes::cpython) address: Addr,
-    /// Number of its interpreter: 0 is the main one.
+    /// ID of its interpreter. 0 is the main one.
     pub(in crate::runtimes::cpython) number: Option<u64>,
-    /// `threading.get_ident()`: pthread_t.
+    /// `threading.get_ident()`, which is the pthread_t.
     pub(in crate::runtimes::cpython) ident: Option<u64>,
-    /// The thread of the system; `None` where it is none of the core.
+    /// System thread ID. `None` if the core has no such thread.
     pub(in crate::runtimes::cpython) tid: Option<u32>,
-    /// Its frames.
     pub(in crate::runtimes::cpython) runs: Vec<PyRun>,
-    /// What threading has of it.
+    /// Data from its `threading.Thread`.
     pub(in crate::runtimes::cpython) object: Option<ThreadObject>,
-    /// The global lock of its interpreter.
     pub(in crate::runtimes::cpython) gil: Option<Gil>,
 }
 
 impl PyThread {
-    /// Its frames, the latest first.
+    /// All frames, innermost first.
     pub(in crate::runtimes::cpython) fn frames(&self) -> impl Iterator<Item = &PyFrame> {
         self.runs.iter().flat_map(|run| &run.frames)
     }
 }
 
-/// All thread states.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::cpython) struct Threads {
-    /// The list, interpreter by interpreter.
+    /// Thread states, by interpreter.
     pub(in crate::runtimes::cpython) all: Vec<PyThread>,
-    /// As other runtimes' are told.
+    /// The same in the terms of the runtime interface.
     pub(in crate::runtimes::cpython) managed: ManagedThreads,
 }
 
@@ -72,12 +67,13 @@ impl Threads {
                 let view = runtime.view("PyThreadState", address);
                 let ident = view.u64("thread_id").ok().filter(|ident| *ident != 0);
                 let native = view.u64("native_thread_id").ok().and_then(|tid| u32::try_from(tid).ok());
-                // In 3.12 a sub-interpreter's thread state has the numbers of the thread that made it.
+                // In 3.12 a sub-interpreter's thread state has the IDs of the thread that created it, so the stack is
+                // the best evidence.
                 let by_stack = runs.iter().find_map(|run| system.by_stack(run.anchor?));
                 let by_number = native.filter(|tid| system.tids.contains_key(tid));
                 let by_ident = ident.and_then(|ident| system.by_pointer.get(&ident).copied());
                 let tid = by_stack.or(by_number).or(by_ident);
-                // Numbers of another thread lead to its name.
+                // If the ident belongs to another thread, it would lead to that thread's name.
                 let own = by_ident.is_none() || by_ident == tid;
                 let object = ident.filter(|_| own).and_then(|ident| names.get(&ident).cloned());
                 out.all.push(PyThread { address, number, ident, tid, runs, object, gil });
@@ -90,7 +86,7 @@ impl Threads {
                 count(bridged, "thread")
             ));
         }
-        // Of several on one thread the one that runs comes first: stacks grow down.
+        // If several are on one thread, the running one comes first: stacks grow down.
         let mut order: Vec<&PyThread> = out.all.iter().collect();
         order.sort_by_key(|thread| {
             let anchor = thread.runs.first().and_then(|run| run.anchor);
@@ -106,20 +102,19 @@ impl Threads {
         out
     }
 
-    /// The thread states of a thread of the system.
+    /// The thread states of a system thread.
     pub(in crate::runtimes::cpython) fn of(&self, tid: u32) -> impl Iterator<Item = &PyThread> {
         self.all.iter().filter(move |thread| thread.tid == Some(tid))
     }
 
-    /// The thread state at `address`.
     pub(in crate::runtimes::cpython) fn at(&self, address: Addr) -> Option<&PyThread> {
         self.all.iter().find(|thread| thread.address == address)
     }
 
-    /// What a thread runs, in all interpreters: the latest call first.
+    /// The runs of a system thread in all interpreters, newest first.
     pub(in crate::runtimes::cpython) fn runs(&self, codes: &Codes<'_>, tid: u32) -> Vec<Run> {
         let mut all: Vec<&PyRun> = self.of(tid).flat_map(|thread| &thread.runs).collect();
-        // Of one interpreter they are in order; stacks grow down.
+        // Runs of one interpreter are in order already. Stacks grow down.
         if self.of(tid).filter(|thread| !thread.runs.is_empty()).count() > 1 {
             all.sort_by_key(|run| run.anchor.unwrap_or(Addr::MAX));
         }
@@ -131,12 +126,12 @@ impl Threads {
     }
 }
 
-/// The system's threads, by what tells them.
+/// The system's threads, with indexes to find them.
 struct System<'p> {
     process: &'p Process,
     tids: HashMap<u32, Addr>,
     by_pointer: HashMap<u64, u32>,
-    /// Stack pointers, lowest first.
+    /// Stack pointers, in ascending order.
     stacks: Vec<(Addr, u32)>,
 }
 
@@ -150,7 +145,7 @@ impl<'p> System<'p> {
         System { process, tids, by_pointer: threads.iter().filter_map(pointer).collect(), stacks }
     }
 
-    /// The thread whose stack has `addr` in use: the stack pointer next below it, in the same mapping.
+    /// The thread whose stack contains `addr`: the one with the nearest stack pointer below, in the same mapping.
     fn by_stack(&self, addr: Addr) -> Option<u32> {
         let below = self.stacks.partition_point(|(sp, _)| *sp <= addr).checked_sub(1)?;
         let (sp, tid) = *self.stacks.get(below)?;

@@ -1,12 +1,12 @@
-//! Threads as CPython knows them: thread states (PyThreadState) of all interpreters, and what they do.
+//! CPython's threads: the thread states (PyThreadState) of all interpreters, and what the threads do.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
-//! | `list` | thread states, and which thread of the system each is |
-//! | `names` | what the module threading knows of them |
-//! | `gil` | the global lock |
-//! | `waits` | what they do, by their frames and system calls |
-//! | `describe` | all that, told |
+//! | `list` | thread states, and the system thread of each |
+//! | `names` | names and flags from the module `threading` |
+//! | `gil` | the GIL |
+//! | `waits` | what threads wait for, by their frames and system calls |
+//! | `describe` | the columns of a thread in reports |
 
 mod describe;
 mod gil;
@@ -20,7 +20,7 @@ use crate::addr::Addr;
 use crate::runtimes::cpython::CPython;
 
 impl CPython<'_> {
-    /// Objects whose values are told of threads.
+    /// Objects whose values reports show for threads. `scrub` keeps them.
     pub(in crate::runtimes::cpython) fn told_of_threads(&self) -> Vec<Addr> {
         let (runtime, objects) = (self.runtime(), self.runtime().objects());
         runtime.interpreters.iter().flat_map(|at| names::told(runtime, &objects, *at)).collect()

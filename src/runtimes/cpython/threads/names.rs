@@ -1,4 +1,4 @@
-//! What the module threading knows of threads: `threading._active`, a dict of Thread objects by their ident.
+//! Thread objects of the module `threading`: `threading._active`, a dict by ident.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use crate::limits;
 use crate::runtimes::cpython::objects::{Entry, Objects};
 use crate::runtimes::cpython::runtime::Runtime;
 
-/// What a threading.Thread says.
+/// Data from a `threading.Thread`.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::cpython) struct ThreadObject {
     pub(in crate::runtimes::cpython) name: Option<String>,
     pub(in crate::runtimes::cpython) daemon: bool,
 }
 
-/// The threads of an interpreter by their ident; none where it has not imported threading.
+/// An interpreter's Thread objects by ident. Empty if it has not imported `threading`.
 pub(super) fn thread_objects(
     runtime: &Runtime<'_>,
     objects: &Objects<'_>,
@@ -33,7 +33,7 @@ pub(super) fn thread_objects(
     out
 }
 
-/// Objects that are read of threads: the idents that they are known by, and their names.
+/// Objects that reports show for threads: their idents and names.
 pub(super) fn told(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr) -> Vec<Addr> {
     let mut out = Vec::new();
     each_active(runtime, objects, interpreter, |entry| {
@@ -43,7 +43,7 @@ pub(super) fn told(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Ad
     out
 }
 
-/// Visit `threading._active`.
+/// Visits the entries of `threading._active`.
 fn each_active(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr, mut visit: impl FnMut(Entry)) {
     let mut read = || {
         let module = runtime.module_dict(objects, interpreter, "threading")?;
@@ -53,6 +53,6 @@ fn each_active(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr, 
             true
         })
     };
-    // A module that is not there has no threads.
+    // Without the module there are no threads.
     let _: Option<()> = read();
 }

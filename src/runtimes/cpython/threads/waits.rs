@@ -1,5 +1,5 @@
-//! What a thread does: by the functions of the standard library that it is in, by the system call it waits in, by the lock that
-//! this is about.
+//! What a thread waits for: by functions of the standard library on its stack, by its system call, and by the lock
+//! involved.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -10,8 +10,8 @@ use crate::runtimes::cpython::runtime::Runtime;
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 use crate::targets::Thread;
 
-/// A function of the standard library that threads wait in: the end of its file's name, its name without a class, what is
-/// done there, and whether its first argument is what is waited for.
+/// Functions of the standard library that threads wait in: end of the file's path, name without a class, description,
+/// and whether the first argument is what the thread waits for.
 const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
     ("/threading.py", "wait_for", "waits for a condition", true),
     ("/threading.py", "wait", "waits to be notified", true),
@@ -41,7 +41,7 @@ const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
     ("/logging/handlers.py", "_monitor", "waits for log records", false),
 ];
 
-/// System calls of x86_64 (arch/x86/entry/syscalls/syscall_64.tbl) that threads wait in.
+/// System calls that threads wait in, with their number on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const CALLS: [(u64, &str); 20] = [
     (0, "reads"),
     (7, "waits for files to be ready"),
@@ -65,19 +65,18 @@ const CALLS: [(u64, &str); 20] = [
     (128, "waits for a signal"),
 ];
 
-/// `futex(2)`
+/// `futex(2)`.
 const FUTEX: u64 = 202;
 
-/// What a thread waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// In words.
+    /// Description. `None` if unknown.
     pub(super) words: Option<&'static str>,
-    /// The object, if its function has one.
+    /// The object that it waits for. `None` if its function has none.
     pub(super) object: Option<Addr>,
 }
 
-/// What these frames, the latest first, say that their thread does.
+/// What a thread waits for, according to its frames, innermost first.
 pub(super) fn by_frames<'f>(
     runtime: &Runtime<'_>,
     codes: &Codes<'_>,
@@ -96,20 +95,20 @@ pub(super) fn by_frames<'f>(
     out
 }
 
-/// `self` of a method; `None` where the variable has been given up, or is in a cell.
+/// The first argument, which is `self` in a method. `None` if the variable was deleted or is in a cell.
 fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
     let variables = frame.variables(runtime)?;
     let word = runtime.memory.peek_u64(variables).ok()?;
     Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())
 }
 
-/// What the system call that a thread waits in says.
+/// What a thread does, according to its system call.
 pub(super) fn by_call(thread: &Thread) -> Option<&'static str> {
     let call = register(thread, "orig_rax")?;
     CALLS.iter().find(|(number, _)| *number == call).map(|(_, words)| *words)
 }
 
-/// The address that a thread waits at, in a futex.
+/// The address that a thread waits at in `futex`.
 pub(super) fn futex(thread: &Thread) -> Option<Addr> {
     let waits = register(thread, "orig_rax") == Some(FUTEX);
     register(thread, "rdi").filter(|_| waits).map(Addr::new)
@@ -122,13 +121,14 @@ fn register(thread: &Thread, name: &str) -> Option<u64> {
 /// A lock of the module `_thread`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LockObject {
-    /// lockobject or rlockobject.
+    /// Address of the lockobject or rlockobject.
     pub(super) address: Addr,
-    /// Ident of the thread that has it, where it is kept.
+    /// Ident of the owner. `None` if the lock does not record it.
     pub(super) owner: Option<u64>,
 }
 
-/// The lock whose semaphore is at `futex`, among what the frame has at hand: proven by the lock's own pointer to it.
+/// The lock whose semaphore is at `futex`. Candidates are the frame's variables and operands; the lock's pointer to the
+/// semaphore is the proof.
 pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame, futex: Addr) -> Option<LockObject> {
     let variables = frame.variables(runtime)?;
     let code = runtime.view("PyCodeObject", frame.code);
@@ -139,7 +139,7 @@ pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame
     for i in 0..words.min(limits::MAX_PY_SLOTS) {
         let word = runtime.memory.peek_u64(variables.checked_add(8 * i)?).ok()?;
         let object = Addr::new(word & !STACK_REF_TAGS);
-        // Of `with lock` the bound methods are at hand.
+        // In a `with` statement the lock is only referenced by its bound methods.
         for object in [Some(object), objects.ptr_at(object, bound)].into_iter().flatten() {
             let is = objects.ptr_at(object, place) == Some(futex);
             if is && objects.type_of(object).is_some_and(|kind| objects.is_type(kind)) {
@@ -150,7 +150,7 @@ pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame
     None
 }
 
-/// Who has an RLock; others don't know.
+/// The owner of an RLock. Other locks do not record it.
 fn owner(runtime: &Runtime<'_>, objects: &Objects<'_>, lock: Addr) -> Option<u64> {
     let kind = objects.type_of(lock)?;
     let size = objects.word_at(kind, objects.shape.types.basicsize)?;

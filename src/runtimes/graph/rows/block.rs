@@ -1,19 +1,20 @@
-//! Rows are looked up: the block that an object is in, and of that its own.
+//! Decodes blocks and rows.
 
 use super::{BLOCK, MANY, STRAY};
 
-/// The block that an object is in.
+/// The block that contains an object.
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::graph) struct Block<'r> {
     pub(super) bytes: &'r [u8],
     pub(super) width: u32,
-    /// How many references each of its objects has; 0 where that stands with each.
+    /// Number of references per object, if it is the same for all. 0 if each object has a count.
     pub(super) each: u32,
     pub(super) id: u32,
 }
 
 impl<'r> Block<'r> {
-    /// Bytes of it: to have near what tells where the object's references are, and these, if each object has about one.
+    /// Reads the block's start, and the object's references at their likely position: the position if each object has
+    /// one reference.
     #[inline(always)]
     pub(in crate::runtimes::graph) fn touch(self) -> u8 {
         let at = self.id as usize % BLOCK * self.width as usize;
@@ -22,7 +23,7 @@ impl<'r> Block<'r> {
         at(0) ^ at(about)
     }
 
-    /// Visit all objects of it that refer to any.
+    /// Visits all objects of the block that have references: index in the block, and references.
     #[inline(always)]
     pub(super) fn each(self, mut visit: impl FnMut(u32, Row<'r>)) {
         let first = self.id / BLOCK as u32 * BLOCK as u32;
@@ -44,7 +45,7 @@ impl<'r> Block<'r> {
         }
     }
 
-    /// What the object refers to.
+    /// References of the object. `None` if the block is invalid.
     #[inline(always)]
     pub(in crate::runtimes::graph) fn row(self) -> Option<Row<'r>> {
         let (at, first) = (self.id as usize % BLOCK, self.id / BLOCK as u32 * BLOCK as u32);
@@ -67,7 +68,7 @@ impl<'r> Block<'r> {
     }
 }
 
-/// What is added to differences, so that none is below zero. The value of all bits is left for [`STRAY`].
+/// Offset that makes all differences positive. The value with all bits set is reserved for [`STRAY`].
 #[inline(always)]
 pub(super) fn bias(width: u32) -> u32 {
     1 << (8 * width - 1)
@@ -89,10 +90,10 @@ fn sum(bytes: u128) -> (u32, bool) {
     (of(low) + of(high), many(low) || many(high))
 }
 
-/// What one object refers to.
+/// References of one object.
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::graph) struct Row<'r> {
-    /// From the first reference on.
+    /// Bytes from the first reference on.
     pub(super) bytes: &'r [u8],
     pub(super) count: u32,
     pub(super) width: u32,
@@ -100,7 +101,7 @@ pub(in crate::runtimes::graph) struct Row<'r> {
 }
 
 impl<'r> Row<'r> {
-    /// The row that begins there, whose count is that, and what follows it.
+    /// Splits the row with this count byte off `bytes`. Returns the row and the bytes after it.
     #[inline(always)]
     fn at(bytes: &'r [u8], count: u8, width: u32, first: u32) -> Option<(Row<'r>, &'r [u8])> {
         let (count, bytes) = match count {
@@ -122,12 +123,11 @@ impl<'r> Row<'r> {
         if coded == mask { STRAY } else { coded.wrapping_sub(bias(self.width)).wrapping_add(self.first) }
     }
 
-    /// How many there are.
     pub(in crate::runtimes::graph) fn len(self) -> usize {
         self.count as usize
     }
 
-    /// Put all of them behind what is in a list.
+    /// Appends all references to `out`.
     #[inline(always)]
     pub(in crate::runtimes::graph) fn put(self, out: &mut Vec<u32>) {
         if self.count == 1 {
@@ -137,7 +137,7 @@ impl<'r> Row<'r> {
         }
     }
 
-    /// All of them, in the order of the object's fields.
+    /// Iterates the references in the order of the object's fields.
     #[inline(always)]
     pub(in crate::runtimes::graph) fn iter(self) -> impl Iterator<Item = u32> + 'r {
         (0..self.count as usize).map(move |place| self.read(place))

@@ -1,4 +1,4 @@
-//! References become rows: those of some objects at a time, by any thread, and their bytes behind each other in a few tables.
+//! Encodes references into rows. Any thread can build a chunk; the bytes of all chunks are stored in a few tables.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,41 +6,41 @@ use super::block::bias;
 use super::{BLOCK, Chunk, MANY, NONE, Place, STRAY};
 use crate::runtimes::graph::room::{GraphError, Room, Table};
 
-/// Builds the references of the objects of a chunk, which are told one after the other.
+/// Builds one chunk. Its objects are added in order.
 #[derive(Default)]
 pub(in crate::runtimes::graph) struct Builder {
-    /// Blocks before this one: where they begin, and the lowest bits of what tells of them.
+    /// Finished blocks: offset of each, and the low four bits of its code.
     blocks: Vec<(u64, u32)>,
     bytes: Vec<u8>,
     counts: [u32; BLOCK],
     filled: usize,
     targets: Vec<u32>,
-    /// How many of these are of objects that are ended.
+    /// Number of elements in `targets` that belong to finished objects.
     ended: usize,
-    /// The number of the block's first object.
+    /// ID of the block's first object.
     first: u32,
     references: u64,
 }
 
-/// Bytes behind the last reference, so that four can be read of each.
+/// Padding after the last reference, because each read takes four bytes.
 const BEHIND: usize = 4;
 
-/// Blocks begin at multiples of this; at greater ones where a chunk has more references than places can be told of.
+/// Log2 of the blocks' alignment. Larger in chunks with more bytes than a code can address.
 const UNIT: u32 = 2;
 
 impl Builder {
-    /// For objects from `first` on.
+    /// Creates a builder for the objects from ID `first` on.
     pub(in crate::runtimes::graph) fn from(first: u32) -> Builder {
         Builder { first, ..Builder::default() }
     }
 
-    /// One more reference of the object that is next, or [`STRAY`].
+    /// Adds a reference of the current object, or [`STRAY`].
     #[inline(always)]
     pub(in crate::runtimes::graph) fn push(&mut self, target: u32) {
         self.targets.push(target);
     }
 
-    /// That object has no more.
+    /// Ends the current object. Returns its number of references.
     #[inline(always)]
     pub(in crate::runtimes::graph) fn end(&mut self) -> Result<u32, GraphError> {
         let count = u32::try_from(self.targets.len() - self.ended).map_err(|_| GraphError::TooMany)?;
@@ -70,7 +70,7 @@ impl Builder {
         let width = (1..4).find(|width| farthest < (1 << (8 * width - 1)) - 1).unwrap_or(4);
         let each = counts[0];
         let alike = each <= 3 && counts.iter().all(|&count| count == each);
-        // One with one reference each of four bytes is a line of memory: it is to be in one.
+        // A block with one four-byte reference per object has the size of a cache line. Align it to one.
         let align = if alike && each == 1 && width == 4 { 64 } else { 1 << UNIT };
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
         self.blocks.push((self.bytes.len() as u64, (if alike { each } else { 0 }) << 2 | (width - 1)));
@@ -84,14 +84,14 @@ impl Builder {
             }
             for to in targets.by_ref().take(count as usize) {
                 let coded = if to == STRAY { STRAY } else { to.wrapping_sub(first).wrapping_add(bias(width)) };
-                // All four and back is less work than so many.
+                // Writing four bytes and truncating is cheaper than writing `width` bytes.
                 self.bytes.extend_from_slice(&coded.to_le_bytes());
                 self.bytes.truncate(self.bytes.len() - (4 - width as usize));
             }
         }
     }
 
-    /// All of them, whose bytes go where there is room.
+    /// Ends the chunk and moves its bytes to `store`.
     pub(in crate::runtimes::graph) fn finish(mut self, store: &Store<'_>) -> Result<Chunk, GraphError> {
         if self.filled > 0 {
             self.close();
@@ -110,7 +110,7 @@ impl Builder {
         Ok(Chunk { blocks, unit: unit as u8, bytes: store.keep(&self.bytes)?, references, _held: held })
     }
 
-    /// Let blocks begin at multiples of `1 << unit`.
+    /// Moves blocks to multiples of `1 << unit`.
     fn realign(&mut self, unit: u32) {
         let old = std::mem::take(&mut self.bytes);
         let ends: Vec<u64> = self.blocks.iter().map(|b| b.0).filter(|&at| at != u64::MAX).skip(1).collect();
@@ -123,28 +123,27 @@ impl Builder {
         }
     }
 }
-/// Where the bytes of chunks go: one behind the other, into tables that each take many.
+/// Storage for the bytes of chunks: contiguous, in tables that each contain many chunks.
 pub(in crate::runtimes::graph) struct Store<'r> {
     room: &'r Room,
     inner: Mutex<Pieces>,
-    /// Bytes of a table.
+    /// Size of a table in bytes.
     piece: usize,
 }
 
-/// Such tables.
 #[derive(Default)]
 struct Pieces {
     all: Vec<Table<u8>>,
-    /// Bytes of the last that are taken.
+    /// Number of used bytes in the last table.
     taken: usize,
 }
 
-/// Bytes of the tables, and how many are expected for an object.
+/// Minimum and maximum size of a table in bytes, and the expected number of bytes per object.
 const PIECES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 24;
 const EXPECTED: usize = 4;
 
 impl<'r> Store<'r> {
-    /// For so many objects: in memory, as long as there is room.
+    /// Creates storage for `objects` objects. Tables are in memory as long as they fit `room`.
     pub(in crate::runtimes::graph) fn new(room: &'r Room, objects: usize) -> Store<'r> {
         let piece = objects.saturating_mul(EXPECTED).clamp(*PIECES.start(), *PIECES.end());
         Store { room, inner: Mutex::default(), piece }
@@ -165,7 +164,6 @@ impl<'r> Store<'r> {
         Ok(Place { piece, at, len: bytes.len() })
     }
 
-    /// What was kept.
     pub(super) fn pieces(self) -> Vec<Table<u8>> {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).all
     }

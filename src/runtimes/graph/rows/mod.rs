@@ -1,8 +1,9 @@
-//! The references of all objects, by number: read from the heap once, and looked up from then on.
+//! The references of all objects by ID. Read from the heap once and looked up from then on.
 //!
-//! Sixteen objects are a block: how many references each has, in a byte, and the references behind it, as differences to the
-//! block's first object in as few bytes as the farthest of them takes. So what an object refers to is found in two
-//! steps, of which the first is a small table, and takes two to four bytes for a reference and one and a quarter for an object.
+//! Sixteen objects form a block. It has a one-byte count per object, followed by the references. A reference is the
+//! difference to the block's first ID, in as few bytes as the farthest one in the block needs. An object's references
+//! are found in two steps, the first of them in a small table. A reference takes two to four bytes, and an object one
+//! and a quarter.
 
 mod block;
 mod build;
@@ -18,34 +19,34 @@ use crate::runtimes::graph::room::{Held, Table};
 pub(super) use block::{Block, Row};
 pub(super) use build::{Builder, Store};
 
-/// Objects of a chunk, which is what a thread takes at once.
+/// Number of objects in a chunk, which one thread processes at once.
 pub(super) const CHUNK: u32 = 1 << 16;
 
-/// Objects of a block.
+/// Number of objects in a block.
 pub(super) const BLOCK: usize = 16;
 
-/// In the place of a reference that leads to no object.
+/// Value of a reference that points to no object.
 pub(super) const STRAY: u32 = u32::MAX;
 
-/// A block without references.
+/// Code of a block without references.
 const NONE: u32 = u32::MAX;
 
-/// In the place of a count: it stands in the four bytes before the references.
+/// Count byte of an object with this many references or more. The count is then in the four bytes before the
+/// references.
 const MANY: u8 = u8::MAX;
 
-/// What objects refer to.
+/// The references of all objects.
 pub(super) struct Rows {
     chunks: Vec<Chunk>,
-    /// Where the bytes of chunks are.
+    /// Tables that contain the bytes of all chunks.
     pieces: Vec<Table<u8>>,
-    /// How many references there are.
     pub(super) references: u64,
 }
 
-/// That of some objects.
+/// The references of the objects in one chunk.
 pub(super) struct Chunk {
-    /// Where each block begins, in units of `1 << unit` bytes, above two bits that tell how many references each of its
-    /// objects has, if all have as many, and two that tell how many bytes a reference takes, less one.
+    /// Code of each block. Bits 4 and up are its offset in units of `1 << unit` bytes. Bits 2 and 3 are the number of
+    /// references per object if it is the same for all, else 0. Bits 0 and 1 are the bytes per reference, minus 1.
     blocks: Box<[u32]>,
     unit: u8,
     bytes: Place,
@@ -53,23 +54,23 @@ pub(super) struct Chunk {
     _held: Held,
 }
 
-/// Where the bytes of a chunk are.
+/// Position of a chunk's bytes.
 struct Place {
-    /// In which table.
+    /// Index of the table.
     piece: usize,
-    /// From where on, and how many.
+    /// Offset in the table, and length, in bytes.
     at: usize,
     len: usize,
 }
 
 impl Rows {
-    /// Those of some chunks, in the order of their objects.
+    /// Joins chunks, which are in the order of their objects.
     pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Rows {
         let references = chunks.iter().map(|chunk| chunk.references).sum();
         Rows { chunks, pieces: store.pieces(), references }
     }
 
-    /// Those of some lists, by number.
+    /// Creates the rows for lists of references.
     #[cfg(test)]
     pub(super) fn of_lists(lists: &[Vec<u32>], room: &Room) -> Result<Rows, GraphError> {
         let store = Store::new(room, lists.len());
@@ -91,7 +92,7 @@ impl Rows {
         self.pieces.get(piece).and_then(|piece| piece.get(at..at + len)).unwrap_or_default()
     }
 
-    /// Where the block of an object is: its bytes, and how many a reference takes. The first step of [`Rows::of`].
+    /// The block that contains an object, with its number of bytes per reference. The first step of [`Rows::of`].
     #[inline(always)]
     pub(super) fn block(&self, id: u32) -> Option<Block<'_>> {
         let chunk = self.chunks.get((id / CHUNK) as usize)?;
@@ -103,25 +104,24 @@ impl Rows {
         Some(Block { bytes: self.bytes_of(chunk).get(at as usize..)?, width: (code & 3) + 1, each: code >> 2 & 3, id })
     }
 
-    /// What an object refers to, in the order of its fields.
+    /// References of an object, in the order of its fields.
     #[inline(always)]
     pub(super) fn of(&self, id: u32) -> Row<'_> {
         self.block(id).and_then(Block::row).unwrap_or(Row { bytes: &[], count: 0, width: 1, first: 0 })
     }
 
-    /// Bytes that they take.
+    /// Size of all tables in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let blocks: usize = self.chunks.iter().map(|chunk| 4 * chunk.blocks.len()).sum();
         (blocks + self.pieces.iter().map(|piece| piece.len()).sum::<usize>()) as u64
     }
 
-    /// How many chunks there are.
     pub(super) fn chunks(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Visit all objects of some chunks that refer to any, by address, a chunk of them on a thread: number, and what it refers to. What
-    /// was seen of each chunk, in their order.
+    /// Visits all objects with references in a range of chunks, in address order: ID and references. Each chunk is
+    /// processed by one thread. Returns the results of the chunks in order.
     pub(super) fn each<S: Default + Send>(
         &self,
         chunks: Range<usize>,
