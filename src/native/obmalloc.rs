@@ -28,7 +28,6 @@ pub(crate) struct ArenaObject {
 /// An arena whose `arena_object` is consistent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arena {
-    /// The arena's memory.
     pub(crate) range: AddrRange,
     /// First pool. An arena need not begin at a multiple of the pool size.
     pub(crate) first_pool: Addr,

@@ -11,7 +11,6 @@ use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::at;
 
-/// An ELF image of the process.
 pub(crate) struct PlacedImage<'p, T> {
     pub(crate) elf: Cow<'p, ElfImage>,
     /// Index into [`Process::modules`]. `None` for the vdso.
@@ -61,7 +60,6 @@ impl<'p, T: Default> PlacedImages<'p, T> {
         PlacedImages { images, by_address }
     }
 
-    /// Returns the image that covers `addr`.
     pub(crate) fn at(&self, addr: Addr) -> Option<&PlacedImage<'p, T>> {
         self.images.get(self.by_address.at(addr)?.image)
     }

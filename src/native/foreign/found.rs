@@ -34,7 +34,6 @@ impl Label {
 /// A heap whose blocks are not read yet. Most commands do not need the blocks, and free lists may be long.
 #[derive(Clone, Debug)]
 pub(crate) struct UnreadHeap {
-    /// The allocator's name.
     pub(crate) name: AllocatorName,
     /// The module that contains the allocator.
     pub(crate) owner: Owner,

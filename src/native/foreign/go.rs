@@ -91,7 +91,6 @@ fn is_go(scene: &Scene<'_>, image: &Image<'_>) -> bool {
     yes
 }
 
-/// Returns the arenas that overlap `range`.
 fn arenas_of(range: AddrRange) -> impl Iterator<Item = Addr> {
     let first = range.start.align_down(ARENA);
     let count = range.end.since(first).div_ceil(ARENA);

@@ -142,7 +142,6 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owne
     Some(out)
 }
 
-/// Finds the caches of all threads.
 fn caches(scene: &Scene<'_>, heap: &mut ExtentHeap) {
     let mut distance = None;
     let found: Vec<Option<Cache>> = scene

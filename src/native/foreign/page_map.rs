@@ -76,17 +76,14 @@ impl Shape {
         [upper, node, all - upper - node]
     }
 
-    /// Size of the upper level in bytes.
     fn root_len(self) -> u64 {
         8 << self.bits()[0]
     }
 
-    /// Size of a node in bytes.
     fn node_len(self) -> u64 {
         8 << self.bits()[1]
     }
 
-    /// Size of a leaf in bytes.
     fn leaf_len(self) -> u64 {
         self.entry << self.bits()[2]
     }
@@ -97,12 +94,10 @@ impl Shape {
     }
 }
 
-/// The extent or span of a page.
+/// The extent or span that contains a page: the address of its structure, and its memory.
 #[derive(Clone, Copy)]
 struct Holder {
-    /// Address of its structure.
     at: Addr,
-    /// Its memory.
     range: AddrRange,
 }
 
@@ -233,7 +228,6 @@ impl Parts {
     }
 }
 
-/// Reads one map.
 struct Reader<'a> {
     scene: &'a Scene<'a>,
     map: &'a Map,

@@ -20,18 +20,15 @@ const BLOCK: u64 = 1 << 20;
 pub(super) struct Image<'a> {
     /// File name in lower case.
     pub(super) name: String,
-    /// The image's module.
     pub(super) owner: Owner,
     /// The parts of its writable segments that are in the core.
     pub(super) writable: Vec<AddrRange>,
     /// The image's ELF headers. `None` in tests.
     pub(super) elf: Option<&'a ElfImage>,
-    /// Whether this is the program itself.
     pub(super) is_program: bool,
 }
 
 impl Image<'_> {
-    /// Returns the bytes of its writable data.
     pub(super) fn data_len(&self) -> u64 {
         self.writable.iter().map(AddrRange::len).fold(0, u64::saturating_add)
     }
@@ -45,9 +42,7 @@ impl Image<'_> {
 /// A word of an image's data that points into unclaimed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
-    /// Address of the word.
     pub(super) place: Addr,
-    /// The word's value.
     pub(super) to: Addr,
 }
 
@@ -58,11 +53,10 @@ pub(super) struct Scene<'a> {
     pub(super) images: Vec<Image<'a>>,
     /// Thread pointer of the main thread.
     pub(super) thread_pointer: Option<Addr>,
-    /// Thread pointers of all threads.
     pub(super) thread_pointers: Vec<Addr>,
     /// Anonymous mappings that are writable and executable.
     pub(super) executable: Vec<AddrRange>,
-    /// Writable anonymous memory that nobody claimed, with adjacent ranges joined.
+    /// See [`unclaimed`].
     open: RangeMap<AddrRange>,
 }
 
@@ -105,7 +99,6 @@ impl<'a> Scene<'a> {
         Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, open }
     }
 
-    /// Whether all memory is claimed.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -115,12 +108,10 @@ impl<'a> Scene<'a> {
         &self.open
     }
 
-    /// Returns the range of unclaimed memory that contains `addr`.
     pub(super) fn open_at(&self, addr: Addr) -> Option<AddrRange> {
         self.open.at(addr).copied()
     }
 
-    /// Returns the unclaimed memory in `range`.
     pub(super) fn open_within(&self, range: AddrRange) -> Vec<AddrRange> {
         self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
     }

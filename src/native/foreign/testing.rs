@@ -21,7 +21,6 @@ impl Lab {
         self
     }
 
-    /// Writes words at `at`.
     pub(in crate::native) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
         let at = Addr::new(at);
         let Some((start, block)) = self.blocks.range_mut(..=at).next_back() else { return self };
@@ -57,7 +56,6 @@ impl Lab {
     }
 }
 
-/// Returns the range of `len` bytes at `start`.
 pub(in crate::native) fn range(start: u64, len: u64) -> AddrRange {
     AddrRange::sized(Addr::new(start), len)
 }

@@ -48,7 +48,6 @@ pub struct Block {
 pub struct Blocks {
     /// Ordered by address.
     parts: Vec<Bits>,
-    /// Finds the part of an address.
     places: Places,
     /// Number of bit words in all parts.
     words: usize,
@@ -392,13 +391,11 @@ impl Blocks {
         BlockMarks { words: zeros(self.words) }
     }
 
-    /// Number of bit words in all parts.
     pub(super) fn words(&self) -> usize {
         self.words
     }
 }
 
-/// Returns `len` words of zero bits.
 pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
     (0..len).map(|_| AtomicU64::new(0)).collect()
 }

@@ -19,7 +19,6 @@ use crate::targets::at;
 /// The main arena, found by its bins.
 pub(super) struct MainArena {
     pub(super) bins: Addr,
-    /// The layout that fits the arena.
     pub(super) layout: StateShape,
     /// The range of writable data that contains it.
     pub(super) data: AddrRange,

@@ -55,8 +55,8 @@ impl Places {
         Places { starts, spans }
     }
 
-    /// Returns the last range that starts at or before `addr`. `None` if no range contains `addr`; a range returned
-    /// need not contain it.
+    /// Returns the last range that starts at or before `addr`. It need not contain `addr`. `None` only if no range
+    /// contains `addr`.
     #[inline]
     pub(super) fn find(&self, addr: u64) -> Option<usize> {
         let span = self.spans.get(self.spans.partition_point(|s| s.start <= addr).checked_sub(1)?)?;

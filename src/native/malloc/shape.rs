@@ -207,7 +207,6 @@ impl Shape {
         head & !self.chunk.flag_bits
     }
 
-    /// Whether a chunk can have this size.
     pub(super) fn is_size(&self, size: u64) -> bool {
         size >= self.chunk.min_size && size.is_multiple_of(self.chunk.alignment)
     }

@@ -140,7 +140,6 @@ pub struct Walked {
     pub largest_free: u64,
 }
 
-/// Walks the ranges of one arena.
 pub(super) struct Walker<'a> {
     target: &'a dyn Target,
     shape: &'a Shape,

@@ -18,7 +18,6 @@ use crate::targets::Thread;
 
 /// A thread's `m` and its stacks.
 pub(super) struct GoThread {
-    /// Address of the `m`.
     pub(super) m: Addr,
     /// The scheduler's own stack of the thread.
     pub(super) g0: GoStack,
@@ -29,7 +28,6 @@ pub(super) struct GoThread {
 /// A stack of Go.
 #[derive(Clone, Copy)]
 pub(super) struct GoStack {
-    /// Address of its `g`.
     pub(super) g: Addr,
     /// `stack.lo` to `stack.hi`.
     pub(super) range: AddrRange,

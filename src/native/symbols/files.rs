@@ -15,7 +15,6 @@ use crate::image::elf::{self, FileSection};
 use crate::image::symbols::sym;
 use crate::limits;
 
-/// An ELF file and its section table.
 pub(super) struct File {
     bytes: Bytes,
     sections: Vec<FileSection>,

@@ -94,7 +94,6 @@ impl Budget {
 
 type Image<'a> = PlacedImage<'a, OnceLock<ImageSymbols>>;
 
-/// The symbols of one image.
 #[derive(Default)]
 struct ImageSymbols {
     sources: Vec<Source>,

@@ -48,7 +48,6 @@ pub(super) enum Target {
 pub(super) struct Slot {
     at: Addr,
     pub(super) target: Target,
-    /// The stub's name.
     pub(super) names: OnceLock<Option<Names>>,
 }
 
@@ -61,7 +60,6 @@ pub(super) struct Slots {
     in_order: Vec<Addr>,
 }
 
-/// A PLT stub.
 pub(super) struct Stub<'a> {
     pub(super) range: AddrRange,
     pub(super) slot: &'a Slot,
@@ -113,7 +111,6 @@ impl Slots {
         }
     }
 
-    /// Returns the stub that contains `addr`.
     pub(super) fn stub_at(&self, memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<Stub<'_>> {
         if self.slots.is_empty() {
             return None;

@@ -23,9 +23,7 @@ const SHORT_NAME: u64 = 128;
 /// A file, or unpacked contents of one.
 #[derive(Clone)]
 pub(super) enum Bytes {
-    /// A mapped file.
     File(Arc<MappedFile>),
-    /// Unpacked bytes.
     Unpacked(Arc<Vec<u8>>),
 }
 
@@ -41,9 +39,7 @@ impl std::ops::Deref for Bytes {
 
 /// Location of the names of one symbol table.
 pub(super) enum Strings {
-    /// In the process.
     Memory(AddrRange),
-    /// In a file.
     File(Bytes, Range<usize>),
 }
 
@@ -86,7 +82,6 @@ fn ended(b: &[u8]) -> Option<&[u8]> {
 pub(super) struct Source {
     /// Name of the origin, as in reports.
     pub(super) text: &'static str,
-    /// Names of the table's symbols.
     pub(super) strings: Strings,
 }
 
@@ -261,7 +256,6 @@ impl Table {
         Table { pieces, entries }
     }
 
-    /// Returns the symbol for `addr`.
     pub(super) fn at(&self, addr: Addr) -> Option<&Entry> {
         let i = self.pieces.partition_point(|p| p.range.end <= addr);
         let piece = self.pieces.get(i).filter(|p| p.range.contains(addr))?;
@@ -273,7 +267,6 @@ impl Table {
         self.entries.iter().map(|entry| entry.start)
     }
 
-    /// Number of symbols.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -46,7 +46,6 @@ pub(super) enum CfiError {
     Missing,
     /// The unwind data marks this frame as the outermost.
     Outermost,
-    /// The stack cannot be read.
     Stack(Fault),
     /// The unwind data is invalid, or needs an unknown register.
     Bad,
@@ -60,7 +59,6 @@ impl From<gimli::Error> for CfiError {
 
 /// The calling frame.
 pub(super) struct Step {
-    /// The caller's registers.
     pub(super) regs: Regs,
     /// Whether the frame left was a signal handler's trampoline. The caller was interrupted then, and made no call.
     pub(super) signal: bool,
@@ -155,7 +153,6 @@ impl<'m> Tables<'m> {
         Ok(Step { regs: above, signal: *signal })
     }
 
-    /// Looks up the rules for an address.
     fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {
         let entry = self.entry(frames, at)?;
         let row = entry.unwind_info_for_address(frames, &self.bases, context, at.get()).ok()?.clone();

@@ -81,7 +81,6 @@ fn buffer(classes: &Classes<'_>, object: Addr) -> Option<OwnedBuffer> {
     sane.then_some(OwnedBuffer { range, object, field: "address", how })
 }
 
-/// An object with its class.
 struct Object {
     at: Addr,
     klass: std::sync::Arc<Klass>,

@@ -47,7 +47,6 @@ impl Fields for HotSpot<'_> {
     }
 }
 
-/// Converts a thread, with its thread object.
 fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
     let object = roots.iter().find(|root| root.kind.name() == "thread object" && root.thread == Some(row.tid));
     let frames = row.frames.iter().filter_map(|row| {

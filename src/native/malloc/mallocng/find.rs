@@ -167,7 +167,6 @@ impl Reader<'_> {
     }
 }
 
-/// Whether all of `range` is mapped.
 fn is_mapped(base: &Base, range: AddrRange) -> bool {
     let mut at = range.start;
     for entry in base.entries.overlapping(range) {

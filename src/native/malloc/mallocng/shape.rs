@@ -13,7 +13,6 @@ const CLASSES: [u64; 48] = [
     340, 409, 511, 584, 682, 818, 1023, 1169, 1364, 1637, 2047, 2340, 2730, 3276, 4095, 4680, 5460, 6552, 8191,
 ];
 
-/// Number of size classes.
 pub(super) const CLASS_COUNT: u64 = CLASSES.len() as u64;
 
 /// Class of a block that is too large for every class (128 KiB and more).
@@ -99,7 +98,6 @@ impl Shape {
         })
     }
 
-    /// Returns how many metas fit into an area.
     pub(super) fn metas_of_area(&self) -> u64 {
         self.area.saturating_sub(self.metas).checked_div(self.meta).unwrap_or(0)
     }
@@ -139,7 +137,6 @@ fn context(table: &Layout, name: &str) -> Result<ContextShape, LayoutError> {
     })
 }
 
-/// Returns the size classes.
 pub(super) fn classes() -> std::ops::Range<u64> {
     0..CLASS_COUNT
 }

@@ -17,7 +17,6 @@ use crate::phase::Phase;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::vm::Vm;
 
-/// Claims the VM's own memory.
 pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     let process = hotspot.vm().process;
     let mut sink =
@@ -39,7 +38,6 @@ struct Sink<'a> {
     base: &'a Base,
     owner: Owner,
     claims: &'a mut Claims,
-    /// The ranges claimed so far.
     taken: Vec<AddrRange>,
 }
 

@@ -146,7 +146,6 @@ fn note(compiled: &Compiled) -> Option<String> {
 }
 
 impl Code<'_> {
-    /// Makes the [`Method`] of a compiled blob.
     fn method(&self, blob: &Blob, compiled: &Compiled) -> Option<Method> {
         let info = self.classes.method(compiled.method)?;
         Some(self.with_code(&info, blob.code.start, blob.code.len()))

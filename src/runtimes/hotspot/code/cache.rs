@@ -28,7 +28,6 @@ pub struct CodeHeap {
     blocks: OnceLock<Blocks>,
 }
 
-/// The blocks of a heap.
 #[derive(Debug, Default)]
 struct Blocks {
     /// Blobs of the blocks in use.
@@ -85,7 +84,6 @@ fn name(vm: &Vm<'_>, at: Addr) -> String {
 }
 
 impl CodeHeap {
-    /// Returns its blobs, by address.
     pub(super) fn blobs(&self, vm: &Vm<'_>) -> &[Blob] {
         &self.blocks(vm).blobs
     }

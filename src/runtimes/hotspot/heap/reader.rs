@@ -111,7 +111,6 @@ fn word(words: &[[u8; 8]], at: u64) -> Option<u64> {
 }
 
 impl Heap<'_> {
-    /// Returns the layout of the class at `address`, if it is a class.
     fn layout(&self, address: u64) -> Option<Arc<Layout>> {
         {
             let known = self.layouts.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,6 @@ use crate::runtimes::hotspot::classes::{Classes, Encoding, Klass, KlassShape, WO
 
 const STRING: &str = "java.lang.String";
 
-/// Whether a class is `java.lang.String`.
 pub(super) fn is_string(klass: &Klass) -> bool {
     klass.name == STRING
 }

@@ -33,7 +33,6 @@ const THREAD: RootKind = RootKind::Of(3, "thread object");
 /// A local reference of native code, until it returns.
 const JNI_LOCAL: RootKind = RootKind::Of(4, "JNI local");
 
-/// Returns all roots of a VM.
 pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     let mut roots = Roots::default();
     let Some(heap) = vm.objects() else { return roots };

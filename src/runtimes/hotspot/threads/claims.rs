@@ -13,7 +13,6 @@ use crate::runtimes::hotspot::threads::ThreadObject;
 const ZONES: [&str; 3] = ["StackYellowPages", "StackRedPages", "StackReservedPages"];
 const UNIT: u64 = 4096;
 
-/// Claims the stacks of Java threads.
 pub(in crate::runtimes::hotspot) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     let vm = hotspot.vm();
     let zone = ZONES.iter().map(|flag| vm.flag(flag).unwrap_or(0)).fold(0, u64::saturating_add).saturating_mul(UNIT);

@@ -114,7 +114,6 @@ pub fn state(status: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether a thread with this state is parked.
 pub(super) fn is_parked(status: u32) -> bool {
     status & bits::PARKED != 0
 }

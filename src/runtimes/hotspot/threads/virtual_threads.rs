@@ -14,7 +14,6 @@ use crate::runtimes::hotspot::threads::waits::parked;
 use crate::runtimes::hotspot::threads::{ThreadObject, chunk};
 use crate::units::exact;
 
-/// Class of virtual threads.
 const VIRTUAL: &str = "java.lang.VirtualThread";
 
 /// Constants of that class that are states; it has others too. Their values differ between releases and are read.

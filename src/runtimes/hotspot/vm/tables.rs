@@ -12,7 +12,6 @@ use crate::image::symbols;
 use crate::limits;
 use crate::memory::{Fault, Memory};
 
-/// Size of a pointer in bytes.
 const POINTER: u8 = 8;
 
 /// Why the VM's structures cannot be read.
@@ -83,7 +82,6 @@ pub struct Field {
     pub width: u8,
 }
 
-/// A C++ type.
 #[derive(Clone, Debug, Default)]
 struct Type {
     superclass: String,
@@ -100,7 +98,6 @@ pub struct Tables {
     pub capped: bool,
 }
 
-/// Reads exported variables.
 struct Exports<'a> {
     memory: &'a dyn Memory,
     image: &'a ElfImage,
