@@ -46,7 +46,7 @@ const FORMS: [Form; 2] = [
     Form { slab: 12, state: 16, state_bits: 2, class: 18, free: 26 },
 ];
 
-/// One in this many structures may be inconsistent, since the dump may be taken during changes.
+/// Inverse of the share of structures that may be inconsistent, since the dump may be taken during changes.
 const SOUND: usize = 20;
 
 /// Size of `cache_bin_t` in bytes, and bounds on the number of consecutive bins of a cache. There is a bin for each of

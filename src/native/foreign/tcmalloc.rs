@@ -39,7 +39,7 @@ const CACHE_TAIL: u64 = 128;
 /// objects, 64 slots with first and last object of a chain, and the number of used slots.
 const SLOTS: u64 = 64;
 
-/// One in this many spans may be inconsistent.
+/// Inverse of the share of spans that may be inconsistent.
 const SOUND: usize = 20;
 
 /// Bytes of TLS below and above a thread pointer in which the pointer to a cache is searched.

@@ -1,6 +1,6 @@
 //! `mp_`, malloc's parameters and counts.
 //!
-//! It is in the same writable data as the main arena. It is found by conditions that its fields must satisfy.
+//! `mp_` is in the same writable data as the main arena. It is found by conditions that its fields must satisfy.
 
 use crate::addr::Addr;
 use crate::bytes;

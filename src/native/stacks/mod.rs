@@ -33,7 +33,7 @@ pub const RED_ZONE: u64 = 128;
 pub struct ThreadStack {
     /// The thread that uses the stack. `None` for a cached stack.
     pub tid: Option<u32>,
-    /// What the stack is used for.
+    /// Use of the stack.
     pub state: StackState,
     /// Usable addresses, from above the guard to the stack's upper end.
     pub stack: AddrRange,

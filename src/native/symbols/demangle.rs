@@ -76,8 +76,9 @@ fn cpp(raw: &str) -> Option<String> {
     Some(as_gdb(&text))
 }
 
-/// Replaces the crate's words for vtables and thunks by gdb's. The crate writes `{vtable(A)}` and `{virtual override
-/// thunk({offset(-8)}, A::f())}`.
+/// Replaces the crate's words for vtables and thunks by gdb's.
+///
+/// The crate writes `{vtable(A)}` and `{virtual override thunk({offset(-8)}, A::f())}`.
 fn special(raw: &str, text: &str) -> Option<String> {
     let (open, words) = match raw.get(..4)? {
         "_ZTV" => ("{vtable(", "vtable for "),

@@ -35,7 +35,7 @@ const MAX_STUB: u64 = 24;
 /// Bytes of relocations per read.
 const BLOCK: u64 = 4096 * rela::SIZE;
 
-/// What a relocation puts into a slot.
+/// The value that a relocation puts into a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The address of the symbol with this index in the dynamic table.

@@ -11,7 +11,7 @@ use crate::runtimes::api::{
 use crate::runtimes::hotspot::classes::MethodInfo;
 use crate::runtimes::hotspot::code::{Blob, Code, CodeHeap, Compiled};
 
-/// What a code address in the interpreter is.
+/// Name of the code that runs at an address in the interpreter.
 const INTERPRETED: &str = "interpreted Java frame";
 
 /// The state of a compiled method that can be entered (nmethod::in_use, equal in JDK 11 to 25).

@@ -1,4 +1,4 @@
-//! What a thread waits for: a monitor, a notification, or to be unparked.
+//! The waits of threads: for a monitor, for a notification, or to be unparked.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -81,7 +81,7 @@ impl Generation {
 /// A region, space or page of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// What the space is for.
+    /// Use of the space.
     pub generation: Generation,
     /// From the first object to the allocation pointer.
     pub used: AddrRange,
