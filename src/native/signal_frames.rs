@@ -16,7 +16,7 @@ use crate::targets::Arch;
 
 /// Offsets in bytes from the start of the `ucontext`. The fields of [`ucontext`] are equal on both machines.
 struct SignalLayout {
-    /// Bytes from the stack pointer with which the handler returns to the `ucontext`.
+    /// Offset of the `ucontext` in bytes from the stack pointer with which the handler returns.
     above_return: u64,
     /// Offset of the first general register in `uc_mcontext`.
     registers: u64,

@@ -84,8 +84,8 @@ impl<'p> Heap<'p> {
     /// Reads a String through the mapped words of the heap, if they are mapped already and its array is in the heap
     /// too.
     ///
-    /// Whoever reads many strings has mapped them; a single string is no reason to. `form` has the offsets of the array
-    /// and of the coder.
+    /// Commands that read many strings have mapped them. One string does not justify mapping the heap. `form` has the
+    /// offsets of the array and of the coder.
     fn string_in_heap(&self, string: u64, form: (u64, u64)) -> Option<StringContent<'_>> {
         let (value_at, coder_at) = form;
         let (space, encoding) = (self.words.get()?, &self.classes.encoding);
