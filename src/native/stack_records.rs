@@ -123,7 +123,6 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
         }
         Libc::Musl => {
             let top = Addr::new(word(2)?);
-            // Most candidates fail here too.
             if top > pointer || pointer.since(top) > limits::MAX_ABOVE_STACK {
                 return None;
             }

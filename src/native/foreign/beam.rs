@@ -44,7 +44,6 @@ struct Carriers<'a> {
     walks: Walks,
 }
 
-/// The header of a carrier.
 struct Head {
     range: AddrRange,
     flags: u64,

@@ -35,7 +35,6 @@ impl Label {
 #[derive(Clone, Debug)]
 pub(crate) struct UnreadHeap {
     pub(crate) name: AllocatorName,
-    /// The module that contains the allocator.
     pub(crate) owner: Owner,
     /// The heap's structures, each with its memory.
     pub(super) holders: Vec<(Addr, AddrRange)>,
@@ -43,11 +42,9 @@ pub(crate) struct UnreadHeap {
     pub(super) open: Arc<[AddrRange]>,
 }
 
-/// The results of one recogniser.
 #[derive(Default)]
 pub(super) struct Found {
     list: Vec<(AddrRange, Label)>,
-    /// Heaps whose blocks can be read.
     pub(super) heaps: Vec<UnreadHeap>,
 }
 

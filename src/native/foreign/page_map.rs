@@ -38,7 +38,6 @@ struct Map {
     name: &'static str,
     /// Prefixes of the allocator's module names.
     modules: &'static [&'static str],
-    /// Symbols that it exports.
     symbols: &'static [&'static str],
     /// Name of the structure behind an entry.
     structure: &'static str,
@@ -46,7 +45,6 @@ struct Map {
     words: u64,
     /// Shapes that builds of it may have.
     shapes: &'static [Shape],
-    /// Reads an entry.
     holder: fn(&Scene<'_>, u64, u32) -> Option<Holder>,
 }
 

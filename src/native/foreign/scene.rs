@@ -91,7 +91,6 @@ impl<'a> Scene<'a> {
         Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, open }
     }
 
-    /// Makes a scene from parts, for tests.
     #[cfg(test)]
     pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
         let open = RangeMap::from_sorted(union(open)).unwrap_or_default();

@@ -30,7 +30,6 @@ impl Lab {
         self
     }
 
-    /// Returns the readable ranges from `at` on.
     pub(in crate::native) fn readable(&self, at: u64) -> Vec<AddrRange> {
         self.readable_parts(range(at, 1 << 20), u64::MAX)
     }

@@ -16,7 +16,6 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::targets::at;
 
-/// The main arena, found by its bins.
 pub(super) struct MainArena {
     pub(super) bins: Addr,
     pub(super) layout: StateShape,

@@ -170,7 +170,6 @@ impl Reader<'_> {
             };
             let tries = linking.map_or_else(|| Linking::BOTH.to_vec(), |l| vec![l]);
             let mut lists: Vec<_> = tries.into_iter().map(|l| self.fastbin(arena, head, k, l)).collect();
-            // Take the better of the two readings.
             lists.sort_by_key(|(chunks, whole)| (!whole, std::cmp::Reverse(chunks.len())));
             let Some((chunks, whole)) = lists.into_iter().next() else { continue };
             for chunk in chunks {

@@ -16,7 +16,6 @@ use crate::native::stacks::space::Space;
 use crate::targets::Arch;
 use crate::targets::Thread;
 
-/// A thread's `m` and its stacks.
 pub(super) struct GoThread {
     pub(super) m: Addr,
     /// The scheduler's own stack of the thread.
@@ -25,7 +24,6 @@ pub(super) struct GoThread {
     others: Vec<GoStack>,
 }
 
-/// A stack of Go.
 #[derive(Clone, Copy)]
 pub(super) struct GoStack {
     pub(super) g: Addr,
@@ -40,7 +38,6 @@ impl GoThread {
     }
 }
 
-/// Reads Go's structures.
 pub(super) struct Go<'a> {
     memory: &'a dyn Memory,
     space: &'a Space<'a>,

@@ -44,7 +44,6 @@ pub(super) enum Target {
     Chosen(Addr),
 }
 
-/// A slot with its relocation.
 pub(super) struct Slot {
     at: Addr,
     pub(super) target: Target,

@@ -224,7 +224,6 @@ impl<'p> Unwinder<'p> {
         self.is_code(addr) && (self.follows_call(addr) == Some(true) || self.is_signal_return(addr))
     }
 
-    /// Whether the instruction before `addr` is a call. `None` if it is not in the core.
     fn follows_call(&self, addr: Addr) -> Option<bool> {
         code::follows_call(&self.process.memory, self.process.arch(), addr)
     }

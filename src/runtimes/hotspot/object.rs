@@ -43,7 +43,6 @@ pub(super) fn object(vm: &HotSpot<'_>, addr: Addr) -> Option<ObjectReport> {
     Some(report)
 }
 
-/// Makes the rows of a report.
 struct Show<'g, 'p> {
     classes: &'g Classes<'p>,
     names: ObjectNames<'g>,

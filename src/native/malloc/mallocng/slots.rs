@@ -59,7 +59,6 @@ impl Slot {
     }
 }
 
-/// Reads words of one group's memory.
 struct Words<'w, 'c>(&'w [Window<'c>]);
 
 impl Words<'_, '_> {
@@ -169,7 +168,6 @@ impl Group {
         }
     }
 
-    /// Whether `header` is the header of a block at `at`.
     fn is_at(&self, header: Header, slot: u32, at: Addr) -> bool {
         let distance = header.units.checked_mul(UNIT);
         let own = header.slot == slot && header.rest != BEGINS_LATER;

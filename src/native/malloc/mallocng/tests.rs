@@ -14,7 +14,6 @@ const AREA: u64 = 0x2_0000;
 const HEAP: u64 = 0x3_0000;
 const META: u64 = AREA + 24;
 
-/// Makes `meta.bits`.
 fn bits(slots: u64, class: u64, pages: u64) -> u64 {
     (slots - 1) | 1 << 5 | class << 6 | pages << 12
 }

@@ -50,7 +50,6 @@ impl HotSpot<'_> {
         })
     }
 
-    /// Returns what a thread is for, and the confidence.
     pub(super) fn role_of(&self, thread: &ManagedThread, frames: &[FrameRow]) -> Option<(&'static str, Confidence)> {
         let known = self.all_threads().by_address.get(&thread.address)?;
         roles::role(known, frames.iter().any(|frame| frame.kind == FrameRowKind::Managed))

@@ -72,8 +72,8 @@ pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static
 pub(super) fn reference(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<Addr> {
     let field = classes.field(class, field).filter(|field| field.is_reference())?;
     let at = object.wrapping_add(field.offset);
-    // A reference may be older than its object's last move, when the old address is no longer in the heap. Only this
-    // keeps such an object in a scrubbed core.
+    // The reference that led to this object may be older than the object's last move. The old address is no longer in
+    // the heap, so nothing else says what these bytes are.
     classes.keep_reference(at);
     classes.reference(at).ok().filter(|at| !at.is_null())
 }

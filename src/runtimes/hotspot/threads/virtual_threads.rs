@@ -48,7 +48,7 @@ impl HotSpot<'_> {
     /// Visits all virtual threads that have started and not ended, by address.
     pub(in crate::runtimes::hotspot) fn each_virtual_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         let Some(heap) = self.objects() else { return };
-        // Read the platform threads before the phase begins, so that their reads belong to another phase.
+        // Read the platform threads first, so that their reads are not part of this.
         self.all_threads();
         let _phase = self.vm().process.enter(Phase::ManagedThreads);
         let (mut walker, mut losses) = (heap.walker(), Losses::default());
