@@ -34,7 +34,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     nodes(found, out);
 }
 
-/// Claims the CDS archive, which has prelinked classes of the JDK. Returns its range, empty if there is none.
+/// Claims the CDS archive: classes of the JDK, laid out in advance. Returns its range, empty if there is none.
 fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
     let bound = |field| vm.static_ptr("MetaspaceObj", field).ok();
     if let (Some(base), Some(top)) = (bound("_shared_metaspace_base"), bound("_shared_metaspace_top")) {
