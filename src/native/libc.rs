@@ -1,14 +1,13 @@
-//! Which C library a module is: one decision for all who ask.
+//! Decides which C library a module is.
 
 use crate::image::{Module, ModuleKind, elf};
 use crate::native::stack_records::Libc;
 use crate::process::Process;
 
-/// The C library that a module is, and how that is known.
+/// Returns the C library that `module` is, with the evidence. `None` if it is no C library.
 ///
-/// musl's libc is its dynamic linker too (`ld-musl-x86_64.so.1`, `libc.musl-x86_64.so.1`);
-/// Debian's is a `libc.so` in a folder of musl's own. glibc's is `libc.so.6`, or
-/// `libc-2.31.so` before 2.34.
+/// musl's libc is also its dynamic linker (`ld-musl-x86_64.so.1`, `libc.musl-x86_64.so.1`). Debian's musl is a
+/// `libc.so` in a folder named `*-linux-musl*`. glibc's libc is `libc.so.6`, or `libc-2.31.so` before 2.34.
 pub fn which(process: &Process, module: &Module) -> Option<(Libc, &'static str)> {
     let name = module.name();
     if let Some(start) = ["ld-musl-", "libc.musl-"].into_iter().find(|start| name.starts_with(start)) {

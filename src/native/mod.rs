@@ -1,5 +1,5 @@
-//! Native code and what the C library knows of its own memory: thread stacks, malloc's heaps,
-//! names of functions, unwinding; and whose memory it is where neither is.
+//! Native code and memory: thread stacks, malloc heaps, symbols and unwinding. `foreign` recognises the memory of other
+//! allocators, runtimes and libraries. Managed code and heaps are in `runtimes`.
 
 pub(crate) mod foreign;
 pub mod libc;

@@ -1,41 +1,42 @@
-//! Arenas of obmalloc, CPython's allocator of small blocks: their sizes, and the numbers that an arena must agree on.
+//! Arenas of obmalloc, CPython's allocator of small blocks: their sizes, and checks of an `arena_object`.
 //!
-//! Two readers use it. The Python runtime finds the array of arenas by a layout of its version. The recogniser finds it
-//! by its shape, in versions without a layout. Source: Objects/obmalloc.c and pycore_obmalloc.h of CPython 3.6 to 3.14.
+//! There are two readers. The Python runtime finds the array of arenas by the layout of its version. The recogniser
+//! finds it by its shape, in versions without a layout. Source: Objects/obmalloc.c and pycore_obmalloc.h of CPython 3.6
+//! to 3.14.
 
 use crate::addr::{Addr, AddrRange, PAGE};
 
-/// Bytes of an arena and of a pool, since 3.10 and before (ARENA_BITS, POOL_BITS in pycore_obmalloc.h).
+/// Sizes in bytes of an arena and of a pool: first since 3.10, then before (ARENA_BITS, POOL_BITS in
+/// pycore_obmalloc.h).
 pub(crate) const SIZES: [(u64, u64); 2] = [(1 << 20, 16 << 10), (256 << 10, 4 << 10)];
 
-/// An entry of the array: `struct arena_object`.
+/// An entry of the array of arenas (`struct arena_object`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArenaObject {
-    /// Start of the arena. Null in an entry that is not in use.
+    /// Start of the arena. Null if the entry is not in use.
     pub(crate) address: Addr,
     /// First pool that was never used.
     pub(crate) pool_address: Addr,
-    /// Free pools, never used ones included.
+    /// Number of free pools, including pools that were never used.
     pub(crate) free_pools: u64,
-    /// All pools.
+    /// Number of pools.
     pub(crate) pools: u64,
     /// First pool that was used and is free again. Null if there is none.
     pub(crate) first_free: Addr,
 }
 
-/// An arena whose numbers agree.
+/// An arena whose `arena_object` is consistent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arena {
-    /// All of it.
     pub(crate) range: AddrRange,
-    /// Its first pool. Arenas need not begin at a multiple of a pool's size.
+    /// First pool. An arena need not begin at a multiple of the pool size.
     pub(crate) first_pool: Addr,
-    /// Pools that were used at least once.
+    /// Number of pools that were used at least once.
     pub(crate) carved: u64,
 }
 
 impl ArenaObject {
-    /// The first four words of an entry.
+    /// Decodes the first four words of an entry.
     pub(crate) fn from_words([address, pool_address, pools, first_free]: [u64; 4]) -> ArenaObject {
         ArenaObject {
             address: Addr::new(address),
@@ -46,7 +47,7 @@ impl ArenaObject {
         }
     }
 
-    /// The arena, if its numbers agree for arenas and pools of this size.
+    /// Returns the arena if the entry is consistent for the given sizes of an arena and of a pool.
     pub(crate) fn arena(&self, (size, pool): (u64, u64)) -> Option<Arena> {
         let range = AddrRange::sized(self.address, size);
         let first_pool = self.address.align_up(pool);
@@ -57,7 +58,7 @@ impl ArenaObject {
             && self.pool_address <= range.end
             && self.free_pools <= self.pools
             && carved <= self.pools
-            // A pool that was never used is free. Arenas of both sizes have 64 pools: this distinguishes them.
+            // Pools that were never used are free. Arenas of both sizes have 64 pools; this check distinguishes them.
             && self.free_pools.saturating_add(carved) >= self.pools
             && (size / pool - 1..=size / pool).contains(&self.pools)
             && (self.first_free.is_null() || range.contains(self.first_free));

@@ -1,5 +1,4 @@
-//! The ELF images of a process by address, the vdso among them, each with what
-//! its user keeps of it.
+//! The ELF images of a process by address, including the vdso. The user can attach data to each.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,16 +11,15 @@ use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::at;
 
-/// One image.
 pub(crate) struct PlacedImage<'p, T> {
     pub(crate) elf: Cow<'p, ElfImage>,
-    /// Index of its module ([`Process::modules`]); `None` for the vdso.
+    /// Index into [`Process::modules`]. `None` for the vdso.
     pub(crate) module: Option<usize>,
-    /// What its user keeps of it.
+    /// The user's data for this image.
     pub(crate) kept: T,
 }
 
-/// All images.
+/// All ELF images of a process, indexed by address.
 pub(crate) struct PlacedImages<'p, T> {
     images: Vec<PlacedImage<'p, T>>,
     by_address: RangeMap<Placed>,
@@ -39,7 +37,7 @@ impl Ranged for Placed {
 }
 
 impl<'p, T: Default> PlacedImages<'p, T> {
-    /// The images of `process`.
+    /// Collects the images of `process`, with default data.
     pub(crate) fn new(process: &'p Process) -> PlacedImages<'p, T> {
         let mut images: Vec<PlacedImage<'p, T>> = Vec::new();
         for (i, module) in process.modules.iter().enumerate() {
@@ -53,7 +51,7 @@ impl<'p, T: Default> PlacedImages<'p, T> {
             images.push(PlacedImage { elf: Cow::Owned(image), module: None, kept: T::default() });
         }
         let ranges: Vec<(AddrRange, usize)> = images.iter().enumerate().map(|(i, m)| (m.elf.range, i)).collect();
-        // A smaller image within a larger one's hole, as far as any overlap.
+        // Where images overlap, the smaller one wins: it may be in a hole of the larger one.
         let by_address = RangeMap::resolve(
             &ranges,
             |_, &(range, i)| (range, (Reverse(range.len()), Reverse(i))),
@@ -62,12 +60,11 @@ impl<'p, T: Default> PlacedImages<'p, T> {
         PlacedImages { images, by_address }
     }
 
-    /// The image that covers `addr`.
     pub(crate) fn at(&self, addr: Addr) -> Option<&PlacedImage<'p, T>> {
         self.images.get(self.by_address.at(addr)?.image)
     }
 
-    /// All of them, modules in their order, the vdso last.
+    /// Iterates over the images in the order of the modules, the vdso last.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PlacedImage<'p, T>> {
         self.images.iter()
     }

@@ -1,12 +1,11 @@
-//! What the kernel leaves on a stack when it calls a signal handler: registers of
-//! what was interrupted, and the alternate signal stack that was set. Found by its
-//! shape too, so that it is known also where the handler's code and unwind data are not
-//! in the core.
+//! Signal frames: what the kernel puts on a stack when it calls a signal handler.
 //!
-//! arch/x86/include/asm/sigframe.h and uapi/asm/{sigcontext,ucontext}.h,
-//! arch/arm64/kernel/signal.c and uapi/asm/{sigcontext,ucontext}.h: an
-//! `rt_sigframe` is on x86_64 the return address, `ucontext`, `siginfo`; on arm64
-//! `siginfo`, `ucontext`. Both are interfaces to programs and do not change.
+//! A frame has the registers of the interrupted code, and the alternate signal stack that was set. Frames are also
+//! found by their shape, for handlers whose code and unwind data are not in the core.
+//!
+//! Sources: arch/x86/include/asm/sigframe.h and uapi/asm/{sigcontext,ucontext}.h, arch/arm64/kernel/signal.c and
+//! uapi/asm/{sigcontext,ucontext}.h. An `rt_sigframe` is return address, `ucontext`, `siginfo` on x86_64, and
+//! `siginfo`, `ucontext` on arm64. Both are part of the kernel's ABI and do not change.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -15,23 +14,22 @@ use crate::memory::Memory;
 use crate::registers::Regs;
 use crate::targets::Arch;
 
-/// Where things stand, in bytes from the start of the `ucontext`. Its head is that of
-/// both machines.
+/// Offsets in bytes from the start of the `ucontext`. The fields of [`ucontext`] are equal on both machines.
 struct SignalLayout {
-    /// From the stack pointer that the handler returns with to the `ucontext`.
+    /// Offset of the `ucontext` in bytes from the stack pointer with which the handler returns.
     above_return: u64,
-    /// `uc_mcontext`'s first general register.
+    /// Offset of the first general register in `uc_mcontext`.
     registers: u64,
-    /// DWARF numbers of the registers from there on.
+    /// DWARF numbers of the registers, in their order from there.
     order: &'static [u16],
-    /// The interrupted stack pointer and instruction pointer.
+    /// Offsets of the interrupted stack pointer and instruction pointer.
     sp: u64,
     ip: u64,
-    /// What has to be read for all of them.
+    /// Bytes to read.
     len: u64,
-    /// Both kernels align the frame to this.
+    /// Alignment of the frame in both kernels.
     align: u64,
-    /// Whether the rest has that machine's shape.
+    /// Checks the fields that only this machine has.
     fits: fn(&[u8], Addr, AddrRange) -> bool,
 }
 
@@ -44,8 +42,7 @@ mod ucontext {
 }
 
 mod x86 {
-    /// DWARF numbers in the order of `gregs`: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,
-    /// rcx, rsp, rip.
+    /// DWARF numbers in the order of `gregs`: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
     pub(super) const ORDER: [u16; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
     pub(super) const EFLAGS: usize = 176;
     pub(super) const CS: usize = 184;
@@ -54,7 +51,7 @@ mod x86 {
     pub(super) const USER_CS: u16 = 0x33;
     /// UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
     pub(super) const KNOWN_FLAGS: u64 = 7;
-    /// Bit 1 is always set; those above 21 never.
+    /// Bit 1 is always set. Bits above 21 never are.
     pub(super) const EFLAGS_SET: u64 = 2;
     pub(super) const EFLAGS_CLEAR: u64 = !0x3f_ffff;
 }
@@ -70,7 +67,7 @@ mod arm64 {
         }
         all
     };
-    /// The first record of `__reserved`: FPSIMD_MAGIC and its size.
+    /// Offset of the first record of `__reserved`, with its FPSIMD_MAGIC and size.
     pub(super) const RECORD: usize = 464;
     pub(super) const FPSIMD_MAGIC: u32 = 0x4650_8001;
     pub(super) const FPSIMD_SIZE: u32 = 528;
@@ -114,7 +111,6 @@ const AARCH64: SignalLayout = SignalLayout {
     },
 };
 
-/// The machine's layout.
 fn layout(arch: Arch) -> &'static SignalLayout {
     match arch {
         Arch::X86_64 => &X86_64,
@@ -122,31 +118,32 @@ fn layout(arch: Arch) -> &'static SignalLayout {
     }
 }
 
-/// A signal handler's frame, as the kernel made it.
+/// The frame that the kernel made for a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalFrame {
-    /// Its `ucontext`.
+    /// Address of its `ucontext`.
     pub at: Addr,
-    /// Stack pointer of what was interrupted.
+    /// Interrupted stack pointer.
     pub sp: Addr,
-    /// Where that was.
+    /// Interrupted instruction pointer.
     pub ip: Addr,
-    /// The alternate signal stack that the thread had set (sigaltstack), whether or
-    /// not the handler runs on it; empty where there was none.
+    /// The alternate signal stack that the thread had set (sigaltstack), whether or not the handler runs on it. Empty
+    /// if there was none.
     pub alternate: AddrRange,
 }
 
-/// By which bytes of a `ucontext` it is known, and what was interrupted: where they begin, and how many, on that machine. Values of
-/// other registers are none of them.
+/// Returns the bytes of a `ucontext` that identify it and the interrupted position, as (offset, length). Values of
+/// other registers are not included.
 pub fn shape(arch: Arch) -> &'static [(u64, u64)] {
     match arch {
-        // Flags, link and stack_t; stack and instruction pointer, eflags, cs and the other segments; where the fpstate is.
+        // Flags, link and stack_t; stack and instruction pointer; eflags, cs and the other segments; the fpstate
+        // pointer.
         Arch::X86_64 => &[(0, 40), (X86_64.sp, 16), (x86::EFLAGS as u64, 16), (x86::FPSTATE as u64, 8)],
         Arch::Aarch64 => &[(0, 40), (AARCH64.sp, 16), (arm64::RECORD as u64, 8)],
     }
 }
 
-/// The registers of what was interrupted, from the `ucontext` at an address.
+/// Reads the interrupted registers from the `ucontext` at an address.
 pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs> {
     let layout = layout(arch);
     let first = ucontext.checked_add(layout.registers)?;
@@ -157,18 +154,19 @@ pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs
     Some(regs)
 }
 
-/// The `ucontext` of a handler that is about to return, with that stack pointer.
+/// Returns the `ucontext` of a handler that is about to return with the stack pointer `sp`.
 pub fn above_return(arch: Arch, sp: Addr) -> Option<Addr> {
     sp.checked_add(layout(arch).above_return)
 }
 
-/// Where arm64 keeps the frame pointer and the link register of what was interrupted, in its `ucontext`.
+/// Offset in arm64's `ucontext` of the interrupted frame pointer and link register.
 const RECORDED: usize = 184 + 29 * 8;
 
-/// The `ucontext` that the kernel put below a frame record. Only arm64's makes one: {x29, x30} of what was interrupted,
-/// above the `rt_sigframe`, whose size differs by what the machine has to save; the handler's frame pointers
-/// lead to it, and not to the stack pointer. It is looked for from the record down to `low`, by its shape and by the
-/// same two registers.
+/// Finds the `ucontext` that the kernel put below a frame record.
+///
+/// Only arm64's kernel makes such a record: {x29, x30} of the interrupted code, above the `rt_sigframe`. The frame's
+/// size depends on what the machine has to save. The handler's frame pointers lead to the record, not to the stack
+/// pointer. The `ucontext` is searched from the record down to `low`, by its shape and by the same two registers.
 pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) -> Option<Addr> {
     let layout = layout(arch);
     if arch != Arch::Aarch64 || !record.is_aligned(layout.align) {
@@ -187,15 +185,15 @@ pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) ->
     })
 }
 
-/// Whether a `ucontext` is there, by its shape.
+/// Whether there is a `ucontext` at `at`, by its shape.
 pub fn is_ucontext(memory: &dyn Memory, arch: Arch, at: Addr) -> bool {
     let layout = layout(arch);
     let stack = AddrRange::sized(at, limits::MAX_SIGNAL_SEARCH);
     memory.look(at, layout.len as usize).is_ok_and(|uc| parse(layout, &uc, at, stack).is_some())
 }
 
-/// The first signal frame on `stack` at or above `sp`: that of the handler that runs
-/// now. At most [`limits::MAX_SIGNAL_SEARCH`] bytes are looked through.
+/// Returns the first signal frame on `stack` at or above `sp`, which is the running handler's. At most
+/// [`limits::MAX_SIGNAL_SEARCH`] bytes are searched.
 pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Option<SignalFrame> {
     let layout = layout(arch);
     let start = sp.align_up(layout.align);
@@ -210,12 +208,12 @@ pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Opti
 
 fn parse(layout: &SignalLayout, uc: &[u8], at: Addr, stack: AddrRange) -> Option<SignalFrame> {
     let word = |offset: usize| bytes::u64_at(uc, offset);
-    // Most places fail here.
+    // Most candidates fail here.
     if word(ucontext::LINK) != Some(0) || word(ucontext::FLAGS)? > u64::from(u8::MAX) {
         return None;
     }
     let flags = bytes::u32_at(uc, ucontext::STACK_FLAGS)?;
-    // The siginfo is no help: it is written only where the handler asks for it.
+    // The siginfo is no evidence: it is written only if the handler asks for it.
     if flags & !KNOWN_STACK_FLAGS != 0 || !(layout.fits)(uc, at, stack) {
         return None;
     }
@@ -236,7 +234,8 @@ mod tests {
     use crate::memory::{Fault, FaultKind};
 
     const BASE: u64 = 0x7000_0000;
-    /// From the `rt_sigframe` to the frame record above it, as arm64's kernel leaves it: siginfo, ucontext, 4 KiB of records.
+    /// Bytes from the `rt_sigframe` to the frame record above it, as in arm64's kernel: siginfo, ucontext, 4 KiB of
+    /// records.
     const SIZE: u64 = 128 + 464 + 4096;
 
     struct Stack(Vec<u8>);
@@ -255,7 +254,8 @@ mod tests {
         }
     }
 
-    /// A stack with a signal frame at `at`, `size` bytes below its record: {x29, x30} of what was interrupted at `ip`.
+    /// Makes a stack with a signal frame at `at`. The frame record, {x29, x30} of the code interrupted at `ip`, is
+    /// `size` bytes above it.
     fn stack(at: u64, size: u64, registers: (u64, u64), ip: u64) -> Stack {
         let mut bytes = vec![0; 0x8000];
         let mut put = |at: u64, word: u64| bytes[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
@@ -296,7 +296,7 @@ mod tests {
     fn a_record_of_a_function_leads_to_no_signal() {
         let (at, low) = (0x1000, Addr::new(BASE + 0x800));
         let mut memory = stack(at, SIZE, (BASE + 0x7100, 0x40_1000), 0x40_2344);
-        // Another x29 than that of the interrupted: a record that lies above a signal frame of long ago.
+        // Another x29 than the interrupted one: a record above a signal frame left from earlier.
         memory.0[(at + SIZE) as usize] ^= 0x10;
         assert_eq!(below_record(&memory, Arch::Aarch64, Addr::new(BASE + at + SIZE), low), None);
         let empty = Stack(vec![0; 0x2000]);

@@ -1,12 +1,10 @@
-//! A thread's own record of its stack, in its control block at the thread
-//! pointer, found by what its fields must satisfy and not by version.
+//! The stack bounds in a thread's control block, which is at the thread pointer. The fields are found by conditions
+//! that they must satisfy, not by version.
 //!
-//! glibc (nptl/descr.h, `struct pthread`): stackblock, stackblock_size,
-//! guardsize, reported_guardsize in a row; on x86_64 the block begins at the
-//! thread pointer, on aarch64 it ends there. A `list` field links it into
-//! stack_used, stack_user or stack_cache.
-//! musl (src/internal/pthread_impl.h, `struct pthread`): map_base, map_size,
-//! stack, stack_size, guard_size in a row.
+//! glibc (nptl/descr.h, `struct pthread`): stackblock, stackblock_size, guardsize and reported_guardsize are
+//! consecutive. On x86_64 the block begins at the thread pointer, on aarch64 it ends there. A `list` field links it
+//! into stack_used, stack_user or stack_cache. musl (src/internal/pthread_impl.h, `struct pthread`): map_base,
+//! map_size, stack, stack_size and guard_size are consecutive.
 
 use std::collections::HashMap;
 
@@ -18,17 +16,17 @@ use crate::memory::walk::{Broken, Stop, Walks};
 use crate::phase::Phase;
 use crate::targets::Arch;
 
-/// Which C library's control block.
+/// The C library whose control block it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Libc {
-    /// GNU
+    /// The GNU C library.
     Glibc,
-    /// musl
+    /// The musl C library.
     Musl,
 }
 
 impl Libc {
-    /// Name for people.
+    /// Returns the library's name as shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Libc::Glibc => "glibc",
@@ -37,28 +35,27 @@ impl Libc {
     }
 }
 
-/// What a control block says of its thread's stack.
+/// A thread's stack according to its control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackRecord {
-    /// Usable stack.
+    /// The usable stack.
     pub stack: AddrRange,
-    /// Guard below it; empty where there is none.
+    /// The guard below the stack. Empty if there is none.
     pub guard: AddrRange,
-    /// All that the library mapped for the thread: guard, stack, TLS, control block.
+    /// All memory that the library mapped for the thread: guard, stack, TLS, control block.
     pub mapped: AddrRange,
 }
 
-/// Where the fields stand, from the thread pointer.
+/// Position of the stack fields in control blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordLayout {
-    /// Whose.
+    /// The library whose fields these are.
     pub libc: Libc,
     /// Bytes from the thread pointer to the first field.
     pub offset: i64,
 }
 
-/// Smallest stack either library makes (PTHREAD_STACK_MIN is 16 KiB in glibc,
-/// 2 KiB in musl).
+/// Smallest stack in bytes that either library makes (PTHREAD_STACK_MIN is 16 KiB in glibc, 2 KiB in musl).
 const MIN_STACK: u64 = 2048;
 
 /// The words around a thread pointer.
@@ -70,7 +67,7 @@ struct Window {
 impl Window {
     fn read(memory: &dyn Memory, pointer: Addr) -> Window {
         let half = limits::MAX_TCB_BYTES as u64;
-        // Above as far as it goes, below as far as it goes.
+        // As far as memory is readable, on both sides.
         let above = memory.readable(pointer, half);
         let below = (1..=half / 4096)
             .take_while(|i| memory.readable(pointer.saturating_sub(i * 4096), 4096) == 4096)
@@ -89,7 +86,7 @@ impl Window {
     }
 }
 
-/// Where the control block of a thread with that thread pointer may be.
+/// Returns where the control block of a thread may be. `pointer` is its thread pointer.
 pub(super) fn looked_at(pointer: Addr) -> AddrRange {
     let half = limits::MAX_TCB_BYTES as u64;
     AddrRange::new(pointer.saturating_sub(half), pointer.saturating_add(half))
@@ -99,13 +96,13 @@ fn page_multiple(v: u64) -> bool {
     v & 4095 == 0
 }
 
-/// Read the fields at `offset` and check what must hold of them.
+/// Reads the fields at `layout.offset` and checks their conditions.
 fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
     let word = |i: i64| window.word(layout.offset + 8 * i);
     match layout.libc {
         Libc::Glibc => {
             let block = AddrRange::sized(Addr::new(word(0)?), word(1)?);
-            // Nearly all words fail here: the rest is not looked at.
+            // Nearly all candidates fail here, so the other words are read later.
             if !block.contains(pointer) {
                 return None;
             }
@@ -126,15 +123,14 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
         }
         Libc::Musl => {
             let top = Addr::new(word(2)?);
-            // As above.
             if top > pointer || pointer.since(top) > limits::MAX_ABOVE_STACK {
                 return None;
             }
             let map = AddrRange::sized(Addr::new(word(0)?), word(1)?);
             let (size, guard) = (word(3)?, word(4)?);
             let low = top.checked_sub(size)?;
-            // pthread_create: the stack begins right above the guard.
-            // A stack the program gave has no mapping of the library's own.
+            // As in pthread_create: the stack begins directly above the guard. If the program supplied the stack, there
+            // is no mapping of the library's.
             let own = map.start.is_aligned(4096)
                 && page_multiple(map.len())
                 && low == map.start.saturating_add(guard)
@@ -150,22 +146,23 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
     }
 }
 
-/// Where a process's control blocks keep their stack, by the vote of all its
-/// threads (thread pointer, stack pointer), and how many of these stand in the stack
-/// that they vote for. Only what `believed` of a record counts.
+/// Finds the position of the stack fields by a vote of all threads (thread pointer, stack pointer).
+///
+/// Also returns how many voters have their stack pointer in the stack that their record gives. A record votes only if
+/// `believed` accepts it.
 pub fn find_layout(
     memory: &dyn Memory,
     threads: &[(Addr, Addr)],
     believed: impl Fn(RecordLayout, Addr, &StackRecord) -> bool,
 ) -> Option<(RecordLayout, usize)> {
     let mut votes: HashMap<RecordLayout, (usize, usize)> = HashMap::new();
-    // A few hundred threads settle it; thousands would only repeat it.
+    // A few hundred threads are enough; more would only confirm the result.
     for &(pointer, sp) in threads.iter().take(limits::MAX_VOTERS) {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
             for libc in [Libc::Musl, Libc::Glibc] {
                 let layout = RecordLayout { libc, offset };
-                // A given stack's fields prove too little to vote.
+                // The fields of a stack that the program supplied prove too little for a vote.
                 let votes_with = |r: &StackRecord| libc == Libc::Glibc || !r.guard.start.is_null();
                 let record = check(&window, layout, pointer).filter(votes_with);
                 if let Some(record) = record.filter(|r| believed(layout, pointer, r)) {
@@ -176,22 +173,20 @@ pub fn find_layout(
             }
         }
     }
-    // Most threads whose SP lies in the stack, then most at all; musl's five
-    // fields are the stricter test; then the lower offset.
+    // Order: most threads with their SP in the stack, then most votes, then musl (its five fields are the stricter
+    // test), then the lower offset.
     votes
         .into_iter()
         .max_by_key(|&(layout, vote)| (vote, layout.libc == Libc::Musl, std::cmp::Reverse(layout.offset)))
         .map(|(layout, (in_stack, _))| (layout, in_stack))
 }
 
-/// Whether a control block points to itself, as each library's does.
+/// Whether a control block points to itself, as in both libraries.
 ///
-/// x86_64: the thread pointer's first word is itself, and with glibc its third too
-/// (`tcbhead_t`: tcb, dtv, self; musl: self). On aarch64 the block lies below the
-/// thread pointer and has no such word at a place that is known: there a word that
-/// holds its own address is asked for (musl's self; the head of glibc's list of robust
-/// mutexes, that is linked to itself while the thread holds none), or a link of
-/// glibc's list of stacks.
+/// x86_64: the first word at the thread pointer is the thread pointer. With glibc the third word is too (`tcbhead_t`:
+/// tcb, dtv, self; musl: self). On aarch64 the block is below the thread pointer, and such a word has no known offset.
+/// There, any word with its own address is accepted: musl's self, or the head of glibc's list of robust mutexes, which
+/// links to itself while the thread holds none. A link of glibc's list of stacks is accepted too.
 pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, pointer: Addr) -> bool {
     match arch {
         Arch::X86_64 => {
@@ -213,17 +208,17 @@ pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, poi
     }
 }
 
-/// Words of the control block on x86_64, in bytes from the thread pointer: glibc
-/// sysdeps/x86_64/nptl/tls.h (`tcbhead_t`), musl src/internal/pthread_impl.h.
+/// Offsets in the control block on x86_64, in bytes from the thread pointer: glibc sysdeps/x86_64/nptl/tls.h
+/// (`tcbhead_t`), musl src/internal/pthread_impl.h.
 mod tcb {
     pub(super) const SELF: u64 = 0;
     pub(super) const GLIBC_SELF: u64 = 16;
 }
 
-/// Words of a record: musl's five, glibc's four.
+/// Bytes of a record: musl has five words, glibc four.
 const RECORD: usize = 5 * 8;
 
-/// The stack of the thread with that thread pointer.
+/// Returns the stack of the thread with the thread pointer `pointer`.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
     let first = pointer.wrapping_offset(layout.offset);
     let bytes = memory.look(first, RECORD).ok()?;
@@ -232,22 +227,20 @@ pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> 
     Some(record)
 }
 
-/// Why stacks of ended threads were not all looked for.
+/// Why stacks of ended threads may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// The first threads' control blocks lead to no list, and the others were not asked.
+    /// The control blocks of the first threads lead to no list, and the others were not read.
     NotAllAsked,
-    /// The lists are longer than any process's.
+    /// The lists are longer than is plausible.
     TooMany,
 }
 
-/// Thread pointers of control blocks on glibc's lists that are not those of
-/// live threads: stacks kept for reuse after their thread ended.
+/// Finds control blocks of ended threads, whose stacks glibc caches for reuse. Returns their thread pointers.
 ///
-/// The lists are found through a live thread's own link. Their heads lie
-/// together (in ld.so's or libpthread's data), so the cache's head is looked
-/// for around the one that leads the live threads. Also tells why the search
-/// was given up, if it was.
+/// glibc's lists are found through a live thread's own link. Their heads are close together (in the data of ld.so or
+/// libpthread). So the head of the cache is searched around the head of the live threads' list. If the search was
+/// incomplete, the reason is returned too.
 pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> (Vec<Addr>, Option<GivenUp>) {
     if layout.libc != Libc::Glibc {
         return (Vec::new(), None);
@@ -255,7 +248,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     let Some(link) = find_link(memory, live) else {
         return (Vec::new(), (live.len() > limits::MAX_LINK_VOTERS).then_some(GivenUp::NotAllAsked));
     };
-    // A node is on one ring: what one thread's link led to need not be walked for the next.
+    // A node is in one ring only, so a ring found through one thread is not walked again for the next.
     let walks = Walks::new(Phase::Stacks, limits::MAX_LIST);
     let node = |pointer: Addr| pointer.wrapping_offset(link);
     let pointer = |node: Addr| node.wrapping_offset(-link);
@@ -296,14 +289,13 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     (out, given_up.or(not_asked.then_some(GivenUp::NotAllAsked)))
 }
 
-/// Words around a list head that are looked at for the other heads
-/// (`_dl_stack_used`, `_dl_stack_user`, `_dl_stack_cache` in `_rtld_global`
-/// from 2.34; statics of libpthread's allocatestack.c before).
+/// Words on either side of a list head in which the other heads are searched (`_dl_stack_used`, `_dl_stack_user`,
+/// `_dl_stack_cache` in `_rtld_global` from 2.34; statics of libpthread's allocatestack.c before).
 const HEADS_AROUND: i64 = 32;
 
-/// Whether a `list_t` at `at` is linked both ways, and not to itself.
+/// Whether the `list_t` at `at` is linked both ways, and not to itself.
 fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
-    // Most of what is asked is no list, and anybody's.
+    // Most addresses tried are no list, and may contain any data.
     let word = |at: Option<Addr>| memory.peek_u64(at?).ok().map(Addr::new);
     let both = || {
         let next = word(Some(at))?;
@@ -315,13 +307,13 @@ fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
     both() == Some(true)
 }
 
-/// Bytes from the thread pointer to the control block's `list`, by vote.
+/// Returns the bytes from the thread pointer to the control block's `list`, by vote.
 fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     let mut votes: HashMap<i64, usize> = HashMap::new();
     for &pointer in live.iter().take(limits::MAX_LINK_VOTERS) {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
-            // Most words can't be a link: the window tells without a read.
+            // Most words cannot be a link. This check needs no further read.
             let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr::new(w).is_aligned(8));
             if can_link(window.word(offset))
                 && can_link(window.word(offset + 8))
@@ -334,12 +326,13 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     votes.into_iter().max_by_key(|&(offset, n)| (n, std::cmp::Reverse(offset))).map(|(offset, _)| offset)
 }
 
-/// `list_t`: next and prev.
+/// Size in bytes of a `list_t` (next and prev).
 const LINKS: u64 = 16;
 
-/// All nodes of the ring that `start` leads to; empty where there is none that closes, or it
-/// was walked before. A node that was taken off the ring still leads to it: such a ring is
-/// believed where `live` knows a node of it.
+/// Returns all nodes of the ring that `start` leads to. Empty if no ring closes, or it was walked before.
+///
+/// A node that was removed from the ring still leads to it. Then the ring is accepted only if `live` accepts one of its
+/// nodes.
 fn ring(memory: &dyn Memory, walks: &Walks, start: Addr, live: impl Fn(Addr) -> bool) -> Vec<Addr> {
     let mut out = Vec::new();
     let end = walks.begin().follow(start, |at| {
@@ -351,7 +344,7 @@ fn ring(memory: &dyn Memory, walks: &Walks, start: Addr, live: impl Fn(Addr) -> 
     if first != start && !out.iter().any(|&n| live(n)) {
         return Vec::new();
     }
-    // Of ended threads nothing else stays.
+    // Nothing else of ended threads is recorded.
     out.iter().for_each(|&node| memory.keep(node, LINKS));
     out
 }

@@ -1,9 +1,9 @@
 //! BEAM (Erlang, Elixir): carriers of its allocators.
 //!
-//! `Carrier_t`: size and flags, next, prev, allocator. Carriers of one allocator are a list that leads both ways. Those for many blocks
-//! are aligned to 256 KiB, those for one begin on a page. Of those, the ones that were taken for a block of another size before have links
-//! that lead nowhere; but the one block in them has a size too, and they share allocators.
-//! Source: erts/emulator/beam/erl_alloc_util.h of OTP 18 to 29.
+//! A `Carrier_t` has size and flags, next, prev, and the allocator. The carriers of one allocator are a doubly linked
+//! list. Multi-block carriers are aligned to 256 KiB, single-block carriers to a page. Single-block carriers that were
+//! reused for another size have stale links. But their one block has a size too, and several of them share an
+//! allocator. Source: erts/emulator/beam/erl_alloc_util.h of OTP 18 to 29.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,36 +15,35 @@ use crate::map::Kind;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 
-/// ERTS_SACRR_UNIT_SZ, and the page that a carrier of one block begins on.
+/// Alignment of multi-block carriers in bytes (ERTS_SACRR_UNIT_SZ).
 const UNIT: u64 = 256 << 10;
 
 /// Flags of a size (SBC_CARRIER, MSEG_CARRIER), and of the allocator's address (busy, in its pool).
 const FLAGS: u64 = 7;
 
-/// SBC_CARRIER and MSEG_CARRIER: one block, in memory of the system's.
+/// SBC_CARRIER and MSEG_CARRIER: a single block in memory mapped from the system.
 const SINGLE: u64 = 3;
 
-/// A block's size: what lies below and above are flags.
+/// Bits of the size in a block header. The bits below and above are flags.
 const BLOCK_SIZE: u64 = 0x00ff_ffff_ffff_fff8;
 const BLOCK_FLAGS: u64 = 7;
 
-/// Carriers of one block that must have the same allocator.
+/// Minimum number of single-block carriers with the same allocator.
 const ENOUGH: usize = 3;
 
-/// `Carrier_t`, behind which the first block begins.
+/// Size in bytes of `Carrier_t`. The first block follows it.
 const CARRIER_HEAD: u64 = 32;
 
-/// Places that lead to carriers which no list has led to before.
+/// The carriers found so far, and the state of the search.
 struct Carriers<'a> {
     scene: &'a Scene<'a>,
     known: BTreeSet<AddrRange>,
-    /// Of a known allocator, but in no list.
+    /// Carriers of a known allocator that are in no list.
     cached: BTreeSet<AddrRange>,
     allocators: BTreeSet<Addr>,
     walks: Walks,
 }
 
-/// A carrier's head.
 struct Head {
     range: AddrRange,
     flags: u64,
@@ -59,7 +58,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut carriers =
         Carriers { scene, known: BTreeSet::new(), cached: BTreeSet::new(), allocators: BTreeSet::new(), walks };
     carriers.look(true);
-    // What has no neighbour to vouch for it has an allocator that others have; and it leads on to more.
+    // The second pass accepts carriers without list neighbours if their allocator is known. They may lead to more.
     carriers.look(false);
     let Carriers { known, cached, allocators, .. } = carriers;
     let single: Vec<AddrRange> = singles(scene).into_iter().filter(|range| !known.contains(range)).collect();
@@ -86,8 +85,8 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
     sound.then_some(Head { range, flags: size & FLAGS, next, prev, allocator })
 }
 
-/// Carriers of one block that fills them, and whose allocator others have too. Those that the system keeps for later among them: nothing in
-/// them tells.
+/// Returns carriers that are filled by one block and share their allocator with others. Carriers that mseg caches are
+/// included, since nothing in them differs.
 fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut by_allocator: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
     for range in scene.open() {
@@ -106,7 +105,7 @@ fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
     by_allocator.into_values().filter(|list| list.len() >= ENOUGH).flatten().collect()
 }
 
-/// Whether the carriers before and behind lead back; `None` where there are neither.
+/// Whether the previous and next carriers link back. `None` if there are neither.
 fn is_linked(scene: &Scene<'_>, at: Addr, head: &Head) -> Option<bool> {
     if head.next.is_null() && head.prev.is_null() {
         return None;
@@ -117,13 +116,14 @@ fn is_linked(scene: &Scene<'_>, at: Addr, head: &Head) -> Option<bool> {
 }
 
 impl Carriers<'_> {
-    /// Look at all places where carriers may begin, for those that others vouch for or the rest.
+    /// Checks all positions where carriers may begin. With `linked`, only carriers whose neighbours link back are
+    /// accepted, otherwise those of a known allocator.
     fn look(&mut self, linked: bool) {
         let scene = self.scene;
         let mut take = |at| if linked { self.linked(at) } else { self.of_known(at) };
         for range in scene.open() {
             let mut at = range.start.align_up(PAGE);
-            // One behind the other, where mappings became one.
+            // Carriers follow each other where mappings were joined.
             while let Some(head) = take(at) {
                 at = head.range.end;
             }
@@ -134,7 +134,7 @@ impl Carriers<'_> {
         });
     }
 
-    /// The carrier at `at` and those of its list, if their links prove them.
+    /// Adds the carrier at `at` and the carriers of its list, if the links lead back.
     fn linked(&mut self, at: Addr) -> Option<Head> {
         let first = head(self.scene, at)?;
         if self.known.contains(&first.range) {
@@ -144,7 +144,7 @@ impl Carriers<'_> {
             return None;
         }
         for forward in [true, false] {
-            // Both ways from the same carrier: a ring or a list that was seen ends the walk.
+            // Both directions start at the same carrier. A ring or a list that was visited ends the walk.
             let mut walk = self.walks.alone();
             let mut at = at;
             while !at.is_null() && walk.step(at).is_ok() {
@@ -160,7 +160,7 @@ impl Carriers<'_> {
         Some(first)
     }
 
-    /// The carrier at `at`, whoever leads to it, if it is of an allocator that is known.
+    /// Adds the carrier at `at` if its allocator is known, whether or not another carrier links to it.
     fn of_known(&mut self, at: Addr) -> Option<Head> {
         let head = head(self.scene, at).filter(|h| self.allocators.contains(&h.allocator))?;
         match is_linked(self.scene, at, &head) {
@@ -208,7 +208,7 @@ mod tests {
             lab.map(0x1_0000, 64).map(A, (count * 4 * PAGE) as usize);
             for i in 0..count {
                 let at = A + i * 4 * PAGE;
-                // Links that were true once.
+                // Stale links.
                 lab.put(at, &[(4 * PAGE) | 3, A + 64 * PAGE, 0, 0x1_0000, block]);
             }
             lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])

@@ -1,8 +1,8 @@
 //! CPython: arenas of its small objects (obmalloc).
 //!
-//! A word of the interpreter's data leads to the array of arena_objects: {address, pool_address, nfreepools, ntotalpools, three links}, 48 bytes each.
-//! An arena is made of pools, and each pool's header has its arena's number in the array. Source: Objects/obmalloc.c and
-//! pycore_obmalloc.h of CPython 3.6 to 3.14; measured on 3.11.
+//! A word of the interpreter's data points to the array of arena_objects: {address, pool_address, nfreepools,
+//! ntotalpools, three links}, 48 bytes each. An arena consists of pools, and each pool's header has its arena's index
+//! in the array. Source: Objects/obmalloc.c and pycore_obmalloc.h of CPython 3.6 to 3.14; measured on 3.11.
 
 use super::found::{Found, Label};
 use super::scene::Scene;
@@ -11,19 +11,19 @@ use crate::limits;
 use crate::map::Kind;
 use crate::native::obmalloc::{ArenaObject, SIZES};
 
-/// `struct arena_object`
+/// Size in bytes of `struct arena_object`.
 const ARENA_OBJECT: u64 = 48;
 
-/// `pool_header`: where the arena's number stands, then the class and the next free offset.
+/// Offset in `pool_header` of the arena's index. The size class and the next free offset follow.
 const ARENA_INDEX: u64 = 32;
 
-/// Classes of blocks: 512 bytes at most, by 16 or by 8.
+/// Upper bound on size classes: at most 512 bytes, in steps of 16 or 8.
 const MAX_CLASSES: u64 = 64;
 
-/// Pools of an arena that prove it.
+/// Number of pools per arena that are checked.
 const PROVED: u64 = 4;
 
-/// Entries of an array that may be unused before the first one in use.
+/// Maximum number of consecutive unused entries in the array.
 const MAX_UNUSED: u64 = 256;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -46,10 +46,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     found.add(list, &Label::derived(Kind::RuntimeHeap, image.owner, "CPython: object arenas", evidence));
 }
 
-/// Size of the arenas, if an array begins at `array`: some entry near its start is in use.
+/// Returns the sizes of arena and pool if an array begins at `array`. An entry near its start must be in use.
 fn first_arena(scene: &Scene<'_>, array: Addr) -> Option<(u64, u64)> {
     let (mut at, mut unused) = (array, 0);
-    // Entries in use come first in a young process; those given back leave holes.
+    // In a young process, used entries come first. Arenas that were freed leave gaps.
     while unused < MAX_UNUSED {
         let entry: [u64; 6] = scene.words(at)?;
         if entry[0] != 0 {
@@ -74,7 +74,7 @@ fn arenas(scene: &Scene<'_>, array: Addr) -> Vec<AddrRange> {
         let Some(entry) = array.checked_add(ARENA_OBJECT * index).and_then(|at| scene.words(at)) else { break };
         match arena(scene, entry, index, size) {
             Some(range) => {
-                // Three words: the links behind them are addresses. Of a pool its numbers.
+                // Keep three words of the entry, since the links after them are addresses. Keep the numbers of pools.
                 scene.keep(array.saturating_add(ARENA_OBJECT * index), 3);
                 let first = range.start.align_up(size.1);
                 (0..PROVED).for_each(|i| scene.keep(first.saturating_add(i * size.1 + ARENA_INDEX), 2));
@@ -89,11 +89,11 @@ fn arenas(scene: &Scene<'_>, array: Addr) -> Vec<AddrRange> {
     out
 }
 
-/// The arena of an entry, if the numbers and its first pools agree.
+/// Returns the arena of an entry, if its counts and its first pools are consistent.
 fn arena(scene: &Scene<'_>, entry: [u64; 6], index: u64, (size, pool): (u64, u64)) -> Option<AddrRange> {
     let [address, pool_address, pools, first_free, ..] = entry;
     let arena = ArenaObject::from_words([address, pool_address, pools, first_free]).arena((size, pool))?;
-    // Pools up to pool_address were given out once, and keep their header.
+    // Pools up to pool_address were used once, and still have their header.
     let numbered = (0..arena.carved.min(PROVED)).all(|i| {
         let header = arena.first_pool.saturating_add(i * pool + ARENA_INDEX);
         scene.words::<2>(header).is_some_and(|[number, offsets]| {
@@ -110,7 +110,7 @@ mod tests {
 
     const ARENA: u64 = 0x7f00_0010_0000;
 
-    /// One arena of 1 MiB of which two pools were given out, at index 1 of its array.
+    /// An arena of 1 MiB with two used pools, at index 1 of its array.
     fn ask(name: &str, number: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).put(0x1_0000, &[0x2_0000]);

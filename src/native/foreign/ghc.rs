@@ -1,8 +1,9 @@
 //! GHC (Haskell): megablocks of its heap.
 //!
-//! A megablock of 1 MiB begins with a description of each of its blocks of 4 KiB (`bdescr`, 64 bytes), those of the descriptions' own blocks left out;
-//! each begins with its block's address. A group of several megablocks has descriptions in the first alone, of which the first one says how
-//! many blocks they are. Source: rts/include/rts/storage/Block.h, rts/sm/BlockAlloc.c of GHC 8 to 9.
+//! A megablock of 1 MiB begins with block descriptors (`bdescr`, 64 bytes), one per block of 4 KiB. The blocks with the
+//! descriptors themselves have none. Each descriptor begins with its block's address. In a group of several megablocks,
+//! only the first has descriptors, and the first descriptor has the number of blocks. Source:
+//! rts/include/rts/storage/Block.h, rts/sm/BlockAlloc.c of GHC 8 to 9.
 
 use super::found::{Found, Label};
 use super::scene::Scene;
@@ -10,22 +11,22 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Kind, Owner};
 
-/// MBLOCK_SIZE, BLOCK_SIZE, sizeof (bdescr) with its padding.
+/// MBLOCK_SIZE, BLOCK_SIZE, and the padded size of `bdescr`, in bytes.
 const MEGABLOCK: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
 const DESCRIPTION: u64 = 64;
 
-/// Blocks that the descriptions are in (FIRST_BLOCK), and all blocks.
+/// Number of blocks with descriptors (FIRST_BLOCK), and of all blocks.
 const FIRST: u64 = DESCRIPTION * MEGABLOCK / BLOCK / BLOCK;
 const BLOCKS: u64 = MEGABLOCK / BLOCK;
 
-/// `bdescr.blocks`, 32 bits.
+/// Offset of `bdescr.blocks`, 32 bits.
 const COUNT: u64 = 48;
 
-/// Descriptions that are looked at in each megablock.
+/// Indexes of the descriptors that are checked in each megablock.
 const TRIED: [u64; 4] = [FIRST, FIRST + 1, FIRST + 2, BLOCKS - 1];
 
-/// Megablocks without which it is none: a small program has some.
+/// Minimum number of megablock groups. Even a small program has several.
 const ENOUGH: usize = 2;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -45,7 +46,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     found.add(list, &Label::derived(Kind::RuntimeHeap, owner, "GHC: heap megablocks", evidence));
 }
 
-/// The megablock at `at`, and those behind it that are in its group.
+/// Returns the megablock at `at`, with the following ones of its group.
 fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
     let open = scene.open_at(at)?;
     let describes = |block: u64| {
@@ -58,7 +59,7 @@ fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
     let count_at = at.saturating_add(FIRST * DESCRIPTION + COUNT);
     let count = scene.memory.peek_u64(count_at).ok()? & 0xffff_ffff;
     scene.keep(count_at, 1);
-    // BLOCKS_TO_MBLOCKS: only the first has blocks that it uses for descriptions.
+    // BLOCKS_TO_MBLOCKS: only the first megablock uses blocks for descriptors.
     let behind = count.saturating_sub(BLOCKS - FIRST).div_ceil(BLOCKS);
     AddrRange::sized(at, (1 + behind) * MEGABLOCK).intersect(&open)
 }
@@ -79,7 +80,7 @@ mod tests {
                 lab.put(at + block * DESCRIPTION, &[at + block * BLOCK + wrong, 0, 0, 0, 0, 0, 1]);
             }
         }
-        // The last is the first of two.
+        // The last one is the first of a group of two.
         lab.put(A + (count - 1) * MEGABLOCK + FIRST * DESCRIPTION + COUNT, &[BLOCKS - FIRST + 3]);
         lab.ask(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
     }

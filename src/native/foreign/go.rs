@@ -1,9 +1,9 @@
 //! Go: arenas of its heap, and the runtime's own structures.
 //!
-//! The image says that it is Go's (`\xff Go buildinf:` in its data). `mheap_.arenas` in the data leads to a table of arenas by address, an
-//! entry of it to a `heapArena`, and that has for each page of 8 KiB the `mspan` that holds it, which begins where
-//! it says. Where in a heapArena the spans stand differs by version, and is found by what they say. Source: runtime/mheap.go
-//! and malloc.go of Go 1.11 to 1.22; measured on 1.19.
+//! The image's data identifies it as Go's (`\xff Go buildinf:`). `mheap_.arenas` in the data leads to a table of arenas
+//! by address. Its entries lead to `heapArena`s. A heapArena has, for each page of 8 KiB, the `mspan` that contains the
+//! page, and the mspan has its start address. The offset of the spans in a heapArena differs by version, so it is found
+//! by their contents. Source: runtime/mheap.go and malloc.go of Go 1.11 to 1.22; measured on 1.19.
 
 use std::collections::BTreeSet;
 
@@ -18,27 +18,27 @@ use crate::targets::Arch;
 /// buildInfoMagic (debug/buildinfo), at a multiple of 16.
 const MAGIC: [u8; 14] = *b"\xff Go buildinf:";
 
-/// Bytes of an image's data in which it is looked for: its section comes first, as the linker sorts them.
+/// Bytes at the start of an image's data in which the magic is searched. The linker puts its section first.
 const MAX_BEFORE_MAGIC: u64 = 1 << 20;
 
-/// heapArenaBytes, and arenaBaseOffset on amd64: addresses are counted from the lowest of 48 bits with a sign.
+/// heapArenaBytes, and arenaBaseOffset on amd64, where arena indexes start at the lowest 48-bit signed address.
 const ARENA: u64 = 64 << 20;
 const BASE_OFFSET: u64 = 0x8000_0000_0000;
 
-/// Bytes of a page of the heap, and pages in an arena.
+/// Bytes of a heap page, and pages per arena.
 const HEAP_PAGE: u64 = 8 << 10;
 const PAGES: u64 = ARENA / HEAP_PAGE;
 
-/// `mspan.startAddr`, behind next, prev and list.
+/// Offset of `mspan.startAddr`, after next, prev and list.
 const START_ADDR: u64 = 24;
 
-/// Arenas, those of the largest ranges of memory, by which the table of arenas is told.
+/// Number of arenas that are tried to choose the table of arenas. They are in the largest ranges of memory.
 const PROBED: usize = 4;
 
-/// Bytes that are read at once where a span is looked for: most arenas have one at their start.
+/// Bytes per read while a span is searched. Most arenas have a span at their start.
 const WINDOW: u64 = 4096;
 
-/// Words of a heapArena's spans that are tried once it is known where they stand.
+/// Number of span words that are tried in a heapArena once their offset is known.
 const TRIED: usize = PAGES as usize;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -49,7 +49,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut tables: Vec<Addr> = pointers.iter().map(|p| p.to).filter(|to| to.is_aligned(4096)).collect();
     tables.sort_unstable();
     tables.dedup();
-    // Which of them is the table, some arenas tell: there may be thousands of either.
+    // A few arenas choose the table, since there may be thousands of tables and of arenas.
     let some = scene.starts(1).into_iter().map(|at| at.align_down(ARENA)).take(PROBED).collect();
     let probed = tables.into_iter().map(|table| Arenas::read(scene, table, &some)).max_by_key(|a| a.list.len());
     let Some(table) = probed.filter(|a| !a.list.is_empty()).map(|a| a.table) else { return };
@@ -61,12 +61,12 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         known.list.len()
     );
     found.add(known.list, &label("Go: heap", evidence));
-    // The rest was taken from the system in one piece or another; pointers of the runtime's data lead there.
+    // The other structures are in mappings of their own. Pointers of the runtime's data lead into them.
     let holds = |at: Addr| scene.open_at(at);
     let own = known.structures.iter().copied().filter_map(holds);
     let evidence = "the mapping contains heapArenas, mspans or their table";
     let mut ranges: Vec<AddrRange> = own.collect();
-    // A program without a C library has nobody else who maps memory.
+    // In a program without a C library, nothing else maps memory.
     if scene.named(&["libc.so", "libc-2.", "ld-musl-", "libc.musl-"]).is_none() {
         ranges.extend(pointers.iter().filter_map(|p| holds(p.to)));
     }
@@ -91,14 +91,13 @@ fn is_go(scene: &Scene<'_>, image: &Image<'_>) -> bool {
     yes
 }
 
-/// The arenas that a range has a part of.
 fn arenas_of(range: AddrRange) -> impl Iterator<Item = Addr> {
     let first = range.start.align_down(ARENA);
     let count = range.end.since(first).div_ceil(ARENA);
     (0..count).map(move |i| first.saturating_add(i * ARENA))
 }
 
-/// What one table leads to.
+/// The arenas that one table leads to.
 struct Arenas {
     table: Addr,
     list: Vec<AddrRange>,
@@ -108,7 +107,7 @@ struct Arenas {
 impl Arenas {
     fn read(scene: &Scene<'_>, table: Addr, arenas: &BTreeSet<Addr>) -> Arenas {
         let mut out = Arenas { table, list: Vec::new(), structures: BTreeSet::new() };
-        // Where in a heapArena the spans begin, once one was seen.
+        // Offset of the spans in a heapArena, once one was found.
         let mut spans_at: Option<u64> = None;
         let base = if scene.arch == Arch::X86_64 { BASE_OFFSET } else { 0 };
         for &arena in arenas {
@@ -133,7 +132,8 @@ impl Arenas {
     }
 }
 
-/// The first word of `range` that leads to an mspan which begins in the arena: its place, the page's number, the span.
+/// Returns the first word of `range` that points to an mspan with its start in the arena: the word's address, the
+/// page's index in the arena, and the span.
 fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
     let starts = (0..range.len().div_ceil(WINDOW)).map(|i| range.start.saturating_add(i * WINDOW));
     let mut windows = starts.filter_map(|at| AddrRange::sized(at, WINDOW).intersect(&range));

@@ -1,11 +1,12 @@
-//! Blocks of jemalloc: which parts of its extents are given out, and which of these wait in threads' caches.
+//! Blocks of jemalloc: which blocks of its extents are allocated, and which of these are in threads' caches.
 //!
-//! An extent that is given out whole is one block, of the size of its class. A slab is an extent of blocks of one size, with a bit for
-//! each that is free; as many bits are set as it says are free, which proves it. What a thread freed and keeps for itself is
-//! given out by these bits: its cache is an array of `cache_bin_t` in its TLS, whose stacks hold nothing but such blocks.
+//! An extent that is allocated whole is one block of its size class. A slab is an extent of equal blocks with a bit for
+//! each free one. The number of set bits must equal the slab's count of free blocks. A block in a thread's cache is
+//! allocated by these bits. A cache is an array of `cache_bin_t` in the thread's TLS, and its stacks contain only such
+//! blocks.
 //!
-//! Sources: jemalloc 5.3 edata.h, cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0; caches of before 5.3 are not
-//! read.
+//! Sources: jemalloc 5.3 edata.h, cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0. Caches before 5.3 are
+//! not read.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -17,18 +18,18 @@ use crate::native::malloc::extents::{Extent, ExtentHeap};
 use crate::units::count;
 use crate::words::AllocatorName;
 
-/// Words of an `edata_t` (`extent_t` before 5.3) up to the end of a slab's bits, and where these begin.
+/// Words of an `edata_t` (`extent_t` before 5.3) up to the end of a slab's bits, and index of the first word of bits.
 const WORDS: usize = 16;
 const SLAB: usize = 8;
 
-/// Words of a slab's bits, and most blocks of one (SC_LG_SLAB_MAXREGS).
+/// Words of a slab's bits, and maximum number of its blocks (SC_LG_SLAB_MAXREGS).
 const SLAB_WORDS: usize = 8;
 const MOST: u64 = 64 * SLAB_WORDS as u64;
 
-/// Classes that there are on 64 bits.
+/// Number of size classes on 64 bits.
 const CLASSES: u64 = 232;
 
-/// Places of fields in `e_bits`.
+/// Bit positions of fields in `e_bits`.
 #[derive(Clone, Copy)]
 struct Form {
     slab: u32,
@@ -45,18 +46,19 @@ const FORMS: [Form; 2] = [
     Form { slab: 12, state: 16, state_bits: 2, class: 18, free: 26 },
 ];
 
-/// Of so many structures one may not agree with itself: a dump is taken while some change.
+/// Inverse of the share of structures that may be inconsistent, since the dump may be taken during changes.
 const SOUND: usize = 20;
 
-/// Bytes of `cache_bin_t`, and bins in a row that make a cache: there is one for each of the 36 classes of small blocks, and more.
+/// Size of `cache_bin_t` in bytes, and bounds on the number of consecutive bins of a cache. There is a bin for each of
+/// the 36 small classes, and more.
 const BIN: u64 = 24;
 const LEAST_BINS: usize = 30;
 const MOST_BINS: usize = 128;
 
-/// Bytes of TLS below and above a thread pointer that a cache is looked for in.
+/// Bytes of TLS below and above a thread pointer in which a cache is searched.
 const TLS: u64 = 16 << 10;
 
-/// The size of a class (sc.h): 8, then four of 16 bytes' distance, then four to each doubling.
+/// Returns the size of a class in bytes (sc.h): 8, then four classes 16 bytes apart, then four per doubling.
 fn class_size(index: u64) -> Option<u64> {
     let Some(i) = index.checked_sub(1).filter(|_| index < CLASSES) else { return (index == 0).then_some(8) };
     let (group, rest) = (i / 4, i % 4 + 1);
@@ -66,11 +68,11 @@ fn class_size(index: u64) -> Option<u64> {
     }
 }
 
-/// What two words of a structure say that do not agree.
+/// The fields of a structure contradict each other.
 struct Unsound;
 
 impl Form {
-    /// The extent of a structure, if it is given out.
+    /// Returns the extent of a structure, if it is allocated.
     fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Unsound> {
         let field = |at: u32, width: u32| words[0] >> at & ((1 << width) - 1);
         if field(self.state, self.state_bits) != 0 {
@@ -79,7 +81,7 @@ impl Form {
         let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Unsound)?;
         let start = Addr::new(words[1]);
         if field(self.slab, 1) == 0 {
-            // Where in its extent the block begins is left to chance (cache_oblivious).
+            // The block begins at a random offset in its extent (cache_oblivious).
             let fits = range.covers(&AddrRange::sized(start, size));
             return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Unsound) };
         }
@@ -96,7 +98,7 @@ impl Form {
     }
 }
 
-/// The heap of the extents whose structures lie at these places; `None` where no form fits them.
+/// Reads the heap from the extents' structures. `None` if no form of `e_bits` fits them.
 pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owner) -> Option<ExtentHeap> {
     let words: Vec<([u64; WORDS], AddrRange)> =
         holders.iter().filter_map(|(at, range)| Some((scene.words(*at)?, *range))).collect();
@@ -140,7 +142,6 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owne
     Some(out)
 }
 
-/// Find the caches of all threads.
 fn caches(scene: &Scene<'_>, heap: &mut ExtentHeap) {
     let mut distance = None;
     let found: Vec<Option<Cache>> = scene
@@ -159,11 +160,11 @@ fn caches(scene: &Scene<'_>, heap: &mut ExtentHeap) {
     }
 }
 
-/// A thread's cache, or a bin of it.
+/// A thread's cache, or one bin of it.
 #[derive(Default)]
 struct Cache {
     items: Vec<Addr>,
-    /// Blocks that its stacks are in: what they gave out is left in them, pointers that nobody has.
+    /// Blocks that contain its stacks. A stack still contains pointers to blocks that were already handed out.
     stacks: Vec<Addr>,
 }
 
@@ -173,18 +174,18 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The block that holds `addr`, if it is given out.
+    /// Returns the block that contains `addr`, if it is allocated.
     fn used_at(&self, addr: Addr) -> Option<Addr> {
         let i = self.extents.partition_point(|e| e.range.end <= addr);
         self.extents.get(i).filter(|e| e.range.contains(addr))?.used_at(addr)
     }
 
-    /// The cache of a thread, in its TLS. The distance from the thread pointer is that of the first one found: the linker
-    /// gave it.
+    /// Returns the cache in a thread's TLS. Its distance from the thread pointer is that of the first cache found,
+    /// since the linker assigned it.
     fn cache(&self, thread: Addr, distance: &mut Option<i64>) -> Option<Cache> {
         if let Some(known) = *distance {
             let at = thread.checked_offset(known)?;
-            // A thread that never asked for memory has none.
+            // A thread that never allocated has no cache.
             let none = || self.scene.words(at).is_some_and(|[head]| head == 0).then(Cache::default);
             let found = self.bins(at);
             if let Some((bins, _)) = &found {
@@ -194,19 +195,19 @@ impl Finder<'_> {
         }
         let places = (0..TLS / 4).map(|i| 8 * i as i64 - TLS as i64);
         let tried = places.filter_map(|at| Some((at, self.bins(thread.checked_offset(at)?)?)));
-        // From a later bin on there are fewer.
+        // A later bin as the start would give fewer bins.
         let (at, (bins, cache)) = tried.max_by_key(|(at, (bins, _))| (*bins, Reverse(*at)))?;
         *distance = Some(at);
         self.keep(thread.checked_offset(at)?, bins);
         Some(cache)
     }
 
-    /// So many bins from `at` on are a cache's.
+    /// Keeps the bins of a cache for `scrub`.
     fn keep(&self, at: Addr, bins: usize) {
         self.scene.keep(at, BIN / 8 * bins as u64);
     }
 
-    /// The bins from `at` on, as many as there are in a row, with their number.
+    /// Reads the consecutive bins from `at` on. Returns their number and contents.
     fn bins(&self, at: Addr) -> Option<(usize, Cache)> {
         let mut cache = Cache::default();
         let mut bins = 0;
@@ -219,8 +220,8 @@ impl Finder<'_> {
         (bins >= LEAST_BINS && !cache.stacks.is_empty()).then_some((bins, cache))
     }
 
-    /// `cache_bin_t` of 5.3: the head of a stack that grows downwards; a count; 16 bits each of where the head was lowest, of the full
-    /// and of the empty end. All that is on the stack is given out, and so is the stack's own block.
+    /// Reads a `cache_bin_t` of 5.3: the head of a stack that grows downwards; a count; and 16 bits each of the lowest
+    /// head, of the full end and of the empty end. All blocks on the stack must be allocated.
     fn bin(&self, at: Addr) -> Option<Cache> {
         let [head, _, ends] = self.scene.words(at)?;
         let (full, empty) = ((ends >> 16) as u16, (ends >> 32) as u16);
@@ -252,12 +253,13 @@ mod tests {
     fn classes_are_those_of_the_documentation() {
         let sizes: Vec<u64> = (0..16).filter_map(class_size).collect();
         assert_eq!(sizes, [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448]);
-        // The largest small class, the first large one, the last of all.
+        // The largest small class, the first large class, the last class.
         assert_eq!([35, 36, 231].map(class_size), [Some(14336), Some(16384), Some(7 << 60)]);
         assert_eq!([232, 255].map(class_size), [None; 2]);
     }
 
-    /// Structures of both forms: a slab of four blocks of 1,024 bytes, one of them free; a block of 16 KiB; a free extent.
+    /// Structures of either form: a slab of four blocks of 1,024 bytes, one of them free; a block of 16 KiB; a free
+    /// extent.
     fn heap_of(form: Form, free: u64) -> Option<ExtentHeap> {
         let mut lab = Lab::default();
         let bits = |slab: u64, state: u64, class: u64, free: u64| {
@@ -279,7 +281,7 @@ mod tests {
             let (used, idle, _) = heap.sums();
             assert_eq!((used.count, used.bytes, idle.count), (4, 3 * 1024 + 16384, 1));
             assert_eq!((heap.unsound, heap.committed), (0, 0x7000));
-            // Two bits are set, or none.
+            // The count says 2, but one bit is set.
             assert!(heap_of(form, 2).is_none());
         }
     }

@@ -1,9 +1,13 @@
-//! mimalloc: arenas of 3.x, and segments before, whose cookie is their address and the process's secret.
+//! mimalloc: arenas of 3.x, and segments of earlier versions.
 //!
-//! `mi_arena_t` of 3.x begins with the memory it is of (address, size, kind), then `subproc`: that lies in the library's data and leads back
-//! to the arena. Before, `_mi_ptr_cookie(segment)` is the address XOR the main heap's cookie, which is a random number in the library's
-//! own data. So a word in the head of an aligned block that gives a number of that data, XORed with the block's address, proves
-//! the segment. The size in slices stands behind the cookie. Source: mimalloc types.h (`mi_segment_t`, `mi_memid_t`, `mi_arena_t`) of 1.6 to 3.6.
+//! `mi_arena_t` of 3.x begins with its memory (address, size, kind), then `subproc`. That one is in the library's data,
+//! and points back to the arena.
+//!
+//! In earlier versions, each segment has a cookie. `_mi_ptr_cookie(segment)` is the segment's address XOR the main
+//! heap's cookie, which is a random number in the library's data. So a segment is proven if a word in its head, XORed
+//! with the segment's address, is a number in that data. The size in slices follows the cookie.
+//!
+//! Source: mimalloc types.h (`mi_segment_t`, `mi_memid_t`, `mi_arena_t`) of 1.6 to 3.6.
 
 use std::collections::HashMap;
 
@@ -13,26 +17,27 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 use crate::units::count;
 
-/// Segments are multiples of 32 MiB since 2.0, of 4 MiB before.
+/// Alignment of segments in bytes: 32 MiB since 2.0, 4 MiB before.
 const SEGMENT: u64 = 32 << 20;
 const OLD_SEGMENT: u64 = 4 << 20;
 
 /// MI_SEGMENT_SLICE_SIZE
 const SLICE: u64 = 64 << 10;
 
-/// Most slices of one segment that are believed: 1 TiB.
+/// Maximum number of slices of a segment (1 TiB).
 const MAX_SLICES: u64 = 1 << 24;
 
 /// Words of an arena up to its subproc: 4 in 3.0 and 3.6.
 const MEMID_WORDS: usize = 8;
 
-/// Bytes of a subproc that its list of arenas is looked for in: 160 pointers, and little else.
+/// Bytes of a subproc in which its list of arenas is expected: 160 pointers, and little else.
 const MAX_SUBPROC: u64 = 16 << 10;
 
-/// Data of a program that is looked through for the cookie where the module is not named mimalloc.
+/// Maximum size in bytes of a program's data that is searched for the cookie. It applies if no module is named
+/// mimalloc.
 const MAX_PROGRAM_DATA: u64 = 1 << 20;
 
-/// Whether a number can be a cookie: random in all its bits, as no address and no count is.
+/// Whether a number can be a cookie: random in all bits, unlike addresses and counts.
 fn is_random(word: u64) -> bool {
     let high = word >> 48;
     high != 0 && high != 0xffff && word & 0xffff_ffff != 0
@@ -59,13 +64,13 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut segments = Vec::new();
     let mut first = None;
     scene.each_aligned(OLD_SEGMENT, |at| {
-        // mi_segment_t begins with the memory's id, a commit mask of 64 bytes and links: the cookie is
-        // among its first 64 words.
+        // mi_segment_t begins with the memory's id, a commit mask of 64 bytes and links, so the cookie is among its
+        // first 64 words.
         let Some(words) = scene.words::<64>(at) else { return true };
         let of = |w: &u64| data.get(&(w ^ at.get())).filter(|_| *w != 0);
         let cookie = words.iter().enumerate().find_map(|(i, w)| Some((i, *of(w)?)));
         if let Some((i, place)) = cookie {
-            // The number of the data, and the cookie with the count behind it.
+            // The random number in the data, and the cookie with the count after it.
             scene.keep(place, 1);
             scene.keep(at.saturating_add(8 * i as u64), 2);
             first.get_or_insert(at);
@@ -84,7 +89,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     found.add(segments, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
 }
 
-/// Arenas of 3.x that words in the library's data lead to.
+/// Finds arenas of 3.x through words in the library's data.
 fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Found) {
     let pointers = scene.pointers(image, SLICE);
     let mut list: Vec<AddrRange> = pointers.iter().filter_map(|p| arena(scene, image, p)).collect();
@@ -94,7 +99,7 @@ fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Found) {
     found.add(list, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
 }
 
-/// The memory of an arena, if the pointer stands in the structure that the arena leads to.
+/// Returns the memory of an arena, if `pointer` is in the subproc that the arena leads to.
 fn arena(scene: &Scene<'_>, image: &Image<'_>, pointer: &Pointer) -> Option<AddrRange> {
     let words: [u64; MEMID_WORDS] = scene.words(pointer.to)?;
     let base = Addr::new(words[0]);
@@ -103,7 +108,7 @@ fn arena(scene: &Scene<'_>, image: &Image<'_>, pointer: &Pointer) -> Option<Addr
         && words[1].is_multiple_of(4096)
         && range.contains(pointer.to)
         && scene.open_at(base).is_some_and(|open| open.covers(&range));
-    // How much of the memory's description there is between the two differs by version.
+    // The number of words between address and subproc differs by version.
     let in_data = |at: Addr| image.writable.iter().any(|part| part.contains(at));
     let rest = words.iter().skip(2).map(|w| Addr::new(*w));
     let leads_back = |subproc: Addr| {
@@ -148,7 +153,7 @@ mod tests {
             lab.ask(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
         };
         assert_eq!(ask(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
-        // Its subproc is elsewhere; it stands behind the pointer; the memory is not all there.
+        // Its subproc is elsewhere; the subproc begins after the pointer; not all of the memory is mapped.
         assert!(ask(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
         assert!(ask(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
         assert!(ask(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());

@@ -1,24 +1,24 @@
-//! Whose anonymous memory it is where neither malloc of the C library nor .NET knows: other allocators, other runtimes, and
-//! what libraries map for themselves. They are recognised: the answer is a name and bytes, and of
-//! jemalloc and tcmalloc the blocks.
+//! Recognises anonymous memory that neither the C library's malloc nor a supported runtime claims: other allocators,
+//! other runtimes, and mappings of libraries.
 //!
-//! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It sees a [`Scene`]: the memory that
-//! nobody claimed so far, and the images that are loaded. First it asks for a hint (a module's name, a symbol, a table
-//! in an image's data), so that a process without its runtime costs next to nothing. Then it looks for what
-//! proves itself: pointers back and forth, a magic number, a sum that comes out. Such a claim is derived. What only
-//! lies as that runtime's memory does is heuristic, and nothing here is ever exact. What is
-//! neither stays AnonRW: a wrong name misleads more than none.
+//! The result is a name and a size. Only jemalloc's and tcmalloc's blocks are read.
 //!
-//! | file | knows |
+//! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It gets a [`Scene`]: the memory that nobody
+//! has claimed, and the loaded images. First it needs a hint (a module's name, a symbol, a table in an image's data),
+//! so that other processes cost next to nothing. Then it needs proof: pointers in both directions, a magic number, a
+//! matching sum. Such a claim is derived. Memory that only has the runtime's typical arrangement is heuristic. Nothing
+//! here is exact. Everything else stays AnonRW, since a wrong name misleads more than none.
+//!
+//! | file | recognises |
 //! |---|---|
-//! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
-//! | `jemalloc`, `tcmalloc` | which blocks of their extents and spans are given out |
-//! | `mimalloc` | segments, by their cookie |
+//! | `page_map` | jemalloc and tcmalloc, by their maps from a page to its extent or span |
+//! | `jemalloc`, `tcmalloc` | which blocks of their extents and spans are allocated |
+//! | `mimalloc` | segments, by their cookie; arenas |
 //! | `partition` | PartitionAlloc's super pages, by their entries and roots |
 //! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
-//! | `sanitizer` | shadow of AddressSanitizer and what its allocator mapped |
+//! | `sanitizer` | shadow of AddressSanitizer, and its allocator's mappings |
 //! | `openblas` | working buffers of OpenBLAS |
-//! | `tls` | the main thread's control block and what lies beside it |
+//! | `tls` | the main thread's control block and TLS |
 
 mod beam;
 mod cpython;
@@ -50,10 +50,10 @@ use found::Found;
 pub(crate) use found::UnreadHeap;
 use scene::Scene;
 
-/// One recogniser: what it looks for, in a word, and its function.
+/// The name of a recogniser, for logs, and its function.
 type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
 
-/// All of them, in the order in which they look. What one proves, the next ones no longer see.
+/// All recognisers, in the order in which they run. Memory that one of them claims is hidden from the next ones.
 const RECOGNISERS: &[Recogniser] = &[
     ("mimalloc", mimalloc::find),
     ("page maps", page_map::find),
@@ -70,7 +70,7 @@ const RECOGNISERS: &[Recogniser] = &[
     ("TLS", tls::find),
 ];
 
-/// Claim what can be recognised of the memory that nobody claimed; heaps of which the blocks can be read.
+/// Claims what can be recognised in unclaimed memory. Returns the heaps whose blocks can be read.
 pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<UnreadHeap> {
     let _phase = process.enter(Phase::Foreign);
     let open = scene::unclaimed(base, claims);
@@ -91,7 +91,7 @@ pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<
     heaps
 }
 
-/// The blocks of a heap, unless its structures contradict each other.
+/// Reads the blocks of a heap. `None` if its structures contradict each other.
 pub(crate) fn read_heap(process: &Process, heap: &UnreadHeap) -> Option<ExtentHeap> {
     let _phase = process.enter(Phase::Foreign);
     let open = RangeMap::from_sorted(heap.open.to_vec()).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! OpenBLAS: a working buffer for each of its threads, mapped once and kept.
+//! OpenBLAS: a working buffer for each of its threads, which is never unmapped.
 //!
-//! `memory[]` in its data has the buffers' addresses; how long one is depends on how it was built (BUFFER_SIZE): 32 MiB to 1 GiB.
-//! Source: driver/others/memory.c; measured on 0.3.21, where it is 128 MiB.
+//! `memory[]` in its data has the buffers' addresses. The size of a buffer depends on the build (BUFFER_SIZE): 32 MiB
+//! to 1 GiB. Source: driver/others/memory.c; measured on 0.3.21, where it is 128 MiB.
 
 use super::found::{Found, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 
-/// BUFFER_SIZE of x86_64, and the least that is taken for a buffer.
+/// BUFFER_SIZE on x86_64, and the minimum size of a range that is taken for a buffer.
 const BUFFER: u64 = 128 << 20;
 const MIN_BUFFER: u64 = 16 << 20;
 

@@ -1,13 +1,13 @@
-//! jemalloc and tcmalloc: allocators that find what holds a page in a map of two or three levels.
+//! jemalloc and tcmalloc: allocators with a page map of two or three levels.
 //!
-//! The upper level is a table in the allocator's own data, each of its words leads to a leaf, or by way of a node to many, and a leaf has
-//! an entry for each page: the structure of the extent (jemalloc) or span (tcmalloc) that holds the page, which
-//! says where it begins and how long it is. So each entry proves itself: the structure must hold the very page whose word led to
-//! it, and all entries of the upper level must lie within the image's data. That holds whatever the module is called, and where the
-//! allocator is linked into the program.
+//! The upper level is a table in the allocator's own data. Its words lead to leaves, with three levels through a node.
+//! A leaf has an entry for each page: the structure of the extent (jemalloc) or span (tcmalloc) that contains the page.
+//! That structure has its start and size. So each entry can be verified: the structure must contain the very page whose
+//! word led to it, and all entries of the upper level must be in the image's data. This works whatever the module's
+//! name is, and for allocators linked into the program.
 //!
-//! Sources: jemalloc 5 rtree.h (`rtree_leaf_elm_t`, compact leaves), edata.h and base.c; gperftools pagemap.h (`TCMalloc_PageMap2`)
-//! and span.h. Measured on jemalloc 5.3.0 and gperftools 2.10.
+//! Sources: jemalloc 5 rtree.h (`rtree_leaf_elm_t`, compact leaves), edata.h and base.c; gperftools pagemap.h
+//! (`TCMalloc_PageMap2`) and span.h. Measured on jemalloc 5.3.0 and gperftools 2.10.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,47 +18,45 @@ use crate::limits;
 use crate::map::Kind;
 use crate::words::AllocatorName;
 
-/// Bits of an address that the maps tell apart (LG_VADDR, kAddressBits). jemalloc takes 57 where the machine that it was built on had
-/// page tables of five levels.
+/// Address bits that the maps cover (LG_VADDR, kAddressBits). jemalloc uses 57 if the machine that built it had page
+/// tables of five levels.
 const ADDRESS_BITS: u32 = 48;
 const MORE_ADDRESS_BITS: u32 = 57;
 
-/// Places in a range of memory at which a leaf is tried, and pages looked at from each on.
+/// Number of positions in a range of memory at which a leaf is tried, and pages read from each position.
 const SAMPLES: u64 = 16;
 const NEAR: u64 = 64;
 
-/// Largest range of memory in which a heap is looked for.
+/// Maximum size in bytes of a range of memory in which a heap is searched.
 const MAX_RANGE: u64 = 1 << 40;
 
-/// Structures that must be proven before a map is believed in an image that is not named for the allocator.
+/// Number of verified structures that a map needs if the image is not known to be the allocator.
 const ENOUGH: usize = 8;
 
-/// What of one allocator differs from the other.
+/// The properties of one allocator's map.
 struct Map {
     name: &'static str,
-    /// Modules that are it.
+    /// Prefixes of the allocator's module names.
     modules: &'static [&'static str],
-    /// Symbols it exports.
     symbols: &'static [&'static str],
-    /// What the structure behind an entry is called.
+    /// Name of the structure behind an entry.
     structure: &'static str,
-    /// Words of it that are read.
+    /// Number of its words that are read.
     words: u64,
-    /// How it may have been built.
+    /// Shapes that builds of it may have.
     shapes: &'static [Shape],
-    /// Reads an entry.
     holder: fn(&Scene<'_>, u64, u32) -> Option<Holder>,
 }
 
-/// How large the tables of a map are.
+/// The sizes of a map's tables.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Bits of an address within a page.
+    /// Number of address bits within a page.
     page: u32,
-    /// Bits of an address in all.
+    /// Number of address bits in all.
     address: u32,
     levels: u32,
-    /// Bytes of a leaf's entry, which begins with the word that leads to the structure.
+    /// Bytes of a leaf's entry. Its first word leads to the structure.
     entry: u64,
 }
 
@@ -67,42 +65,37 @@ impl Shape {
         Shape { page, address: ADDRESS_BITS, levels: 2, entry: 8 }
     }
 
-    /// Bits of a page's number that each level tells apart, the upper one first; 0 for the node that there is not.
+    /// Returns the bits of a page number that each level uses, upper level first. 0 for the node of a two-level map.
     fn bits(self) -> [u32; 3] {
         let all = self.address - self.page;
         let upper = all / self.levels;
-        // The rest of the division goes to the lower levels (rtree_levels).
+        // The remainder of the division goes to the lower levels (rtree_levels).
         let node = if self.levels == 3 { upper + all % 3 / 2 } else { 0 };
         [upper, node, all - upper - node]
     }
 
-    /// Bytes of the upper level.
     fn root_len(self) -> u64 {
         8 << self.bits()[0]
     }
 
-    /// Bytes of a node.
     fn node_len(self) -> u64 {
         8 << self.bits()[1]
     }
 
-    /// Bytes of a leaf.
     fn leaf_len(self) -> u64 {
         self.entry << self.bits()[2]
     }
 
-    /// Bits of an address that one leaf covers.
+    /// Number of address bits that one leaf covers.
     fn leaf_span(self) -> u32 {
         self.bits()[2] + self.page
     }
 }
 
-/// What holds a page.
+/// The extent or span that contains a page: the address of its structure, and its memory.
 #[derive(Clone, Copy)]
 struct Holder {
-    /// Its structure.
     at: Addr,
-    /// Its memory.
     range: AddrRange,
 }
 
@@ -115,9 +108,9 @@ const MAPS: [Map; 2] = [
         words: 3,
         shapes: &[
             Shape::new(12),
-            // With more bits of address there is no room left in a word for the size class: entries have two.
+            // With 57 address bits, a word has no room for the size class, so entries have two words.
             Shape { page: 12, address: MORE_ADDRESS_BITS, levels: 3, entry: 16 },
-            // 64 KiB is how it is built for arm64.
+            // 64 KiB pages are usual for arm64.
             Shape::new(16),
         ],
         holder: edata,
@@ -133,21 +126,21 @@ const MAPS: [Map; 2] = [
     },
 ];
 
-/// `rtree_leaf_elm_t.le_bits`: the edata_t's address in bits 0 to 47, size class above; the lowest bits are flags, since the structure is
-/// aligned to 64 bytes at least. `edata_t`: e_bits, e_addr, e_size_esn, of which all but the lowest
-/// 12 bits are the size.
+/// Reads jemalloc's entry. `rtree_leaf_elm_t.le_bits` has the edata_t's address in bits 0 to 47 and the size class
+/// above. The lowest bits are flags, since the structure is aligned to at least 64 bytes. `edata_t` is e_bits, e_addr
+/// and e_size_esn, which is the size except for the lowest 12 bits.
 fn edata(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
     let at = Addr::new(((word << 16) as i64 >> 16) as u64 & !0x3f);
     scene.open_at(at)?;
     let [_, start, size] = scene.words(at)?;
     let start = Addr::new(start).align_down(1 << page);
     let range = AddrRange::sized(start, size & !0xfff);
-    // What is not mapped in one piece is no extent, but an object with two words that look so.
+    // An extent is mapped in one piece. Otherwise these are two words of another object.
     let whole = scene.open_at(start).is_some_and(|open| open.covers(&range));
     (whole && range.end.is_aligned(1 << page)).then_some(Holder { at, range })
 }
 
-/// `Span`: its first page's number, and how many pages.
+/// Reads tcmalloc's entry. A `Span` begins with the number of its first page, and the number of pages.
 fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
     let at = Addr::new(word);
     scene.open_at(at).filter(|_| at.is_aligned(8))?;
@@ -158,11 +151,11 @@ fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
     (fits(first) && fits(count) && count > 0 && whole).then_some(Holder { at, range })
 }
 
-/// Look in every image whose data has room for the upper level.
+/// Searches every image whose data has room for the upper level.
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     for image in &scene.images {
         for map in &MAPS {
-            // 1 MiB for tcmalloc; 2 MiB for jemalloc, less where pages are larger or levels are three.
+            // 1 MiB for tcmalloc; 2 MiB for jemalloc, less with larger pages or three levels.
             let fits = |shape: &&Shape| image.data_len() >= shape.root_len();
             if !map.shapes.iter().any(|shape| fits(&shape)) {
                 continue;
@@ -183,18 +176,18 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
 }
 
-/// What was found of one map.
+/// The contents of one map.
 #[derive(Default)]
 struct Parts {
     holders: usize,
-    /// Memory that is given out, or free and kept.
+    /// Memory that is allocated, or free and retained.
     memory: Vec<AddrRange>,
-    /// Structures, with the memory of each.
+    /// Structures, each with its memory.
     extents: Vec<(Addr, AddrRange)>,
     /// Entries that lead to them.
     slots: Vec<Addr>,
     leaves: Vec<AddrRange>,
-    /// Where structures lie, by MiB.
+    /// Addresses of structures, rounded down to 1 MiB.
     structures: BTreeSet<Addr>,
 }
 
@@ -226,14 +219,13 @@ impl Parts {
         if name != "tcmalloc" {
             return;
         }
-        // Spans lie in memory that was taken in one piece and is described nowhere.
+        // The mapping that contains the spans is described nowhere.
         let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
         let evidence = format!("the mapping contains a {} or a leaf of the page map", map.structure);
         found.add(around, &Label::heuristic(Kind::Allocator, owner, own, evidence));
     }
 }
 
-/// Reads one map.
 struct Reader<'a> {
     scene: &'a Scene<'a>,
     map: &'a Map,
@@ -246,7 +238,7 @@ impl Reader<'_> {
         let data = union(image.writable.clone());
         let windows = self.windows();
         let mut left = limits::MAX_PAGE_MAP_TRIES;
-        // Leaves and nodes are aligned to a cache line at least.
+        // Leaves and nodes are aligned at least to a cache line.
         for pointer in self.scene.pointers(image, 64).into_iter().take(limits::MAX_PAGE_MAP_LEAVES) {
             let of = |index: u64| self.root(pointer.place, index).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
             for window in windows.iter().filter(|(index, _)| of(**index)).flat_map(|(_, windows)| windows) {
@@ -267,12 +259,12 @@ impl Reader<'_> {
         parts
     }
 
-    /// The upper level, if its entry of that number stands at `place`.
+    /// Returns the upper level if `place` is its entry `index`.
     fn root(&self, place: Addr, index: u64) -> Option<AddrRange> {
         Some(AddrRange::sized(place.checked_sub(8 * index)?, self.shape.root_len()))
     }
 
-    /// The leaf for a window, of what an entry of the upper level leads to: itself, or the node above it.
+    /// Returns the leaf of a window. `to` is the leaf itself, or with three levels the node above it.
     fn leaf(&self, to: Addr, window: AddrRange) -> Option<Addr> {
         let [_, node, _] = self.shape.bits();
         if node == 0 {
@@ -283,8 +275,8 @@ impl Reader<'_> {
         (leaf.is_aligned(64) && self.scene.open_at(leaf).is_some()).then_some(leaf)
     }
 
-    /// The parts of the address space that have open memory, each as much as one leaf covers, by the number of the upper level's entry
-    /// for them.
+    /// Returns the ranges of the address space that one leaf covers and that have unclaimed memory, by the index of
+    /// their entry in the upper level.
     fn windows(&self) -> BTreeMap<u64, BTreeSet<AddrRange>> {
         let [_, node, _] = self.shape.bits();
         let size = 1u64 << self.shape.leaf_span();
@@ -294,7 +286,7 @@ impl Reader<'_> {
             let count = r.end.since(first).div_ceil(size);
             (0..count).filter_map(move |i| first.checked_add(i * size))
         };
-        // What is larger is a reservation (the shadow of a sanitizer has 14 TiB), in which nobody has a heap everywhere.
+        // A larger range is a reservation (a sanitizer's shadow has 14 TiB), and no heap fills it.
         let open = self.scene.open().iter().filter(|r| r.len() <= MAX_RANGE);
         for start in open.flat_map(of).take(limits::MAX_PAGE_MAP_WINDOWS) {
             let index = start.since(Addr::NULL) >> (self.shape.leaf_span() + node);
@@ -303,17 +295,17 @@ impl Reader<'_> {
         out
     }
 
-    /// The word of a leaf for a page.
+    /// Returns the address of the entry for the page of `at`.
     fn slot(&self, leaf: Addr, window: AddrRange, at: Addr) -> Addr {
         leaf.saturating_add(self.shape.entry * (at.since(window.start) >> self.shape.page))
     }
 
-    /// What the word at `slot` leads to, if that proves itself.
+    /// Returns the extent or span that the word at `slot` leads to, if it contains the page.
     fn holder(&self, leaf: Addr, window: AddrRange, slot: Addr, word: u64) -> Option<Holder> {
         if !slot.since(leaf).is_multiple_of(self.shape.entry) {
             return None;
         }
-        // The size class and flags (le_metadata), which are 32 bits, and never none of a page in use.
+        // The second word has size class and flags (le_metadata). It has 32 bits, and is never 0 for a page in use.
         let more = || self.scene.memory.u64(slot.saturating_add(8)).is_ok_and(|w| w != 0 && w >> 32 == 0);
         if self.shape.entry > 8 && (word & 0x3f != 0 || !more()) {
             return None;
@@ -327,7 +319,7 @@ impl Reader<'_> {
         self.scene.open_within(window).into_iter().any(|r| {
             let step = (r.len() / SAMPLES).max(page);
             let places = (0..SAMPLES).filter_map(|i| r.start.checked_add(i * step)).filter(|at| r.contains(*at));
-            // Of a large extent only the first and the last page have a word.
+            // A large extent has entries only for its first and last page.
             places.map(|at| AddrRange::sized(at.align_down(page), NEAR << self.shape.page)).any(|near| {
                 let slots = AddrRange::new(self.slot(leaf, window, near.start), self.slot(leaf, window, near.end));
                 let mut proven = false;
@@ -344,7 +336,7 @@ impl Reader<'_> {
             let slots = AddrRange::new(self.slot(leaf, window, open.start), self.slot(leaf, window, open.end));
             let (mut past, mut last) = (open.start, None);
             self.scene.each_word(slots, |slot, word| {
-                // Pages within have the same entry, as far as they have one.
+                // Inner pages have the same entry, or none.
                 if last == Some(word) && parts.slots.len() < limits::MAX_FOREIGN_STEPS {
                     parts.slots.push(slot);
                 }
@@ -369,8 +361,8 @@ impl Reader<'_> {
     }
 }
 
-/// Blocks of jemalloc's own memory, `base_block_t`: size, next, and an edata_t {bits, addr, size} of what is
-/// left of the block. They are multiples of 2 MiB, and aligned so.
+/// Finds the blocks of jemalloc's own memory. A `base_block_t` is size, next, and an edata_t {bits, addr, size} of its
+/// free space. The blocks are multiples of 2 MiB, and aligned to 2 MiB.
 fn base_blocks(scene: &Scene<'_>) -> Vec<AddrRange> {
     const HUGE: u64 = 2 << 20;
     let mut out = Vec::new();
@@ -398,8 +390,7 @@ mod tests {
     const HEAP: u64 = 0x40_4000_0000;
     const OWN: u64 = 0x41_0000_0000;
 
-    /// A root at DATA + 0x1000, a leaf and two structures at OWN; `word` makes an entry of a structure, `structure`
-    /// tells where its memory is.
+    /// A root at DATA + 0x1000, and a leaf and two structures at OWN.
     fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
         let leaf_bits = Shape::new(page).bits()[2];
         let mut lab = Lab::default();
@@ -427,7 +418,7 @@ mod tests {
     fn an_extent_elsewhere_or_a_root_elsewhere_is_none() {
         assert!(ask(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
         assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
-        // Not in one piece: two words of some object.
+        // Not mapped in one piece: two words of another object.
         assert!(ask(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
     }
 
@@ -436,7 +427,7 @@ mod tests {
         let (node, leaf) = (OWN, OWN + 0x4_0000);
         let ask = |slot: u64, more: u64| {
             let mut lab = Lab::default();
-            // Entries for addresses of 4 TiB, and of 128 MiB.
+            // Entries of the upper level cover 4 TiB, entries of a node 128 MiB.
             lab.map(DATA, 0x5_0000).put(DATA + 0x1000 + 8 * (HEAP >> 42), &[node]);
             lab.map(OWN, 4 << 20).map(HEAP, 0x10000);
             lab.put(node + 8 * (HEAP >> 27 & 0x7fff), &[leaf]);
@@ -447,15 +438,15 @@ mod tests {
         };
         let found = ask(0, 0x0700_0001);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x3000), "jemalloc"));
-        // Of an entry only its first word.
+        // Only the first word of an entry can lead to a structure.
         assert!(ask(8, 0x0700_0001).is_empty());
-        // Another map from pages, of mimalloc 3 as it was: words that lead to structures, and no size classes.
+        // A map of mimalloc 3 from pages to structures, without size classes.
         assert!(ask(0, OWN + (3 << 20)).is_empty());
     }
 
     #[test]
     fn spans_of_tcmalloc_are_found_by_its_map() {
-        // Eight of them, as the image is not named for it.
+        // Eight spans, since the image is not named for the allocator.
         let mut lab = Lab::default();
         lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> 31), &[OWN]);
         lab.map(OWN, 4 << 20).map(HEAP, 0x10000);

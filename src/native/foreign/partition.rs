@@ -1,10 +1,10 @@
 //! PartitionAlloc (Chromium, Electron): super pages of 2 MiB.
 //!
-//! Each run of super pages has an entry (`PartitionSuperPageExtentEntry`: root, next, how many) at the start of a page of its own, between
-//! guards; behind it are descriptions of the spans of slots (free list, next, bucket), 32 bytes each. A root has its last and its first entry
-//! side by side, and entries are a list. That page is the second of the super page, or, since 2024, at some distance that is the same in one pool: where
-//! the lists of free slots lead tells. Source: partition_page_metadata.h, partition_superpage_extent_entry.h,
-//! partition_root.h.
+//! Each run of super pages has an entry (`PartitionSuperPageExtentEntry`: root, next, count). It is at the start of a
+//! metadata page between guards, followed by descriptors of the slot spans (free list, next, bucket), 32 bytes each. A
+//! root has its last and its first entry side by side, and the entries are a list. The metadata page is the second page
+//! of the super page. Since 2024 it may be at a distance that is constant within a pool; the lists of free slots show
+//! it. Source: partition_page_metadata.h, partition_superpage_extent_entry.h, partition_root.h.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +19,21 @@ use crate::phase::Phase;
 /// kSuperPageSize
 const SUPER_PAGE: u64 = 2 << 20;
 
-/// Bytes of a range that begins with an entry: one page between guards, or some where pools have theirs side by side.
+/// Maximum size in bytes of a range that begins with an entry. It is one page between guards, or several where pools
+/// have their pages side by side.
 const MAX_ENTRY_RANGE: u64 = 16 * PAGE;
 
-/// Words of a root: what it has for each bucket, then its entries. Less than 1,000 so far.
+/// Maximum number of words of a root: its buckets, then its entries. Fewer than 1,000 so far.
 const ROOT_WORDS: usize = 2048;
 
-/// Words of a description, and where its bucket stands: in the root.
+/// Words of a slot span descriptor, and the index of the pointer to its bucket, which is in the root.
 const SPAN_WORDS: usize = 4;
 const BUCKET: usize = 2;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
-    // Guards on both sides: an entry's page begins a range of memory. Where no module's name is a hint, large ranges are
-    // not looked at: each would be a page that is read, in a process that may have a hundred thousand.
+    // Guards on both sides make an entry's page the start of a range of memory. Without a hint from a module's name,
+    // large ranges are skipped: each would cost a page read, and a process may have a hundred thousand.
     let small = |range: &&AddrRange| image.is_some() || range.len() <= MAX_ENTRY_RANGE;
     let mut roots: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();
     for at in scene.open().iter().filter(small).map(|r| r.start) {
@@ -59,7 +60,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
 }
 
-/// `PartitionSuperPageExtentEntry`
+/// A `PartitionSuperPageExtentEntry`.
 struct Entry {
     root: Addr,
     next: Addr,
@@ -79,9 +80,9 @@ fn entry(scene: &Scene<'_>, at: Addr) -> Option<Entry> {
     sound.then_some(Entry { root, next, count })
 }
 
-/// All entries of a root, if the first and the last of them stand in it.
+/// Returns all entries of a root, if the root has the first and the last of them.
 fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<Addr>) -> Option<Vec<(Addr, Entry)>> {
-    // It need not be in the core as a whole.
+    // The root may be only partly in the core.
     let len = scene.memory.readable(root, 8 * ROOT_WORDS as u64);
     let mut words: Vec<Addr> = Vec::new();
     scene.each_word(AddrRange::sized(root, len), |place, word| {
@@ -107,7 +108,7 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     })
 }
 
-/// How far from an entry its super page lies: as most lists of free slots say.
+/// Returns the distance from an entry to its super page, by a vote of the lists of free slots.
 fn distance(scene: &Scene<'_>, root: Addr, list: &[(Addr, Entry)]) -> Option<i64> {
     let of_root = AddrRange::sized(root, 8 * ROOT_WORDS as u64);
     let mut votes: BTreeMap<i64, usize> = BTreeMap::new();
@@ -132,7 +133,7 @@ mod tests {
     const ROOT: u64 = 0x1_0000;
     const HEAP: u64 = 0x1c8c_0000_0000;
 
-    /// Two super pages, with entries `far` behind them; the root says that its first one is at `first`.
+    /// Two super pages, with their entries `far` bytes above them. The root says that its first entry is at `first`.
     fn ask(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(ROOT, 0x4000).put(ROOT + 0x1658, &[HEAP + SUPER_PAGE + far, first]);

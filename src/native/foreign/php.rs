@@ -1,8 +1,8 @@
 //! PHP: chunks and huge blocks of the Zend memory manager.
 //!
-//! `zend_mm_chunk`, aligned to 2 MiB: heap, next, prev. Chunks are a ring, and the heap lies in the first of them. Blocks beyond 2 MiB have
-//! mappings of their own, listed from the heap: {address, size, next}. Source: Zend/zend_alloc.c of PHP 7.0 to
-//! 8.3; measured on 8.2.
+//! A `zend_mm_chunk`, aligned to 2 MiB, begins with heap, next and prev. Chunks are a ring, and the heap is in the
+//! first of them. Blocks above 2 MiB have their own mappings and are in a list of the heap: {address, size, next}.
+//! Source: Zend/zend_alloc.c of PHP 7.0 to 8.3; measured on 8.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::units::count;
 
-/// ZEND_MM_CHUNK_SIZE, which huge blocks are aligned to as well.
+/// ZEND_MM_CHUNK_SIZE, to which huge blocks are aligned too.
 const CHUNK: u64 = 2 << 20;
 
-/// Where in its chunk a heap begins at most: behind the chunk's own fields.
+/// Maximum offset of the heap in its chunk: after the chunk's own fields.
 const MAX_HEAP_OFFSET: u64 = 4096;
 
-/// Words of `zend_mm_heap` in which the list of huge blocks is looked for: 50 so far.
+/// Words of `zend_mm_heap` in which the list of huge blocks is searched: 50 so far.
 const HEAP_WORDS: usize = 64;
 
 const NAMES: &[&str] = &["php", "libphp", "mod_php", "frankenphp"];
@@ -44,14 +44,14 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let owner = image.map_or(Owner::None, |i| i.owner);
     for (heap, mut chunks) in heaps {
-        // A heap lies in a chunk of its own ring.
+        // A heap is in a chunk of its own ring.
         if !chunks.contains(&heap.align_down(CHUNK)) {
             continue;
         }
         let evidence =
             format!("a ring of {}, all with heap {heap}, which is in one of them", count(chunks.len() as u64, "chunk"));
         let huge = huge_blocks(scene, heap, &chunks);
-        // Those kept for later are in no ring, but have their heap.
+        // Cached chunks are in no ring, but point to their heap.
         chunks.extend(others.iter().filter(|(h, _)| *h == heap).map(|(_, at)| *at));
         let ranges = chunks.into_iter().map(|at| AddrRange::sized(at, CHUNK)).collect();
         found.add(ranges, &Label::derived(Kind::RuntimeHeap, owner, "PHP: zend_mm chunks", evidence));
@@ -60,7 +60,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
 }
 
-/// The heap of the chunk at `at`, if its neighbours in the ring lead back.
+/// Returns the heap of the chunk at `at`, if its neighbours in the ring point back.
 fn chunk(scene: &Scene<'_>, at: Addr) -> Option<Addr> {
     scene.open_at(at)?;
     let [heap, next, prev] = scene.words(at)?;
@@ -76,7 +76,8 @@ fn chunk(scene: &Scene<'_>, at: Addr) -> Option<Addr> {
     (Addr::new(its_heap) == heap && Addr::new(back) == at && Addr::new(on) == at).then_some(heap)
 }
 
-/// Blocks with a mapping of their own: {address, size, next}, in small blocks of the heap.
+/// Returns the huge blocks, which have their own mappings. Their list nodes {address, size, next} are small blocks of
+/// the heap.
 fn huge_blocks(scene: &Scene<'_>, heap: Addr, chunks: &BTreeSet<Addr>) -> Vec<AddrRange> {
     let in_chunk = |at: Addr| chunks.contains(&at.align_down(CHUNK)) && at.is_aligned(8);
     let block = |at: Addr| {

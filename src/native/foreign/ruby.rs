@@ -1,7 +1,7 @@
 //! Ruby: pages of its object heap.
 //!
-//! A page of 64 KiB begins with a pointer to its `struct heap_page`, in which the first slot's address stands: it leads back into the
-//! page. Source: gc.c of Ruby 2.7 to 3.3 (`struct heap_page_body`, `heap_page.start`).
+//! A page of 64 KiB begins with a pointer to its `struct heap_page`, which has the first slot's address in the page.
+//! Source: gc.c of Ruby 2.7 to 3.3 (`struct heap_page_body`, `heap_page.start`).
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::limits;
 use crate::map::Kind;
 use crate::units::count;
 
-/// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
+/// HEAP_PAGE_SIZE since 3.1; before, it was 16 KiB. Pages from posix_memalign are mostly known as malloc's.
 const HEAP_PAGE: u64 = 64 << 10;
 
-/// Where a page's first slot is at most: behind the pointer, aligned to a slot of 640 bytes at most.
+/// Maximum offset of a page's first slot: after the pointer, aligned to a slot of at most 640 bytes.
 const MAX_FIRST: u64 = 1024;
 
-/// Pages that must have the address in the same word: a process begins with some hundreds.
+/// Minimum number of pages whose `heap_page` has the address in the same word. A process starts with some hundreds.
 const ENOUGH: usize = 8;
 
 /// TRANSIENT_HEAP_TOTAL_SIZE, TRANSIENT_HEAP_BLOCK_SIZE
 const TRANSIENT_HEAP: u64 = 32 << 20;
 const BLOCK: u64 = 32 << 10;
 
-/// Words of `rb_shape_tree_t`, bytes of a node of its cache, and the least for a list of shapes: 20 MiB in 3.3.
+/// Words of `rb_shape_tree_t`, bytes of a node of its cache, and minimum bytes of a list of shapes (20 MiB in 3.3).
 const TREE_WORDS: usize = 16;
 const NODE: u64 = 24;
 const MIN_SHAPES: u64 = 2 << 20;
 
-/// The page at the end of each stack of a fiber.
+/// Bytes of the guard page at the end of each fiber's stack.
 const GUARD: u64 = 4096;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -56,8 +56,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: fiber stacks", evidence));
 }
 
-/// The transient heap (transient_heap.c, 2.6 to 3.2): one reservation in blocks of 32 KiB, each with the next free
-/// one in its second word.
+/// Returns the transient heap (transient_heap.c, 2.6 to 3.2): one reservation in blocks of 32 KiB. The second word of a
+/// block points to the next free one.
 fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let arena = |at: Addr| {
         let range = AddrRange::sized(at, TRANSIENT_HEAP);
@@ -75,13 +75,15 @@ fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     scene.pointers(image, BLOCK).into_iter().filter_map(|p| arena(p.to)).collect()
 }
 
-/// Where all shapes of objects lie, and a cache of them (shape.c, since 3.3): `rb_shape_tree_t` has the addresses of both, which are mapped at once for
-/// as many as there may ever be. They end where the mapping does.
+/// Returns the list of all object shapes and its cache (shape.c, since 3.3).
+///
+/// `rb_shape_tree_t` has the addresses of both. They are mapped once for the maximum number of shapes, so they end with
+/// the mapping.
 fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let mut left = limits::MAX_FOREIGN_POINTERS;
     for part in &image.writable {
-        // The structure is in the data, or of malloc's.
+        // The structure is in the data or in a malloc block.
         scene.each_word(*part, |place, word| {
             if left > 0 && out.is_empty() {
                 left -= 1;
@@ -98,17 +100,17 @@ fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
     let list = Addr::new(words[0]);
     let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
     let is_cache = |at: &Addr| {
-        // `redblack_node_t`: key, the shape, two links.
+        // `redblack_node_t`: key, shape, two links.
         let node = |i: u64| scene.words::<2>(at.saturating_add(NODE * i)).map(|[_, shape]| Addr::new(shape));
         let in_list = |shape: Addr| shape.checked_since(list).is_some_and(|n| n < MIN_SHAPES);
         at.is_aligned(PAGE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
     };
     let cache = words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.open_at(*at).is_some() && is_cache(at))?;
-    // One behind the other: the kernel makes one mapping of them.
+    // List and cache are adjacent, and the kernel joins their mappings.
     Some(AddrRange::new(cache.min(list), open.end)).filter(|range| open.covers(range))
 }
 
-/// The pool of fibers' stacks (cont.c), which are all of one size, each with a guard.
+/// Returns the pool of fibers' stacks (cont.c). All have one size and a guard each.
 fn fibers(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let next = |a: &AddrRange, b: &AddrRange| a.len() == b.len() && b.start.checked_since(a.end) == Some(GUARD);
@@ -118,7 +120,7 @@ fn fibers(scene: &Scene<'_>) -> Vec<AddrRange> {
     out
 }
 
-/// Which word of the heap_page leads back to the page at `at`.
+/// Returns the index of the word in the heap_page that points back to the page at `at`.
 fn start(scene: &Scene<'_>, at: Addr) -> Option<usize> {
     let heap_page = scene.memory.ptr(at).ok().filter(|p| !p.is_null() && p.is_aligned(8))?;
     let words: [u64; 16] = scene.words(heap_page)?;
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(ask("perl", 0x28), 0);
     }
 
-    /// Pages of objects at 0x4000_0000, so that it is Ruby's, and what `more` adds.
+    /// Pages of objects at 0x4000_0000, which prove Ruby, and what `more` adds.
     fn with_pages(more: impl Fn(&mut Lab), open: AddrRange) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 0x1000);

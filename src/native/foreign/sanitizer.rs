@@ -1,9 +1,9 @@
-//! AddressSanitizer: the shadow of all memory, and what its allocator mapped.
+//! AddressSanitizer: the shadow of all memory, and its allocator's mappings.
 //!
-//! On x86_64 the shadow of an address is at address / 8 + 0x7fff8000, so that the shadow of all memory lies between that and
-//! 0x10007fff8000, and nothing else can. The allocator's space is fixed too; blocks that are too large for it have a
-//! mapping that begins with a page for its own bounds. Source: compiler-rt asan_mapping.h, asan_allocator.h and
-//! sanitizer_allocator_primary64.h, sanitizer_allocator_secondary.h.
+//! On x86_64 the shadow of an address is at address / 8 + 0x7fff8000. So the shadow of all memory is between that and
+//! 0x10007fff8000, and nothing else can be there. The allocator's space has a fixed address too. Blocks too large for
+//! it have their own mapping, which begins with a page for its bounds. Source: compiler-rt asan_mapping.h,
+//! asan_allocator.h and sanitizer_allocator_primary64.h, sanitizer_allocator_secondary.h.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,20 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 use crate::targets::Arch;
 
-/// The shadow of the whole address space (kHighShadowEnd + 1, with 47 bits of address).
+/// The shadow of the whole address space (kHighShadowEnd + 1, with 47 address bits).
 const SHADOW: AddrRange = AddrRange { start: Addr::new(0x7fff_8000), end: Addr::new(0x1000_7fff_8000) };
 
-/// kAllocatorSpace and kAllocatorSize; of compilers since 2023 it begins lower, and with GCC 16 it has no fixed place.
+/// kAllocatorSpace and kAllocatorSize. Compilers since 2023 begin it lower, and with GCC 16 it has no fixed address.
 const SPACE: AddrRange = AddrRange { start: Addr::new(0x5000_0000_0000), end: Addr::new(0x6400_0000_0000) };
 
 /// Bytes between size classes: kRegionSize, which is kSpaceSize / kNumClassesRounded.
 const REGION: u64 = 1 << 36;
 
-/// Size classes of which memory must begin where theirs does, for the space's start to be believed.
+/// Number of size classes whose memory must begin at the expected address before the space's start is accepted.
 const ENOUGH: usize = 4;
 
-/// The shadow of the upper half of memory is one mapping, which ends where the shadow does: more than half of it.
+/// Minimum size in bytes of the high shadow: the shadow of the upper half of memory. It is one mapping, ends with the
+/// shadow, and is more than half of it.
 const MIN_HIGH_SHADOW: u64 = 8 << 40;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -34,7 +35,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
     let named = |i: &&Image<'_>| i.name.starts_with("libasan") || i.name.contains("rt.asan");
     let program = || scene.images.iter().find(|i| i.is_program);
-    // Where it is linked into the program, which names no symbols in a core of the kernel's, its shadow tells.
+    // If ASan is linked into the program, a core of the kernel has no symbol names. The shadow identifies it then.
     let shadow = scene.open_at(SHADOW.end.saturating_sub(1));
     let shadowed = shadow.is_some_and(|r| r.end == SHADOW.end && r.len() >= MIN_HIGH_SHADOW);
     let linked = || program().filter(|i| shadowed || i.exports(scene.memory, &["__asan_init"]));
@@ -55,7 +56,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut mapped = Vec::new();
     let elsewhere = |r: &&AddrRange| ![Some(SHADOW), Some(SPACE), moved].iter().flatten().any(|s| s.contains(r.start));
     for open in scene.open().iter().filter(elsewhere) {
-        // Those behind each other are one range, and not all of it need be blocks: what the program maps may be between.
+        // Adjacent blocks are one range. Other mappings of the program may be between them.
         let mut at = open.start;
         while let Some(range) = own_mapping(scene, at, open) {
             scene.keep(at, 3);
@@ -72,11 +73,11 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     found.add(mapped, &label);
 }
 
-/// The allocator's space where it has no fixed place: a word of the data (`NonConstSpaceBeg`), from which on memory of several size
-/// classes begins.
+/// Returns the allocator's space if it has no fixed address. A word of the data (`NonConstSpaceBeg`) has its start,
+/// from which the memory of several size classes begins.
 fn space(scene: &Scene<'_>, image: &Image<'_>) -> Option<AddrRange> {
     let classes = SPACE.len() / REGION;
-    // By what is left of their addresses: memory of size classes begins at the same place of each region.
+    // Starts of ranges by their offset in a region. The memory of each size class begins at the same offset.
     let mut starts: BTreeMap<u64, BTreeSet<Addr>> = BTreeMap::new();
     for range in scene.open() {
         starts.entry(range.start.since(range.start.align_down(REGION))).or_default().insert(range.start);
@@ -100,7 +101,7 @@ fn space(scene: &Scene<'_>, image: &Image<'_>) -> Option<AddrRange> {
     Some(space)
 }
 
-/// `LargeMmapAllocator::Header`: map_beg, map_size, size.
+/// Reads a `LargeMmapAllocator::Header`: map_beg, map_size, size.
 fn own_mapping(scene: &Scene<'_>, at: Addr, open: &AddrRange) -> Option<AddrRange> {
     let [start, size, used] = scene.words(at)?;
     let range = AddrRange::sized(at, size);

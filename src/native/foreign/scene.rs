@@ -1,4 +1,4 @@
-//! What recognisers see: memory that nobody claimed, and the images with their data.
+//! The input of recognisers: unclaimed memory, and the images with their data.
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -13,60 +13,54 @@ use crate::process::Process;
 use crate::range_map::RangeMap;
 use crate::targets::Arch;
 
-/// Bytes of data that are read at once.
+/// Bytes of data per read.
 const BLOCK: u64 = 1 << 20;
 
 /// A program or library.
 pub(super) struct Image<'a> {
-    /// File name, in lower case.
+    /// File name in lower case.
     pub(super) name: String,
-    /// Its module.
     pub(super) owner: Owner,
-    /// What of its writable segments the core holds.
+    /// The parts of its writable segments that are in the core.
     pub(super) writable: Vec<AddrRange>,
-    /// Its headers; `None` in tests.
+    /// The image's ELF headers. `None` in tests.
     pub(super) elf: Option<&'a ElfImage>,
-    /// Whether it is the program itself.
     pub(super) is_program: bool,
 }
 
 impl Image<'_> {
-    /// Bytes of its writable data.
     pub(super) fn data_len(&self) -> u64 {
         self.writable.iter().map(AddrRange::len).fold(0, u64::saturating_add)
     }
 
-    /// Whether it exports one of these symbols, as far as the core has its tables.
+    /// Whether it exports one of these symbols, as far as its symbol tables are in the core.
     pub(super) fn exports(&self, memory: &dyn Memory, names: &[&str]) -> bool {
         self.elf.is_some_and(|elf| names.iter().any(|name| symbols::find(memory, elf, name).is_some()))
     }
 }
 
-/// A word of an image's data that leads into memory that nobody claimed.
+/// A word of an image's data that points into unclaimed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
-    /// Where it stands.
     pub(super) place: Addr,
-    /// Where it leads to.
     pub(super) to: Addr,
 }
 
-/// All that recognisers look at.
+/// The memory and images that recognisers can see.
 pub(super) struct Scene<'a> {
     pub(super) memory: &'a dyn Memory,
     pub(super) arch: Arch,
     pub(super) images: Vec<Image<'a>>,
-    /// That of the main thread.
+    /// Thread pointer of the main thread.
     pub(super) thread_pointer: Option<Addr>,
-    /// Those of all threads.
     pub(super) thread_pointers: Vec<Addr>,
-    /// Mappings of it that code can be written to and run in.
+    /// Anonymous mappings that are writable and executable.
     pub(super) executable: Vec<AddrRange>,
-    /// Writable anonymous memory that nobody claimed, joined where it touches.
+    /// See [`unclaimed`].
     open: RangeMap<AddrRange>,
 }
 
-/// Writable anonymous memory that nobody claimed, joined where it touches.
+/// Returns the writable anonymous memory that nobody claimed, with adjacent ranges joined.
 pub(super) fn unclaimed(base: &Base, claims: &Claims) -> RangeMap<AddrRange> {
     let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
     let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
@@ -74,7 +68,7 @@ pub(super) fn unclaimed(base: &Base, claims: &Claims) -> RangeMap<AddrRange> {
 }
 
 impl<'a> Scene<'a> {
-    /// What there is to see of a process where `open` is what nobody claimed.
+    /// Makes the scene of a process. `open` is the unclaimed memory.
     pub(super) fn over(process: &'a Process, base: &Base, open: RangeMap<AddrRange>) -> Scene<'a> {
         let memory: &dyn Memory = &process.memory;
         let is_code = |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && p.exec);
@@ -97,7 +91,6 @@ impl<'a> Scene<'a> {
         Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, open }
     }
 
-    /// A scene made by hand.
     #[cfg(test)]
     pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
         let open = RangeMap::from_sorted(union(open)).unwrap_or_default();
@@ -105,28 +98,25 @@ impl<'a> Scene<'a> {
         Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, open }
     }
 
-    /// Whether all memory is claimed.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The memory that nobody claimed, by address.
+    /// Returns the unclaimed memory, by address.
     pub(super) fn open(&self) -> &[AddrRange] {
         &self.open
     }
 
-    /// The range of it that holds an address.
     pub(super) fn open_at(&self, addr: Addr) -> Option<AddrRange> {
         self.open.at(addr).copied()
     }
 
-    /// What of it lies in `range`.
     pub(super) fn open_within(&self, range: AddrRange) -> Vec<AddrRange> {
         self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
     }
 
-    /// The first multiple of `align` in each of the largest ranges of it: for a cheap look where no module's name is a
-    /// hint.
+    /// Returns the first multiple of `align` in each of the largest unclaimed ranges. They make a cheap check if no
+    /// module's name is a hint.
     pub(super) fn starts(&self, align: u64) -> Vec<Addr> {
         let mut largest: Vec<AddrRange> = self.open.to_vec();
         largest.sort_by_key(|r| std::cmp::Reverse(r.len()));
@@ -135,12 +125,12 @@ impl<'a> Scene<'a> {
         starts.filter(|(r, at)| r.contains(*at)).map(|(_, at)| at).collect()
     }
 
-    /// An image whose name begins with one of these; with the earliest of them, where several do.
+    /// Returns an image whose name begins with one of `starts`. Earlier prefixes win.
     pub(super) fn named(&self, starts: &[&str]) -> Option<&Image<'a>> {
         starts.iter().find_map(|s| self.images.iter().find(|i| i.name.starts_with(s)))
     }
 
-    /// The words at an address, to see whether they are what is looked for.
+    /// Reads the words at an address. The read does not count as one of a structure ([`Scene::keep`]).
     pub(super) fn words<const N: usize>(&self, at: Addr) -> Option<[u64; N]> {
         let mut out = [0; N];
         let read = self.memory.look(at, N.checked_mul(8)?).ok()?;
@@ -148,7 +138,7 @@ impl<'a> Scene<'a> {
         Some(out)
     }
 
-    /// Visit the words of `range` that can be read and are not zero, with their places.
+    /// Visits the readable nonzero words of `range`, with their addresses.
     pub(super) fn each_word(&self, range: AddrRange, mut visit: impl FnMut(Addr, u64)) {
         for part in self.memory.readable_parts(range, BLOCK) {
             let Ok(read) = self.memory.look(part.start, part.len() as usize) else { continue };
@@ -161,13 +151,13 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What was looked at there is a structure, proven by now: a core that is scrubbed keeps it, and is recognised by it as this
-    /// one is. Addresses stay by themselves.
+    /// Declares that the words at `at` are a proven structure. A scrubbed core keeps them, so that they are recognised
+    /// there too. Addresses are kept anyway.
     pub(super) fn keep(&self, at: Addr, words: u64) {
         self.memory.keep(at, words.saturating_mul(8));
     }
 
-    /// Words of an image's data that lead into memory that nobody claimed, to a multiple of `align`.
+    /// Returns the words of an image's data that point to a multiple of `align` in unclaimed memory.
     pub(super) fn pointers(&self, image: &Image<'_>, align: u64) -> Vec<Pointer> {
         let mut out = Vec::new();
         for &part in &image.writable {
@@ -181,7 +171,7 @@ impl<'a> Scene<'a> {
         out
     }
 
-    /// The multiples of `align` in it whose bytes the core holds, for as long as `visit` wants more.
+    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
         let mut left = limits::MAX_FOREIGN_PLACES;
         for part in self.open.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
@@ -196,7 +186,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Make claims of what a recogniser found, as far as nobody claimed it. What it proved is open no longer.
+    /// Adds claims for what a recogniser found, as far as nobody claimed it. Proven memory is no longer open.
     pub(super) fn settle(&mut self, found: Found, claims: &mut Claims) {
         let list = found.into_list();
         let proven = list.iter().filter(|(_, l)| l.confidence > Confidence::Heuristic).map(|(r, _)| *r).collect();
@@ -219,7 +209,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// `ranges` without `taken`, both sorted and disjoint.
+/// Returns `ranges` without `taken`. Both are sorted and disjoint.
 fn without(ranges: &[AddrRange], taken: &[AddrRange]) -> RangeMap<AddrRange> {
     let taken = RangeMap::from_sorted(taken.to_vec()).unwrap_or_default();
     let mut out = Vec::new();

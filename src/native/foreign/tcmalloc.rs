@@ -1,11 +1,11 @@
-//! Blocks of tcmalloc (gperftools): which objects of its spans are free, and where they wait.
+//! Blocks of tcmalloc (gperftools): which objects of its spans are free.
 //!
-//! A span is given out whole, or cut into objects of one class. Of those, free ones are in the span's own list, in a thread's cache, or
-//! in a transfer cache; all lists lead from object to object by their first word. A span counts what is not in its own list: that
-//! with the list makes as many as it has room for, which proves it.
+//! A span is allocated whole, or cut into objects of one class. Free objects are in the span's own list, in a thread's
+//! cache, or in a transfer cache. In all lists, an object's first word points to the next object. A span counts the
+//! objects that are not in its own list. That count plus the list's length must equal the span's capacity.
 //!
-//! Sources: gperftools span.h (`Span`), thread_cache.h (`ThreadCache`, its `FreeList`), central_freelist.h, common.h. Measured on 2.10; what has
-//! another form is not believed.
+//! Sources: gperftools span.h (`Span`), thread_cache.h (`ThreadCache`, its `FreeList`), central_freelist.h, common.h.
+//! Measured on 2.10. Other forms are rejected.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,30 +18,31 @@ use crate::phase::Phase;
 use crate::units::count;
 use crate::words::AllocatorName;
 
-/// `Span`: first page, number of pages, next, prev, objects; then refcount 16 bits, sizeclass 8, location 2.
+/// Size in bytes of a `Span`, and indexes of its words: first page, number of pages, next, prev, objects, counts. The
+/// last has refcount (16 bits), sizeclass (8) and location (2).
 const SPAN: u64 = 48;
 const NEXT: usize = 2;
 const PREV: usize = 3;
 const OBJECTS: usize = 4;
 const COUNTS: usize = 5;
 
-/// `ThreadCache` begins with an entry of this size for each class: list, length; the size of an object at 24.
+/// A `ThreadCache` begins with an entry of this size for each class: list, length, and the object size at offset 24.
 const ENTRY: u64 = 32;
 const ENTRY_SIZE: u64 = 24;
 const LEAST_CLASSES: usize = 30;
 const MOST_CLASSES: u64 = 128;
 
-/// What of a `ThreadCache` stands behind its entries, with links to the next and the one before.
+/// Bytes of a `ThreadCache` after its entries, with links to the next and previous cache.
 const CACHE_TAIL: u64 = 128;
 
-/// `CentralFreeList`: two heads of lists of spans, the number of its spans, of its free objects, 64 slots with the first and the last object of
-/// a chain, and how many of them are used.
+/// Number of slots in a `CentralFreeList`. It has two heads of lists of spans, its number of spans, its number of free
+/// objects, 64 slots with first and last object of a chain, and the number of used slots.
 const SLOTS: u64 = 64;
 
-/// Of so many spans one may not agree with itself.
+/// Inverse of the share of spans that may be inconsistent.
 const SOUND: usize = 20;
 
-/// Bytes of TLS below and above a thread pointer that the pointer to a cache is looked for in.
+/// Bytes of TLS below and above a thread pointer in which the pointer to a cache is searched.
 const TLS: u64 = 16 << 10;
 
 /// A span that is cut into objects.
@@ -52,7 +53,7 @@ struct Cut {
     free: u64,
 }
 
-/// The heap of the spans whose structures lie at these places; `None` where they are of no form that is known.
+/// Reads the heap from the structures of its spans. `None` if their form is unknown.
 pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Image<'_>) -> Option<ExtentHeap> {
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_STEPS);
     let caches = caches(scene, &walks);
@@ -101,7 +102,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
         return None;
     }
     spans.into_iter().for_each(|at| scene.keep(at, SPAN / 8));
-    // With the entry behind the last one, which ends them.
+    // With the entry after the last one, which ends them.
     caches.iter().for_each(|at| scene.keep(*at, ENTRY / 8 * (sizes.len() as u64 + 1)));
     let evidence = format!(
         "{}; in {} of them, free and used objects add up to the span's capacity",
@@ -132,13 +133,13 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     Some(heap)
 }
 
-/// The number of the object that begins at `at`.
+/// Returns the index of the object that begins at `at`.
 fn object_number(range: AddrRange, size: u64, at: Addr) -> Option<u64> {
     let from = at.checked_since(range.start).filter(|_| range.contains(at))?;
     from.is_multiple_of(size).then(|| from / size)
 }
 
-/// The sizes of classes, by the entries of a thread's cache; 0 of class 0.
+/// Returns the object sizes of the classes, from the entries of a thread's cache. Class 0 has size 0.
 fn sizes(scene: &Scene<'_>, cache: Addr) -> Option<Vec<u64>> {
     let mut out = vec![0];
     for class in 1..MOST_CLASSES {
@@ -148,11 +149,11 @@ fn sizes(scene: &Scene<'_>, cache: Addr) -> Option<Vec<u64>> {
         }
         out.push(size.into());
     }
-    // The least alignment is 8, and the next class 16.
+    // The smallest alignment is 8, and the next class is 16.
     (out.len() >= LEAST_CLASSES && out.get(1..3) == Some(&[8, 16])).then_some(out)
 }
 
-/// All of them: words of threads' TLS lead to some, and these to the others.
+/// Returns all threads' caches. Words of threads' TLS lead to some, and their links to the others.
 fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> {
     let mut found = std::collections::BTreeSet::new();
     let mut queue: Vec<Addr> = Vec::new();
@@ -191,8 +192,8 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
     found
 }
 
-/// Chains in transfer caches: their first objects, and their lengths at most. The lists that spans are in have their heads in them, in the
-/// image's data.
+/// Returns the chains in transfer caches: first object, and maximum length. The transfer caches are found by the heads
+/// of the lists of spans, which are in the image's data.
 fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u64)> {
     let mut classes: BTreeMap<usize, (u64, u64, HashSet<Addr>)> = BTreeMap::new();
     let in_data = |at: &Addr| image.writable.iter().any(|part| part.contains(*at));
@@ -211,7 +212,7 @@ fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u
         });
         let Some(slots) = central.and_then(|at| at.checked_add(2 * SPAN + 16)) else { continue };
         let used = slots.checked_add(16 * SLOTS).and_then(|at| scene.memory.peek_u32(at).ok()).unwrap_or(0);
-        // The counts before the slots, and the number behind them.
+        // The counts before the slots, and the number after them.
         scene.keep(slots.saturating_sub(16), 2);
         scene.keep(slots.saturating_add(16 * SLOTS), 1);
         for slot in 0..u64::from(used).min(SLOTS) {
@@ -223,7 +224,7 @@ fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u
     out
 }
 
-/// The objects of chains, as far as each is one of a span and is given out.
+/// Returns the objects in chains. A chain is followed while its objects are allocated objects of spans.
 fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr, u64)]) -> HashSet<Addr> {
     let mut out = HashSet::new();
     for &(head, most) in chains {
@@ -256,8 +257,8 @@ mod tests {
     const OWN: u64 = 0x7e00_0000_0000;
     const TLS_AT: u64 = 0x7d00_0000_0000;
 
-    /// A span of 8 KiB of class 4 (64 bytes each): one object in its own list, one in a thread's cache, one in the transfer cache; and
-    /// a span that is given out whole. `counted`: what the span says is not in its list.
+    /// A span of 8 KiB of class 4 (64 bytes) has one object in its own list, one in a thread's cache and one in the
+    /// transfer cache. Another span is allocated whole. `counted` is the span's count of objects not in its list.
     fn ask(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
         let object = |n: u64| HEAP + 64 * n;
         let mut lab = Lab::default();
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn objects_are_free_by_all_three_lists() {
         assert_eq!(ask(127, 1), Some((128 - 3 + 1, 3, 2)));
-        // A cache that says it is empty keeps nothing, whatever its list leads to.
+        // A cache whose length is 0 is empty, whatever its list points to.
         assert_eq!(ask(127, 0), Some((128 - 2 + 1, 2, 1)));
     }
 

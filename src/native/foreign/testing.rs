@@ -1,4 +1,4 @@
-//! A scene of a few pages made by hand.
+//! Scenes of a few hand-made pages, for tests.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,19 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::Owner;
 use crate::memory::{Fault, FaultKind, Memory};
 
-/// Blocks of bytes by address.
+/// Memory of hand-made blocks, by address.
 #[derive(Default)]
 pub(in crate::native) struct Lab {
     blocks: BTreeMap<Addr, Vec<u8>>,
 }
 
 impl Lab {
-    /// Zeros from `at` on.
+    /// Maps `len` zero bytes at `at`.
     pub(in crate::native) fn map(&mut self, at: u64, len: usize) -> &mut Lab {
         self.blocks.insert(Addr::new(at), vec![0; len]);
         self
     }
 
-    /// Write words from `at` on.
     pub(in crate::native) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
         let at = Addr::new(at);
         let Some((start, block)) = self.blocks.range_mut(..=at).next_back() else { return self };
@@ -31,7 +30,6 @@ impl Lab {
         self
     }
 
-    /// What can be read from `at` on.
     pub(in crate::native) fn readable(&self, at: u64) -> Vec<AddrRange> {
         self.readable_parts(range(at, 1 << 20), u64::MAX)
     }
@@ -41,7 +39,7 @@ impl Lab {
         block.get(at.since(*start) as usize..).filter(|rest| !rest.is_empty())
     }
 
-    /// What a recogniser says where `open` is claimed by nobody, and `data` is that of an image.
+    /// Runs a recogniser. `open` is unclaimed, and `image` is the name and data of an image.
     pub(super) fn ask(
         &self,
         find: fn(&Scene<'_>, &mut Found),
@@ -57,7 +55,6 @@ impl Lab {
     }
 }
 
-/// `len` bytes from `start` on.
 pub(in crate::native) fn range(start: u64, len: u64) -> AddrRange {
     AddrRange::sized(Addr::new(start), len)
 }

@@ -1,4 +1,4 @@
-//! TLS of the main thread, which the dynamic linker puts into a small mapping of its own.
+//! TLS of the main thread, which the dynamic linker puts into a small mapping.
 //!
 //! Source: the x86_64 TLS ABI: the word at the thread pointer is the thread pointer.
 

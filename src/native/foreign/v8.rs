@@ -1,10 +1,10 @@
 //! V8 (Node.js, Chromium, Deno): pages of its heap.
 //!
-//! A page has a description: its size, the heap, start and end of its area. Up to V8 12 it is the head of the page itself
-//! (`MemoryChunk`); from 12.9 on the head has flags and a pointer to it (`MemoryChunkMetadata`), and with the sandbox, as in Chromium, a
-//! number in place of the pointer. Where its fields stand differs by version, so they are found by what they say: the
-//! places that fit most pages. A description outside the page has the page's address too.
-//! Source: V8 memory-chunk.h, memory-chunk-metadata.h, basic-memory-chunk.h of 8 to 14.
+//! A page has metadata: its size, the heap, start and end of its area. Up to V8 12 they are the header of the page
+//! itself (`MemoryChunk`). From 12.9 on the header has flags and a pointer to them (`MemoryChunkMetadata`). With the
+//! sandbox, as in Chromium, it has a number instead of the pointer. The offsets of the fields differ by version, so
+//! they are found by their contents: the offsets that fit most pages. Metadata outside the page have the page's address
+//! too. Source: V8 memory-chunk.h, memory-chunk-metadata.h, basic-memory-chunk.h of 8 to 14.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +14,32 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Kind, Owner};
 
-/// kPageSizeBits: 18; a large object's page is longer.
+/// Page size in bytes (kPageSizeBits is 18). A large object's page is longer.
 const HEAP_PAGE: u64 = 256 << 10;
 
-/// Where a page's area begins at most: behind the head and, in pages of code, a guard.
+/// Maximum offset of a page's area: after the header and, in code pages, a guard.
 const MAX_HEAD: u64 = 64 << 10;
 
-/// Pages that must agree on their heap where no module is named for V8: an isolate begins with more.
+/// Minimum number of pages with the same heap if no module is named for V8. An isolate starts with more.
 const ENOUGH: usize = 8;
 
-/// Words of a description in which its fields are looked for: they are among the first 6 to 10.
+/// Words of metadata in which the fields are searched. They are among the first 6 to 10.
 const WORDS: usize = 16;
 
-/// Programs and libraries with V8 in them.
+/// Name prefixes of programs and libraries that contain V8.
 const NAMES: &[&str] = &["node", "libnode", "libv8", "chrom", "electron", "deno", "nwjs", "d8", "code"];
 
-/// Where pages have their description.
+/// Location of a page's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Head,
-    /// Where the second word of the head leads to.
+    /// At the address in the header's second word.
     Pointer,
-    /// In memory of some allocator, which was searched for it.
+    /// In an allocator's memory, found by a search.
     Search,
 }
 
-/// Places of a description's fields, in words.
+/// Indexes of the metadata's fields, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Layout {
     size: usize,
@@ -47,17 +47,17 @@ struct Layout {
     end: usize,
 }
 
-/// A page that may be one.
+/// A possible page.
 struct Candidate {
     at: Addr,
-    /// Where its description is.
+    /// Address of its metadata.
     place: Addr,
     words: [u64; WORDS],
 }
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let image = scene.named(NAMES);
-    // Elsewhere only where the first place of some large range of memory is a page.
+    // Without a name, the first multiple of the page size in a large range must be a page.
     let seems = |at: &Addr| {
         let ways = [Way::Head, Way::Pointer];
         ways.into_iter().any(|way| candidate(scene, way, *at).is_some_and(|c| !layouts(scene, &c).is_empty()))
@@ -81,7 +81,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     }
 }
 
-/// The page at `at`, if its description can be read and one of its layouts may fit.
+/// Returns the page at `at`, if its metadata can be read and fit a layout.
 fn candidate(scene: &Scene<'_>, way: Way, at: Addr) -> Option<Candidate> {
     scene.open_at(at)?;
     let place = match way {
@@ -91,16 +91,16 @@ fn candidate(scene: &Scene<'_>, way: Way, at: Addr) -> Option<Candidate> {
     described(scene, at, place)
 }
 
-/// The page at `at`, with a description at `place`.
+/// Returns the page at `at` with metadata at `place`.
 fn described(scene: &Scene<'_>, at: Addr, place: Addr) -> Option<Candidate> {
     let words: [u64; WORDS] = scene.words(place)?;
     let candidate = Candidate { at, place, words };
-    // Most places are no pages, and not worth to be kept.
+    // Most candidates are no pages, and are not worth storing.
     let its = place == at || words.contains(&at.get());
     (its && !layouts(scene, &candidate).is_empty()).then_some(candidate)
 }
 
-/// Layouts that this description may have.
+/// Returns the layouts that fit a page's metadata.
 fn layouts(scene: &Scene<'_>, page: &Candidate) -> Vec<Layout> {
     let words = || page.words.iter().enumerate().map(|(i, w)| (i, *w));
     let mut out = Vec::new();
@@ -109,7 +109,7 @@ fn layouts(scene: &Scene<'_>, page: &Candidate) -> Vec<Layout> {
             let Some(range) = sized(page.at, len) else { continue };
             let area = |last: u64| AddrRange::new(Addr::new(first), Addr::new(last));
             for (end, _) in words().filter(|(_, w)| *w > first && range.covers(&area(*w))) {
-                // One that is not mapped so far is no page, whatever its numbers look like.
+                // A page that is not mapped to its end is none.
                 if scene.open_at(range.end.saturating_sub(1)).is_some() {
                     out.push(Layout { size, start, end });
                 }
@@ -123,12 +123,12 @@ fn is_head(bytes: u64) -> bool {
     (1..=MAX_HEAD).contains(&bytes)
 }
 
-/// The range of that size, if it does not run out of the address space.
+/// Returns a range of that size, unless it exceeds the address space.
 fn sized(at: Addr, len: u64) -> Option<AddrRange> {
     at.checked_add(len).map(|end| AddrRange::new(at, end))
 }
 
-/// Say what pages these are, if they agree on a layout and on a heap. Whether anything was said.
+/// Adds results for the pages that agree on a layout and a heap. Returns whether there were any.
 fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Owner, found: &mut Found) -> bool {
     let mut votes: BTreeMap<Layout, usize> = BTreeMap::new();
     for page in list {
@@ -168,8 +168,8 @@ fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Ow
     known
 }
 
-/// Which word of the descriptions leads to the heap: the last before the area's start that most pages have in common with
-/// another.
+/// Returns the index of the metadata's heap word: the last before the area's start whose value most pages share with
+/// another page.
 fn heap_word(scene: &Scene<'_>, pages: &[&Candidate], layout: Layout) -> Option<usize> {
     (0..layout.start).rev().find(|&i| {
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -185,13 +185,13 @@ fn is_pointer(scene: &Scene<'_>, word: u64) -> bool {
     to.is_aligned(8) && scene.memory.readable(to, 8) == 8
 }
 
-/// Mappings that can be written and run and that some page lies in: V8 sets one aside for all its code.
+/// Returns the writable and executable mappings that contain a page. V8 reserves one for all its code.
 fn code_ranges(scene: &Scene<'_>, pages: &[AddrRange]) -> Vec<AddrRange> {
     let holds = |r: &&AddrRange| pages.iter().any(|p| r.contains(p.start));
     scene.executable.iter().filter(holds).copied().collect()
 }
 
-/// Pages whose head does not lead to their description: it is looked for by the page's address.
+/// Finds pages whose header does not lead to their metadata, by searching for the page's address.
 fn searched(scene: &Scene<'_>) -> Vec<Candidate> {
     let mut left = limits::MAX_V8_SEARCH;
     let mut seen = BTreeSet::new();
@@ -205,7 +205,7 @@ fn searched(scene: &Scene<'_>) -> Vec<Candidate> {
                 if !at.is_aligned(HEAP_PAGE) || seen.contains(&at) || scene.open_at(at).is_none() {
                     return;
                 }
-                // The address stands near the start of a description, behind one word or two.
+                // The address is near the start of the metadata, after at most two words.
                 let places = (0..3).filter_map(|i| place.checked_sub(8 * i));
                 if let Some(page) = places.into_iter().find_map(|d| described(scene, at, d)) {
                     seen.insert(at);
@@ -229,7 +229,7 @@ mod tests {
         FIRST + i * HEAP_PAGE
     }
 
-    /// Pages whose description `words` makes; it stands at `place`, of which the head has `second`.
+    /// Pages with metadata made by `words`. The metadata are at `place`, to which the header's second word may point.
     fn ask(name: &str, pages: u64, way: Way, words: impl Fn(u64) -> Vec<u64>) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(OWN, 0x10000);
@@ -241,7 +241,7 @@ mod tests {
         lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
     }
 
-    /// Descriptions of V8 11, 12.4 and 13.6.
+    /// Metadata of V8 11, 12.4 and 13.6.
     fn v11(at: u64) -> Vec<u64> {
         vec![HEAP_PAGE, 4, 0x1_0000, at + 0x1148, at + HEAP_PAGE, 0x3_eec8]
     }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
         assert_eq!(ask("chrome", 3, Way::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
-        // Without a name nothing is searched.
+        // Without a name there is no search.
         assert!(ask("some-program", 9, Way::Search, v13).is_empty());
     }
 
@@ -277,7 +277,7 @@ mod tests {
         assert!(ask("node", 1, Way::Head, v11).is_empty());
         let elsewhere = |at| vec![HEAP_PAGE, 4, 0x1_0000, at + 2 * HEAP_PAGE, at + 3 * HEAP_PAGE];
         assert!(ask("node", 2, Way::Head, elsewhere).is_empty());
-        // A description of another page.
+        // Metadata of another page.
         assert!(ask("node", 2, Way::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
     }
 }

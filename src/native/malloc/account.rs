@@ -1,5 +1,6 @@
-//! Used, free and overhead of all that is labelled Malloc, from malloc's own
-//! lists and counts: no chunk is visited that is in no list.
+//! Used, free and overhead bytes of all memory labelled Malloc.
+//!
+//! Only malloc's own lists and counts are read. Chunks in no list are not visited.
 
 use crate::addr::AddrRange;
 use crate::map::{AddressMap, Kind};
@@ -8,20 +9,20 @@ use crate::native::malloc::{FreeLists, Malloc};
 use crate::phase::Phase;
 use crate::process::Process;
 
-/// How the bytes of kind Malloc divide; the four add up to the kind's size.
+/// Bytes of the kind Malloc by use. The four fields add up to the size of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// In chunks that the program holds, headers and all.
+    /// Bytes in chunks that the program owns, with headers.
     pub used: u64,
-    /// In free chunks, tops and what was given back and not unmapped.
+    /// Bytes in free chunks, in tops, and in memory that was returned to the system but is still mapped.
     pub free: u64,
-    /// malloc's own structures, and padding of aligned mappings.
+    /// Bytes of malloc's own structures, and padding of aligned mappings.
     pub overhead: u64,
-    /// Of arenas whose lists can't be followed.
+    /// Bytes of arenas whose lists cannot be followed.
     pub unknown: u64,
 }
 
-/// Divide what the map labels Malloc.
+/// Divides the memory that the map labels Malloc.
 pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
     let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).sum::<u64>();
     let _phase = process.enter(Phase::Blocks);
@@ -44,7 +45,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
         let chunks = arena.parts.iter().map(|p| p.chunks.len()).sum::<u64>();
         let before: u64 = arena.parts.iter().map(|p| p.chunks.start.since(p.committed.start)).sum();
         let behind: u64 = arena.parts.iter().map(|p| p.committed.end.since(p.chunks.end)).sum();
-        // Each heap but the last ends with two marks.
+        // Each heap except the last ends with two fenceposts.
         let marks = 2 * shape.chunk.fencepost * (arena.parts.len() as u64).saturating_sub(1);
         let listed: u64 = lists.sums.get(i).map_or(0, |sums| sums.iter().sum());
         let free = listed.saturating_add(shape.size_of(top));
@@ -65,7 +66,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
         *(if free { &mut out.free } else { &mut out.used }) += chunk.len();
         out.overhead += c.range.len().saturating_sub(chunk.len());
     }
-    // A label may have lost a place to another one, or be of a heap without an arena.
+    // Another label may have won some of these bytes, or a heap may have no arena.
     let known = out.used + out.free + out.overhead + out.unknown;
     match known.checked_sub(total) {
         None => out.unknown += total - known,
@@ -75,7 +76,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
     out
 }
 
-/// Take what others won off the used bytes first.
+/// Subtracts bytes that other labels won, from the used bytes first.
 fn shrink(split: Split, over: u64) -> Split {
     let used = split.used.saturating_sub(over);
     let left = over - (split.used - used);

@@ -1,4 +1,4 @@
-//! All blocks at once, with the lists that tell which of them are free.
+//! All malloc blocks at once, with the free lists.
 
 use crate::diag::WarningCode;
 use crate::limits;
@@ -6,7 +6,7 @@ use crate::native::malloc::{Blocks, FreeLists, Malloc};
 use crate::process::Process;
 use crate::units::{exact, human};
 
-/// All blocks of malloc, with the lists that tell which of them are free.
+/// Reads all blocks of malloc, and the lists that say which of them are free.
 pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     let mut lists = FreeLists::read(process, malloc, &[]);
     let mut blocks = Blocks::read(process, malloc, &lists);
@@ -29,7 +29,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     (lists, blocks)
 }
 
-/// Tell that there are more blocks of a thread cache's size than are looked at.
+/// Warns that more blocks have the size of a thread cache than are checked.
 pub(crate) fn tell_more_caches(process: &Process) {
     process.diag.partial(
         WarningCode::Limit,

@@ -1,4 +1,4 @@
-//! Which allocators a process has, by the libraries mapped and by what was found.
+//! Which allocators a process has, by its libraries and by the heaps found.
 
 use crate::image::Module;
 use crate::map::Owner;
@@ -9,20 +9,20 @@ use crate::process::Process;
 use crate::units::count;
 use crate::words::AllocatorName;
 
-/// One of them.
+/// An allocator of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// Which one.
+    /// The allocator's name.
     pub name: AllocatorName,
-    /// What it is in.
+    /// Path of the module that contains it. Empty if unknown.
     pub module: String,
-    /// How it is known.
+    /// How the allocator was recognised.
     pub evidence: String,
-    /// Whether its heaps are walked.
+    /// Whether coremap walks its heaps.
     pub walked: bool,
 }
 
-/// Beginnings of names of libraries, and the allocator in them.
+/// Prefixes of library names, each with the allocator in that library.
 const LIBRARIES: &[(&str, AllocatorName)] = &[
     ("libjemalloc", AllocatorName::Jemalloc),
     ("libtcmalloc", AllocatorName::Tcmalloc),
@@ -35,7 +35,7 @@ const LIBRARIES: &[(&str, AllocatorName)] = &[
     ("libasan", AllocatorName::AddressSanitizer),
 ];
 
-/// The allocators of the process; the one that blocks most likely come from first.
+/// Lists the allocators of the process, the most likely source of blocks first.
 pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     let mut out: Vec<Allocator> = Vec::new();
     for module in &process.modules {

@@ -1,5 +1,4 @@
-//! Arenas: what their `malloc_state` says, and the parts of memory that their
-//! chunks lie in.
+//! Arenas: the fields of their `malloc_state`, and the memory ranges of their chunks.
 
 use std::collections::BTreeMap;
 
@@ -12,72 +11,72 @@ use crate::native::malloc::shape::StateShape;
 use crate::native::malloc::{MallocHeap, Params};
 use crate::phase::Phase;
 
-/// A stretch of memory in which one chunk follows the other.
+/// A memory range of consecutive chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// From the first chunk to the end of what is in use.
+    /// Addresses from the first chunk to the end of the part in use.
     pub chunks: AddrRange,
-    /// All that is committed for it: malloc's own structures before the chunks,
-    /// and what was given back behind them.
+    /// Committed addresses. They include malloc's own structures before the chunks, and memory returned to the system
+    /// after them.
     pub committed: AddrRange,
 }
 
-/// One arena. Sizes in bytes.
+/// An arena of glibc's malloc. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct Arena {
-    /// Start of its `malloc_state`, where that is known.
+    /// Start of the `malloc_state`. `None` if unknown.
     pub state: Option<Addr>,
-    /// Its bins; `None` where only a heap was found, by its look.
+    /// Address of the `bins` array. `None` if only a heap was guessed from its contents.
     pub bins: Option<Addr>,
-    /// Whether it is the process's first.
+    /// Whether this is the main arena.
     pub main: bool,
-    /// Whether its memory is one piece that ends at the break.
+    /// Whether the arena's memory is contiguous and ends at the program break.
     pub contiguous: bool,
-    /// Its last free chunk.
+    /// The top chunk.
     pub top: Option<Addr>,
-    /// The rest of the last small block that was split.
+    /// The remainder of the last small chunk that was split.
     pub last_remainder: Option<Addr>,
-    /// Threads that use it; not known before 2.23.
+    /// Number of threads that use the arena. glibc has this field since 2.23.
     pub attached_threads: Option<u64>,
-    /// What it took from the system and did not give back.
+    /// Bytes obtained from the system and not returned.
     pub system_mem: Option<u64>,
-    /// The most it ever had.
+    /// Maximum of `system_mem` so far.
     pub max_system_mem: Option<u64>,
-    /// Where its chunks lie, by address.
+    /// Memory ranges of its chunks, by address.
     pub parts: Vec<Part>,
-    /// How sure.
+    /// Confidence that this is an arena.
     pub confidence: Confidence,
-    /// Where its fastbins are, where it has them.
+    /// Address of the fastbins. `None` if the arena has none or they were not found.
     pub(super) fastbins: Option<Addr>,
 }
 
 impl Arena {
-    /// What it is named by: its `malloc_state`, or its bins, or its memory.
+    /// Returns the address that identifies the arena: its `malloc_state`, else its bins, else its memory.
     pub fn address(&self) -> Addr {
         let memory = self.parts.first().map_or(Addr::NULL, |p| p.committed.start);
         self.state.or(self.bins).unwrap_or(memory)
     }
 
-    /// Bytes committed for it.
+    /// Returns the committed bytes.
     pub fn committed(&self) -> u64 {
         self.parts.iter().map(|p| p.committed.len()).fold(0, u64::saturating_add)
     }
 
-    /// Whether a chunk of it can lie at `addr`.
+    /// Whether one of the arena's chunks can be at `addr`.
     pub(super) fn holds(&self, addr: Addr) -> bool {
         let i = self.parts.partition_point(|p| p.chunks.end <= addr);
         self.parts.get(i).is_some_and(|p| p.chunks.contains(addr))
     }
 }
 
-/// Whether the main arena, whose struct begins at `start`, is one piece.
+/// Whether the main arena at `start` is contiguous (its NONCONTIGUOUS flag is clear).
 pub(super) fn is_contiguous(finder: &Finder<'_>, start: Addr) -> Option<bool> {
     let flags = finder.memory.u32(start.checked_add(finder.shape.flags)?).ok()?;
     Some(u64::from(flags) & finder.shape.noncontiguous == 0)
 }
 
-/// All arenas: the main one, then the others by address. Heaps that are found on
-/// the way (of a main arena in pieces) are added to `heaps`.
+/// Returns all arenas: the main one, then the others by address. If the main arena is not contiguous, its further heaps
+/// are added to `heaps`.
 pub(super) fn all(
     finder: &Finder<'_>,
     main: Option<&MainArena>,
@@ -132,7 +131,7 @@ pub(super) fn all(
         out.push(arena);
     }
     for arena in &mut out {
-        // No process has memory there; sums of addresses must not overflow.
+        // No process has memory there, and sums of addresses must not overflow.
         arena.parts.retain(|p| p.committed.end.get() <= u64::MAX - (1 << 20));
         arena.parts.sort_by_key(|p| p.chunks.start);
     }
@@ -171,14 +170,14 @@ fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
     }
 }
 
-/// Where the fastbins of an arena are, whose bins lie `distance` above its start.
+/// Returns the address of an arena's fastbins. The bins are `distance` bytes after the arena's start.
 fn fastbins(finder: &Finder<'_>, bins: Addr, distance: u64, layout: &StateShape) -> Option<Addr> {
     let has = distance != finder.shape.start_without_fastbins;
     has.then_some(bins.wrapping_offset(layout.fastbins))
 }
 
-/// Of a main arena that is not one piece, the pieces beside the one with its top:
-/// what sbrk gave first, and the mappings that hold chunks of its bins.
+/// Returns the heaps of a noncontiguous main arena, except the heap with its top. They are the area that sbrk returned
+/// first, and the mappings that contain chunks of its bins.
 fn pieces(
     finder: &Finder<'_>,
     main: &MainArena,
@@ -187,7 +186,7 @@ fn pieces(
     params: Option<&Params>,
 ) -> Vec<MallocHeap> {
     let mut out: Vec<MallocHeap> = Vec::new();
-    // A bin may have millions of chunks, in thousands of pieces. Disjoint: start and end.
+    // Disjoint ranges, from start to end. A bin may have millions of chunks, in thousands of ranges.
     let mut taken: BTreeMap<Addr, Addr> =
         union(known.iter().map(|h| h.range).collect()).iter().map(|r| (r.start, r.end)).collect();
     let mut add = |addr: Addr, from: Option<Addr>, how: &str| {
@@ -221,7 +220,7 @@ fn pieces(
         let mut walk = walks.light();
         let mut at = finder.memory.ptr(head.saturating_add(finder.shape.chunk.fd)).ok();
         while let Some(chunk) = at.filter(|&c| c != head && walk.step(c).is_ok()) {
-            // A list that does not lead back is no list.
+            // A chunk that does not link back ends the list: what follows is not a list of chunks.
             let back = chunk.checked_add(finder.shape.chunk.bk).and_then(|a| finder.memory.ptr(a).ok());
             if back != Some(before) {
                 break;

@@ -1,8 +1,8 @@
-//! Which block an address is in: a bit for each place where a chunk may begin.
+//! Finds the block that contains an address.
 //!
-//! Two bits for each 16 bytes of heap, side by side, so that a lookup waits for memory
-//! once; and a station now and then, so that one in the middle of a large chunk
-//! need not go through all of it.
+//! There are two bits for each 16 bytes of heap: whether a chunk starts there, and whether it is in use. The two are
+//! side by side, so that a lookup waits for memory once. At intervals the nearest starts on both sides are stored
+//! ("stations"), so that a lookup inside a large chunk does not search all of its bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,95 +14,92 @@ use crate::native::malloc::places::Places;
 use crate::native::malloc::{Chunk, FreeLists, Malloc, Slot, SlotState, State};
 use crate::process::Process;
 
-/// Chunks begin at multiples of this (MALLOC_ALIGNMENT on 64 bits).
+/// Alignment of chunks in bytes (MALLOC_ALIGNMENT on 64 bits).
 const ALIGN: u64 = 16;
 
-/// Words of bits between two stations: 16 KiB of heap.
+/// Number of bit words between two stations (16 KiB of heap).
 const STATION: usize = 16;
 
-/// Words of bits that a thread looks through at once: 1 MiB of heap.
+/// Number of bit words per parallel task (1 MiB of heap).
 const TASK: usize = 1024;
 
-/// No chunk begins there.
+/// Marks a missing start.
 const NONE: u64 = u64::MAX;
 
-/// Number of a block: higher ones lie at higher addresses. It is the number of the bit
-/// at which the block starts, those of all parts counted on.
+/// Number of a block: the index of its start bit, counted over all parts. Order follows addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(u64);
 
-/// A block that malloc gave out, or would.
+/// A block of malloc, in use or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which one.
+    /// Number of the block.
     pub id: BlockId,
-    /// What the program may use: from what malloc returned on.
+    /// Usable bytes, from the address that malloc returned.
     pub range: AddrRange,
-    /// Bytes of its chunk or slot, header and all.
+    /// Size in bytes of the chunk or slot, with its header.
     pub size: u64,
-    /// Whether it is in use.
+    /// Whether the block is in use.
     pub used: bool,
 }
 
 /// All blocks of a process.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// By address.
+    /// Ordered by address.
     parts: Vec<Bits>,
-    /// Which part an address may be in.
     places: Places,
-    /// Words of bits of all parts.
+    /// Number of bit words in all parts.
     words: usize,
-    /// Whether a part of the heap is too large for all its blocks to be known.
+    /// Whether a contiguous range of the heap is too large, so that blocks past the limit are missing.
     pub capped: bool,
 }
 
-/// Of 64 places where chunks may begin: where they do, and which of these are in use.
+/// Start and use bits of 64 possible chunk addresses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     starts: u64,
     used: u64,
 }
 
-/// What the program did not ask for of a slot: units of 16 bytes at its start, bytes at its end.
+/// The unused ends of a slot: units of 16 bytes before the block, and bytes after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unasked {
     before: u32,
     behind: u32,
 }
 
-/// The blocks of one part of an arena, of one group of slots, or one chunk with a mapping of its own.
+/// The blocks of one range of an arena, of one group of slots, or one chunk with its own mapping.
 #[derive(Debug, Default)]
 struct Bits {
     first: u64,
     end: u64,
-    /// Where addresses are no longer of this part: its end, or the next part's start.
+    /// End of the addresses of this part: its own end, or the start of the next part.
     until: u64,
     mem: u64,
     tail: u64,
-    /// Words of all parts before.
+    /// Number of bit words in all preceding parts.
     base: usize,
     words: Vec<Word>,
-    /// For each [`STATION`] words: the last start before them.
+    /// Last start before each station (every [`STATION`] words).
     before: Vec<u64>,
-    /// For each [`STATION`] words: the first start behind them.
+    /// First start after the words of each station.
     behind: Vec<u64>,
-    /// Of slots: for each used one what of it is not the program's, and for each [`STATION`] words how many there are
-    /// before them.
+    /// For slots: the unused ends of each used slot. `ranks` has the number of used slots before each station.
     unasked: Vec<Unasked>,
     ranks: Vec<u32>,
-    /// Whether chunks lie too far from the first one.
+    /// Whether a chunk is too far from the first one.
     capped: bool,
-    /// Used chunks that may be caches of threads that are gone.
+    /// Used chunks that may be caches of ended threads.
     caches: Vec<Addr>,
 }
 
-/// The highest bit of a word that is not 0.
+/// Index of the highest set bit. `word` must not be 0.
 fn highest(word: u64) -> u64 {
     63 - u64::from(word.leading_zeros())
 }
 
-/// The lowest bit of a word that is not 0.
+/// Index of the lowest set bit. `word` must not be 0.
 fn lowest(word: u64) -> u64 {
     u64::from(word.trailing_zeros())
 }
@@ -112,7 +109,7 @@ impl Bits {
         if self.words.is_empty() {
             (self.first, self.end) = (chunk, chunk);
         }
-        // What lies between the chunk before and this one is no chunk's.
+        // Bytes between the previous chunk and this one belong to no chunk. They become an unused block.
         if self.end != chunk {
             self.begin(self.end, false);
         }
@@ -136,7 +133,7 @@ impl Bits {
         }
     }
 
-    /// The same for a slot.
+    /// Adds a slot, with its unused ends.
     fn set_slot(&mut self, slot: &Slot) {
         let used = slot.state == SlotState::Used;
         self.set(slot.range.start.get(), slot.range.len(), used);
@@ -148,7 +145,7 @@ impl Bits {
         }
     }
 
-    /// What of a used slot is not the program's.
+    /// Returns the unused ends of the used slot that starts at bit `start`.
     fn unasked(&self, start: u64) -> Unasked {
         let word = (start / 64) as usize;
         let station = word / STATION;
@@ -186,7 +183,7 @@ impl Bits {
         }
     }
 
-    /// The last start at or before `bit`.
+    /// Returns the last start at or before `bit`.
     #[inline]
     fn start_at(&self, bit: u64) -> Option<u64> {
         let word = (bit / 64) as usize;
@@ -206,7 +203,7 @@ impl Bits {
         }
     }
 
-    /// The first start behind `bit`; the end where there is none.
+    /// Returns the first start after `bit`, or the end if there is none.
     #[inline]
     fn next_start(&self, bit: u64) -> u64 {
         let word = (bit / 64) as usize;
@@ -230,16 +227,16 @@ impl Bits {
         }
     }
 
-    /// Where the block that `addr` is in starts.
+    /// Returns the start bit of the block that contains `addr`.
     #[inline]
     fn start_of(&self, addr: u64) -> Option<u64> {
         let from = addr.checked_sub(self.first)?;
         if from < self.mem || addr >= self.end.saturating_add(self.tail) {
             return None;
         }
-        // A chunk with a mapping of its own has one start and no bits behind it.
+        // A chunk with its own mapping has one start bit and no bits after it.
         let bit = (from.saturating_sub(self.tail) / ALIGN).min((self.words.len() as u64 * 64).checked_sub(1)?);
-        // No block begins between `bit` and the address but one whose header it is in.
+        // At most one block starts between `bit` and the address: a block whose header contains the address.
         self.start_at(bit).filter(|start| from >= start * ALIGN + self.mem)
     }
 
@@ -263,15 +260,15 @@ impl Bits {
 }
 
 impl Blocks {
-    /// The blocks of all arenas, and those with mappings of their own.
+    /// Reads the blocks of all arenas, of musl and other allocators, and those with their own mappings.
     pub fn read(process: &Process, malloc: &Malloc, lists: &FreeLists) -> Blocks {
         let mem = malloc.block(Addr::NULL).get();
-        // The next chunk's first word is this one's to use, but not behind a mapping.
+        // A chunk may use the first word of the next one. A chunk at the end of a mapping has no next one.
         let tail = malloc.usable(1 << 20) + mem - (1 << 20);
         let set = |bits: &mut Bits, c: &Chunk| {
             let used = c.state == State::Used;
             bits.set(c.address.get(), c.size, used);
-            // One more than are looked at, to tell that there are more.
+            // Store one more than the limit, so that the excess can be reported.
             if used && malloc.is_cache_size(c.size) && bits.caches.len() <= limits::MAX_TCACHES {
                 bits.caches.push(c.address);
             }
@@ -281,14 +278,14 @@ impl Blocks {
         for chunk in &malloc.mapped {
             let tail = (mem + malloc.usable_of_mapped(chunk)).saturating_sub(chunk.size);
             let mut bits = Bits { mem, tail, ..Bits::default() };
-            // One start is enough: the rest of its bits would be none.
+            // One start bit is enough. All others would be 0.
             bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);
         }
         parts.extend(malloc.musl.walk(process, Bits::default, Bits::set_slot));
         for heap in malloc.others(process) {
             parts.extend(heap.walk(1, Bits::default, |bits, slot| {
-                // Two blocks of 8 bytes would have one bit.
+                // Two blocks of 8 bytes would share one bit.
                 if slot.range.len().is_multiple_of(ALIGN) {
                     bits.set_slot(slot);
                 }
@@ -316,20 +313,19 @@ impl Blocks {
         Blocks { parts, places, words, capped }
     }
 
-    /// Used chunks that may be caches of threads that are gone, and whether there are
-    /// more than are looked at.
+    /// Returns used chunks that may be caches of ended threads, and whether there are more than the limit.
     pub fn caches(&self) -> (Vec<Addr>, bool) {
         let all = || self.parts.iter().flat_map(|p| p.caches.iter().copied());
         (all().take(limits::MAX_TCACHES).collect(), all().nth(limits::MAX_TCACHES).is_some())
     }
 
-    /// From the first block to the end of the last.
+    /// Returns the range from the first block to the end of the last.
     pub fn hull(&self) -> AddrRange {
         let last = self.parts.iter().map(|p| p.end.saturating_add(p.tail)).max();
         AddrRange::new(Addr::new(self.parts.first().map_or(0, |p| p.first)), Addr::new(last.unwrap_or(0)))
     }
 
-    /// Where each part's blocks lie, by address.
+    /// Returns the address range of each part, by address.
     pub fn parts(&self) -> impl Iterator<Item = AddrRange> {
         self.parts.iter().map(|p| AddrRange::new(Addr::new(p.first), Addr::new(p.end.saturating_add(p.tail))))
     }
@@ -339,20 +335,20 @@ impl Blocks {
         self.parts.get(self.places.find(addr.get())?)
     }
 
-    /// The block that `addr` is in, used or not.
+    /// Returns the block that contains `addr`, used or free.
     pub fn at(&self, addr: Addr) -> Option<Block> {
         let part = self.part(addr)?;
         Some(part.block(part.start_of(addr.get())?)).filter(|b| b.range.contains(addr))
     }
 
-    /// Which block `addr` is in, used or not.
+    /// Returns the id of the block that contains `addr`, used or free.
     pub fn id_at(&self, addr: Addr) -> Option<BlockId> {
         let part = self.part(addr)?;
         part.start_of(addr.get()).map(|start| part.id(start))
     }
 
-    /// Which used block `addr` is in. Faster where that is in part `near`, as most pointers
-    /// from there are.
+    /// Returns the id of the used block that contains `addr`. The lookup is faster if `addr` is in part `near`. Most
+    /// pointers lead into the part that contains them.
     #[inline]
     pub fn used_at(&self, addr: Addr, near: usize) -> Option<BlockId> {
         let near = self.parts.get(near).filter(|p| (p.first..p.until).contains(&addr.get()));
@@ -363,7 +359,7 @@ impl Blocks {
         part.start_of(addr.get()).filter(|&start| part.is_used(start)).map(|start| part.id(start))
     }
 
-    /// Visit all used blocks without a mark, several at a time, each with the number of its part.
+    /// Visits all used blocks without a mark, in parallel, each with the number of its part.
     pub fn each_unmarked(&self, marks: &BlockMarks, visit: impl Fn(usize, Block) + Sync) {
         self.parts.par_iter().enumerate().for_each(|(number, part)| {
             part.words.par_chunks(TASK).enumerate().for_each(|(task, words)| {
@@ -379,8 +375,8 @@ impl Blocks {
         });
     }
 
-    /// Visit the blocks that start at bits `left` of word `word`, those of all parts counted on,
-    /// each with the number of its part.
+    /// Visits the blocks whose start bits are set in `left`, each with the number of its part. `word` is the index of
+    /// the bit word, counted over all parts.
     pub(super) fn each_of(&self, word: usize, mut left: u64, visit: &mut impl FnMut(usize, Block)) {
         let Some(number) = self.parts.partition_point(|p| p.base <= word).checked_sub(1) else { return };
         let Some(part) = self.parts.get(number) else { return };
@@ -390,33 +386,31 @@ impl Blocks {
         }
     }
 
-    /// A mark for each block, none set.
+    /// Returns marks for all blocks, none set.
     pub fn marks(&self) -> BlockMarks {
         BlockMarks { words: zeros(self.words) }
     }
 
-    /// Words of bits, of all parts.
     pub(super) fn words(&self) -> usize {
         self.words
     }
 }
 
-/// Words of bits, none set.
 pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
     (0..len).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// A mark for each block.
+/// One mark per block.
 pub struct BlockMarks {
     words: Vec<AtomicU64>,
 }
 
 impl BlockMarks {
-    /// Mark a block; whether it was not marked yet.
+    /// Marks a block. Returns whether it had no mark before.
     #[inline]
     pub fn mark(&self, id: BlockId) -> bool {
         let (bit, Some(word)) = (id.bit(), self.words.get(id.word())) else { return false };
-        // Most are found marked: a look is cheaper than a locked write.
+        // Most blocks are already marked, and a load is cheaper than a locked write.
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
@@ -431,12 +425,12 @@ impl BlockMarks {
 }
 
 impl BlockId {
-    /// In which word of bits its start is.
+    /// Index of the bit word with the block's start.
     pub(super) fn word(self) -> usize {
         (self.0 / 64) as usize
     }
 
-    /// Its bit in that.
+    /// Mask of the block's bit in that word.
     pub(super) fn bit(self) -> u64 {
         1 << (self.0 % 64)
     }
@@ -444,7 +438,7 @@ impl BlockId {
 
 #[cfg(test)]
 impl Blocks {
-    /// Of chunks (address, size, whether used), part by part.
+    /// Makes blocks from chunks (address, size, used), one slice per part.
     pub(super) fn of_parts(parts: &[&[(u64, u64, bool)]]) -> Blocks {
         let part = |chunks: &&[(u64, u64, bool)]| {
             let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
@@ -465,21 +459,21 @@ mod tests {
         Blocks::of_parts(&[chunks])
     }
 
-    /// Where `addr` is found to be: chunk, size, whether used.
+    /// Returns chunk address, size and use of the block at `addr`.
     fn found(blocks: &Blocks, addr: u64) -> Option<(u64, u64, bool)> {
         blocks.at(Addr::new(addr)).map(|b| (b.range.start.get() - 16, b.size, b.used))
     }
 
     #[test]
     fn every_byte_of_every_block_leads_to_it_and_headers_to_none() {
-        // A chunk far larger than the distance of stations among small ones.
+        // A chunk much larger than the distance of stations, between small ones.
         let large = (STATION as u64 * 64 * ALIGN) * 3 + 0x40;
         let chunks = [
             (0x1000, 0x20, true),
             (0x1020, 0x40, false),
             (0x1060, large, true),
             (0x1060 + large, 0x30, true),
-            // After a hole without chunks.
+            // Follows a gap without chunks.
             (0x2000 + large, 0x20, true),
         ];
         let blocks = blocks(&chunks);

@@ -1,11 +1,11 @@
-//! What malloc claims in the map.
+//! malloc's claims for the map.
 
 use crate::addr::AddrRange;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::native::malloc::{MallocHeap, Mallocng, MappedChunk, Source};
 use crate::units::{count, exact};
 
-/// Claim the heaps and what is reserved for them.
+/// Claims the heaps and the address space reserved for them.
 pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
     for h in heaps {
         let which = match (h.main, h.arena) {
@@ -24,7 +24,7 @@ pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
             });
         };
         add(h.range, Kind::Malloc, h.confidence, which.clone());
-        // Only what really can't be touched: gdb writes it as read-only.
+        // Only memory that cannot be accessed. gdb writes it as read-only.
         for e in base.entries.overlapping(h.reserve) {
             let untouchable = e.file.is_none() && e.perms.is_some_and(|p| !p.write && !p.exec);
             if let Some(range) = e.range.intersect(&h.reserve)
@@ -36,7 +36,7 @@ pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
     }
 }
 
-/// Claim the memory of musl's groups, and of their metas.
+/// Claims the memory of musl's groups and of their metas.
 pub fn claim_musl(musl: &Mallocng, claims: &mut Claims) {
     let (context, groups) = (musl.context.start, count(musl.groups.len() as u64, "group"));
     let mut add = |range, detail: String, evidence: String| {
@@ -68,7 +68,7 @@ pub fn claim_musl(musl: &Mallocng, claims: &mut Claims) {
     }
 }
 
-/// Claim the chunks with a mapping of their own.
+/// Claims the chunks with their own mappings.
 pub fn claim_mapped(chunks: &[MappedChunk], claims: &mut Claims) {
     for c in chunks {
         claims.add(Claim {

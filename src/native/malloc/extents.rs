@@ -1,5 +1,6 @@
-//! Heaps of allocators that are no C library's, as `foreign` finds them: extents that are given out whole, and slabs of
-//! blocks of one size with a bit for each. What allocator it is, and how it was read, is known there.
+//! Heaps of allocators other than the C library's: extents that are one block, and slabs of equal blocks with a bitmap.
+//!
+//! `foreign` recognises the allocators and reads their structures.
 
 use std::collections::HashSet;
 
@@ -10,28 +11,28 @@ use crate::map::Owner;
 use crate::native::malloc::{Slot, SlotState};
 use crate::words::AllocatorName;
 
-/// Extents that a thread walks at once.
+/// Number of extents per parallel task.
 const TASK: usize = 256;
 
-/// Memory that is given out in one piece, or as a slab.
+/// Memory that is one block, or a slab of equal blocks.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// Its memory.
+    /// The extent's memory.
     pub range: AddrRange,
-    /// Its first block.
+    /// Address of the first block.
     pub start: Addr,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub size: u64,
-    /// Of a slab: a bit for each block that is free.
+    /// For a slab: a set bit for each free block. `None` if the extent is one block.
     pub slab: Option<Box<[u64]>>,
 }
 
-/// Number and bytes.
+/// A number of blocks and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
-    /// Their bytes.
+    /// Size of the blocks in bytes.
     pub bytes: u64,
 }
 
@@ -45,28 +46,28 @@ impl Sum {
 /// The heap of one allocator.
 #[derive(Clone, Debug)]
 pub struct ExtentHeap {
-    /// Which one.
+    /// The allocator's name.
     pub name: AllocatorName,
-    /// The module it is in.
+    /// The module that contains the allocator.
     pub owner: Owner,
-    /// Bytes of all its extents, with those that are free.
+    /// Bytes of all extents, with free ones.
     pub committed: u64,
-    /// Those that are given out, by address, none over another.
+    /// Allocated extents, by address, disjoint.
     pub extents: Vec<Extent>,
-    /// Blocks that are given out by the bits and wait in a thread's cache: they are free.
+    /// Blocks in threads' caches. The slab's bits say that they are allocated, but they are free.
     pub cached: HashSet<Addr>,
-    /// Its own blocks, which the program knows nothing of: stacks of these caches.
+    /// The allocator's own blocks, which the program does not use: the stacks of these caches.
     pub own: HashSet<Addr>,
-    /// Threads whose cache was not found: what is in these counts as used.
+    /// Number of threads whose cache was not found. Blocks in such a cache count as used.
     pub without_cache: u64,
-    /// Structures whose parts do not agree.
+    /// Number of inconsistent structures.
     pub unsound: u64,
-    /// How it is known.
+    /// How the heap was found.
     pub evidence: String,
 }
 
 impl Extent {
-    /// Visit its blocks: where they begin, and whether they are given out.
+    /// Visits the blocks: the start of each, and whether it is allocated.
     pub fn each(&self, mut visit: impl FnMut(Addr, bool)) {
         let Some(slab) = &self.slab else { return visit(self.start, true) };
         for i in 0..self.range.len().checked_div(self.size).unwrap_or(0) {
@@ -75,7 +76,7 @@ impl Extent {
         }
     }
 
-    /// The block that holds `addr`, if it is given out: its start.
+    /// Returns the start of the block that contains `addr`, if that block is allocated.
     pub fn used_at(&self, addr: Addr) -> Option<Addr> {
         let Some(slab) = &self.slab else { return Some(self.start) };
         let number = addr.checked_since(self.start)?.checked_div(self.size)?;
@@ -85,7 +86,7 @@ impl Extent {
 }
 
 impl ExtentHeap {
-    /// Blocks that the program holds, those that are free in extents in use, and of these, those in threads' caches.
+    /// Returns the sums of used blocks, of free blocks in extents in use, and of the free blocks in threads' caches.
     pub fn sums(&self) -> (Sum, Sum, Sum) {
         let (mut used, mut free, mut cached) = (Sum::default(), Sum::default(), Sum::default());
         for extent in &self.extents {
@@ -100,7 +101,7 @@ impl ExtentHeap {
         (used, free, cached)
     }
 
-    /// Visit the blocks, each with the extent's number; each `TASK` extents have their own `A`, made for the first one.
+    /// Visits the blocks in parallel. Each `task` extents share one `A`.
     pub fn walk<A: Send>(
         &self,
         task: usize,
@@ -127,7 +128,7 @@ impl ExtentHeap {
         walked.collect()
     }
 
-    /// The same with an `A` for many extents.
+    /// Visits the blocks like [`ExtentHeap::walk`], with one `A` for many extents.
     pub fn walk_many<A: Send>(&self, make: impl Fn() -> A + Sync, visit: impl Fn(&mut A, &Slot) + Sync) -> Vec<A> {
         self.walk(TASK, make, visit)
     }

@@ -1,5 +1,4 @@
-//! Where the heaps are: the main arena by the shape of its bins, the others by
-//! its ring and by their `heap_info`.
+//! Finds glibc's heaps: the main arena by the shape of its bins, the others by the arena ring and their `heap_info`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +16,12 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::targets::at;
 
-/// The main arena, by its bins.
 pub(super) struct MainArena {
     pub(super) bins: Addr,
-    /// The layout that fits it.
     pub(super) layout: StateShape,
-    /// The writable data it lies in.
+    /// The range of writable data that contains it.
     pub(super) data: AddrRange,
-    /// Index into [`Process::modules`] of what holds it.
+    /// Index into [`Process::modules`] of the module that contains it.
     pub(super) module: usize,
 }
 
@@ -32,12 +29,12 @@ pub(super) struct Finder<'a> {
     pub(super) memory: &'a dyn Memory,
     pub(super) base: &'a Base,
     pub(super) shape: &'a Shape,
-    /// Size of `malloc_state`, where the main arena told it.
+    /// Size of `malloc_state` in bytes. `None` if the main arena does not show it.
     pub(super) state_size: Option<u64>,
 }
 
-/// The writable data of a module. Without its headers (a kernel told to leave them
-/// out) that is its mappings.
+/// Returns the writable data of a module. Without the module's ELF headers (the kernel can leave them out of a core),
+/// these are its writable mappings.
 pub(super) fn writable(process: &Process, base: &Base, module: &Module) -> Vec<AddrRange> {
     if let ModuleKind::Elf(image) = &module.kind {
         return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
@@ -48,10 +45,10 @@ pub(super) fn writable(process: &Process, base: &Base, module: &Module) -> Vec<A
 }
 
 impl Finder<'_> {
-    /// Look through the writable data of all modules, libc first.
+    /// Searches the writable data of all modules for the main arena, libc first.
     pub(super) fn main_arena(&self, process: &Process) -> Option<MainArena> {
         let mut modules: Vec<_> = process.modules.iter().enumerate().collect();
-        // A program with malloc linked in comes after libraries named libc.
+        // A program with malloc linked in follows the libraries named libc.
         modules.sort_by_key(|(_, m)| {
             let program = matches!(&m.kind, ModuleKind::Elf(image) if image.has_interpreter);
             (!m.name().starts_with("libc"), !program)
@@ -73,7 +70,7 @@ impl Finder<'_> {
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
         let is_empty = |i: usize| {
-            // The lock and flags of its struct stand before it.
+            // The lock and flags of the arena precede its bins.
             let here = start.saturating_add(i as u64).checked_sub(b.header).map(Addr::get);
             here.is_some() && bytes::u64_at(&data, i) == here && bytes::u64_at(&data, i + 8) == here
         };
@@ -83,7 +80,7 @@ impl Finder<'_> {
                 i += 8;
                 continue;
             }
-            // Bins before this one may be in use: try each place it may have.
+            // Bins before this one may be in use, so try every possible index of this one.
             for before in 0..b.count {
                 let Some(bins) = start.saturating_add(i as u64).checked_sub(before * b.bin) else { break };
                 if bins < start {
@@ -119,9 +116,10 @@ impl Finder<'_> {
         })
     }
 
-    /// Which layout's fields hold: `next` leads round a ring, system_mem is at
-    /// most its maximum (whole pages, but in static programs, where TLS comes
-    /// first in the break); threads are fewer than a heap has bytes.
+    /// Returns the layout whose fields are plausible.
+    ///
+    /// `next` is not null, and fewer than 4,096 threads are attached. `system_mem` is at most its maximum, and a
+    /// multiple of 8. It is not always whole pages: in static programs TLS comes first in the brk area.
     pub(super) fn fitting_layout(&self, bins: Addr) -> Option<StateShape> {
         let word = |offset: i64| self.memory.u64(bins.wrapping_offset(offset)).ok();
         let empty_top = bins.saturating_sub(self.shape.bins.header).get();
@@ -132,7 +130,7 @@ impl Finder<'_> {
                 let sizes = word(layout.system_mem).zip(word(layout.max_system_mem));
                 let near = word(layout.next).is_some_and(|n| n != 0);
                 let threads = layout.attached_threads.is_none_or(|at| word(at).is_some_and(|n| n < 1 << 12));
-                // Before its first block is made, its top is its own unsorted bin.
+                // Before the first block is allocated, the top is the arena's own unsorted bin.
                 let begun = |system: u64| (system > 0) == (word(layout.top) != Some(empty_top));
                 near && threads
                     && sizes.is_some_and(|(system, max)| {
@@ -142,7 +140,7 @@ impl Finder<'_> {
             .copied()
     }
 
-    /// The brk area: it ends with the top chunk and is system_mem long.
+    /// Returns the brk area. It ends with the top chunk and is `system_mem` bytes long.
     pub(super) fn main_heap(&self, arena: &MainArena, contiguous: Option<bool>) -> Option<MallocHeap> {
         let at = |offset: i64| arena.bins.wrapping_offset(offset);
         let top = self.memory.ptr(at(arena.layout.top)).ok()?;
@@ -157,10 +155,10 @@ impl Finder<'_> {
         let (range, confidence, how) = if whole {
             (AddrRange::new(start, end), Confidence::Exact, "top chunk and system_mem")
         } else {
-            // Somebody else moved the break, or the heap went on in an mmap, which
-            // the kernel joins with those of single chunks below it.
+            // Other code moved the break, or the heap continued in an mmapped area. The kernel joins that area with
+            // mmapped chunks below it.
             let start = mapped_chunk::after(self.memory, self.shape, mapping.range.start, top);
-            // Mappings are made downwards: older pieces of the heap lie above.
+            // Mappings are made downwards, so older ranges of the heap are above.
             let end = if self.chunk_size(end).is_some() { mapping.range.end } else { end };
             (AddrRange::new(start, end), Confidence::Derived, "mapping that contains the top chunk")
         };
@@ -175,27 +173,27 @@ impl Finder<'_> {
         })
     }
 
-    /// Size of the chunk at `addr`, flags taken off, if it is one.
+    /// Returns the size of the chunk at `addr` without flags, if it is a possible chunk.
     pub(super) fn chunk_size(&self, addr: Addr) -> Option<u64> {
         let word = self.memory.u64(addr.checked_add(self.shape.chunk.size)?).ok()?;
         let size = self.shape.size_of(word);
         (self.shape.is_size(size) && addr.checked_add(size).is_some()).then_some(size)
     }
 
-    /// Follow `next` from the main arena: where it starts, if the ring closes, and
-    /// addresses of the other `malloc_state`s.
+    /// Follows `next` from the main arena. Returns the main arena's start if the ring closes, and the addresses of the
+    /// other `malloc_state`s.
     pub(super) fn ring(&self, main: &MainArena) -> (Option<Addr>, Vec<Addr>) {
         let next_at = |state: Addr, start: u64| state.wrapping_add(start).wrapping_offset(main.layout.next);
         let mut out = Vec::new();
         let first = self.memory.ptr(main.bins.wrapping_offset(main.layout.next)).unwrap_or_default();
-        // The start of the main arena is not known yet; it is where the ring
-        // comes back to just below the bins.
+        // The start of the main arena is not known yet. It is the address just below the bins to which the ring
+        // returns.
         let is_main = |a: Addr| a < main.bins && main.bins.since(a) < limits::MAX_BEFORE_BINS;
         let mut start = Some(first).filter(|&a| is_main(a));
         let others = if start.is_some() { Addr::NULL } else { first };
         let end = Walks::new(Phase::Malloc, limits::MAX_MALLOC_HEAPS).begin().follow(others, |state| {
             out.push(state);
-            // All arenas share the distance from start to bins; try each that is known.
+            // All arenas have the same distance from start to bins. Try each known distance.
             let nexts: Vec<Addr> =
                 self.shape.starts().filter_map(|d| self.memory.ptr(next_at(state, d)).ok()).collect();
             let next = nexts.into_iter().find(|n| is_main(*n) || self.first_heap(*n).is_some());
@@ -206,13 +204,13 @@ impl Finder<'_> {
         (start, out)
     }
 
-    /// The arena that a heap at `heap` would be of.
+    /// Returns the arena that a heap at `heap` would belong to.
     fn arena_at(&self, heap: Addr) -> Option<Addr> {
         self.memory.peek_u64(heap.checked_add(self.shape.heap.ar_ptr)?).ok().map(Addr::new)
     }
 
-    /// Where the heap that begins with the arena at `state` starts: its
-    /// heap_info stands right before the state and points to it.
+    /// Returns the start of the heap that begins with the arena at `state`. Its `heap_info` directly precedes the state
+    /// and points to it.
     pub(super) fn first_heap(&self, state: Addr) -> Option<Addr> {
         let h = self.shape.heap;
         (h.min_size..=h.max_size)
@@ -221,8 +219,7 @@ impl Finder<'_> {
             .find(|heap| heap.is_aligned(1 << 20) && self.arena_at(*heap) == Some(state))
     }
 
-    /// The heaps of the arenas at `arenas`, and every other one that is found where
-    /// heaps begin, by address.
+    /// Returns the heaps of `arenas`, and every other heap found at a multiple of HEAP_MAX_SIZE, by address.
     pub(super) fn arena_heaps(&self, arenas: &BTreeSet<Addr>) -> BTreeMap<Addr, MallocHeap> {
         let mut out = BTreeMap::new();
         for &state in arenas {
@@ -236,7 +233,7 @@ impl Finder<'_> {
         out
     }
 
-    /// Every dumped multiple of HEAP_MAX_SIZE that holds a heap_info.
+    /// Adds a heap for every multiple of HEAP_MAX_SIZE in the core that has a `heap_info`.
     fn scan(&self, heaps: &mut BTreeMap<Addr, MallocHeap>) {
         let max = self.shape.heap.heap_max;
         let mut probes = 0;
@@ -258,16 +255,16 @@ impl Finder<'_> {
         }
     }
 
-    /// The heap whose heap_info is at `heap`, if one is.
+    /// Returns the heap whose `heap_info` is at `heap`.
     fn heap_at(&self, heap: Addr, how: &str) -> Option<MallocHeap> {
         let h = self.shape.heap;
-        // What is at such a multiple may be anything.
+        // Any data may be at such a multiple, so these reads are only peeks.
         let word = |field: u64| self.memory.peek_u64(heap.saturating_add(field)).ok();
         let state = self.arena_at(heap)?;
         let (prev, size, committed) = (word(h.prev)?, word(h.size)?, word(h.mprotect_size)?);
         let max = h.heap_max;
         let sizes = size > 0 && size <= committed && committed <= max && size & 4095 == 0 && committed & 4095 == 0;
-        // The first heap holds its arena; later ones name the heap before.
+        // The first heap contains its arena. Later heaps point to the previous heap.
         let first = self.first_heap(state);
         let linked = if prev == 0 { first == Some(heap) } else { first.is_some() && Addr::new(prev).is_aligned(max) };
         let range = AddrRange::sized(heap, committed);
@@ -279,7 +276,7 @@ impl Finder<'_> {
         let own = fields.into_iter().chain(first.map(|first| first.saturating_add(h.ar_ptr)));
         own.for_each(|at| self.memory.keep(at, 8));
         let chunks = if prev == 0 {
-            // Where that is not in the core, no chunk is known.
+            // If that memory is not in the core, no chunk is known.
             self.after_state(state, heap.saturating_add(size)).unwrap_or(heap.saturating_add(size))
         } else {
             heap.saturating_add(info)
@@ -295,16 +292,15 @@ impl Finder<'_> {
         })
     }
 
-    /// The first chunk behind a `malloc_state` in its heap, which ends at `end`.
-    /// Where the main arena did not tell the struct's size, a chunk's header
-    /// tells which of the known ones it has.
+    /// Returns the first chunk after the `malloc_state` in a heap that ends at `end`. If the size of the struct is
+    /// unknown, each known size is tried, and the chunk's header decides.
     fn after_state(&self, state: Addr, end: Addr) -> Option<Addr> {
         let known = self.shape.states.iter();
         let known = known.flat_map(|layout| self.shape.starts().map(|start| start.saturating_add_signed(layout.end)));
         let sizes: Vec<u64> = self.state_size.map_or_else(|| known.collect(), |size| vec![size]);
         sizes.into_iter().map(|size| state.saturating_add(size).align_up(self.shape.chunk.alignment)).find(|&first| {
             let head = first.checked_add(self.shape.chunk.size).and_then(|a| self.memory.u64(a).ok());
-            // Nothing lies before it that could be free.
+            // Nothing precedes the first chunk, so its PREV_INUSE flag is set.
             let first_in_heap = head.is_some_and(|h| h & self.shape.chunk.prev_inuse != 0);
             first_in_heap && self.chunk_size(first).is_some_and(|size| first.saturating_add(size) <= end)
         })
@@ -322,8 +318,8 @@ impl Finder<'_> {
         true
     }
 
-    /// Without the main arena's own word: the writable mapping next above the
-    /// program that begins with a run of chunks.
+    /// Guesses the main heap if no main arena was found: the first writable mapping above the program that begins with
+    /// a run of chunks.
     pub(super) fn guess_main_heap(&self, process: &Process) -> Option<MallocHeap> {
         let program = process.auxv(at::PHDR).map(Addr::new)?;
         let module = process.modules.iter().find(|m| m.range.contains(program))?;
@@ -359,5 +355,5 @@ impl Finder<'_> {
     }
 }
 
-/// Chunks in a row that make a guess.
+/// Number of consecutive chunks that suffice for a guess.
 const GUESS_CHUNKS: usize = 8;

@@ -1,6 +1,6 @@
-//! Free chunks by where they are kept: fastbins, the unsorted list, small and
-//! large bins, the threads' caches. All of them in one list by address, for the
-//! walk to go along with.
+//! Free chunks of fastbins, the unsorted list, small and large bins, and threads' caches.
+//!
+//! All of them are in one list by address, which the walk follows.
 
 use std::collections::HashSet;
 
@@ -15,30 +15,29 @@ use crate::native::malloc::{Arena, Malloc, State};
 use crate::phase::Phase;
 use crate::process::Process;
 
-/// All free chunks that malloc's lists name.
+/// All free chunks in malloc's lists.
 #[derive(Debug, Default)]
 pub struct FreeLists {
-    /// Address, and in its low bits where it is kept.
+    /// Address of each chunk, with its list ([`State`]) in the low bits.
     chunks: Vec<u64>,
     /// The threads' caches.
     pub tcaches: Vec<Tcache>,
-    /// Threads by the arena they use: index and tid; empty where no thread's TLS
-    /// is in the core.
+    /// Arena index and tid of each thread. Empty if no thread's TLS is in the core.
     pub threads: Vec<(usize, u32)>,
-    /// Lists that do not end as they must: arena (`None`: a cache) and what.
+    /// Lists that do not end as they must: the arena's index (`None` for a thread's cache) and a description.
     pub broken: Vec<(Option<usize>, String)>,
-    /// Lists that could not be found: what they name counts as used.
+    /// Lists that were not found. Their chunks count as used.
     pub unknown: Vec<String>,
-    /// Whether there were more than are kept ([`limits::MAX_FREE_CHUNKS`]).
+    /// Whether chunks are missing because there were more than [`limits::MAX_FREE_CHUNKS`].
     pub capped: bool,
     /// Bytes in each arena's lists, by state.
     pub(super) sums: Vec<[u64; State::COUNT]>,
 }
 
 impl FreeLists {
-    /// The lists with what is in the caches of threads that are gone, where there is
-    /// anything: `seen` are the chunks that may be such caches, and a first walk has
-    /// taken what is in them for used.
+    /// Reads the lists again, with the caches of ended threads. `None` if these caches contain nothing.
+    ///
+    /// `seen` are chunks that may be such caches. The first walk counted their contents as used.
     pub fn with_caches(&self, process: &Process, malloc: &Malloc, seen: &[Addr]) -> Option<FreeLists> {
         let known: HashSet<Addr> = self.tcaches.iter().map(|t| t.address).collect();
         let others = seen.iter().any(|at| !known.contains(&malloc.block(*at)));
@@ -46,8 +45,7 @@ impl FreeLists {
         (lists.len() > self.len()).then_some(lists)
     }
 
-    /// The lists, with `others` looked at as caches too (chunks of a cache's size
-    /// that no thread points to).
+    /// Reads the lists. `others` are checked as caches too: chunks of a cache's size that no thread points to.
     pub fn read(process: &Process, malloc: &Malloc, others: &[Addr]) -> FreeLists {
         let _phase = process.enter(Phase::Blocks);
         let mut out = FreeLists { sums: vec![[0; State::COUNT]; malloc.arenas.len()], ..FreeLists::default() };
@@ -88,7 +86,7 @@ impl FreeLists {
             reader.bins(i, arena, &mut out);
         }
         out.chunks.sort_unstable();
-        // What two lists claim is counted for the first: a block can be in one only.
+        // A block can be in one list only. If two lists name it, it counts for the first.
         out.chunks.dedup_by_key(|c| *c & !State::MASK);
         out
     }
@@ -109,7 +107,7 @@ impl FreeLists {
         true
     }
 
-    /// Tell which lists are not known.
+    /// Warns about lists that were not found.
     pub fn tell_unknown(&self, process: &Process) {
         for what in &self.unknown {
             process.diag.partial(
@@ -119,14 +117,14 @@ impl FreeLists {
         }
     }
 
-    /// The chunks from `from` on, by address, with where they are kept.
+    /// Returns the free chunks from address `from` on, by address, each with its list.
     pub(super) fn since(&self, from: u64) -> impl Iterator<Item = (u64, State)> + '_ {
         let i = self.chunks.partition_point(|c| c & !State::MASK < from);
         let rest = self.chunks.get(i..).unwrap_or_default();
         rest.iter().map(|c| (c & !State::MASK, State::of((c & State::MASK) as usize)))
     }
 
-    /// Chunks in all lists.
+    /// Number of chunks in all lists.
     pub fn len(&self) -> usize {
         self.chunks.len()
     }
@@ -136,7 +134,7 @@ impl FreeLists {
         self.chunks.is_empty()
     }
 
-    /// The state of the chunk at `chunk`, if a list has it.
+    /// Returns the state of the chunk at `chunk`. `None` if no list has it.
     pub fn state_of(&self, chunk: Addr) -> Option<State> {
         self.since(chunk.get()).next().filter(|(at, _)| *at == chunk.get()).map(|(_, state)| state)
     }
@@ -145,7 +143,7 @@ impl FreeLists {
 struct Reader<'a> {
     memory: &'a ProcessMemory,
     shape: &'a Shape,
-    /// Of all arenas' bins. There may be millions of chunks, so none are remembered.
+    /// Shared by the bins of all arenas. It remembers no nodes, since there may be millions of chunks.
     walks: Walks,
 }
 
@@ -155,10 +153,10 @@ impl Reader<'_> {
         Some(self.shape.size_of(head)).filter(|&s| self.shape.is_size(s))
     }
 
-    /// The fastbins: single lists, one for each size.
+    /// Reads the fastbins: singly linked lists, one per size.
     fn fastbins(&self, index: usize, arena: &Arena, linking: Option<Linking>, out: &mut FreeLists) {
         let Some(first) = arena.fastbins else {
-            // Without its start, nothing tells whether the main arena has any.
+            // If its start is unknown, it is also unknown whether the main arena has fastbins.
             if arena.bins.is_some() && arena.state.is_none() {
                 out.unknown.push(format!("the fastbins of the arena with bins at {}", arena.address()));
             }
@@ -172,7 +170,6 @@ impl Reader<'_> {
             };
             let tries = linking.map_or_else(|| Linking::BOTH.to_vec(), |l| vec![l]);
             let mut lists: Vec<_> = tries.into_iter().map(|l| self.fastbin(arena, head, k, l)).collect();
-            // As far as the better reading goes.
             lists.sort_by_key(|(chunks, whole)| (!whole, std::cmp::Reverse(chunks.len())));
             let Some((chunks, whole)) = lists.into_iter().next() else { continue };
             for chunk in chunks {
@@ -190,7 +187,7 @@ impl Reader<'_> {
         let c = &self.shape.chunk;
         let size = c.min_size + k * c.alignment;
         let mut chunks = Vec::new();
-        // No more blocks of a size fit into the arena.
+        // Upper bound: the arena has no room for more blocks of this size.
         let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
         let end = self.walks.light().at_most(most).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
@@ -202,15 +199,15 @@ impl Reader<'_> {
             Ok(linking.reveal(self.shape, place, word))
         });
         if let Err(Broken::Stop(Stop::Cycle(_))) = end {
-            // It was gone round more than once.
+            // The cycle may have been followed more than once.
             let mut seen = HashSet::new();
             chunks.retain(|&chunk| seen.insert(chunk));
         }
         (chunks, end.is_ok())
     }
 
-    /// Unsorted list, small and large bins: double lists, each link of which must
-    /// lead back, so that no cycle but the whole one can be.
+    /// Reads the unsorted list and the small and large bins. They are doubly linked, and each link must lead back. So
+    /// the only possible cycle is the whole list.
     fn bins(&self, index: usize, arena: &Arena, out: &mut FreeLists) {
         let Some(bins) = arena.bins else { return };
         let (b, c) = (self.shape.bins, &self.shape.chunk);

@@ -1,4 +1,4 @@
-//! Where the chunks with a mapping of their own are.
+//! Finds the chunks with their own mappings (IS_MMAPPED).
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -11,9 +11,10 @@ use crate::native::malloc::mapped_chunk::{self, MappedChunk, chunk_at};
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
-/// Find them in writable anonymous memory that nobody claimed for something else:
-/// from the start of each mapping on, as one follows the other where the kernel
-/// joined them; and where those are fewer than malloc counts, at every page.
+/// Finds the chunks in writable anonymous memory that nobody claimed.
+///
+/// Each mapping is searched from its start. Further chunks follow directly where the kernel joined their mappings. If
+/// fewer are found than malloc counts, every page is probed.
 pub(super) fn find(
     process: &Process,
     finder: &Finder<'_>,
@@ -29,7 +30,7 @@ pub(super) fn find(
     let c = &finder.shape.chunk;
     for range in open_ranges(finder, &taken) {
         let mut at = range.start;
-        // Most mappings are none: their pages need not come into our own memory.
+        // Most mappings are no chunk. `peek` avoids copying their pages.
         let head = at
             .checked_add(c.size)
             .and_then(|at| process.target().peek::<8>(at))
@@ -57,7 +58,7 @@ pub(super) fn find(
     found
 }
 
-/// What others have claimed, more than that it is mapped.
+/// Returns the claimed ranges. A claim that only describes the mapping does not count.
 fn taken(claims: &Claims) -> RangeMap<AddrRange> {
     let ranges: Vec<AddrRange> = claims
         .iter()
@@ -67,8 +68,7 @@ fn taken(claims: &Claims) -> RangeMap<AddrRange> {
     RangeMap::resolve(&ranges, |_, r| (*r, 0u8), |range, _| range)
 }
 
-/// Writable anonymous memory without what is taken, each range as far as one
-/// mapping may go, by address.
+/// Returns writable anonymous memory that is not in `taken`, by address. Each range is as long as one mapping may be.
 fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRange> {
     let mut out: Vec<AddrRange> = Vec::new();
     let anonymous = finder
@@ -93,8 +93,7 @@ fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRang
     out
 }
 
-/// Look at the pages that the core holds of what is still open, until there are as
-/// many as malloc counts, or enough was looked at.
+/// Probes the pages in the core that are still unclaimed. Stops when malloc's count is reached, or the limit of probes.
 fn probe(
     process: &Process,
     finder: &Finder<'_>,
@@ -108,14 +107,14 @@ fn probe(
     let mut probes = limits::MAX_MAPPED_PROBES;
     let mut more = Vec::new();
     let known = RangeMap::from_sorted(found.iter().map(|c| c.range).collect()).unwrap_or_default();
-    // The kernel joins them with what lies beside them, thread stacks' leftovers
-    // mostly; the biggest mappings are the program's own.
+    // The kernel joins their mappings with neighbours, mostly remains of thread stacks. The largest mappings are the
+    // program's own, so they come last.
     let mut ranges = open_ranges(finder, taken);
     ranges.sort_by_key(|r| (r.len(), *r));
     for range in ranges {
         let mut past = range.start;
         for run in target.dumped_runs(range) {
-            // Holes of the file are zero, and no chunk.
+            // Holes of the file are zero and contain no chunk.
             for data in extents.within(run.offset..run.offset + run.range.len()) {
                 let mut at = run.range.start.saturating_add(data.start - run.offset).align_up(4096).max(past);
                 let to = run.range.start.saturating_add(data.end - run.offset);

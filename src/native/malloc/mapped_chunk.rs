@@ -1,5 +1,6 @@
-//! One chunk with a mapping of its own: its header stands at the start of the
-//! mapping, or behind the padding that an alignment asked for.
+//! A chunk with its own mapping, by its header.
+//!
+//! The header is at the start of the mapping, or after the padding of an aligned allocation.
 
 use rayon::prelude::*;
 
@@ -10,24 +11,24 @@ use crate::memory::Memory;
 use crate::native::malloc::shape::Shape;
 use crate::process::Process;
 
-/// Chunks whose alignments are looked at together.
+/// Number of chunks per parallel task.
 const AT_ONCE: usize = 128;
 
-/// One of them.
+/// A chunk with its own mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedChunk {
-    /// Its whole mapping.
+    /// The whole mapping.
     pub range: AddrRange,
-    /// Where its header is: at the start, or `prev_size` bytes above it.
+    /// Address of the chunk's header: the start of the mapping, or `prev_size` bytes after it.
     pub chunk: Addr,
-    /// Size of the chunk in bytes, as its header has it.
+    /// Size of the chunk in bytes, from its header.
     pub size: u64,
-    /// Exact where as many were found, with as many bytes, as malloc counts.
+    /// Exact if the number and bytes of all such chunks equal malloc's counts.
     pub confidence: Confidence,
 }
 
 impl MappedChunk {
-    /// How it is known, in words.
+    /// Describes how the chunk was found.
     pub fn evidence(&self) -> String {
         let counted = match self.confidence {
             Confidence::Exact => "their number and bytes match mp_.n_mmaps and mmapped_mem",
@@ -37,7 +38,7 @@ impl MappedChunk {
     }
 }
 
-/// Where the chunks end that begin at `start` and follow each other, `end` at most.
+/// Returns the end of a run of mapped chunks that begins at `start`, at most `end`.
 pub(super) fn after(memory: &dyn Memory, shape: &Shape, start: Addr, end: Addr) -> Addr {
     let mut at = start;
     for _ in 0..limits::MAX_MAPPED_CHUNKS {
@@ -47,13 +48,15 @@ pub(super) fn after(memory: &dyn Memory, shape: &Shape, start: Addr, end: Addr) 
     at
 }
 
-/// The chunk whose mapping begins at `start` and ends at `end` at the latest, by the header at the start.
+/// Returns the chunk whose mapping begins at `start` and ends at `end` or before, by the header at `start`.
 pub(super) fn chunk_at(memory: &dyn Memory, shape: &Shape, start: Addr, end: Addr) -> Option<MappedChunk> {
     header(memory, shape, start, start, end)
 }
 
-/// The same mappings with their chunks where an alignment put them: the header at the start stays then, and another one stands
-/// behind it. The first word of each place where it may be is asked for, of many chunks together.
+/// Moves each chunk to its second header, if an aligned allocation made one. The header at the start of the mapping
+/// stays valid then.
+///
+/// The first word at each possible position is read, for many chunks at once.
 pub(super) fn align(process: &Process, memory: &dyn Memory, shape: &Shape, chunks: &mut [MappedChunk]) {
     let word = |at: Addr| at.saturating_add(shape.chunk.prev_size);
     chunks.par_chunks_mut(AT_ONCE).for_each(|chunks| {
@@ -73,8 +76,10 @@ pub(super) fn align(process: &Process, memory: &dyn Memory, shape: &Shape, chunk
     });
 }
 
-/// Where the header of `first` may be if it was aligned (`_int_memalign` of glibc): with what malloc returns at the first
-/// multiple of the alignment; where no chunk fits before that, at the next one. Seen in 2.43: it need not fit.
+/// Returns where the header of `first` may be after an aligned allocation (`_int_memalign` of glibc).
+///
+/// malloc returns the first multiple of the alignment, or the next one if no chunk fits before that. Seen in 2.43: it
+/// need not fit.
 fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
     let c = &shape.chunk;
     let start = first.range.start;
@@ -94,8 +99,8 @@ fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
     out
 }
 
-/// The header at `at`, if it says that its mapping begins at `start` and is whole
-/// pages up to `end` at most.
+/// Returns the chunk with the header at `at`. Its mapping must begin at `start` and end at a page border, at most at
+/// `end`.
 fn header(memory: &dyn Memory, shape: &Shape, start: Addr, at: Addr, end: Addr) -> Option<MappedChunk> {
     let c = &shape.chunk;
     let prev = memory.peek_u64(at.checked_add(c.prev_size)?).ok()?;
@@ -107,7 +112,7 @@ fn header(memory: &dyn Memory, shape: &Shape, start: Addr, at: Addr, end: Addr) 
     if head & c.flag_bits != c.is_mmapped || !shape.is_size(size) {
         return None;
     }
-    // Up to 2.42 the size goes to the mapping's end, later not quite.
+    // Up to 2.42 the chunk ends with its mapping. In later versions it ends shortly before.
     let whole = [0, c.mmapped_tail].into_iter().find_map(|tail| {
         let to = at.checked_add(size)?.checked_add(tail)?;
         (to.is_aligned(4096) && to <= end).then_some(to)

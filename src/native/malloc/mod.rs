@@ -1,31 +1,31 @@
-//! malloc of the C libraries without symbols: where its heaps are, and what lies in them. glibc's is arenas of chunks, and
-//! all files but `mallocng` are about it; musl's is groups of slots. What is asked of blocks, whoever gave them out, are
-//! `blocks`, `account`, `allocator` and `claim`.
+//! malloc heaps of glibc and musl, found without symbols: their arenas, groups, blocks and free lists.
 //!
-//! | file | does |
+//! glibc's heaps are arenas of chunks. All files except `mallocng` are about them. musl's heaps are groups of slots.
+//! `blocks`, `account`, `allocator` and `claim` serve every allocator, also those that `foreign` finds.
+//!
+//! | file | contents |
 //! |---|---|
-//! | `shape` | the table's numbers as one struct |
-//! | `find` | the main arena by the shape of its bins, the others by ring and heap_info |
-//! | `params` | `mp_`, by what its fields must satisfy |
-//! | `arena` | fields of each arena, and the parts of memory its chunks lie in |
-//! | `mapped_chunk` | a chunk with a mapping of its own, by its header |
+//! | `shape` | offsets and constants of the layout table as one struct |
+//! | `find` | the main arena by the shape of its bins; the others by the arena ring and heap_info |
+//! | `params` | `mp_`, by conditions that its fields must satisfy |
+//! | `arena` | fields of each arena, and the memory ranges of its chunks |
+//! | `mapped_chunk` | a chunk with its own mapping, by its header |
 //! | `mapped` | where those chunks are |
 //! | `tcache` | the threads' caches of freed blocks |
-//! | `lists` | fastbins and bins, and all free chunks in one sorted list |
-//! | `walk` | from chunk to chunk, and past what is none |
+//! | `lists` | fastbins and bins; all free chunks in one sorted list |
+//! | `walk` | the walk from chunk to chunk, and past damage |
 //! | `all` | every block, with the lists of free ones |
-//! | `blocks` | which block an address is in |
-//! | `places` | which part of the heap it is in |
-//! | `queue` | blocks to be looked at, neighbours together |
+//! | `blocks` | which block contains an address |
+//! | `places` | which range of the heap contains an address |
+//! | `queue` | a work queue of blocks, with neighbours together |
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
-//! | `claim` | what of all this goes into the map |
+//! | `claim` | claims for the map |
 //! | `mallocng` | musl's malloc |
-//! | `extents` | heaps of other allocators, as `foreign` finds them |
+//! | `extents` | heaps of other allocators, found by `foreign` |
 //!
-//! Structures of glibc: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
-//! `malloc_par`, `tcache_perthread_struct`; malloc/arena.c `heap_info`. Offsets
-//! in layout/tables/glibc-malloc-64.json. docs/malloc.md tells what is exact.
+//! Structures of glibc: malloc/malloc.c `struct malloc_state`, `malloc_chunk`, `malloc_par`, `tcache_perthread_struct`;
+//! malloc/arena.c `heap_info`. Offsets are in layout/tables/glibc-malloc-64.json. docs/malloc.md says what is exact.
 
 mod account;
 mod all;
@@ -79,53 +79,52 @@ use find::Finder;
 use shape::Shape;
 use walk::Walker;
 
-/// One heap of malloc.
+/// A heap of glibc's malloc.
 #[derive(Clone, Debug)]
 pub struct MallocHeap {
     /// Committed addresses.
     pub range: AddrRange,
-    /// Address space kept for its growth, above the range.
+    /// Address space reserved for growth, above `range`.
     pub reserve: AddrRange,
-    /// Its arena's `malloc_state` (of the main arena: its bins); `None` for a heap
-    /// known by its look only.
+    /// The arena's `malloc_state`; for the main arena, its bins. `None` if the heap was only guessed from its contents.
     pub arena: Option<Addr>,
-    /// Whether it belongs to the main arena (the brk area).
+    /// Whether the heap belongs to the main arena (the brk area).
     pub main: bool,
-    /// Where its chunks lie: from the first to the end of what is in use.
+    /// Addresses from the first chunk to the end of the part in use.
     pub chunks: AddrRange,
-    /// How sure.
+    /// Confidence that this is a heap.
     pub confidence: Confidence,
-    /// How it is known.
+    /// How the heap was found.
     pub evidence: String,
 }
 
-/// malloc in one process: what glibc's has, and what musl's. Mostly one of them is empty.
+/// The malloc heaps of one process: glibc's and musl's. Usually one of the two is empty.
 #[derive(Debug, Default)]
 pub struct Malloc {
-    /// Its heaps, the main one first.
+    /// glibc's heaps, the main one first.
     pub heaps: Vec<MallocHeap>,
-    /// Its arenas, the main one first, then by address.
+    /// glibc's arenas, the main one first, then by address.
     pub arenas: Vec<Arena>,
-    /// Its parameters and counts (`mp_`).
+    /// glibc's parameters and counts (`mp_`).
     pub params: Option<Params>,
-    /// Chunks with a mapping of their own, by address.
+    /// glibc's chunks with their own mappings (IS_MMAPPED), by address.
     pub mapped: Vec<MappedChunk>,
-    /// Index into [`Process::modules`] of what holds the main arena.
+    /// Index into [`Process::modules`] of the module that contains the main arena.
     pub module: Option<usize>,
-    /// musl's.
+    /// musl's heap.
     pub musl: Mallocng,
-    /// Those of other allocators, whose blocks nobody has read yet.
+    /// Heaps of other allocators whose blocks are not read yet.
     pub(crate) unread: Vec<UnreadHeap>,
     others: OnceLock<Vec<ExtentHeap>>,
     shape: Option<Shape>,
-    /// Where chunks lie, by address, and the arena's index.
+    /// Ranges of chunks by address, each with the index of its arena.
     parts: Vec<(AddrRange, usize)>,
 }
 
-/// Find heaps and arenas.
+/// Finds the heaps and arenas of glibc, and musl's heap.
 ///
 /// # Errors
-/// Only where the bundled table lacks a field.
+/// Only if the bundled table lacks a field.
 pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
     let _phase = process.enter(Phase::Malloc);
     let shape = Shape::bundled()?;
@@ -159,17 +158,17 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
 }
 
 impl Malloc {
-    /// Heaps of other allocators, read when they are first asked for.
+    /// Returns the heaps of other allocators. They are read on the first call.
     pub fn others(&self, process: &Process) -> &[ExtentHeap] {
         self.others.get_or_init(|| self.unread.iter().filter_map(|heap| foreign::read_heap(process, heap)).collect())
     }
 
-    /// Whether no heap of it was found.
+    /// Whether no heap of any allocator was found.
     pub fn is_empty(&self) -> bool {
         self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.unread.is_empty()
     }
 
-    /// Whether the blocks of both can be visited, and come from the same allocator.
+    /// Whether the blocks of both can be visited and come from the same allocator.
     pub fn is_like(&self, other: &Malloc) -> bool {
         let whose = |m: &Malloc| {
             let first = m.unread.first().map(|heap| heap.name);
@@ -179,14 +178,14 @@ impl Malloc {
         whose(self).is_some_and(|name| whose(other) == Some(name))
     }
 
-    /// Blocks with mappings of their own, and their bytes.
+    /// Returns the number of blocks with their own mappings, and their bytes.
     pub fn own_mappings(&self) -> (u64, u64) {
         let singles = self.musl.groups.iter().filter(|g| g.is_single() && g.used != 0).map(|g| g.stride);
         let sizes = self.mapped.iter().map(|m| m.size).chain(singles);
         sizes.fold((0, 0), |(count, bytes), size| (count + 1, u64::saturating_add(bytes, size)))
     }
 
-    /// Find the chunks with a mapping of their own, in what nobody has claimed.
+    /// Finds the chunks with their own mappings, in memory that nobody has claimed.
     pub fn find_mapped(&mut self, process: &Process, base: &Base, claims: &Claims) {
         if let Some(shape) = &self.shape {
             let _phase = process.enter(Phase::MappedChunks);
@@ -195,13 +194,14 @@ impl Malloc {
         }
     }
 
-    /// Which allocators the process has.
+    /// Returns the allocators that the process has.
     pub fn allocators(&self, process: &Process) -> Vec<Allocator> {
         allocator::find(process, self)
     }
 
-    /// Visit the chunks of all arenas, part by part, several parts at a time. Each
-    /// has its own `A`, made for an arena's index; the answer is by arena and address.
+    /// Visits the chunks of all arenas, with the ranges in parallel.
+    ///
+    /// `make` makes one `A` per range from the arena's index. The results are in the order of arenas and addresses.
     pub fn walk<A: Send>(
         &self,
         process: &Process,
@@ -221,24 +221,26 @@ impl Malloc {
         walked.collect()
     }
 
-    /// Whether a chunk has the size of a thread's cache: it may be one that no
-    /// thread points to any more.
+    /// Whether a chunk of this size may be a thread's cache. Caches of ended threads have no thread that points to
+    /// them.
     pub fn is_cache_size(&self, size: u64) -> bool {
         self.shape.as_ref().is_some_and(|s| s.tcaches.iter().any(|t| t.chunk == size))
     }
 
-    /// The most bytes that a thread's cache of any form has.
+    /// Largest size in bytes of a thread's cache, over all known forms of the struct.
     pub fn longest_cache(&self) -> u64 {
         self.shape.iter().flat_map(|s| &s.tcaches).map(|t| t.chunk).max().unwrap_or(0)
     }
 
-    /// Bytes of a chunk that the program can use: to the size of the next.
+    /// Returns how many bytes of a chunk the program can use. They extend to the size field of the next chunk.
     pub fn usable(&self, size: u64) -> u64 {
         self.shape.as_ref().map_or(0, |s| size.saturating_sub(s.chunk.mem - s.chunk.size))
     }
 
-    /// The same of a chunk with a mapping of its own. Up to glibc 2.42 it ends with the mapping; later there is room for a
-    /// next one's header behind it, as behind any.
+    /// Returns how many bytes the program can use of a chunk with its own mapping.
+    ///
+    /// Up to glibc 2.42 such a chunk ends with its mapping. In later versions there is room for a next header after it,
+    /// as after any chunk.
     pub fn usable_of_mapped(&self, c: &MappedChunk) -> u64 {
         let to_the_end = c.chunk.saturating_add(c.size) >= c.range.end;
         if to_the_end {
@@ -248,12 +250,12 @@ impl Malloc {
         }
     }
 
-    /// From a chunk to what malloc returned.
+    /// Returns the address that malloc returned for the chunk at `chunk`.
     pub fn block(&self, chunk: Addr) -> Addr {
         self.shape.as_ref().map_or(chunk, |s| chunk.saturating_add(s.chunk.mem))
     }
 
-    /// The arena that a chunk at `addr` would be of.
+    /// Returns the index of the arena that a chunk at `addr` would belong to.
     pub fn arena_of(&self, addr: Addr) -> Option<usize> {
         let i = self.parts.partition_point(|(range, _)| range.end <= addr);
         self.parts.get(i).filter(|(range, _)| range.contains(addr)).map(|(_, arena)| *arena)

@@ -1,5 +1,6 @@
-//! `mp_`, malloc's parameters and counts: in the same writable data as the main
-//! arena, found by what its fields must satisfy.
+//! `mp_`, malloc's parameters and counts.
+//!
+//! `mp_` is in the same writable data as the main arena. It is found by conditions that its fields must satisfy.
 
 use crate::addr::Addr;
 use crate::bytes;
@@ -8,32 +9,32 @@ use crate::native::malloc::MallocHeap;
 use crate::native::malloc::find::{Finder, MainArena};
 use crate::native::malloc::shape::ParShape;
 
-/// What `mp_` says. Sizes in bytes.
+/// The fields of `mp_`. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Where it is.
+    /// Address of `mp_`.
     pub address: Addr,
-    /// Chunks with a mapping of their own.
+    /// Number of chunks with their own mappings.
     pub n_mmaps: u64,
-    /// The most there were at a time.
+    /// Maximum of `n_mmaps` so far.
     pub max_n_mmaps: u64,
     /// Bytes of these mappings.
     pub mmapped_mem: u64,
-    /// The most there were at a time.
+    /// Maximum of `mmapped_mem` so far.
     pub max_mmapped_mem: u64,
-    /// Requests from this size on get a mapping of their own.
+    /// Requests of at least this size get their own mapping.
     pub mmap_threshold: u64,
-    /// A free top larger than this is given back.
+    /// A larger top chunk is returned to the system.
     pub trim_threshold: u64,
-    /// First address that sbrk gave.
+    /// First address that sbrk returned.
     pub sbrk_base: Addr,
 }
 
-/// Bytes of writable data looked through on either side of the main arena: both
-/// are initialized data of one source file, and the libc's is 8 KiB in all.
+/// Bytes searched on either side of the main arena. Both are initialized data of one source file, and libc's data is 8
+/// KiB in all.
 const NEAR: u64 = 256 << 10;
 
-/// Find `mp_`; `None` where no place, or more than one, satisfies all.
+/// Finds `mp_`. `None` if no address satisfies all conditions, or more than one.
 pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHeap>, fastbins: bool) -> Option<Params> {
     let low = main.bins.saturating_sub(NEAR).max(main.data.start);
     let high = main.bins.saturating_add(NEAR).min(main.data.end);
@@ -58,7 +59,7 @@ pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHe
     Some(params)
 }
 
-/// The fields from `at` on, if their numbers can be so.
+/// Reads the fields at `at`, if their values are plausible.
 fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     let int = |field: u64| bytes::u32_at(data, at.checked_add(field as usize)?);
     let long = |field: u64| bytes::u64_at(data, at.checked_add(field as usize)?);
@@ -90,8 +91,8 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     })
 }
 
-/// Whether `sbrk_base` is where the main heap begins, or at least in anonymous
-/// memory above it all.
+/// Whether `sbrk_base` is the start of the main heap. If that heap is not exact, any address in writable anonymous
+/// memory with a chunk will do.
 fn fits(finder: &Finder<'_>, heap: Option<&MallocHeap>, params: &Params) -> bool {
     let base = params.sbrk_base;
     let anonymous = || finder.base.at(base).is_some_and(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));

@@ -1,24 +1,25 @@
-//! Which of many ranges an address may be in, without a search through all of them.
+//! Finds the range that may contain an address, among many ranges.
 //!
-//! Heaps lie in few neighbourhoods (above the program, among the libraries), with tebibytes
-//! between. Each is divided into about as many buckets of one length as it has ranges.
+//! Heaps are in few neighbourhoods (above the program, among the libraries), tebibytes apart. Each neighbourhood is
+//! divided into buckets of equal length, about as many as it has ranges. So a lookup needs no binary search over all
+//! ranges.
 
-/// Distance from which on two ranges are no neighbours.
+/// Distance in bytes from which two ranges are in different spans.
 const FAR: u64 = 1 << 30;
 
-/// Ranges near each other.
+/// A group of ranges near each other.
 #[derive(Debug)]
 struct Span {
     start: u64,
     end: u64,
-    /// Bits of an address within a bucket.
+    /// Number of address bits within a bucket.
     shift: u32,
-    /// For each bucket: how many ranges of all start at or before its own start. And the
-    /// number of those that start before the span's end, last.
+    /// For each bucket: the number of ranges (of all spans) that start at or before the bucket's start. The last entry
+    /// is the number of ranges that start before the span's end.
     buckets: Vec<u32>,
 }
 
-/// Ranges by address.
+/// Index of ranges by address.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     starts: Vec<u64>,
@@ -26,10 +27,10 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// `ranges` (start, end): sorted by their starts.
+    /// Builds the index. `ranges` (start, end) must be sorted by start.
     pub(super) fn new(ranges: impl Iterator<Item = (u64, u64)>) -> Places {
         let mut starts: Vec<u64> = Vec::new();
-        // Where each span starts and ends, and its first range.
+        // Start, end and first range of each span.
         let mut bounds: Vec<(u64, u64, usize)> = Vec::new();
         for (start, end) in ranges {
             match bounds.last_mut() {
@@ -54,7 +55,8 @@ impl Places {
         Places { starts, spans }
     }
 
-    /// The last range that starts at or before `addr`, where one may hold it.
+    /// Returns the last range that starts at or before `addr`. It need not contain `addr`. `None` only if no range
+    /// contains `addr`.
     #[inline]
     pub(super) fn find(&self, addr: u64) -> Option<usize> {
         let span = self.spans.get(self.spans.partition_point(|s| s.start <= addr).checked_sub(1)?)?;

@@ -1,8 +1,8 @@
-//! Blocks still to be looked at, taken by address: what is near is done together.
+//! A work queue of blocks in address order, so that neighbouring blocks are processed together.
 //!
-//! Followed in the order in which pointers lead, each block of a large heap costs several waits for
-//! memory: 3,000,000 blocks of a Lua program took 2.5 s. So they wait as bits, with bits above them
-//! that tell where any are set, and a neighbourhood is left when nothing waits in it.
+//! In the order of pointers, each block of a large heap costs several cache misses: 3,000,000 blocks of a Lua program
+//! took 2.5 s. So queued blocks are bits. Higher levels of bits show which words have any bit set. A neighbourhood is
+//! processed until it has no queued block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,26 +10,27 @@ use rayon::prelude::*;
 
 use crate::native::malloc::blocks::{Block, BlockId, Blocks, zeros};
 
-/// The level whose words are given to threads: 64 words of bits below each, 64 KiB of heap.
+/// The level whose words are the parallel tasks. Each covers 64 words of block bits (64 KiB of heap).
 const TASK: usize = 1;
 
-/// Fewer tasks than this are done at once, by one thread: what follows a list that leads
-/// from place to place has one at a time, and would only wait for others.
+/// Fewer tasks than this run on one thread. A linked list through the whole heap has one task at a time, and other
+/// threads would only wait.
 const FEW: usize = 16;
 
-/// A set of blocks.
+/// A queue of blocks.
 pub struct BlockQueue<'a> {
     blocks: &'a Blocks,
-    /// A bit for each block; above it one for each word of the level below, up to a single word.
+    /// Level 0 has a bit per block. Each higher level has a bit per word of the level below. The last level is one
+    /// word.
     levels: Vec<Vec<AtomicU64>>,
 }
 
 impl<'a> BlockQueue<'a> {
-    /// With room for all of `blocks`, and none in it.
+    /// Returns an empty queue for `blocks`.
     pub fn new(blocks: &'a Blocks) -> BlockQueue<'a> {
         let mut levels = vec![zeros(blocks.words())];
         let mut len = blocks.words();
-        // Tasks have a level of their own whatever is below.
+        // The task level exists even if there are few words below.
         while len > 1 || levels.len() <= TASK {
             len = len.div_ceil(64);
             levels.push(zeros(len));
@@ -37,14 +38,14 @@ impl<'a> BlockQueue<'a> {
         BlockQueue { blocks, levels }
     }
 
-    /// Put a block in.
+    /// Adds a block.
     #[inline]
     pub fn push(&self, id: BlockId) {
         let (mut word, mut bit) = (id.word(), id.bit());
         for level in &self.levels {
             let Some(bits) = level.get(word) else { return };
-            // Upwards only where nothing was set: who set the first bit goes on, or a thread that takes
-            // this word has not come to it yet. See `finish`.
+            // Set the higher bits only if this word was 0. Otherwise the thread that set its first bit does so, or a
+            // thread that takes this word has not read it yet. See `finish`.
             if bits.fetch_or(bit, Ordering::SeqCst) != 0 {
                 return;
             }
@@ -52,8 +53,8 @@ impl<'a> BlockQueue<'a> {
         }
     }
 
-    /// Take out block by block until none is left, those that `visit` puts in among them; several at
-    /// a time. `visit` gets the number of the block's part too.
+    /// Visits queued blocks until none is left, including blocks that `visit` adds. Tasks run in parallel, each with
+    /// its own `S`. `visit` also gets the number of the block's part.
     pub fn drain<S: Default + Send>(&self, visit: impl Fn(&mut S, usize, Block) + Sync, mut join: impl FnMut(S)) {
         let mut tasks = Vec::new();
         loop {
@@ -74,7 +75,7 @@ impl<'a> BlockQueue<'a> {
         }
     }
 
-    /// Numbers of words of the tasks' level under word `word` of `level` in which anything is set.
+    /// Passes to `each` the task words below word `word` of `level` that have a bit set.
     fn take(&self, level: usize, word: usize, each: &mut impl FnMut(usize)) {
         if level == TASK {
             if self.levels.get(level).and_then(|l| l.get(word)).is_some_and(|w| w.load(Ordering::SeqCst) != 0) {
@@ -87,10 +88,10 @@ impl<'a> BlockQueue<'a> {
         }
     }
 
-    /// Visit what is under word `word` of `level` until nothing is.
+    /// Visits the blocks below word `word` of `level` until none is queued.
     ///
-    /// A word's bits are cleared before those below them are looked at: what is set below meanwhile
-    /// is seen there, or its bit stands here again.
+    /// A word is cleared before the words below it are read. So a bit that is set below meanwhile is either seen there,
+    /// or its bit is set here again.
     fn finish(&self, level: usize, word: usize, visit: &mut impl FnMut(usize, Block)) {
         loop {
             let bits = self.swap(level, word);
@@ -110,7 +111,7 @@ impl<'a> BlockQueue<'a> {
     }
 }
 
-/// The numbers of a word's bits that are set.
+/// Iterates over the indexes of the set bits of a word.
 struct Ones(u64);
 
 impl Iterator for Ones {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
     use crate::addr::Addr;
 
-    /// Blocks that can be reached from the first, where block `i` leads to those that `next` tells.
+    /// Marks the blocks reachable from the first one. `next` returns the blocks that block `i` points to.
     fn reached(parts: &[&[(u64, u64, bool)]], next: &(impl Fn(usize) -> Vec<usize> + Sync)) -> Vec<bool> {
         let all: Vec<u64> = parts.iter().flat_map(|p| p.iter().map(|c| c.0 + 16)).collect();
         let blocks = Blocks::of_parts(parts);
@@ -161,10 +162,10 @@ mod tests {
         let low: Vec<_> = (0..30_000).map(|i| (0x10_0000 + 48 * i, 48, true)).collect();
         let high: Vec<_> = (0..20_000).map(|i| (0x7f00_0000_0000 + 4096 * i, 4096, true)).collect();
         let (parts, n) = ([&low[..], &high[..]], 50_000_usize);
-        // A list that goes from place to place through every second block.
+        // A list that jumps across the heap, through every second block.
         let list = reached(&parts, &|i| vec![(i + 2 * 15_401) % n]);
         assert!(list.iter().enumerate().all(|(i, found)| *found == (i % 2 == 0)));
-        // Each leads to many: a tree of the even ones, and back.
+        // Each block leads to several: a tree of the even blocks, with back-edges.
         let tree = reached(&parts, &|i| (1..4).map(|k| (3 * i + 2 * k) % n / 2 * 2).chain([i / 4 * 2]).collect());
         let mut wanted = vec![false; n];
         let mut stack = vec![0_usize];

@@ -1,16 +1,16 @@
-//! The table's numbers as one struct, read once: the walk asks for them at
-//! every chunk.
+//! Offsets and constants of glibc's layout table as one struct. They are read once, since the walk needs them at every
+//! chunk.
 
 use crate::layout::{self, Layout, LayoutError};
 
-/// `struct malloc_chunk` and the bits in its size.
+/// `struct malloc_chunk`, and the bits in its size field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkShape {
     pub(super) prev_size: u64,
     pub(super) size: u64,
     pub(super) fd: u64,
     pub(super) bk: u64,
-    /// From a chunk to what malloc returned.
+    /// Offset in a chunk of the address that malloc returns.
     pub(super) mem: u64,
     pub(super) flag_bits: u64,
     pub(super) prev_inuse: u64,
@@ -21,30 +21,30 @@ pub(super) struct ChunkShape {
     pub(super) fencepost: u64,
     pub(super) mmapped_tail: u64,
     pub(super) mmap_hp: u64,
-    /// Size of the struct itself, as `mtrim` counts with it.
+    /// Size in bytes of the struct itself, which `mtrim` uses.
     pub(super) whole: u64,
 }
 
-/// The arrays of bins.
+/// The arrays of bins and fastbins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BinShape {
     pub(super) count: u64,
     pub(super) bin: u64,
     pub(super) header: u64,
-    /// Bins from here on hold a range of sizes.
+    /// Index of the first bin with a range of sizes.
     pub(super) small: u64,
     pub(super) fast_count: u64,
     pub(super) fast_slot: u64,
 }
 
-/// Fields of `malloc_state`, from its bins.
+/// Fields of `malloc_state`, as offsets from its bins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StateShape {
     pub(super) fastbins: i64,
     pub(super) top: i64,
     pub(super) last_remainder: i64,
     pub(super) next: i64,
-    /// Since 2.23.
+    /// `None` before 2.23.
     pub(super) attached_threads: Option<i64>,
     pub(super) system_mem: i64,
     pub(super) max_system_mem: i64,
@@ -52,10 +52,10 @@ pub(super) struct StateShape {
     pub(super) end: i64,
 }
 
-/// `struct malloc_par`, from its start.
+/// `struct malloc_par`, as offsets from its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParShape {
-    /// Whether the arenas beside it have fastbins: 2.43 moved only what comes first.
+    /// Whether the arenas of these releases have fastbins. 2.43 moved only the fields before them.
     pub(super) fastbins: bool,
     pub(super) n_mmaps: u64,
     pub(super) n_mmaps_max: u64,
@@ -69,7 +69,7 @@ pub(super) struct ParShape {
 }
 
 impl ParShape {
-    /// Where its fields are, and their lengths.
+    /// Returns offset and length of each field.
     pub(super) fn fields(&self) -> impl Iterator<Item = (u64, u64)> {
         let ints = [self.n_mmaps, self.n_mmaps_max, self.max_n_mmaps, self.no_dyn_threshold].map(|at| (at, 4));
         let longs = [self.mmapped_mem, self.max_mmapped_mem, self.sbrk_base, self.mmap_threshold, self.trim_threshold];
@@ -80,17 +80,17 @@ impl ParShape {
 /// `tcache_perthread_struct` of some releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TcacheShape {
-    /// First release that has it.
+    /// First release that has this form.
     pub(super) since: &'static str,
-    /// Size of the chunk it lies in.
+    /// Size in bytes of the chunk that contains the struct.
     pub(super) chunk: u64,
-    /// Bytes of one count; the counts come first.
+    /// Bytes per count. The array of counts comes first.
     pub(super) count_size: u64,
     pub(super) entries: u64,
     pub(super) bins: u64,
-    /// Bins of one size each.
+    /// Number of bins with a single size.
     pub(super) small_bins: u64,
-    /// The counts tell what may still be put in.
+    /// Whether the counts say how many blocks may still be added.
     pub(super) downwards: bool,
 }
 
@@ -106,31 +106,31 @@ pub(super) struct HeapShape {
     pub(super) heap_max: u64,
 }
 
-/// All of it.
+/// Offsets and constants of all of malloc's structs.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) chunk: ChunkShape,
     pub(super) bins: BinShape,
     /// Newest first.
     pub(super) states: Vec<StateShape>,
-    /// Bytes from the start of `malloc_state` to its bins that have fastbins between.
+    /// Distances from the start of `malloc_state` to its bins, with fastbins between them.
     pub(super) starts_with_fastbins: Vec<u64>,
-    /// The same without.
+    /// The distance without fastbins.
     pub(super) start_without_fastbins: u64,
     pub(super) flags: u64,
     pub(super) noncontiguous: u64,
     pub(super) heap: HeapShape,
     pub(super) params: Vec<ParShape>,
     pub(super) tcaches: Vec<TcacheShape>,
-    /// Bits that safe-linking shifts a pointer's place by.
+    /// Number of bits by which safe-linking shifts a pointer's address.
     pub(super) safe_linking: u64,
 }
 
 impl Shape {
-    /// The bundled table's.
+    /// Reads the bundled table.
     ///
     /// # Errors
-    /// Where the table lacks a field.
+    /// If the table lacks a field.
     pub(super) fn bundled() -> Result<Shape, LayoutError> {
         Shape::of(layout::GLIBC_MALLOC.layout()?)
     }
@@ -197,17 +197,16 @@ impl Shape {
         })
     }
 
-    /// All distances from the start of `malloc_state` to its bins, newest last.
+    /// Returns all distances from the start of `malloc_state` to its bins. The newest is last.
     pub(super) fn starts(&self) -> impl Iterator<Item = u64> + '_ {
         self.starts_with_fastbins.iter().copied().chain([self.start_without_fastbins])
     }
 
-    /// The size in a chunk's size word.
+    /// Returns the size in a chunk's size word, without flags.
     pub(super) fn size_of(&self, head: u64) -> u64 {
         head & !self.chunk.flag_bits
     }
 
-    /// Whether a chunk can have that size.
     pub(super) fn is_size(&self, size: u64) -> bool {
         size >= self.chunk.min_size && size.is_multiple_of(self.chunk.alignment)
     }

@@ -1,6 +1,7 @@
-//! The threads' caches of freed blocks: found by what a thread's TLS points to,
-//! by their place at the start of an arena, and by their shape, and believed
-//! only where every list in them is whole.
+//! The threads' caches of freed blocks (tcache).
+//!
+//! Candidates are blocks that a thread's TLS points to, first blocks of arenas, and blocks of a cache's size. A
+//! candidate is accepted only if its lists are intact.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +18,19 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::targets::PieceState;
 
-/// How the links of single lists are written.
+/// Encoding of the links of singly linked lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Linking {
     /// The address itself, up to 2.31.
     Plain,
-    /// XORed with the place it is kept at, without its low bits, since 2.32.
+    /// Safe-linking, since 2.32: XORed with the address of the link, shifted right.
     Safe,
 }
 
 impl Linking {
     pub(super) const BOTH: [Linking; 2] = [Linking::Safe, Linking::Plain];
 
-    /// The address that `word`, kept at `place`, stands for.
+    /// Decodes the link `word` at address `place`.
     pub(super) fn reveal(self, shape: &Shape, place: Addr, word: u64) -> Addr {
         match self {
             Linking::Plain => Addr::new(word),
@@ -38,57 +39,57 @@ impl Linking {
     }
 }
 
-/// One thread's cache.
+/// A thread's cache.
 #[derive(Clone, Debug)]
 pub struct Tcache {
-    /// The struct, as malloc returned it.
+    /// Address of the struct, as malloc returned it.
     pub address: Addr,
-    /// The thread whose TLS points to it.
+    /// The thread whose TLS points to the cache.
     pub tid: Option<u32>,
-    /// First release of glibc with this form of it.
+    /// First glibc release with this form of the struct.
     pub since: &'static str,
-    /// Chunks in it (their own addresses, not those malloc returned).
+    /// Chunks in the cache, by chunk address.
     pub(super) chunks: Vec<Addr>,
     pub(super) linking: Option<Linking>,
-    /// Lists that do not end as they must.
+    /// Number of lists that do not end as they must.
     pub broken: u64,
 }
 
 impl Tcache {
-    /// Blocks in it.
+    /// Number of blocks in the cache.
     pub fn len(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Whether it has none.
+    /// Whether the cache has no blocks.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 }
 
-/// Threads' TLS as far as malloc's variables are looked for in it, on either side
-/// of the thread pointer: libc's is loaded first and so lies near it, unless the
-/// program has much of its own. Each page more is one more read in each thread.
+/// Bytes of TLS searched on either side of the thread pointer, in two attempts. libc is loaded first, so its variables
+/// are near it, unless the program has much TLS of its own. Each further page is one more read per thread.
 const TLS: [u64; 2] = [4 << 10, 64 << 10];
 
-/// Bytes of a variable that has an address.
+/// Size of a pointer variable in bytes.
 const POINTER: u64 = 8;
 
-/// What threads' TLS says of malloc.
+/// malloc's variables in the threads' TLS.
 #[derive(Debug, Default)]
 pub(super) struct ThreadWords {
-    /// What may be a thread's tcache, and whose.
+    /// Possible tcaches, each with the thread whose TLS points to it.
     tcaches: BTreeMap<Addr, u32>,
-    /// Threads whose TLS names an arena (`thread_arena`): index and tid.
+    /// Threads whose TLS points to an arena (`thread_arena`): the arena's index, and tid.
     pub(super) arenas: Vec<(usize, u32)>,
-    /// Threads whose TLS should be in the core and could not be read.
+    /// Threads whose TLS should be in the core but could not be read.
     unread: Vec<u32>,
 }
 
 impl ThreadWords {
-    /// Look through the TLS of all threads. A variable has the same distance from
-    /// the thread pointer in all of them: of what is found by chance, on the stack
-    /// below, nothing is left.
+    /// Searches the TLS of all threads.
+    ///
+    /// A variable has the same distance from the thread pointer in all threads. That excludes chance hits, such as
+    /// words on the stack below.
     pub(super) fn read(process: &Process, malloc: &Malloc, shape: &Shape) -> ThreadWords {
         let mut out = ThreadWords::default();
         for reach in TLS {
@@ -154,23 +155,24 @@ impl ThreadWords {
     }
 }
 
-/// Distance from the thread pointer, and what stands there in which thread.
+/// Hits by distance from the thread pointer: the value found, and the thread.
 type Hits<T> = BTreeMap<i64, Vec<(T, u32)>>;
 
-/// The distance that most threads have something at, and what stands there.
+/// Returns the distance with hits in most threads, and those hits.
 fn most_common<T>(hits: Hits<T>) -> (i64, Vec<(T, u32)>) {
     hits.into_iter().max_by_key(|(_, hits)| hits.len()).unwrap_or_default()
 }
 
-/// The form of cache that a chunk's size stands for, if it has that of one.
+/// Returns the form of cache whose chunk size `chunk` has, if any.
 fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Result<Option<&'s TcacheShape>, Fault> {
     let size = shape.size_of(memory.u64(chunk.saturating_add(shape.chunk.size))?);
     Ok(shape.tcaches.iter().find(|t| t.chunk == size))
 }
 
-/// The caches among the blocks that threads point to, the first blocks of arenas,
-/// and `others` (chunks of a cache's size). Also the threads whose caches are not
-/// known, though the core should have them.
+/// Finds the caches among the blocks that threads point to, the first blocks of arenas, and `others` (chunks of a
+/// cache's size).
+///
+/// Also returns the threads whose cache is not known, though it should be in the core.
 pub(super) fn find(
     process: &Process,
     malloc: &Malloc,
@@ -186,7 +188,7 @@ pub(super) fn find(
     let mut found = Vec::new();
     let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
-        // Blocks of that size are many, and lists of what is none lead anywhere.
+        // Many blocks have this size, and lists of a false candidate lead anywhere.
         let cache = process.reads().attempt(|| reader.read(chunk, form(memory, shape, chunk).ok()??, tid));
         if cache.is_none() {
             unknown.extend(tid);
@@ -200,19 +202,21 @@ struct Reader<'a> {
     memory: &'a ProcessMemory,
     malloc: &'a Malloc,
     shape: &'a Shape,
-    /// Of all caches, and of what looks like one.
+    /// Shared by all caches and false candidates.
     walks: Walks,
 }
 
-/// One list: its chunks, and whether it ends as it must.
+/// The chunks of one list, and whether the list ends as it must.
 struct List {
     chunks: Vec<Addr>,
     whole: bool,
 }
 
 impl Reader<'_> {
-    /// The cache in `chunk`, if it is one. One of a thread may have a broken list
-    /// (a block written to after it was freed); a mere look-alike may not.
+    /// Returns the cache in `chunk`, if it is one.
+    ///
+    /// A thread's own cache may have a broken list (a block written to after it was freed). A candidate without a
+    /// thread may not.
     fn read(&self, chunk: Addr, form: &TcacheShape, tid: Option<u32>) -> Option<Tcache> {
         let address = chunk.checked_add(self.shape.chunk.mem)?;
         let len = form.entries.checked_add(form.bins.checked_mul(8)?)?;
@@ -223,8 +227,7 @@ impl Reader<'_> {
         let broken = lists.iter().filter(|l| !l.whole).count() as u64;
         let counts_fit = self.counts_fit(&data, form, &lists);
         let chunks: Vec<Addr> = lists.into_iter().flat_map(|l| l.chunks).collect();
-        // A thread's own pointer is word enough; but a block that only has the
-        // size must look like one in all of its lists.
+        // A thread's own pointer is enough evidence. A block that only has the right size must have only intact lists.
         let believed = if tid.is_some() { counts_fit || broken == 0 } else { counts_fit && broken == 0 };
         if !believed || (chunks.is_empty() && tid.is_none()) {
             return None;
@@ -238,8 +241,8 @@ impl Reader<'_> {
         (0..form.bins).map(|bin| self.list(Addr::new(head(bin)), bin, form, linking)).collect()
     }
 
-    /// Follow one list. The dump may have been taken while it was changed, so its
-    /// length is not held against the count here.
+    /// Follows one list. The dump may have been taken while the list was being changed, so its length is not compared
+    /// with the count here.
     fn list(&self, head: Addr, bin: u64, form: &TcacheShape, linking: Linking) -> List {
         let mut out = List { chunks: Vec::new(), whole: false };
         let mut at = head;
@@ -249,7 +252,7 @@ impl Reader<'_> {
             let chunk = at.saturating_sub(c.mem);
             let expected = c.min_size + bin * c.alignment;
             let fits = |size: u64| if bin < form.small_bins { size == expected } else { self.shape.is_size(size) };
-            // Blocks with a mapping of their own may be cached since 2.43.
+            // Since 2.43, blocks with their own mappings may be cached.
             let ours = at.is_aligned(c.alignment) && (self.malloc.arena_of(chunk).is_some() || bin >= form.small_bins);
             let size_at = chunk.checked_add(c.size).filter(|_| ours);
             let is_sized = |at| self.memory.peek_u64(at).is_ok_and(|head| fits(self.shape.size_of(head)));
@@ -265,8 +268,8 @@ impl Reader<'_> {
         out
     }
 
-    /// Whether the counts say what the lists hold, one bin that was just changed
-    /// excepted; where they count downwards, all have the same sum.
+    /// Whether the counts equal the lengths of the lists. One bin may differ, since it may just have been changed. If
+    /// the counts go downwards, count and length have the same sum in all bins.
     fn counts_fit(&self, data: &[u8], form: &TcacheShape, lists: &[List]) -> bool {
         let count = |bin: u64| {
             let at = (bin * form.count_size) as usize;

@@ -1,4 +1,4 @@
-//! From chunk to chunk through one part of an arena, and past what is none.
+//! The walk from chunk to chunk through one range of an arena, and past damage.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -8,10 +8,10 @@ use crate::native::malloc::{Arena, FreeLists, Part};
 use crate::targets::Target;
 use crate::words::ChunkPlace;
 
-/// Chunks in a row that make a place believed to be a chunk again.
+/// Number of consecutive valid chunks after which an address is accepted as a chunk.
 const CHAIN: usize = 8;
 
-/// What a chunk is.
+/// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum State {
@@ -27,19 +27,19 @@ pub enum State {
     Small = 4,
     /// In a bin of a range of sizes.
     Large = 5,
-    /// Free by the bit in the chunk behind it, but in no list.
+    /// Free by the PREV_INUSE flag of the next chunk, but in no list.
     Unlisted = 6,
-    /// The arena's last chunk.
+    /// The arena's top chunk.
     Top = 7,
-    /// What tells is not in the core.
+    /// The words that would show the state are not in the core.
     Unknown = 8,
 }
 
 impl State {
-    /// How many there are.
+    /// Number of states.
     pub const COUNT: usize = 9;
 
-    /// Bits of an address that hold a state in a list: chunks lie at multiples of 16.
+    /// The bits of an address in a list that have the state. Chunks are at multiples of 16.
     pub(super) const MASK: u64 = 15;
 
     const ALL: [State; State::COUNT] = [
@@ -58,7 +58,7 @@ impl State {
         State::ALL.get(index).copied().unwrap_or(State::Unknown)
     }
 
-    /// Where a chunk in this state is kept, as reports say it.
+    /// Returns the name of the state in reports.
     pub fn place(self) -> ChunkPlace {
         match self {
             State::Used => ChunkPlace::Used,
@@ -73,74 +73,73 @@ impl State {
         }
     }
 
-    /// Whether the program may not use it.
+    /// Whether the program must not use the chunk.
     pub fn is_free(self) -> bool {
         !matches!(self, State::Used | State::Unknown)
     }
 
-    /// Whether malloc joins it with free neighbours when it trims.
+    /// Whether malloc joins the chunk with free neighbours when it trims.
     fn joins(self) -> bool {
         matches!(self, State::Fastbin | State::Unsorted | State::Small | State::Large | State::Unlisted)
     }
 }
 
-/// One chunk.
+/// A chunk of malloc.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
-    /// Where it begins: 16 bytes before what malloc returned.
+    /// Address of the chunk: 16 bytes before the address that malloc returned.
     pub address: Addr,
-    /// Its size in bytes, header and all.
+    /// Size of the chunk in bytes, with its header.
     pub size: u64,
-    /// What it is.
+    /// State of the chunk.
     pub state: State,
-    /// The first word of a used block, as far as that is in the core.
+    /// The first word of a used block, if it is in the core.
     pub first_word: Option<u64>,
 }
 
-/// Why bytes between chunks are none.
+/// Why a range contains no chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// Not in the core.
+    /// The range is not in the core.
     NotDumped,
-    /// No chunk can have this size word.
+    /// The size word is impossible.
     BadSize(u64),
-    /// Between malloc's own end marks and its next chunk: somebody else moved the break.
+    /// Another caller of sbrk moved the break. The range is between malloc's fenceposts and its next chunk.
     Foreign,
 }
 
-/// Bytes that no chunk covers.
+/// A range that no chunk covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Where.
+    /// The range.
     pub range: AddrRange,
-    /// Why.
+    /// Why it contains no chunks.
     pub damage: Damage,
 }
 
-/// What a walk over one part found beside chunks. Sizes in bytes.
+/// Results of a walk over one range, other than its chunks. Sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
-    /// The first places without chunks, by address.
+    /// The first ranges without chunks, by address.
     pub lost: Vec<Lost>,
-    /// Number of all of them that are damage or not in the core.
+    /// Number of ranges that are damaged or not in the core.
     pub losses: u64,
-    /// Their bytes.
+    /// Bytes of these ranges.
     pub lost_bytes: u64,
-    /// Of these, not in the core.
+    /// The bytes of them that are not in the core.
     pub not_dumped: u64,
-    /// Bytes that others took from the break.
+    /// Bytes that other callers of sbrk took.
     pub foreign: u64,
-    /// malloc's own end marks.
+    /// Bytes of malloc's fenceposts.
     pub fences: u64,
-    /// What `malloc_trim(0)` would give back: whole pages in free chunks.
+    /// Bytes that `malloc_trim(0)` would return: whole pages in free chunks.
     pub trimmable: u64,
-    /// Free chunks of the lists that the walk did not meet.
+    /// Number of free chunks in lists that the walk did not visit.
     pub off_border: u64,
-    /// Largest free chunk but the top.
+    /// Size of the largest free chunk, except the top.
     pub largest_free: u64,
 }
 
-/// Walks the parts of one arena.
 pub(super) struct Walker<'a> {
     target: &'a dyn Target,
     shape: &'a Shape,
@@ -154,7 +153,7 @@ impl<'a> Walker<'a> {
         Walker { target, shape, lists, page: crate::image::modules::page_size(target.facts()), searched: 0 }
     }
 
-    /// Visit the chunks of `part` by address.
+    /// Visits the chunks of `part` by address.
     pub(super) fn walk(&mut self, arena: &Arena, part: &Part, visit: impl FnMut(&Chunk)) -> Walked {
         let windows = Window::all(self.target, part.chunks);
         let top = arena.top.map_or(u64::MAX, |t| t.get());
@@ -177,7 +176,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Words of memory, from window to window.
+/// Reads words, and remembers the last window.
 struct Words<'w, 'c> {
     windows: &'w [Window<'c>],
     at: usize,
@@ -203,19 +202,19 @@ impl Words<'_, '_> {
         w.word(addr)
     }
 
-    /// The first address from `addr` on that is in the core, up to `end`.
+    /// Returns the first address from `addr` on that is in the core, at most `end`.
     fn readable(&self, addr: u64, end: u64) -> u64 {
         let i = self.windows.partition_point(|w| w.end <= addr);
         self.windows.get(i).map_or(end, |w| w.start.max(addr)).min(end)
     }
 }
 
-/// A row of free chunks that trimming would join.
+/// Consecutive free chunks that trimming would join.
 struct Run {
     start: u64,
     end: u64,
     page: u64,
-    /// sizeof (struct malloc_chunk), which stays.
+    /// sizeof (struct malloc_chunk), which is not trimmed.
     whole: u64,
     bytes: u64,
 }
@@ -230,7 +229,7 @@ impl Run {
         }
     }
 
-    /// malloc.c `mtrim`: the whole pages behind the chunk's own fields.
+    /// Ends the run as `mtrim` of malloc.c does: the whole pages after the chunk's fields count.
     fn close(&mut self) {
         let first = (self.start + self.whole).next_multiple_of(self.page);
         if self.start != 0 && self.end > first {
@@ -239,7 +238,7 @@ impl Run {
         (self.start, self.end) = (0, 0);
     }
 
-    /// malloc.c `systrim` with no pad: what is left keeps a smallest chunk and a byte.
+    /// Ends the run at the top chunk, as `systrim` of malloc.c does without pad. A minimal chunk and one byte remain.
     fn close_with_top(&mut self, at: u64, size: u64, gives_back: bool, min: u64) {
         let size = if self.end == at && self.start != 0 { size + (self.end - self.start) } else { size };
         if self.end != at {
@@ -252,7 +251,7 @@ impl Run {
     }
 }
 
-/// One part's walk.
+/// The walk over one range.
 struct Step<'w, 'c, L, V> {
     words: Words<'w, 'c>,
     shape: &'w Shape,
@@ -300,7 +299,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         self.out
     }
 
-    /// Whether a chunk can have this size word here.
+    /// Whether a chunk at `at` can have this size word.
     #[inline(always)]
     fn is_chunk(&self, at: u64, head: u64) -> bool {
         let c = &self.shape.chunk;
@@ -325,23 +324,22 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
             }
             self.next_listed = self.listed.next();
         }
-        // The chunk behind says whether this one is in use.
+        // The next chunk's flag says whether this one is in use.
         let after = if next < self.end { self.words.get(next + c.size) } else { None };
         let state = match (state, after) {
             (Some(kept), _) => kept,
             (None, Some(after)) if after & c.prev_inuse != 0 => {
-                // The old top of a heap that was too small for an end mark of its own.
+                // The old top of a heap that was too small for its own fencepost.
                 if !self.main && head & c.non_main == 0 && self.shape.size_of(after) == 0 && size <= c.min_size {
                     self.out.fences += size;
                     return;
                 }
                 State::Used
             }
-            // Where the chunk behind is damaged, its bit says nothing: what is in
-            // no list is taken for used.
+            // If the next chunk is damaged, its flag means nothing. A chunk in no list counts as used.
             (None, Some(after)) if !self.is_chunk(next, after) && !self.is_fence(after) => State::Used,
             (None, Some(_)) => State::Unlisted,
-            // A guessed heap without a top ends with a chunk that has none behind it.
+            // A guessed heap without a top ends with a chunk that has no next one.
             (None, None) if next == self.end && self.top == u64::MAX => State::Top,
             (None, None) => State::Unknown,
         };
@@ -367,13 +365,13 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         head & self.shape.chunk.prev_inuse != 0 && (size == 0 || size == self.shape.chunk.fencepost)
     }
 
-    /// End marks: two chunks too small to be any. What follows them up to the next
-    /// chunk is not malloc's.
+    /// Skips fenceposts: two chunks below the minimum size. The bytes from them to the next chunk are not malloc's.
+    /// `None` if there are no fenceposts at `at`.
     fn fence(&mut self, at: u64, head: u64) -> Option<u64> {
         let mark = self.shape.chunk.fencepost;
         let second = || at.checked_add(mark + self.shape.chunk.size);
         let size = self.shape.size_of(head);
-        // The second mark may stand alone where the first was made a chunk.
+        // The second fencepost may be alone, if the first was made a chunk.
         let alone = size == 0 && self.is_fence(head) && self.end - at <= mark;
         let pair = size == mark && self.words.get(second()?).is_some_and(|h| self.is_fence(h) || self.end - at <= mark);
         if !alone && !pair {
@@ -390,7 +388,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         Some(next)
     }
 
-    /// Past what is no chunk, to the next that is.
+    /// Skips bytes that are no chunk. Returns the address of the next chunk.
     fn skip(&mut self, at: u64, head: Option<u64>, searched: &mut u64) -> u64 {
         let (from, damage) = match head {
             None => (self.words.readable(at + self.shape.chunk.size, self.end), Damage::NotDumped),
@@ -416,8 +414,8 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         }
     }
 
-    /// The first address from `from` on where a chunk begins: one that a list has,
-    /// the top, or the first of several in a row. The part's end where there is none.
+    /// Returns the first address from `from` on where a chunk begins: a chunk in a list, the top, or the first of
+    /// several valid chunks. The end of the range if there is none.
     fn next_chunk(&mut self, from: u64, room: &mut u64) -> u64 {
         while self.next_listed.is_some_and(|(l, _)| l < from) {
             self.out.off_border += 1;
@@ -443,8 +441,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         sure
     }
 
-    /// Whether chunks follow from `at` on: enough of them, or up to a place that is
-    /// one for sure.
+    /// Whether valid chunks follow from `at`: enough of them, or up to the certain chunk at `sure`.
     fn chain(&mut self, at: u64, sure: u64) -> bool {
         let c = self.shape.chunk;
         let mut at = at;
@@ -460,7 +457,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
             if next > sure {
                 return false;
             }
-            // A free chunk's size stands behind it too.
+            // A free chunk's size also follows it.
             if let Some(after) = self.words.get(next + c.size)
                 && after & c.prev_inuse == 0
                 && self.words.get(next) != Some(next - at)

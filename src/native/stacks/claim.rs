@@ -1,11 +1,11 @@
-//! What stacks claim in the map.
+//! Claims of stacks for the map.
 
 use crate::addr::AddrRange;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stacks::{StackState, Stacks, ThreadStack};
 use crate::process::Process;
 
-/// Claim stacks and their guards: those that structures tell of, or the guessed ones.
+/// Claims stacks and their guards: the guessed ones if `guessed` is set, otherwise those found through structures.
 pub fn claim(process: &Process, stacks: &Stacks, guessed: bool, claims: &mut Claims) {
     for s in stacks.list.iter().filter(|s| (s.confidence == Confidence::Heuristic) == guessed) {
         let who = who(process, s);
@@ -29,14 +29,14 @@ pub fn claim(process: &Process, stacks: &Stacks, guessed: bool, claims: &mut Cla
             Confidence::Derived.min(s.confidence),
             format!("guard zone within the stack of {who}"),
         );
-        // glibc's stack ends with TLS and control block; musl puts them above
-        // the stack's own top, in the same mapping.
+        // glibc's TLS and control block are at the upper end of the stack. musl's are above the stack, in the same
+        // mapping.
         let start = if zone.is_empty() { s.stack.start } else { zone.end };
         add(AddrRange::new(start, s.mapped.end.max(s.stack.end)), Kind::Stack, s.confidence, who);
     }
 }
 
-/// Whose stack it is, in words.
+/// Describes the stack's thread and its use.
 fn who(process: &Process, s: &ThreadStack) -> String {
     let thread = |tid: u32| match process.thread_name(tid) {
         Some(name) => format!("thread {tid} {name}"),

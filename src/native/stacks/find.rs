@@ -1,5 +1,4 @@
-//! Stacks that structures tell of: control blocks of the C library, frames of signal
-//! handlers, Go's scheduler.
+//! Finds stacks through structures: control blocks of the C library, signal frames, Go's scheduler.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +20,7 @@ use crate::targets::Thread;
 use crate::targets::at;
 use crate::units::exact;
 
-/// Find the stacks that structures tell of. What is left is for [`super::guess()`].
+/// Finds the stacks that structures describe. Threads without one are left to [`super::guess()`].
 pub fn find(process: &Process, base: &Base) -> Stacks {
     let _phase = process.enter(Phase::Stacks);
     let space = Space::of(process.facts(), base);
@@ -49,10 +48,11 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
 struct Finder<'a> {
     process: &'a Process,
     space: &'a Space<'a>,
-    /// The main thread's stack, and how it is known.
+    /// The main thread's stack, and how it was found.
     main: Option<(AddrRange, &'static str)>,
     go: Option<Go<'a>>,
-    /// Control blocks of threads that ended, where no thread but the main one lives to lead to them.
+    /// Control blocks of ended threads. Filled only if the main thread is the only live one, so that no thread pointer
+    /// leads to them.
     kept: Vec<Addr>,
 }
 
@@ -61,23 +61,24 @@ impl Finder<'_> {
         self.process.threads()
     }
 
-    /// Thread pointers of all threads but the main one, whose stack the kernel made.
+    /// Iterates over the thread pointers of all threads except the main one, whose stack the kernel made.
     fn pointers(&self) -> impl Iterator<Item = (&Thread, Addr)> {
         let main = self.main.and(self.process.main_tid());
         let others = self.threads().iter().filter(move |t| main.is_none_or(|tid| t.tid != tid));
         others.filter_map(|t| Some((t, t.thread_pointer?)))
     }
 
-    /// Where all threads but the main one ended, no thread pointer leads to the stacks that are left. The control
-    /// block at the upper end of each does: as glibc lays it out, its first and third words hold its own address
-    /// (`tcbhead_t`: tcb, self), as on x86_64 alone.
+    /// Finds control blocks of ended threads, if all threads except the main one ended.
+    ///
+    /// No thread pointer leads to the remaining stacks then. The control block is at the upper end of each. In glibc's,
+    /// the first and third words contain its own address (`tcbhead_t`: tcb, self). This is so on x86_64 only.
     fn kept(&self) -> Vec<Addr> {
         if self.process.arch() != Arch::X86_64 || self.pointers().next().is_some() {
             return Vec::new();
         }
         let memory = &self.process.memory;
         let mut out = Vec::new();
-        // One of them leads to the others, by glibc's list.
+        // One control block leads to the others, through glibc's list.
         for top in self.space.tops(PAGE, limits::MAX_ENDED_LOOKS) {
             if out.len() >= limits::MAX_ENDED_VOTERS {
                 break;
@@ -91,11 +92,11 @@ impl Finder<'_> {
         out
     }
 
-    /// Where control blocks keep their stack.
+    /// Returns the position of the stack fields in control blocks.
     fn layout(&self) -> Option<RecordLayout> {
         let target = self.process.target();
         let live = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp()));
-        // Right below the block the stack of one that ended begins.
+        // The stack of an ended thread begins directly below its control block.
         let ended = self.kept.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
         let plain: Vec<(Addr, Addr)> = live.chain(ended).collect();
         target.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
@@ -106,7 +107,7 @@ impl Finder<'_> {
         };
         let vote = |threads: &[(Addr, Addr)]| stack_records::find_layout(memory, threads, believed);
         let (layout, in_stack) = vote(&plain).unzip();
-        // A thread in a signal handler votes with where it was interrupted.
+        // A thread in a signal handler votes with the interrupted stack pointer.
         if in_stack.is_none_or(|n| n == 0) {
             let interrupted = self.pointers().take(limits::MAX_VOTERS).map(|(t, pointer)| {
                 let frames = self.signals(t.registers.sp(), |_| false);
@@ -130,11 +131,11 @@ impl Finder<'_> {
         layout
     }
 
-    /// What a record must have besides its own shape: a control block that points to
-    /// itself, and memory that a stack can lie in. Gives the stack's guard zone.
+    /// Returns the stack's guard zone, if the record is acceptable: its control block points to itself, and its memory
+    /// can be a stack.
     fn believed(&self, layout: RecordLayout, pointer: Addr, record: &StackRecord) -> Option<AddrRange> {
         let vouched = stack_records::vouched(&self.process.memory, self.process.arch(), layout, pointer);
-        // musl's control block stands above the stack, in the same mapping.
+        // musl's control block is above the stack, in the same mapping.
         let used = match layout.libc {
             Libc::Glibc => pointer,
             Libc::Musl => record.stack.end.checked_sub(1)?,
@@ -142,8 +143,9 @@ impl Finder<'_> {
         self.space.stands(record.stack, used).filter(|_| vouched)
     }
 
-    /// Each thread's own stack by its control block. One record speaks for one thread:
-    /// of those whose stacks share bytes, only who stands in it is believed.
+    /// Returns each thread's own stack, by its control block.
+    ///
+    /// If the stacks of two records overlap, only the one whose thread has its stack pointer inside is accepted.
     fn own(&self, layout: Option<RecordLayout>) -> HashMap<u32, ThreadStack> {
         let Some(layout) = layout else { return HashMap::new() };
         let read = |(thread, pointer): (&Thread, Addr)| {
@@ -153,7 +155,7 @@ impl Finder<'_> {
             Some((stack.stack.contains(thread.registers.sp()), stack))
         };
         let mut found: Vec<(bool, ThreadStack)> = self.pointers().filter_map(read).collect();
-        // By address; those that stand in theirs before others at the same place.
+        // By address. Of two at one address, the one with its thread's SP inside comes first.
         found.sort_by_key(|(inside, s)| (s.stack.start, !inside, s.tid));
         let mut out: Vec<(bool, ThreadStack)> = Vec::with_capacity(found.len());
         for (inside, stack) in found {
@@ -169,17 +171,16 @@ impl Finder<'_> {
         out.into_iter().filter_map(|(_, stack)| Some((stack.tid?, stack))).collect()
     }
 
-    /// Signal handlers that interrupted each other on alternate stacks, the one that
-    /// runs first, down to where `known` says that a stack pointer is at home.
+    /// Returns the signal handlers on alternate stacks that interrupted each other, the running one first. Stops when
+    /// `known` accepts the interrupted stack pointer.
     fn signals(&self, sp: Addr, known: impl Fn(Addr) -> bool) -> Vec<SignalFrame> {
         let mut out: Vec<SignalFrame> = Vec::new();
         let mut sp = sp;
         while !known(sp) && out.len() < limits::MAX_NESTED_STACKS {
             let Some(region) = self.space.writable_at(sp) else { break };
             let frame = signal_frames::find(&self.process.memory, self.process.arch(), sp, region);
-            // The kernel writes down the alternate stack that it switched to: the
-            // handler's frame lies on it. One handler may interrupt another there, and
-            // was then called further up.
+            // The frame contains the alternate stack that the kernel switched to, and must be on that stack. One
+            // handler may interrupt another there; the interrupted one's frame is at a higher address.
             let on_it = |f: &SignalFrame| f.alternate.contains(f.at) && f.alternate.contains(sp);
             let first = |f: &SignalFrame| out.iter().all(|o| o.alternate != f.alternate);
             let further = |f: &SignalFrame| out.last().is_some_and(|o| o.alternate == f.alternate && o.at < f.at);
@@ -193,13 +194,13 @@ impl Finder<'_> {
         out
     }
 
-    /// A thread's own stack, and the others that it is on.
+    /// Adds a thread's own stack, and the other stacks that it uses.
     fn place(&self, thread: &Thread, record: Option<ThreadStack>, stacks: &mut Stacks) {
         let (tid, sp) = (thread.tid, thread.registers.sp());
         let is_main = Some(tid) == self.process.main_tid();
         let main = self.main.filter(|_| is_main).map(|(range, how)| known(tid, StackState::Main, range, how.into()));
         let own = main.or(record);
-        // Below the stack is its guard, where one that overflowed has its stack pointer.
+        // The guard is below the stack. A thread that overflowed has its stack pointer there.
         let home = own.as_ref().map(|o| AddrRange::new(o.guard.map_or(o.stack.start, |g| g.start), o.stack.end));
         let at_home = |sp: Addr| home.is_some_and(|h| h.contains(sp));
         let frames = self.signals(sp, at_home);
@@ -231,16 +232,17 @@ impl Finder<'_> {
         }
     }
 
-    /// Threads whose stacks gdb could not read, and a word of it. From 2.42 on glibc puts a stack's guard into
-    /// its mapping (MADV_GUARD_INSTALL); gdb 13 gives the whole mapping up at the first
-    /// page that it can't read, and writes zeros.
+    /// Returns threads whose stacks gdb could not read, and warns about them.
+    ///
+    /// Since 2.42, glibc puts a stack's guard into its mapping (MADV_GUARD_INSTALL). gdb 13 gives up the whole mapping
+    /// at the first unreadable page, and writes zeros.
     fn blank(&self) -> BTreeSet<u32> {
         if self.process.producer() != Producer::Gcore {
             return BTreeSet::new();
         }
         let zero = |at: Addr| self.process.memory.look(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
-        // A live thread has words above its stack pointer, and a control block. What a signal handler interrupted counts
-        // where it runs on a stack of its own.
+        // A live thread has nonzero words above its stack pointer, and a control block. If a signal handler runs on its
+        // own stack, the interrupted stack pointer counts.
         let own = |sp: Addr| self.signals(sp, |_| false).last().map_or(sp, |f| f.sp);
         let blank = |t: &&Thread| t.thread_pointer.is_some_and(zero) && zero(own(t.registers.sp()));
         let tids: BTreeSet<u32> = self.threads().iter().filter(blank).map(|t| t.tid).collect();
@@ -259,7 +261,7 @@ impl Finder<'_> {
         tids
     }
 
-    /// Stacks that glibc keeps after their threads ended.
+    /// Adds stacks that glibc keeps after their threads ended.
     fn ended(&self, layout: RecordLayout, stacks: &mut Stacks) {
         let memory = &self.process.memory;
         let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).chain(self.kept.iter().copied()).collect();
@@ -289,22 +291,20 @@ impl Finder<'_> {
     }
 }
 
-/// The main thread's stack: the mapping the kernel put the auxiliary vector's
-/// strings into.
+/// Returns the main thread's stack: the mapping with the strings of the auxiliary vector, which the kernel puts there.
 fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
     let notes = process.facts();
     let keys = [(at::RANDOM, "mapping that contains AT_RANDOM"), (at::EXECFN, "mapping that contains AT_EXECFN")];
     keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr::new(notes.auxv(key)?))?, how)))
 }
 
-/// Bytes at a stack pointer, and at a thread pointer, that are not all zero in a thread
-/// that lives.
+/// Bytes read at a stack pointer and at a thread pointer. In a live thread they are not all zero.
 const BLANK: usize = 24;
 
-/// Words from a control block's address of itself to the second one (`tcbhead_t`, x86_64).
+/// Words from the first self pointer of a control block to the second (`tcbhead_t`, x86_64).
 const SELF: usize = 2;
 
-/// A stack whose bounds are known, with nothing around it.
+/// Makes a stack with exact bounds, without guard or control block.
 fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
     ThreadStack {
         tid: Some(tid),

@@ -1,11 +1,11 @@
-//! Stacks of Go's threads, as its scheduler keeps them: each thread (`m`) has a stack
-//! of its own (`g0`), one for signals (`gsignal`), and runs goroutines on theirs.
-//! Where there is no C library, no control block tells of them.
+//! Stacks of Go's threads, from Go's scheduler.
 //!
-//! Go runtime/runtime2.go (stack, g, m) and cmd/link: the running `g` stands in the
-//! thread's TLS, on amd64 in the last word below the thread pointer and in r14, on
-//! arm64 in x28. Nothing of that is believed before it leads back: a `g` to its `m`,
-//! the `m` to its `g0`, and that to the `m` again.
+//! Each thread (`m`) has its own stack (`g0`) and one for signals (`gsignal`). Goroutines run on stacks of their own.
+//! Without a C library, no control block describes these stacks.
+//!
+//! Sources: Go runtime/runtime2.go (stack, g, m) and cmd/link. The running `g` is in the thread's TLS: on amd64 in the
+//! last word below the thread pointer and in r14, on arm64 in x28. Nothing is accepted unless it leads back: a `g` to
+//! its `m`, the `m` to its `g0`, and the `g0` to the `m` again.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -16,33 +16,28 @@ use crate::native::stacks::space::Space;
 use crate::targets::Arch;
 use crate::targets::Thread;
 
-/// What a thread's `m` leads to.
 pub(super) struct GoThread {
-    /// The `m`.
     pub(super) m: Addr,
     /// The scheduler's own stack of the thread.
     pub(super) g0: GoStack,
-    /// The stacks of the goroutines that belong to the `m`: the one it runs, and gsignal.
+    /// The stacks of the other `g`s of this `m`: the running goroutine, and gsignal.
     others: Vec<GoStack>,
 }
 
-/// A stack of Go's.
 #[derive(Clone, Copy)]
 pub(super) struct GoStack {
-    /// Its `g`.
     pub(super) g: Addr,
     /// `stack.lo` to `stack.hi`.
     pub(super) range: AddrRange,
 }
 
 impl GoThread {
-    /// That of its stacks which holds an address.
+    /// Returns the stack that contains `addr`.
     pub(super) fn holding(&self, addr: Addr) -> Option<GoStack> {
         std::iter::once(&self.g0).chain(&self.others).find(|s| s.range.contains(addr)).copied()
     }
 }
 
-/// Reads Go's structures.
 pub(super) struct Go<'a> {
     memory: &'a dyn Memory,
     space: &'a Space<'a>,
@@ -51,12 +46,12 @@ pub(super) struct Go<'a> {
 }
 
 impl<'a> Go<'a> {
-    /// For a process; `None` where the table of the structures can't be read.
+    /// Makes a reader. `None` if the bundled table of Go's structures is unusable.
     pub(super) fn new(memory: &'a dyn Memory, arch: Arch, space: &'a Space<'a>) -> Option<Go<'a>> {
         Some(Go { memory, space, arch, layout: GO_RUNTIME.layout().ok()? })
     }
 
-    /// What Go knows of a thread, if it is one of Go's.
+    /// Returns the `m` of a thread and its stacks, if it is one of Go's threads.
     pub(super) fn thread(&self, thread: &Thread) -> Option<GoThread> {
         let (m, _) = self.candidates(thread).into_iter().find_map(|g| Some((self.m_of(g)?, self.stack_of(g)?)))?;
         let g0 = self.g("m", m, "g0")?;
@@ -71,7 +66,7 @@ impl<'a> Go<'a> {
         Some(GoThread { m, g0, others: others.collect() })
     }
 
-    /// Where the thread may keep its `g`.
+    /// Returns the possible `g`s of the thread.
     fn candidates(&self, thread: &Thread) -> Vec<Addr> {
         let register = match self.arch {
             Arch::X86_64 => "r14",
@@ -80,7 +75,7 @@ impl<'a> Go<'a> {
         let register = thread.registers.iter().find(|(name, _)| *name == register).map(|(_, value)| Addr::new(value));
         let slots = (0..limits::MAX_GO_TLS_WORDS).filter_map(|i| {
             let pointer = thread.thread_pointer?;
-            // TLS lies below the thread pointer on x86_64, above it on arm64.
+            // TLS is below the thread pointer on x86_64, above it on arm64.
             let slot = match self.arch {
                 Arch::X86_64 => pointer.checked_sub(8 * (i + 1))?,
                 Arch::Aarch64 => pointer.checked_add(8 * i)?,
@@ -94,14 +89,14 @@ impl<'a> Go<'a> {
         StructView::new(self.memory, self.layout, kind, at).ptr(field).ok().filter(|p| !p.is_null() && p.is_aligned(8))
     }
 
-    /// The `m` of a `g`, if it leads back to itself by its g0.
+    /// Returns the `m` of a `g`, if its g0 leads back to it.
     fn m_of(&self, g: Addr) -> Option<Addr> {
         let m = self.g("g", g, "m")?;
         let g0 = self.g("m", m, "g0")?;
         (self.g("g", g0, "m") == Some(m)).then_some(m)
     }
 
-    /// The stack of a `g`, if that is memory to write to.
+    /// Returns the stack of a `g`, if that memory can be a stack.
     fn stack_of(&self, g: Addr) -> Option<AddrRange> {
         let view = StructView::new(self.memory, self.layout, "g", g);
         let (lo, hi) = (view.ptr("stack.lo").ok()?, view.ptr("stack.hi").ok()?);

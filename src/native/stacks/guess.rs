@@ -1,5 +1,5 @@
-//! Threads of whose stacks no structure tells: what is around their stack pointers, and
-//! no more of it than one stack can have.
+//! Guesses the stacks of threads without one: the memory around their stack pointers, at most as much as one stack can
+//! have.
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -11,8 +11,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
-/// Guess the stacks of threads that are adrift, now that `claims` tells what all other
-/// memory is.
+/// Guesses the remaining stacks. `claims` says what all other memory is.
 pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, stacks: &mut Stacks) {
     let adrift = std::mem::take(&mut stacks.adrift);
     if adrift.is_empty() {
@@ -59,7 +58,7 @@ fn state(process: &Process, lost: Adrift) -> StackState {
     }
 }
 
-/// Memory that somebody knows.
+/// Memory with a claim.
 #[derive(Clone, Copy)]
 struct Taken<'a> {
     range: AddrRange,
@@ -79,12 +78,12 @@ struct Guesser<'a> {
     taken: RangeMap<Taken<'a>>,
     /// All stack pointers without a stack, sorted.
     pointers: Vec<Addr>,
-    /// Blocks of malloc, read when the first stack pointer leads into one.
+    /// Blocks of malloc. They are read when a stack pointer is in one.
     blocks: Option<Blocks>,
 }
 
 impl Guesser<'_> {
-    /// The stack around a stack pointer, and how that is known; or why there is none.
+    /// Returns the stack around `sp` and how it was found, or why there is none.
     fn around(&mut self, sp: Addr) -> Result<(AddrRange, String), String> {
         if let Some(taken) = self.taken.at(sp) {
             let claim = taken.claim;

@@ -1,9 +1,12 @@
-//! The stack of each thread, the stacks it is on besides, and the stacks of threads
-//! that are gone.
+//! The stacks of threads: each thread's own, others that it uses, and cached stacks of ended threads.
 //!
-//! `space`: which memory a stack can lie in. `find`: what control blocks, signal frames
-//! and Go's structures tell. `guess`: threads of which none of these tells, once it is
-//! known what other memory is. `claim`: what the map is told.
+//! | file | contents |
+//! |---|---|
+//! | `space` | which memory can be a stack |
+//! | `find` | stacks by control blocks, signal frames and Go's structures |
+//! | `go` | Go's structures |
+//! | `guess` | the other threads' stacks, once the use of other memory is known |
+//! | `claim` | claims for the map |
 
 mod claim;
 mod find;
@@ -22,42 +25,41 @@ pub use claim::claim;
 pub use find::find;
 pub use guess::guess;
 
-/// Below the stack pointer, a leaf function may still use this much (System V
-/// ABI for x86_64, the red zone).
+/// Bytes below the stack pointer that a leaf function may use (System V ABI for x86_64, the red zone).
 pub const RED_ZONE: u64 = 128;
 
-/// One stack.
+/// A stack.
 #[derive(Clone, Debug)]
 pub struct ThreadStack {
-    /// The thread that uses it; `None` for a cached stack.
+    /// The thread that uses the stack. `None` for a cached stack.
     pub tid: Option<u32>,
-    /// What it is used for.
+    /// Use of the stack.
     pub state: StackState,
-    /// From above the guard up to where the thread began.
+    /// Usable addresses, from above the guard to the stack's upper end.
     pub stack: AddrRange,
-    /// The low end of `stack` that may not be touched: guard pages that a runtime keeps
-    /// within it (HotSpot's yellow and red zones); empty where there are none.
+    /// The low end of `stack` that must not be accessed: guard pages of a runtime (HotSpot's yellow and red zones).
+    /// Empty if there are none.
     pub zone: AddrRange,
-    /// Guard below it, if any.
+    /// The guard below the stack.
     pub guard: Option<AddrRange>,
-    /// All that was mapped for it (TLS and control block too).
+    /// All memory mapped for the stack, with TLS and control block.
     pub mapped: AddrRange,
-    /// Down to where it is in use: the thread's stack pointer, or where a signal
-    /// interrupted what runs on this stack. `None` where that is not known.
+    /// Lowest address in use: the thread's stack pointer, or the one that a signal interrupted on this stack. `None` if
+    /// not known.
     pub sp: Option<Addr>,
-    /// The thread's control block in it, with the fields that a C library has below it: what a stack that is kept for reuse still
-    /// has in use. `None` where it has none, or that is not known.
+    /// The thread's control block in the stack, with the fields of the C library below it. In a cached stack, only this
+    /// part is in use. `None` if the stack has none, or it is not known.
     pub control: Option<Addr>,
-    /// Whether the thread's own stack pointer is in it.
+    /// Whether the thread's own stack pointer is in this stack.
     pub current: bool,
-    /// How sure.
+    /// Confidence that this is a stack.
     pub confidence: Confidence,
-    /// How it is known.
+    /// How the stack was found.
     pub source: String,
 }
 
 impl ThreadStack {
-    /// The part that nobody uses any more: below the stack pointer, or up to the control block where the thread ended.
+    /// Returns the unused part: below the stack pointer, or up to the control block if the thread ended.
     pub fn left_over(&self) -> AddrRange {
         let to = match self.tid {
             Some(_) => self.sp.unwrap_or(self.stack.start),
@@ -67,58 +69,58 @@ impl ThreadStack {
     }
 }
 
-/// All stacks of the process: those of live threads in the core's order, each followed
-/// by the others that the thread is on; then cached ones.
+/// All stacks of the process. Live threads come first, in the core's order. Each thread's own stack is followed by the
+/// others that it uses. Cached stacks come last.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     /// The stacks.
     pub list: Vec<ThreadStack>,
-    /// Threads for which none was found: with their stack pointers, and why.
+    /// Threads without a stack.
     pub without: Vec<Lost>,
-    /// Threads whose stacks the core has as zeros, though they run on them: what they held is lost.
+    /// Threads whose stacks are zero in the core although they run on them. The contents are lost.
     pub blank: BTreeSet<u32>,
-    /// Places in the list of each thread's stacks, its own first.
+    /// Indexes into `list` of each thread's stacks, its own first.
     by_tid: HashMap<u32, Vec<usize>>,
-    /// Where control blocks keep their stack, if that was found.
+    /// Position of the stack fields in control blocks. `None` if not found.
     pub layout: Option<RecordLayout>,
-    /// Stack pointers that no structure tells a stack of.
+    /// Stack pointers outside all stacks found through structures.
     adrift: Vec<Adrift>,
 }
 
 /// A thread without a stack.
 #[derive(Clone, Debug)]
 pub struct Lost {
-    /// The thread.
+    /// Thread id.
     pub tid: u32,
-    /// Where its stack should be.
+    /// The thread's stack pointer.
     pub sp: Addr,
-    /// What is there instead.
+    /// Why there is no stack.
     pub why: String,
 }
 
-/// A stack pointer without a stack.
+/// A stack pointer outside all known stacks.
 #[derive(Clone, Copy, Debug)]
 struct Adrift {
     tid: u32,
     sp: Addr,
-    /// Whether it is the thread's own, and not what a signal interrupted.
+    /// Whether this is the thread's own stack pointer, and not one that a signal interrupted.
     current: bool,
-    /// Whether the thread's own stack is known, so that this is another.
+    /// Whether the thread's own stack is known. This one is a further stack then.
     has_own: bool,
 }
 
 impl Stacks {
-    /// The stack that a live thread was made with.
+    /// Returns the stack that a live thread was created with.
     pub fn of(&self, tid: u32) -> Option<&ThreadStack> {
         self.used_by(tid).find(|s| s.state.is_own())
     }
 
-    /// All stacks that a live thread is on, its own first.
+    /// Returns all stacks of a live thread, its own first.
     pub fn used_by(&self, tid: u32) -> impl Iterator<Item = &ThreadStack> {
         self.by_tid.get(&tid).into_iter().flatten().filter_map(|&i| self.list.get(i))
     }
 
-    /// That of a live thread's stacks which holds an address.
+    /// Returns the stack of a live thread that contains `addr`.
     pub fn at(&self, tid: u32, addr: Addr) -> Option<&ThreadStack> {
         self.used_by(tid).find(|s| s.stack.contains(addr))
     }
@@ -130,7 +132,7 @@ impl Stacks {
         self.list.push(stack);
     }
 
-    /// Set those of one thread side by side again, in the order of the threads.
+    /// Sorts the list by thread again, in the order of `tids`, each thread's own stack first.
     fn order(&mut self, tids: impl Iterator<Item = u32>) {
         let place: HashMap<u32, usize> = tids.enumerate().map(|(i, tid)| (tid, i)).collect();
         let key =

@@ -1,5 +1,4 @@
-//! The memory that a stack can lie in: writable, in one piece, with nothing below a
-//! byte in use that is no memory to write to.
+//! Memory that can be a stack: writable and contiguous, with inaccessible pages only at its low end.
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::map::{Base, BaseEntry};
@@ -7,15 +6,14 @@ use crate::range_map::RangeMap;
 use crate::targets::Facts;
 use crate::targets::Producer;
 
-/// Pages of the smallest stack there is (PTHREAD_STACK_MIN, 16 KiB).
+/// Pages of the smallest stack (PTHREAD_STACK_MIN, 16 KiB).
 const SMALLEST: u64 = 4;
 
-/// Mappings of the process, as stacks ask for them.
+/// Mappings of the process that can contain stacks.
 pub(super) struct Space<'a> {
     base: &'a Base,
-    /// Writable anonymous memory, joined where it touches: createdump cuts one mapping
-    /// into many segments. Made once, as any number of threads may have their stacks
-    /// in one run.
+    /// Writable anonymous memory, with adjacent mappings joined, since createdump cuts one mapping into many segments.
+    /// It is computed once, because many threads may have their stacks in one run.
     runs: RangeMap<AddrRange>,
     producer: Producer,
 }
@@ -26,8 +24,8 @@ impl<'a> Space<'a> {
         Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: facts.producer }
     }
 
-    /// The uppermost `size` bytes of writable anonymous mappings that are some times as large, `most` at most; those
-    /// first that have a mapping below them which may not be written, as a stack has its guard.
+    /// Returns the uppermost `size` bytes of writable anonymous mappings of at least [`SMALLEST`] times that size, at
+    /// most `most` of them. Mappings with an unwritable mapping below, such as a guard, come first.
     pub(super) fn tops(&self, size: u64, most: usize) -> Vec<AddrRange> {
         let entries: Vec<&BaseEntry> = self.base.entries.iter().collect();
         let guarded = |pair: &[&BaseEntry]| matches!(pair, [below, at] if below.range.end == at.range.start && !is_writable(below));
@@ -40,13 +38,13 @@ impl<'a> Space<'a> {
         first.into_iter().chain(rest).take(most).map(top).collect()
     }
 
-    /// The writable anonymous memory around an address, joined with what touches it.
+    /// Returns the writable anonymous memory around `addr`, with adjacent mappings joined.
     pub(super) fn run_at(&self, addr: Addr) -> Option<AddrRange> {
         self.runs.at(addr).copied()
     }
 
-    /// The one writable anonymous mapping that holds an address. From createdump, which
-    /// cuts mappings where it likes, it is joined with those it touches.
+    /// Returns the writable anonymous mapping that contains `addr`. In cores of createdump, which cuts mappings
+    /// anywhere, adjacent mappings are joined.
     pub(super) fn mapping_at(&self, addr: Addr) -> Option<AddrRange> {
         match self.producer {
             Producer::Createdump => self.run_at(addr),
@@ -54,16 +52,15 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Whatever writable mapping holds an address, a file's too.
+    /// Returns the writable mapping that contains `addr`, including mappings of files.
     pub(super) fn writable_at(&self, addr: Addr) -> Option<AddrRange> {
         self.run_at(addr).or_else(|| self.base.at(addr).filter(|e| is_writable(e)).map(|e| e.range))
     }
 
-    /// Whether `stack` can be a stack of which `used` is in use. All of it is writable
-    /// then, but for pages at its low end that may not be touched, which are given
-    /// back (empty where there are none): a runtime's guard zone.
+    /// Checks whether `stack` can be a stack in which `used` is in use. Returns its guard zone.
     ///
-    /// Where a dump leaves mappings out, what is missing proves nothing.
+    /// All of the stack must be writable, except inaccessible pages at its low end. These are a runtime's guard zone;
+    /// the range is empty if there are none. If the producer leaves mappings out, missing mappings prove nothing.
     pub(super) fn stands(&self, stack: AddrRange, used: Addr) -> Option<AddrRange> {
         let writable = self.base.at(used).is_some_and(is_writable);
         if stack.is_empty() || !stack.contains(used) || !writable {

@@ -1,8 +1,7 @@
-//! Names as their programmers wrote them: Rust (legacy and v0) and C++ (Itanium
-//! ABI). The rest stays as it is.
+//! Demangles names of Rust (legacy and v0) and C++ (Itanium ABI). Other names are left as they are.
 //!
-//! Of 187,790 C++ names of programs and libraries of Debian 12, LLVM among them,
-//! 98.9 % come out as gdb's own code prints them (c++filt -i of binutils 2.40).
+//! Of 187,790 C++ names of programs and libraries of Debian 12, including LLVM, 98.9 % come out as gdb's own code
+//! prints them (c++filt -i of binutils 2.40).
 
 use std::fmt;
 
@@ -10,11 +9,11 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
 use crate::limits;
 
-/// Operators whose operands the parser reads up to four times over (new, new[],
-/// `::`), below the reach of [`limits::MAX_DEMANGLE_DEPTH`].
+/// Operators whose operands the parser reads up to four times (new, new[], `::`), below the reach of
+/// [`limits::MAX_DEMANGLE_DEPTH`].
 const RETRIED: [&[u8]; 3] = [b"nw", b"na", b"gs"];
 
-/// Text that refuses to grow beyond [`limits::MAX_DEMANGLED`].
+/// Text that returns an error instead of growing beyond [`limits::MAX_DEMANGLED`].
 struct Bounded(String);
 
 impl fmt::Write for Bounded {
@@ -27,11 +26,10 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// The demangled form of `raw`; `None` where it is not mangled, or in no way
-/// that is known.
+/// Returns the demangled form of `raw`. `None` if it is not mangled, or not in a known scheme.
 ///
-/// Suffixes that compilers add for parts and clones stay readable: `f() [clone
-/// .cold]` in C++, as gdb prints them, `f.cold` in C and Rust.
+/// Suffixes that compilers add for parts and clones stay readable: `f() [clone .cold]` in C++, as gdb prints them, and
+/// `f.cold` in C and Rust.
 pub(super) fn demangle(raw: &str) -> Option<String> {
     if raw.len() > limits::MAX_SYMBOL_NAME {
         return None;
@@ -42,11 +40,11 @@ pub(super) fn demangle(raw: &str) -> Option<String> {
     if raw.starts_with("_Z") { cpp(raw) } else { None }
 }
 
-/// Rust's legacy names are C++ ones that end in a hash: `17h`, 16 hexadecimal
-/// digits, `E`. Without that test `_ZN12_GLOBAL__N_11xE` would pass for Rust.
+/// Whether `raw` is a legacy Rust name: a C++ name that ends in a hash (`17h`, 16 hexadecimal digits, `E`). Without
+/// this test, `_ZN12_GLOBAL__N_11xE` would pass for Rust.
 fn is_legacy_rust(raw: &str) -> bool {
     let stem = raw.split_once('.').filter(|(stem, _)| stem.ends_with('E')).map_or(raw, |(stem, _)| stem);
-    // A dot may be part of the name, too: `$` escapes end in `..`.
+    // A dot may also be part of the name: `$` escapes end in `..`.
     [stem, raw.split_once("E.").map_or(raw, |(head, _)| head)].iter().any(|s| {
         let s = s.strip_suffix('E').unwrap_or(s);
         let hash = s.len().checked_sub(19).and_then(|at| s.get(at..));
@@ -59,7 +57,7 @@ fn rust(raw: &str) -> Option<String> {
     use fmt::Write;
     let name = rustc_demangle::try_demangle(raw).ok()?;
     let mut out = Bounded(String::new());
-    // The alternate form leaves the hash away.
+    // The alternate form omits the hash.
     write!(out, "{name:#}").ok()?;
     Some(out.0)
 }
@@ -78,8 +76,9 @@ fn cpp(raw: &str) -> Option<String> {
     Some(as_gdb(&text))
 }
 
-/// What a table of a class and a thunk are called by gdb; the crate has its own
-/// words for them: `{vtable(A)}`, `{virtual override thunk({offset(-8)}, A::f())}`.
+/// Replaces the crate's words for vtables and thunks by gdb's.
+///
+/// The crate writes `{vtable(A)}` and `{virtual override thunk({offset(-8)}, A::f())}`.
 fn special(raw: &str, text: &str) -> Option<String> {
     let (open, words) = match raw.get(..4)? {
         "_ZTV" => ("{vtable(", "vtable for "),
@@ -101,8 +100,7 @@ fn special(raw: &str, text: &str) -> Option<String> {
 
 const THUNK: &str = "{virtual override thunk(";
 
-/// Literals and empty packs in gdb's words: `2u` for `(unsigned int)2`, `<A>` for
-/// `<A, >`.
+/// Writes literals and empty packs as gdb does: `2u` for `(unsigned int)2`, `<A>` for `<A, >`.
 fn as_gdb(text: &str) -> String {
     const LITERALS: [(&str, &str); 6] = [
         ("(int)", ""),
@@ -151,7 +149,7 @@ mod tests {
         demangle(raw).unwrap_or_else(|| raw.to_owned())
     }
 
-    // Right-hand sides of C++ names: c++filt -i of binutils 2.40.
+    // Expected values are from c++filt -i of binutils 2.40.
     #[test]
     fn cpp_as_gdb_prints_it() {
         assert_eq!(name("_ZN3foo3barEi"), "foo::bar(int)");
@@ -171,7 +169,7 @@ mod tests {
         assert_eq!(name("_Z1fIiJEEvT_DpT0_"), "void f<int>(int)");
     }
 
-    // Rust: the examples of rustc-demangle's documentation and RFC 2603.
+    // Examples of rustc-demangle's documentation and RFC 2603.
     #[test]
     fn rust_without_its_hash() {
         assert_eq!(name("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
@@ -206,7 +204,7 @@ mod tests {
             format!("_Z{}1f", "9".repeat(10_000)),
             format!("_RC{}", "9".repeat(10_000)),
             format!("_Z1fI{}E", "1aS_".repeat(4_000)),
-            // Each of these took the parser for ever before its limits.
+            // Before its limits, the parser did not end on these.
             format!("_Z1fIX{}Sai", "nw".repeat(33)),
             format!("_Z1f{}", "SbIw".repeat(18)),
             format!("_ZcvT_I{}", "T_I".repeat(17)),

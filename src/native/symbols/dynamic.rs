@@ -1,9 +1,8 @@
-//! The dynamic symbol table of an image, as it lies in memory.
+//! The dynamic symbol table of an image in memory.
 //!
-//! Structures: System V ABI, dynamic linking; DT_GNU_HASH as binutils and glibc's
-//! dl-lookup.c have it. Neither table says in plain words how many symbols there
-//! are: DT_HASH has as many chains, in DT_GNU_HASH the last chain ends with the
-//! last symbol.
+//! Structures: System V ABI, dynamic linking; DT_GNU_HASH as in binutils and glibc's dl-lookup.c. Neither hash table
+//! states the number of symbols. DT_HASH has one chain per symbol. In DT_GNU_HASH the last chain ends with the last
+//! symbol.
 
 use goblin::elf::dynamic as dy;
 
@@ -16,10 +15,10 @@ use crate::image::symbols::sym;
 use crate::limits;
 use crate::memory::Memory;
 
-/// Symbols read at once.
+/// Number of symbols per read.
 const BLOCK: u64 = 4096;
 
-/// Where the table is.
+/// Position and size of the table.
 pub(super) struct Dynamic {
     symbols: Addr,
     count: u64,
@@ -36,25 +35,25 @@ impl Dynamic {
             Some(chains) => u64::from(chains),
             None => gnu_count(memory, at(dy::DT_GNU_HASH)?, budget)?,
         };
-        // Linkers put the names after the symbols; two tables share no byte.
+        // Linkers put the names after the symbols, and the two tables do not overlap.
         let room = if strings > symbols { strings.since(symbols) / sym::SIZE } else { u64::MAX };
         let count = count.min(room).min(limits::MAX_MODULE_SYMBOLS as u64);
         let strings = AddrRange::sized(strings, size);
-        // All names, as any may be asked for: a program has no texts of its own there.
+        // Keep all names, since any may be needed. The program stores no text of its own there.
         if let Some(names) = strings.intersect(&image.range) {
             memory.keep(names.start, names.len());
         }
         Some(Dynamic { symbols, count, strings })
     }
 
-    /// Its entries, as far as they can be read.
+    /// Returns the readable entries.
     pub(super) fn entries(&self, memory: &dyn Memory, bias: u64, source: u8, budget: &Budget) -> Vec<Found> {
         let mut out = Vec::new();
         self.each(memory, budget, &mut |entry| out.extend(Found::parse(entry, bias, source)));
         out
     }
 
-    /// Names of all its entries, defined or not, as far as they can be read.
+    /// Returns the names of all readable entries, defined or not.
     pub(super) fn names(&self, memory: &dyn Memory, budget: &Budget) -> Vec<String> {
         let mut places = Vec::new();
         self.each(memory, budget, &mut |entry| places.extend(bytes::u32_at(entry, sym::NAME).filter(|&n| n != 0)));
@@ -71,7 +70,7 @@ impl Dynamic {
             let want = (count - i).min(BLOCK) * sym::SIZE;
             let whole = memory.readable(at, want) / sym::SIZE;
             if whole == 0 {
-                // What producers leave out, they leave out by pages.
+                // Producers leave out whole pages.
                 let next = at.align_down(4096).saturating_add(4096);
                 i = i.saturating_add(next.since(at).div_ceil(sym::SIZE).max(1));
                 continue;
@@ -82,7 +81,7 @@ impl Dynamic {
         }
     }
 
-    /// Offset of the name of one entry, defined or not.
+    /// Returns the name offset of one entry, defined or not.
     pub(super) fn name_of(&self, memory: &dyn Memory, index: u32) -> Option<u32> {
         let at = self.symbols.checked_add(u64::from(index).checked_mul(sym::SIZE)?)?;
         let entry = memory.bytes(at, sym::SIZE as usize).ok()?;
@@ -90,12 +89,12 @@ impl Dynamic {
     }
 }
 
-/// One more than the index of the last symbol of the last chain.
+/// Returns one more than the index of the last symbol of the last chain.
 fn gnu_count(memory: &dyn Memory, hash: Addr, budget: &Budget) -> Option<u64> {
     let word = |off: u64| memory.u32(hash.checked_add(off)?).ok();
     let (buckets, offset, bloom) = (u64::from(word(0)?), u64::from(word(4)?), u64::from(word(8)?));
     let buckets_at = 16 + 8 * bloom;
-    // One lie must not spend what the other modules need.
+    // A corrupt count must not use up the budget of the other modules.
     if buckets > limits::MAX_MODULE_SYMBOLS as u64 || budget.take(buckets) < buckets {
         return None;
     }
@@ -103,7 +102,7 @@ fn gnu_count(memory: &dyn Memory, hash: Addr, budget: &Budget) -> Option<u64> {
     let last = (0..).step_by(4).map_while(|at| bytes::u32_at(&table, at)).max().map_or(0, u64::from);
     let Some(first) = last.checked_sub(offset) else { return Some(offset) };
     let chains_at = buckets_at + 4 * buckets;
-    // A chain that does not end is cut; it goes upwards only, so none is endless.
+    // A chain without an end is cut. Chains only go upwards, so none is a cycle.
     let ends = (0..u64::from(limits::MAX_SYMBOL_CHAIN))
         .find(|i| word(chains_at + 4 * (first + i)).is_none_or(|chain| chain & 1 == 1));
     Some(last + ends.unwrap_or(0) + 1)

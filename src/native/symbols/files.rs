@@ -1,6 +1,7 @@
-//! Symbols out of files under `--symbols`: .symtab of the module's own file or
-//! of its debug file, and .gnu_debugdata, a small ELF file packed by xz ("MiniDebugInfo"
-//! in gdb's manual).
+//! Symbols from files under `--symbols`.
+//!
+//! They are in .symtab of the module's own file or of its debug file, or in .gnu_debugdata, a small ELF file compressed
+//! with xz ("MiniDebugInfo" in gdb's manual).
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use crate::image::elf::{self, FileSection};
 use crate::image::symbols::sym;
 use crate::limits;
 
-/// An ELF file and its section table.
 pub(super) struct File {
     bytes: Bytes,
     sections: Vec<FileSection>,
@@ -26,7 +26,7 @@ impl File {
         Some(File { bytes, sections })
     }
 
-    /// The file packed into .gnu_debugdata.
+    /// Unpacks the file in .gnu_debugdata.
     pub(super) fn debugdata(&self, budget: &Budget) -> Option<File> {
         let section = self.sections.iter().find(|s| s.name == ".gnu_debugdata")?;
         let stream = liblzma::stream::Stream::new_stream_decoder(limits::MAX_DEBUGDATA as u64, 0).ok()?;
@@ -35,13 +35,12 @@ impl File {
         let mut out = Vec::new();
         decoder.take(most as u64).read_to_end(&mut out).ok()?;
         budget.unpacked(out.len());
-        // One that was cut has no section table: that is at its end.
+        // A file that was cut has no section table, since the table is at its end.
         (out.len() < most).then_some(())?;
         File::open(Bytes::Unpacked(Arc::new(out)))
     }
 
-    /// The entries of its table of that type (SHT_SYMTAB, SHT_DYNSYM), and where
-    /// their names are.
+    /// Reads the symbol table of the given type (SHT_SYMTAB, SHT_DYNSYM), and locates its names.
     pub(super) fn symbols(
         &self,
         kind: u32,
@@ -59,12 +58,12 @@ impl File {
         Some((Source { text, strings }, found))
     }
 
-    /// Its sections of code, placed.
+    /// Returns the code sections at their addresses in memory.
     pub(super) fn code(&self, bias: u64) -> Vec<AddrRange> {
         self.placed(bias, |_| true)
     }
 
-    /// Its sections of stubs, placed.
+    /// Returns the PLT sections at their addresses in memory.
     pub(super) fn stubs(&self, bias: u64) -> Vec<AddrRange> {
         self.placed(bias, |name| name == ".plt" || name.starts_with(".plt."))
     }
@@ -74,7 +73,7 @@ impl File {
         let sections = self.sections.iter().filter(|s| s.header.sh_flags & code == code && wanted(&s.name));
         let ranges =
             sections.map(|s| AddrRange::sized(Addr::new(bias.wrapping_add(s.header.sh_addr)), s.header.sh_size));
-        // Apart where they only touch: what has no size ends with its section.
+        // Adjacent sections stay separate: a symbol without a size ends with its section.
         let mut out: Vec<AddrRange> = ranges.filter(|r| !r.is_empty()).collect();
         out.sort();
         if out.windows(2).any(|w| matches!(w, [a, b] if b.start < a.end)) { union(out) } else { out }

@@ -1,8 +1,8 @@
-//! Names of native code and data: which function an address lies in.
+//! Symbols of native code and data: which function or variable contains an address.
 //!
-//! The dynamic symbols are in memory. Files under `--symbols` that are proven to
-//! be the same build add those of .symtab, of .gnu_debugdata and of a debug file.
-//! The tables of a module are read when an address of it is first asked for.
+//! The dynamic symbols are in memory. Files under `--symbols` that are proven to be the same build add the symbols of
+//! .symtab, of .gnu_debugdata and of a debug file. The tables of a module are read when the first address in it is
+//! resolved.
 //!
 //! Structures: System V ABI, symbol table.
 
@@ -29,38 +29,37 @@ use files::File;
 use plt::{Slots, Target};
 use table::{Bytes, Entry, Found, Names, Source, Strings, Table};
 
-/// What the kernel's own module is called, as in /proc/PID/maps.
+/// Name of the kernel's own module, as in /proc/PID/maps.
 const VDSO: &str = "[vdso]";
 
-/// Symbols for the dynamic linker.
+/// Name of the source of dynamic symbols.
 const DYNSYM: &str = "dynsym";
 
-/// A symbol, and where in it an address lies.
+/// A symbol, and the offset of an address in it.
 ///
-/// Names are as the process or the file has them: they pass
-/// [`crate::bytes::printable`] before they reach a terminal.
+/// Names are unescaped, as in the process or file. They must pass [`crate::bytes::printable`] before they reach a
+/// terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeSymbol {
-    /// Its name, demangled; `read@plt` for a stub that jumps to `read`.
+    /// The demangled name. `read@plt` for a stub that jumps to `read`.
     pub name: Arc<str>,
-    /// Its name as it stands in the table, without a version.
+    /// The name in the symbol table, without a version.
     pub raw: Arc<str>,
-    /// Its first address.
+    /// First address.
     pub start: Addr,
-    /// Its size; where the table gives none, how far it is believed to reach.
+    /// Size in bytes. If the table has no size, the distance over which the symbol is assumed to extend.
     pub size: u64,
-    /// Whether the table gives its size.
+    /// Whether the size is from the table.
     pub sized: bool,
-    /// Bytes from its start to the address that was asked for.
+    /// Bytes from `start` to the resolved address.
     pub offset: u64,
-    /// Index into [`Process::modules`]; `None` for the vdso.
+    /// Index into [`Process::modules`]. `None` for the vdso.
     pub module: Option<usize>,
-    /// The table it is from: `dynsym`, `symtab`, `gnu_debugdata`, `debug file`,
-    /// `plt`.
+    /// The table with the symbol: `dynsym`, `symtab`, `gnu_debugdata`, `debug file`, `plt`.
     pub source: &'static str,
 }
 
-/// What may still be read of tables, in all modules together.
+/// How much of symbol tables may still be read, over all modules.
 struct Budget {
     entries: AtomicUsize,
     unpacked: AtomicUsize,
@@ -71,7 +70,7 @@ impl Budget {
         Budget { entries: AtomicUsize::new(limits::MAX_SYMBOLS), unpacked: AtomicUsize::new(limits::MAX_ALL_DEBUGDATA) }
     }
 
-    /// Take `wanted` entries, or as many as there are left.
+    /// Takes `wanted` entries from the budget, or as many as are left.
     fn take(&self, wanted: u64) -> u64 {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         let taken = self.entries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(wanted)));
@@ -95,22 +94,21 @@ impl Budget {
 
 type Image<'a> = PlacedImage<'a, OnceLock<ImageSymbols>>;
 
-/// What is known of one image's symbols.
 #[derive(Default)]
 struct ImageSymbols {
     sources: Vec<Source>,
     code: Table,
     data: Table,
-    /// Where code may be.
+    /// Ranges that may contain code.
     parts: Vec<AddrRange>,
-    /// Where stubs are, if a section table says so.
+    /// Ranges of PLT stubs. `None` without a section table.
     stubs: Option<Vec<AddrRange>>,
-    /// Its dynamic table, where it can be read: stubs have their names from it.
+    /// The dynamic symbol table, which has the names of stubs. `None` if it cannot be read.
     dynamic: Option<Dynamic>,
     slots: OnceLock<Slots>,
 }
 
-/// Names of all native code and data of a process; can be asked by many threads.
+/// Symbols of all native code and data of a process. Several threads may use it at once.
 pub struct NativeSymbols<'a> {
     process: &'a Process,
     images: PlacedImages<'a, OnceLock<ImageSymbols>>,
@@ -118,16 +116,16 @@ pub struct NativeSymbols<'a> {
 }
 
 impl<'a> NativeSymbols<'a> {
-    /// Ready to be asked; reads no table yet.
+    /// Makes a resolver for `process`. It reads no table yet.
     pub fn new(process: &'a Process) -> NativeSymbols<'a> {
         NativeSymbols { process, images: PlacedImages::new(process), budget: Budget::new() }
     }
 
-    /// The function that holds `addr`, or the stub that jumps to one.
+    /// Returns the function that contains `addr`, or the stub that jumps to one.
     ///
-    /// `None` between functions, too: an address past the end of a symbol with a
-    /// size belongs to no symbol. So ask for a return address minus one: a call
-    /// that never returns may be a function's last instruction.
+    /// An address past the end of a symbol with a size belongs to no symbol, so the result is `None` between functions.
+    /// For a return address, pass the address minus one: a call that never returns may be a function's last
+    /// instruction.
     pub fn resolve(&self, addr: Addr) -> Option<NativeSymbol> {
         let image = self.images.at(addr)?;
         let symbols = self.symbols(image);
@@ -139,43 +137,43 @@ impl<'a> NativeSymbols<'a> {
         stub().or_else(|| self.symbol(image, symbols, entry?, addr))
     }
 
-    /// The variable or other object that holds `addr`; those of threads (TLS)
-    /// have no address of their own and are left out.
+    /// Returns the variable or other object that contains `addr`. Thread-local variables (TLS) have no fixed address
+    /// and are not included.
     pub fn resolve_data(&self, addr: Addr) -> Option<NativeSymbol> {
         let image = self.images.at(addr)?;
         let symbols = self.symbols(image);
         self.symbol(image, symbols, symbols.data.at(addr)?, addr)
     }
 
-    /// The name of the module that a symbol is in: `libc.so.6`, `[vdso]`.
+    /// Returns the name of a symbol's module: `libc.so.6`, `[vdso]`.
     pub fn module_name(&self, symbol: &NativeSymbol) -> &'a str {
         let module = symbol.module.and_then(|i| self.process.modules.get(i));
         module.map_or(VDSO, |m| m.name())
     }
 
-    /// How many names of code and of data are known in a module
-    /// ([`Process::modules`]), or in the vdso; reads its tables.
+    /// Returns the number of code and of data symbols in a module ([`Process::modules`]), or in the vdso. Reads its
+    /// tables.
     pub fn count(&self, module: Option<usize>) -> (usize, usize) {
         let image = self.images.iter().find(|image| image.module == module);
         let symbols = image.map(|image| self.symbols(image));
         symbols.map_or((0, 0), |s| (s.code.len(), s.data.len()))
     }
 
-    /// Where code and data with a name begin, of images that begin below `end`: in no order.
+    /// Returns the start of each code and data symbol of images that begin below `end`, in no order.
     pub(crate) fn starts_below(&self, end: Addr) -> Vec<Addr> {
         let images = self.images.iter().filter(|image| image.elf.range.start < end);
         let tables = images.map(|image| self.symbols(image));
         tables.flat_map(|symbols| symbols.code.starts().chain(symbols.data.starts())).collect()
     }
 
-    /// Names of the dynamic symbols, imports too, of those images that `is_one` holds of by their first address.
+    /// Returns the names of the dynamic symbols, with imports. `is_one` selects the images by their first address.
     pub(crate) fn dynamic_names(&self, is_one: impl Fn(Addr) -> bool) -> Vec<String> {
         let images = self.images.iter().filter(|image| is_one(image.elf.range.start));
         let tables = images.filter_map(|image| self.symbols(image).dynamic.as_ref());
         tables.flat_map(|dynamic| dynamic.names(&self.process.memory, &self.budget)).collect()
     }
 
-    /// Read the tables of all images, those of stubs too: whoever copies what was read has what names any address.
+    /// Reads the tables of all images, including stubs. A copy of what was read can then name any address.
     pub fn read_all(&self) {
         for image in self.images.iter() {
             self.slots(image, self.symbols(image));
@@ -256,9 +254,8 @@ impl ImageSymbols {
             parts = union(elf.segments.iter().filter(|s| s.perms.exec).map(|s| s.range).collect());
             unsized_most = limits::MAX_UNSIZED_SYMBOL;
         }
-        // The dynamic symbols are those that others link to. Between two of them lie
-        // functions without a name here: one without a size is its address and no more
-        // (musl's memset would be the name of all its system calls).
+        // The dynamic symbols are only the exported ones, and unexported functions are between them. So a symbol
+        // without a size covers only its first byte. Otherwise musl's memset would name all of its system calls.
         if out.sources.iter().all(|s| s.text == DYNSYM) {
             unsized_most = 1;
         }
@@ -266,14 +263,13 @@ impl ImageSymbols {
         out.code = Table::build(code, &parts, unsized_most, &out.sources, memory);
         out.parts = parts;
         let all = union(elf.segments.iter().map(|s| s.range).collect());
-        // A variable without a size is its address and no more.
+        // A variable without a size covers only its first byte.
         out.data = Table::build(data, &all, 1, &out.sources, memory);
         tracing::debug!(at = %elf.range, code = out.code.len(), data = out.data.len(), "symbols");
         out
     }
 
-    /// Symbols of files under `--symbols`; the files, the one that knows most of
-    /// the sections first.
+    /// Adds symbols of files under `--symbols`. Returns the files, the one with the most complete sections first.
     fn add_files(
         &mut self,
         process: &Process,
@@ -298,7 +294,7 @@ impl ImageSymbols {
         }
         let full = [(&own, "symtab"), (&debug, "debug file")]
             .map(|(file, text)| file.as_ref().is_some_and(|file| take(file, sh::SHT_SYMTAB, text)));
-        // What it holds is a part of .symtab.
+        // Its symbols are a subset of .symtab.
         if full == [false; 2]
             && let Some(small) = own.as_ref().and_then(|own| own.debugdata(budget))
         {

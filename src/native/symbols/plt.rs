@@ -1,10 +1,8 @@
-//! Stubs that jump through a slot to another module's function: the procedure
-//! linkage table.
+//! Stubs of the procedure linkage table (PLT), which jump through a slot to a function of another module.
 //!
-//! A stub is told by its instructions, and is believed where a relocation of the
-//! image fills the slot that they read. Instructions: the x86_64 and AArch64
-//! supplements of the System V ABI, and what GNU ld and lld write, with and
-//! without branch tracking (endbr64, bti).
+//! A stub is recognised by its instructions. It is accepted only if a relocation of the image fills the slot that it
+//! reads. Sources of the instructions: the x86_64 and AArch64 supplements of the System V ABI, and the output of GNU ld
+//! and lld, with and without branch tracking (endbr64, bti).
 
 use std::sync::OnceLock;
 
@@ -20,7 +18,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::Arch;
 
-/// `Elf64_Rela`
+/// Size and offsets of `Elf64_Rela`.
 mod rela {
     pub(super) const SIZE: u64 = 24;
     pub(super) const OFFSET: usize = 0;
@@ -31,26 +29,24 @@ mod rela {
 /// R_AARCH64_IRELATIVE (ELF for the Arm 64-bit architecture).
 const R_AARCH64_IRELATIVE: u32 = 1032;
 
-/// Longest stub: five instructions and a landing pad on aarch64.
+/// Size in bytes of the longest stub: five instructions and a landing pad on aarch64.
 const MAX_STUB: u64 = 24;
 
-/// Bytes of relocations read at once.
+/// Bytes of relocations per read.
 const BLOCK: u64 = 4096 * rela::SIZE;
 
-/// What fills a slot.
+/// The value that a relocation puts into a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The symbol of that index in the dynamic table.
+    /// The address of the symbol with this index in the dynamic table.
     Symbol(u32),
-    /// What the function there chooses (an IFUNC of the module's own).
+    /// The address that the function here returns (an IFUNC of the module itself).
     Chosen(Addr),
 }
 
-/// A slot and what fills it.
 pub(super) struct Slot {
     at: Addr,
     pub(super) target: Target,
-    /// The stub's name.
     pub(super) names: OnceLock<Option<Names>>,
 }
 
@@ -59,11 +55,10 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     /// By address.
     slots: Vec<Slot>,
-    /// Addresses of DT_JMPREL's, in its order: stubs push that index.
+    /// Slot addresses of DT_JMPREL in its order. Stubs push an index into it.
     in_order: Vec<Addr>,
 }
 
-/// A stub.
 pub(super) struct Stub<'a> {
     pub(super) range: AddrRange,
     pub(super) slot: &'a Slot,
@@ -75,7 +70,7 @@ impl Slots {
         let size = |tag| dynamic_entry(memory, image.dynamic?, tag);
         for (table, len, jumps) in [(dy::DT_JMPREL, dy::DT_PLTRELSZ, true), (dy::DT_RELA, dy::DT_RELASZ, false)] {
             if let (Some(at), Some(len)) = (image.dynamic_addr(memory, table), size(len)) {
-                // A length that leads out of the image is a lie, and would spend what the other modules need.
+                // A length beyond the image is corrupt, and would use up the budget of the other modules.
                 let table = AddrRange::sized(at, len).intersect(&image.range).unwrap_or_default();
                 out.add(memory, image.bias, table, (arch, jumps), budget);
             }
@@ -115,7 +110,6 @@ impl Slots {
         }
     }
 
-    /// The stub that holds `addr`.
     pub(super) fn stub_at(&self, memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<Stub<'_>> {
         if self.slots.is_empty() {
             return None;
@@ -131,7 +125,7 @@ impl Slots {
     }
 
     fn x86_64(&self, memory: &dyn Memory, addr: Addr) -> Option<Stub<'_>> {
-        // Stubs are 16 bytes, those of .plt.got 8, and aligned to their size.
+        // Stubs are 16 bytes, in .plt.got 8 bytes, and aligned to their size.
         [8u64, 16].into_iter().find_map(|align| {
             let start = addr.align_down(align);
             let code = code(memory, start, 16)?;
@@ -160,16 +154,16 @@ fn code(memory: &dyn Memory, at: Addr, most: u64) -> Option<Vec<u8>> {
     memory.bytes(at, usize::try_from(memory.readable(at, most)).ok()?).ok()
 }
 
-/// How a stub names its slot.
+/// How a stub identifies its slot.
 #[derive(Debug, PartialEq, Eq)]
 enum Via {
-    /// By address; and the stub's length.
+    /// By address, with the stub's length.
     Slot(Addr, u64),
-    /// By its relocation's place in the table.
+    /// By the index of its relocation in the table.
     Index(u32),
 }
 
-/// What the code at `start` jumps through, if it is a stub.
+/// Decodes the code at `start`, if it is a stub.
 fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
     let (mut rest, mut at) = (code, 0u64);
     let mut skip = |rest: &mut &[u8], prefix: &[u8]| {
@@ -182,7 +176,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
     };
     let tracked = skip(&mut rest, &[0xf3, 0x0f, 0x1e, 0xfa]);
     if tracked && rest.first() == Some(&0x68) {
-        // push index; (bnd) jmp: the lazy half where .plt.sec has the other.
+        // push index; (bnd) jmp: the lazy part of a stub, if .plt.sec has the other part.
         let after = rest.get(5..)?;
         let after = after.strip_prefix(&[0xf2]).unwrap_or(after);
         return (after.first() == Some(&0xe9)).then_some(Via::Index(bytes::u32_at(rest, 1)?));
@@ -193,8 +187,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
     }
     let distance = i64::from(bytes::i32_at(rest, 0)?);
     let slot = start.wrapping_add(at).wrapping_add(4).wrapping_offset(distance);
-    // What follows tells a stub from a jump at the end of a function: the lazy
-    // half, or nothing but padding.
+    // The bytes after it distinguish a stub from a tail jump: the lazy part, or only padding.
     let len = match rest.get(4..)? {
         [0x68, _, _, _, _, 0xe9, ..] if !tracked => 16,
         [0x66, 0x90, ..] if at == 2 => 8,
@@ -206,7 +199,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
     Some(Via::Slot(slot, len))
 }
 
-/// adrp x16; ldr x17, [x16, #]; add x16, x16, #; br x17, perhaps after bti c.
+/// Decodes adrp x16; ldr x17, [x16, #]; add x16, x16, #; br x17, with or without bti c before it.
 fn aarch64(code: &[u8], start: Addr) -> Option<(Addr, u64)> {
     let word = |i: usize| bytes::u32_at(code, i.checked_mul(4)?);
     let first = usize::from(word(0)? == 0xd503_245f);
@@ -217,7 +210,7 @@ fn aarch64(code: &[u8], start: Addr) -> Option<(Addr, u64)> {
         && word(first + 3)? == 0xd61f_0220;
     stub.then_some(())?;
     let pages = (u64::from(adrp >> 5 & 0x7_ffff) << 2) | u64::from(adrp >> 29 & 3);
-    // 21 bits, signed.
+    // Sign extension of 21 bits.
     let pages = if pages & (1 << 20) == 0 { pages } else { pages | !((1 << 21) - 1) };
     let page = start.saturating_add(4 * first as u64).align_down(4096).wrapping_add(pages << 12);
     let slot = page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff));
@@ -232,8 +225,8 @@ mod tests {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 
-    // The first stubs that GNU ld 2.40 made for testdata's native.c on aarch64:
-    // the stub at 0x1240 reads the slot 0x20000, by `readelf -r` sigaltstack's.
+    // The first stubs that GNU ld 2.40 made for testdata's native.c on aarch64. The stub at 0x1240 reads the slot
+    // 0x20000, which is sigaltstack's by `readelf -r`.
     #[test]
     fn aarch64_stubs() {
         let first = [0xf000_00f0, 0xf940_0211, 0x9100_0210, 0xd61f_0220];

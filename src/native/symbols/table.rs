@@ -1,4 +1,4 @@
-//! Symbols sorted by address, each place with the one name that is told for it.
+//! Symbols sorted by address, with one name per address.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,15 +17,13 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::reads::Script;
 
-/// Bytes of a name that are read at first; most are shorter.
+/// Bytes of a name in the first read. Most names are shorter.
 const SHORT_NAME: u64 = 128;
 
-/// A file or a part of one, unpacked.
+/// A file, or unpacked contents of one.
 #[derive(Clone)]
 pub(super) enum Bytes {
-    /// A file as it lies on disk.
     File(Arc<MappedFile>),
-    /// What was unpacked.
     Unpacked(Arc<Vec<u8>>),
 }
 
@@ -39,17 +37,14 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-/// Where the names of one symbol table are.
+/// Location of the names of one symbol table.
 pub(super) enum Strings {
-    /// In the process.
     Memory(AddrRange),
-    /// In a file.
     File(Bytes, Range<usize>),
 }
 
 impl Strings {
-    /// The name at `at`; `None` where it is empty, beyond the table, or its end
-    /// can't be read.
+    /// Returns the name at offset `at`. `None` if it is empty, outside the table, or its end cannot be read.
     pub(super) fn name<'a>(&'a self, memory: &'a dyn Memory, at: u32) -> Option<Cow<'a, [u8]>> {
         let cap = limits::MAX_SYMBOL_NAME;
         let found = match self {
@@ -74,7 +69,7 @@ impl Strings {
     }
 }
 
-/// The bytes before the NUL, or as many as are taken of any name.
+/// Returns the bytes before the NUL, or a name cut at the maximum length.
 fn ended(b: &[u8]) -> Option<&[u8]> {
     match memchr::memchr(0, b) {
         Some(end) => b.get(..end),
@@ -83,15 +78,14 @@ fn ended(b: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where a table came from.
+/// The origin of a symbol table.
 pub(super) struct Source {
-    /// In words.
+    /// Name of the origin, as in reports.
     pub(super) text: &'static str,
-    /// Its names.
     pub(super) strings: Strings,
 }
 
-/// An `Elf64_Sym`, placed.
+/// An `Elf64_Sym` at its address in memory.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     start: Addr,
@@ -105,16 +99,16 @@ pub(super) struct Found {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FoundKind {
     Data,
-    /// STT_NOTYPE: labels in hand-written code.
+    /// STT_NOTYPE: a label in hand-written code.
     Label,
     Function,
 }
 
 impl Found {
-    /// What of a symbol table entry names something with an address.
+    /// Parses a symbol table entry. `None` if it is not code or data with a name and an address.
     pub(super) fn parse(entry: &[u8], bias: u64, source: u8) -> Option<Found> {
         let section = u32::from(bytes::u16_at(entry, sym::SHNDX)?);
-        // Imports, and numbers that are no addresses.
+        // Imports, and values that are no addresses.
         if section == sh::SHN_UNDEF || section >= sh::SHN_LORESERVE {
             return None;
         }
@@ -140,7 +134,7 @@ impl Found {
         self.kind == FoundKind::Data
     }
 
-    /// `$x`, `$d`, `$x.1`: where code and data change on aarch64 (its ELF ABI).
+    /// Whether this is `$x`, `$d`, `$x.1` or similar, where code and data change on aarch64 (its ELF ABI).
     fn is_mapping_symbol(&self, sources: &[Source], memory: &dyn Memory) -> bool {
         self.kind == FoundKind::Label
             && self.local
@@ -154,14 +148,14 @@ impl Found {
     }
 }
 
-/// A name as it stands in the file, and as it is read.
+/// A name as in the table, and demangled.
 pub(super) struct Names {
     pub(super) raw: Arc<str>,
     pub(super) name: Arc<str>,
 }
 
 impl Names {
-    /// Of a table's bytes; `suffix` is added to both.
+    /// Makes both names from a table's bytes. `suffix` is appended to both.
     pub(super) fn of(name: &[u8], suffix: &str) -> Names {
         let text = String::from_utf8_lossy(unversioned(name));
         let shown: Arc<str> = match demangle(&text) {
@@ -174,7 +168,7 @@ impl Names {
     }
 }
 
-/// .symtab has `memcpy@@GLIBC_2.14` where .dynsym keeps the version apart.
+/// Removes the version: .symtab has `memcpy@@GLIBC_2.14`, while .dynsym stores the version separately.
 fn unversioned(name: &[u8]) -> &[u8] {
     match memchr::memchr(b'@', name) {
         Some(at) if at > 0 && name.get(at..) != Some(b"@plt") => name.get(..at).unwrap_or(name),
@@ -182,11 +176,11 @@ fn unversioned(name: &[u8]) -> &[u8] {
     }
 }
 
-/// A symbol that was chosen for a place.
+/// The symbol chosen for an address.
 pub(super) struct Entry {
     pub(super) start: Addr,
     pub(super) size: u64,
-    /// Whether its table gives its size.
+    /// Whether the size is from the table.
     pub(super) sized: bool,
     pub(super) source: u8,
     name_at: u32,
@@ -194,7 +188,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Its name, demangled at first use.
+    /// Returns the names. They are read and demangled on the first call.
     pub(super) fn names(&self, sources: &[Source], memory: &dyn Memory) -> Option<&Names> {
         let read = || {
             let name = sources.get(usize::from(self.source))?.strings.name(memory, self.name_at)?;
@@ -209,7 +203,7 @@ struct Piece {
     entry: u32,
 }
 
-/// One symbol for each place, by address.
+/// One symbol per address, sorted by address.
 #[derive(Default)]
 pub(super) struct Table {
     pieces: Vec<Piece>,
@@ -217,12 +211,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Choose among `found` those that lie in `parts` (sorted, disjoint).
+    /// Chooses one symbol per address among the symbols that are in `parts` (sorted, disjoint).
     ///
-    /// Where symbols overlap, one with a size goes before one without, then the
-    /// one that begins later, as gdb has it; but past the end of a symbol that
-    /// lies within another, the outer one is told again. One without a size
-    /// reaches to the next, to the end of its part, or `unsized_most` bytes.
+    /// If symbols overlap, one with a size wins over one without. Then the one that begins later wins, as in gdb. After
+    /// the end of an inner symbol, the outer one applies again. A symbol without a size extends to the next one, to the
+    /// end of its part, or over `unsized_most` bytes.
     pub(super) fn build(
         mut found: Vec<Found>,
         parts: &[AddrRange],
@@ -231,7 +224,7 @@ impl Table {
         memory: &dyn Memory,
     ) -> Table {
         found.retain(|f| part_of(parts, f.start).is_some() && !f.is_mapping_symbol(sources, memory));
-        // Those with a size first, so that the others of that place can be left out.
+        // Symbols with a size come first, so that `dedup_by` removes those without one at the same address.
         found.sort_unstable_by_key(|f| (f.start, f.size == 0, f.size, Reverse(f.kind), f.local, f.source, f.name_at));
         found.dedup_by(|next, last| next.start == last.start && next.size == 0 && last.size > 0);
         let groups: Vec<&[Found]> = found.chunk_by(|a, b| (a.start, a.size) == (b.start, b.size)).collect();
@@ -263,19 +256,17 @@ impl Table {
         Table { pieces, entries }
     }
 
-    /// The symbol told for `addr`.
     pub(super) fn at(&self, addr: Addr) -> Option<&Entry> {
         let i = self.pieces.partition_point(|p| p.range.end <= addr);
         let piece = self.pieces.get(i).filter(|p| p.range.contains(addr))?;
         self.entries.get(usize::try_from(piece.entry).ok()?)
     }
 
-    /// Where they begin, by address.
+    /// Iterates over the starts of the symbols, by address.
     pub(super) fn starts(&self) -> impl Iterator<Item = Addr> {
         self.entries.iter().map(|entry| entry.start)
     }
 
-    /// How many symbols were chosen.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -286,13 +277,12 @@ fn part_of(parts: &[AddrRange], addr: Addr) -> Option<AddrRange> {
     parts.get(i).filter(|p| p.contains(addr)).copied()
 }
 
-/// Of several names for the same bytes: a function's before a label's, one that
-/// can be linked to before a local one, then the last by the order of bytes.
+/// Returns the best of several symbols for the same bytes. Functions win over labels, then global ones over local ones,
+/// then the last name in byte order.
 ///
-/// That last rule is what gdb 13.1 does: its answer to `info symbol` was that one
-/// for all 2,731 addresses with several names in glibc 2.36 (with its debug
-/// file), libstdc++ 6.0.30 and libm. It gives `read` before `__read`, as `_`
-/// sorts before small letters, and `memmove` before the old `memcpy`.
+/// The last rule is gdb 13.1's. Its `info symbol` gave that name for all 2,731 addresses with several names in glibc
+/// 2.36 (with its debug file), libstdc++ 6.0.30 and libm. The rule prefers `read` to `__read`, as `_` sorts before
+/// lower-case letters, and `memmove` to the old `memcpy`.
 fn best_name<'a>(group: &'a [Found], sources: &[Source], memory: &dyn Memory) -> Option<&'a Found> {
     if let [one] = group {
         return Some(one);

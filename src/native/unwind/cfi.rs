@@ -1,5 +1,4 @@
-//! One step up a stack by the call frame information of a module: .eh_frame,
-//! found through .eh_frame_hdr.
+//! One step up a stack by a module's call frame information: .eh_frame, found through .eh_frame_hdr.
 //!
 //! LSB core specification, exception frames; DWARF 5, section 6.4.
 
@@ -22,34 +21,33 @@ use crate::targets::Arch;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// What is reused from step to step.
+/// State that is reused between steps.
 #[derive(Default)]
 pub(super) struct Scratch {
     context: UnwindContext<usize>,
-    /// Rules by address: most threads of a process wait at the same few places.
+    /// Rules by address. Most threads of a process wait at the same few addresses.
     rules: HashMap<Addr, Rules>,
 }
 
-/// How to find the frame above one address.
+/// The unwind rules at one address.
 struct Rules {
     row: UnwindTableRow<usize>,
     encoding: gimli::Encoding,
-    /// The register that the return address is in.
+    /// The register with the return address.
     back: gimli::Register,
-    /// Whether it is a signal handler's trampoline.
+    /// Whether the code is a signal handler's trampoline.
     signal: bool,
 }
 
-/// Why there is no step by unwind data.
+/// Why unwind data does not give a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CfiError {
-    /// None covers the address.
+    /// No unwind data covers the address.
     Missing,
-    /// It says that this is the outermost frame.
+    /// The unwind data marks this frame as the outermost.
     Outermost,
-    /// The stack can't be read.
     Stack(Fault),
-    /// It makes no sense, or needs a register that is not known.
+    /// The unwind data is invalid, or needs an unknown register.
     Bad,
 }
 
@@ -59,12 +57,10 @@ impl From<gimli::Error> for CfiError {
     }
 }
 
-/// The frame above.
+/// The calling frame.
 pub(super) struct Step {
-    /// Its registers.
     pub(super) regs: Regs,
-    /// The frame left was a signal handler's trampoline: its caller was
-    /// interrupted and did not call.
+    /// Whether the frame left was a signal handler's trampoline. The caller was interrupted then, and made no call.
     pub(super) signal: bool,
 }
 
@@ -76,7 +72,7 @@ pub(super) struct Tables<'m> {
 }
 
 impl<'m> Tables<'m> {
-    /// Those of `image`; `None` where it has none, or none that can be read.
+    /// Reads the unwind data of `image`. `None` if it has none, or it cannot be read.
     pub(super) fn read(memory: &'m dyn Memory, image: &ElfImage, names: &[(AddrRange, &str)]) -> Option<Tables<'m>> {
         let section = |name| names.iter().filter(|(_, n)| *n == name).map(|(r, _)| *r).min_by_key(|r| r.len());
         let bytes = |range: AddrRange| -> Option<Cow<'m, [u8]>> {
@@ -96,7 +92,7 @@ impl<'m> Tables<'m> {
         Some(Tables { header: header.and_then(bytes), frames: bytes(frames)?, bases })
     }
 
-    /// The frame that called the one with `regs`, by the data for `at`.
+    /// Returns the caller of the frame with `regs`, by the unwind data for `at`.
     pub(super) fn step(
         &self,
         memory: &dyn Memory,
@@ -106,7 +102,7 @@ impl<'m> Tables<'m> {
     ) -> Result<Step, CfiError> {
         let mut frames = EhFrame::new(&self.frames, LittleEndian);
         if regs.arch() == Arch::Aarch64 {
-            // Code with pointer authentication says where the return address is signed, by an instruction of that machine alone.
+            // With pointer authentication, an arm64-only CFA instruction marks where the return address is signed.
             frames.set_vendor(Vendor::AArch64);
         }
         let Scratch { context, rules } = scratch;
@@ -126,7 +122,7 @@ impl<'m> Tables<'m> {
         };
         let mut above = regs.clone();
         above.set_sp(Addr::new(cfa));
-        // Without a rule it is still in its register, where it has one.
+        // Without a rule, the return address is still in the link register, on machines that have one.
         above.set(back.0, regs.link());
         let mut outermost = false;
         for (register, rule) in row.registers() {
@@ -150,14 +146,13 @@ impl<'m> Tables<'m> {
         }
         let ip = above.get(back.0).ok_or(CfiError::Bad)?;
         above.set_ip(ip);
-        // What a call may destroy is not the caller's any more.
+        // A call may have changed the volatile registers, so the caller's values are unknown.
         if !*signal {
             forget_volatile(&mut above);
         }
         Ok(Step { regs: above, signal: *signal })
     }
 
-    /// What the table says of an address.
     fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {
         let entry = self.entry(frames, at)?;
         let row = entry.unwind_info_for_address(frames, &self.bases, context, at.get()).ok()?.clone();
@@ -178,8 +173,8 @@ impl<'m> Tables<'m> {
         }
     }
 
-    /// The entry that the header's table says is at `at`. A damaged table leads
-    /// below the section too: there gimli 0.34 `fde_for_address` overflows.
+    /// Parses the entry at address `at`, which is from the header's table. A damaged table may lead below the section,
+    /// where `fde_for_address` of gimli 0.34 overflows.
     fn entry_at<'a>(&'a self, frames: &EhFrame<Slice<'a>>, at: u64) -> Option<FrameDescriptionEntry<Slice<'a>>> {
         let offset = at.checked_sub(self.bases.eh_frame.section?)?;
         frames.fde_from_offset(&self.bases, EhFrameOffset(usize::try_from(offset).ok()?), cie).ok()
@@ -194,7 +189,7 @@ fn cie<'a>(
     frames.cie_from_offset(bases, offset)
 }
 
-/// Registers that the calling convention lets a callee change.
+/// Forgets the registers that the calling convention lets a callee change.
 fn forget_volatile(regs: &mut Regs) {
     let volatile: &[std::ops::RangeInclusive<u16>] = match regs.arch() {
         // rax rdx rcx; rsi rdi; r8 to r11
@@ -206,7 +201,7 @@ fn forget_volatile(regs: &mut Regs) {
     }
 }
 
-/// What expressions ask of the process.
+/// The memory and registers that expressions read.
 struct Machine<'a, 'f> {
     memory: &'a dyn Memory,
     frames: &'a EhFrame<Slice<'f>>,
@@ -259,11 +254,10 @@ mod tests {
     const HEADER: u32 = 0x3000;
     const CODE: u32 = 0x1800;
 
-    /// A common entry (`zR`, addresses as 32-bit distances from their place) and
-    /// one of 256 bytes of code.
+    /// Makes a CIE (`zR`, pc-relative 32-bit addresses) and an FDE for 256 bytes of code.
     fn frames() -> Vec<u8> {
         let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
-        // The frame is at rsp + 8, the way back on its top.
+        // The CFA is rsp + 8, and the return address is at CFA - 8.
         out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
         for word in [0x10, ENTRY + 4 - FRAMES, CODE.wrapping_sub(ENTRY + 8), 0x100, 0] {
             out.extend(word.to_le_bytes());
@@ -271,7 +265,7 @@ mod tests {
         out
     }
 
-    /// The search table: one function, whose entry it says is at `entry`.
+    /// Makes the search table with one function, whose FDE is at `entry`.
     fn header(entry: u32) -> Vec<u8> {
         let mut out = vec![1, 0x1b, 3, 0x3b];
         for word in [FRAMES.wrapping_sub(HEADER + 4), 1, CODE.wrapping_sub(HEADER), entry.wrapping_sub(HEADER)] {
@@ -300,7 +294,7 @@ mod tests {
         }
     }
 
-    /// A stack at STACK: a frame pointer, and a return address with a signature.
+    /// A stack at STACK with a frame pointer and a signed return address.
     struct Stack;
 
     const STACK: u64 = 0x7000_0000;
@@ -328,7 +322,8 @@ mod tests {
         for word in [0x18, ENTRY + 4 - FRAMES, CODE.wrapping_sub(ENTRY + 8), 0x100] {
             frames.extend(word.to_le_bytes());
         }
-        // After one instruction negate_ra_state, after the next the frame is 16 bytes, x29 and x30 at its bottom.
+        // negate_ra_state after one instruction. After the next one the frame is 16 bytes, with x29 and x30 at its
+        // lower end.
         frames.extend([0, 0x41, 0x2d, 0x41, 0x0e, 16, 0x80 | 29, 2, 0x80 | 30, 1, 0, 0]);
         let bases = BaseAddresses::default().set_eh_frame(FRAMES.into()).set_eh_frame_hdr(HEADER.into());
         let tables = Tables { header: Some(header(ENTRY).into()), frames: frames.into(), bases };

@@ -1,4 +1,4 @@
-//! Whether code before an address is a call.
+//! Recognises calls and signal returns in machine code.
 //!
 //! Intel 64 architecture manual, volume 2, CALL; Arm architecture reference manual, BL and BLR.
 
@@ -6,16 +6,15 @@ use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::targets::Arch;
 
-/// `call rel32`
+/// Opcode of `call rel32`.
 const CALL_NEAR: u8 = 0xe8;
-/// Group 5, of which the second is `call r/m64`.
+/// Opcode of group 5. Its extension 2 is `call r/m64`.
 const GROUP_5: u8 = 0xff;
 
-/// Longest indirect call: opcode, ModRM, SIB, 32 bits of displacement.
+/// Size in bytes of the longest indirect call: opcode, ModRM, SIB, 32 bits of displacement.
 const LONGEST: usize = 7;
 
-/// Whether the instruction right before `addr` is a call; `None` where its
-/// bytes can't be read.
+/// Whether the instruction directly before `addr` is a call. `None` if its bytes cannot be read.
 pub(crate) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<bool> {
     match arch {
         Arch::X86_64 => {
@@ -30,8 +29,8 @@ pub(crate) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Optio
     }
 }
 
-/// Where a signal's handler returns to: code that only makes the system call
-/// rt_sigreturn (glibc's __restore_rt, musl's and the kernel's own).
+/// Whether `addr` is a signal return: code that only makes the system call rt_sigreturn (glibc's __restore_rt, musl's,
+/// and the kernel's own).
 pub(crate) fn is_signal_return(memory: &dyn Memory, arch: Arch, addr: Addr) -> bool {
     let mut code = [0; 9];
     let forms: &[&[u8]] = match arch {
@@ -56,7 +55,7 @@ fn ends_in_call(code: &[u8; LONGEST]) -> bool {
     })
 }
 
-/// Bytes of SIB and displacement after a ModRM byte.
+/// Returns the bytes of SIB and displacement after a ModRM byte.
 fn operand(modrm: u8, rest: &[u8]) -> Option<usize> {
     let (mode, rm) = (modrm >> 6, modrm & 7);
     if mode == 3 {
@@ -74,7 +73,7 @@ fn operand(modrm: u8, rest: &[u8]) -> Option<usize> {
 }
 
 fn is_branch_with_link(word: u32) -> bool {
-    // BL; BLR and its authenticating kin.
+    // BL; BLR, also with pointer authentication.
     word >> 26 == 0b10_0101 || word & 0xfefff000 == 0xd63f0000
 }
 

@@ -1,6 +1,5 @@
-//! Unwinding native stacks: by the modules' call frame information, where that
-//! lacks by frame pointers, and where these lack by looking for what can be
-//! nothing but a return address.
+//! Unwinds native stacks. The methods are call frame information, frame pointers, and a scan for return addresses, in
+//! this order.
 //!
 //! LSB core specification, exception frames; System V ABI for x86_64, section 3.2.2.
 
@@ -20,36 +19,36 @@ use crate::registers::Regs;
 pub use crate::words::Trust;
 use cfi::{CfiError, Scratch, Tables};
 
-/// A frame: what it was in when it called, or was interrupted.
+/// A frame of a native stack.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its registers.
+    /// The frame's registers.
     pub regs: Regs,
-    /// Whether its address is where it was interrupted, and no return address.
+    /// Whether the instruction pointer is where the frame was interrupted, and not a return address.
     pub exact: bool,
-    /// How it was found.
+    /// How the frame was found.
     pub trust: Trust,
 }
 
-/// Why a stack can't be followed further.
+/// Why a stack cannot be followed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// This is where the thread began.
+    /// The thread began here.
     Bottom,
-    /// No unwind data, and nothing else leads on.
+    /// The address has no unwind data, and no other method gives a caller.
     NoUnwindData(Addr),
-    /// The stack can't be read.
+    /// The stack cannot be read.
     Unreadable(Fault),
     /// The stack pointer is in no stack.
     NoStack(Addr),
-    /// The frame above would be below, or the same again.
+    /// The caller's frame would be below this one, or the same.
     NotUp(Addr),
-    /// More than [`limits::MAX_STACK_FRAMES`].
+    /// The stack has more than [`limits::MAX_STACK_FRAMES`] frames.
     TooMany,
 }
 
 impl End {
-    /// In words.
+    /// Describes the reason.
     pub fn text(self) -> String {
         match self {
             End::Bottom => "the thread began here".into(),
@@ -64,7 +63,7 @@ impl End {
 
 type Image<'p> = PlacedImage<'p, OnceLock<Option<Tables<'p>>>>;
 
-/// Steps up native stacks; unwind data of a module is read when first needed.
+/// Steps up native stacks. The unwind data of a module is read on first use.
 pub struct Unwinder<'p> {
     process: &'p Process,
     images: PlacedImages<'p, OnceLock<Option<Tables<'p>>>>,
@@ -81,8 +80,8 @@ impl Ranged for Executable {
 }
 
 impl<'p> Unwinder<'p> {
-    /// Ready to step; reads no unwind data yet. `code`: where code is that is in
-    /// no module and no segment of the core that says so.
+    /// Makes an unwinder that has read no unwind data yet. `code` are ranges of code outside modules and outside the
+    /// core's executable segments.
     pub fn new(process: &'p Process, code: impl IntoIterator<Item = AddrRange>) -> Unwinder<'p> {
         let images = PlacedImages::new(process);
         let of_images = images.iter().flat_map(|i| i.elf.segments.iter()).filter(|s| s.perms.exec).map(|s| s.range);
@@ -96,15 +95,15 @@ impl<'p> Unwinder<'p> {
         }
     }
 
-    /// Whether code may be at an address.
+    /// Whether `addr` may be code.
     pub fn is_code(&self, addr: Addr) -> bool {
         self.executable.at(addr).is_some()
     }
 
-    /// The frame above one in native code, by unwind data.
+    /// Returns the caller of a native frame, by unwind data.
     ///
     /// # Errors
-    /// [`End::NoUnwindData`] also where the data can't be used.
+    /// [`End::NoUnwindData`] also if the data is unusable.
     pub fn by_unwind_data(&self, step: &Step) -> Result<Step, End> {
         let ip = step.regs.ip();
         // A return address may be the first byte after its function.
@@ -131,8 +130,8 @@ impl<'p> Unwinder<'p> {
         Tables::read(&self.process.memory, &image.elf, &names)
     }
 
-    /// The frame above by the frame pointer: what it points to is the caller's,
-    /// and then the return address.
+    /// Returns the caller by the frame pointer. It points to the caller's frame pointer, followed by the return
+    /// address.
     pub fn by_frame_pointer(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
         let memory = &self.process.memory;
@@ -140,14 +139,14 @@ impl<'p> Unwinder<'p> {
         let mut regs = Regs::new(step.regs.arch(), Addr::NULL, fp.checked_add(16)?);
         regs.set_ip(back);
         regs.set(regs.fp_number(), Some(above));
-        // What can't be read may be a call: a frame pointer is a sign of its own.
+        // Code that cannot be read may be a call, since the frame pointer is evidence too.
         let called = self.is_code(regs.ip())
             && (self.follows_call(regs.ip()) != Some(false) || self.is_signal_return(regs.ip()));
         called.then_some(Step { regs, exact: false, trust: Trust::FramePointer })
     }
 
-    /// The frame above a function that has not set up its own yet: its return
-    /// address is in the link register, or on top of the stack.
+    /// Returns the caller of a function that has not set up its frame yet. The return address is in the link register
+    /// or on top of the stack.
     pub fn by_leaf(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let (sp, mut regs) = (step.regs.sp(), step.regs.clone());
         match step.regs.link() {
@@ -161,12 +160,12 @@ impl<'p> Unwinder<'p> {
         (moved && self.is_return_address(regs.ip())).then_some(Step { regs, exact: false, trust: Trust::Scan })
     }
 
-    /// The frame above by the first word on the stack that can be nothing but a
-    /// return address; at most [`limits::MAX_SCAN_WORDS`] are looked at.
+    /// Returns the caller by the first word on the stack that is a return address. At most [`limits::MAX_SCAN_WORDS`]
+    /// words are read.
     pub fn by_scan(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let memory = &self.process.memory;
-        // Where this code is not in the core, its callers' may not be either, and
-        // what is found would be what is left over from calls that returned.
+        // If this code is not in the core, its callers' code may be missing too. A scan would then find leftovers of
+        // calls that have returned.
         if self.is_code(step.regs.ip()) && memory.readable(step.regs.ip(), 1) == 0 {
             return None;
         }
@@ -180,7 +179,7 @@ impl<'p> Unwinder<'p> {
             let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
             regs.set_ip(word);
             if self.is_return_address(regs.ip()) {
-                // A frame pointer that was not yet passed may still be the caller's.
+                // A frame pointer above this word may still be the caller's.
                 let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
                 regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
                 return Some(Step { regs, exact: false, trust: Trust::Scan });
@@ -190,17 +189,16 @@ impl<'p> Unwinder<'p> {
         None
     }
 
-    /// Whether a signal's handler returns there.
+    /// Whether `addr` is where a signal handler returns to.
     pub fn is_signal_return(&self, addr: Addr) -> bool {
         code::is_signal_return(&self.process.memory, self.process.arch(), addr)
     }
 
-    /// What a signal interrupted, where its handler is about to return: by what
-    /// the kernel put on the stack.
+    /// Returns the interrupted frame if a signal handler is about to return, by the kernel's signal frame.
     pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
         let (arch, memory) = (step.regs.arch(), &self.process.memory);
         let above = signal_frames::above_return(arch, step.regs.sp())?;
-        // Frame pointers lead to where a handler returns, not to the stack pointer it returns with.
+        // A walk by frame pointers reaches the signal return, but not the stack pointer with which the handler returns.
         let below = || {
             let record = step.regs.fp().filter(|_| !signal_frames::is_ucontext(memory, arch, above))?;
             signal_frames::below_record(memory, arch, record, step.regs.sp())
@@ -209,10 +207,11 @@ impl<'p> Unwinder<'p> {
         Some(Step { regs, exact: true, trust: Trust::Signal })
     }
 
-    /// What a signal interrupted, where nothing leads from its handler to where that
-    /// returns: by the first signal frame above. On an alternate stack the kernel says
-    /// that the handler runs there; on any other the frame may be left over from an
-    /// earlier signal.
+    /// Returns the interrupted frame by the first signal frame above, if no method leads from the handler to its
+    /// return.
+    ///
+    /// On an alternate stack, the kernel's frame shows that the handler runs there. On any other stack, the frame may
+    /// be left over from an earlier signal.
     pub fn by_signal_shape(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let (arch, memory) = (step.regs.arch(), &self.process.memory);
         let frame = signal_frames::find(memory, arch, step.regs.sp(), stack)?;
@@ -225,8 +224,6 @@ impl<'p> Unwinder<'p> {
         self.is_code(addr) && (self.follows_call(addr) == Some(true) || self.is_signal_return(addr))
     }
 
-    /// Whether the instruction before an address is a call; `None` where that is
-    /// not in the core.
     fn follows_call(&self, addr: Addr) -> Option<bool> {
         code::follows_call(&self.process.memory, self.process.arch(), addr)
     }

@@ -1,7 +1,7 @@
-//! What the bytes of Java's objects mean: what answers need of objects beside their heads and references, names of modules and threads, and what the VM notes
-//! in blocks of malloc.
+//! The meaning of the bytes in Java objects, for `scrub`: which bytes stay, and which names are public.
 //!
-//! Fields go by class and name, as the JDK's sources have them; where they stand, the VM itself tells.
+//! Beside headers and references, reports need some fields of JDK classes and the names of modules and threads. Fields
+//! are listed by class and name, as in the JDK's sources. Their offsets are the VM's own.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,10 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::runtimes::hotspot::heap;
 
-/// Fields of no reference that stay, by the class that declares them: sizes, states of threads, places of native memory.
+/// Fields that stay although they are no references, by declaring class: sizes, states of threads, addresses of native
+/// memory.
 const FIELDS: [(&str, &[&str]); 8] = [
-    // How the bytes of a text are to be read. Its hash would tell the text.
+    // How the bytes of a string are decoded. Its hash does not stay, as it would reveal the string.
     ("java.lang.String", &["coder"]),
     ("java.lang.Thread", &["tid", "threadStatus"]),
     ("java.lang.Thread$FieldHolder", &["threadStatus"]),
@@ -26,10 +27,10 @@ const FIELDS: [(&str, &[&str]); 8] = [
     (UNMAPPER, &["address", "size", "cap"]),
 ];
 
-/// Of it and of classes within it, which unmap files.
+/// The class that unmaps files. Its nested classes count too.
 const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
 
-/// The class whose static numbers stay: they are those of states, which differ between releases.
+/// The class whose static numbers stay. They are the numbers of thread states, which differ between releases.
 const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
 
 impl Anatomy for HotSpot<'_> {
@@ -47,7 +48,7 @@ impl Anatomy for HotSpot<'_> {
         let info = self.objects().and_then(|heap| heap.type_info(object.kind));
         match info.and_then(|info| classes.klass(info.address)).map(|klass| klass.shape) {
             Some(KlassShape::Mirror { .. }) => statics(classes, object, keep),
-            // Frames are in it, whose references no field tells.
+            // It contains frames, whose references no field describes.
             Some(KlassShape::StackChunk { .. }) => {
                 references(classes, AddrRange::sized(object.addr, object.size), is_object, keep);
             }
@@ -55,7 +56,7 @@ impl Anatomy for HotSpot<'_> {
         }
     }
 
-    /// Heaps lie low, so that references take 32 bits.
+    /// Heaps are at low addresses, so that references take 32 bits.
     fn only_starts_are_addresses(&self) -> bool {
         true
     }
@@ -65,10 +66,10 @@ impl Anatomy for HotSpot<'_> {
     }
 }
 
-/// What the names of the JDK's own classes begin with.
+/// Prefixes of the names of the JDK's own classes.
 const JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
 
-/// Names that the JDK has: of its classes, and of their methods and fields as far as these were read.
+/// Returns the names of the JDK's classes, and of their fields and methods as far as they were read.
 fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
     let classes = hotspot.classes();
     let is_jdks = |name: &str| JDK.iter().any(|begin| name.starts_with(begin));
@@ -80,13 +81,13 @@ fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
             out.extend([field.name.clone(), field.descriptor.clone()]);
         }
     }
-    // What a method takes may be a class of the program's.
+    // A method's signature may name a class of the program.
     let names = classes.names_of_methods().into_iter().filter(|name| is_jdks(name));
     out.extend(names.map(|name| name.split('(').next().unwrap_or_default().to_owned()));
     out
 }
 
-/// Words of a stack in the heap that lead to objects.
+/// Keeps the words of a stack chunk that point to objects.
 fn references(
     classes: &Classes<'_>,
     chunk: AddrRange,
@@ -101,7 +102,7 @@ fn references(
     }
 }
 
-/// Texts that stay: names of threads and modules beside `others`.
+/// Returns the strings that stay: names of threads and modules, and `others`.
 fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> {
     let classes = hotspot.classes();
     let mut out = others.clone();
@@ -112,7 +113,7 @@ fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> 
     out
 }
 
-/// What stays of the objects of a class.
+/// Returns which bytes stay in objects of a class.
 fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Form> {
     let info = heap.type_info(kind).filter(|info| !info.free)?;
     let klass = classes.klass(info.address)?;
@@ -137,7 +138,7 @@ fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option
     Some(Form { is_string: info.string, ..form })
 }
 
-/// Fields that stay of instances of a class, its own and inherited ones. References stay where they are null too: what is
+/// Returns the fields that stay in instances of a class, with inherited ones. Null references stay too, since what is
 /// beside them is overwritten by words.
 fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
     let unit = classes.encoding.unit();
@@ -145,7 +146,7 @@ fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = runs.collect();
     for at in classes.with_superclasses(klass.address) {
         let declared = classes.declared_fields(at);
-        // Of those that the collector treats in a way of their own the VM has no runs.
+        // The VM's oop maps lack the references that the collector treats specially.
         let references = declared.iter().filter(|f| !f.is_static && f.is_reference());
         out.extend(references.map(|field| (field.offset, unit)));
         let Some(class) = classes.klass(at) else { continue };
@@ -157,12 +158,12 @@ fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
     out
 }
 
-/// Whether objects of a class unmap a file: it was one class, and is several now.
+/// Whether objects of a class unmap a file. It was one class, and is several now.
 fn is_unmapper(name: &str) -> bool {
     name.starts_with("sun.nio.ch.FileChannelImpl$") && name.ends_with("Unmapper")
 }
 
-/// Bytes of a field that holds a number (JVMS 4.3.2).
+/// Returns the bytes of a numeric field (JVMS 4.3.2).
 fn width(field: &JavaField) -> Option<u64> {
     match field.descriptor.as_str() {
         "B" | "Z" => Some(1),
@@ -173,10 +174,10 @@ fn width(field: &JavaField) -> Option<u64> {
     }
 }
 
-/// Static fields that stay of what a mirror stands for.
+/// Keeps the static fields of a mirror's class that stay.
 fn statics(classes: &Classes<'_>, mirror: &Object, keep: &mut dyn FnMut(Addr, u64)) {
     let class = classes.klass_at().and_then(|at| classes.vm.memory.ptr(mirror.addr.saturating_add(at)).ok());
-    // Mirrors of arrays and of `int` and its kin have none.
+    // Mirrors of arrays and primitive types have no statics.
     let Some(class) = class.and_then(|at| classes.klass(at)).filter(|class| !class.is_array()) else { return };
     let has_states = class.name == VIRTUAL_THREAD;
     for field in classes.declared_fields(class.address).iter().filter(|f| f.is_static) {

@@ -1,9 +1,10 @@
-//! Direct and mapped buffers: objects of java.nio.DirectByteBuffer and of classes below it, whose memory lies outside of
-//! the heap.
+//! Direct and mapped buffers: objects of java.nio.DirectByteBuffer and its subclasses, whose memory is outside the
+//! heap.
 //!
-//! The one that owns memory has a Cleaner, whose thunk frees it: a Deallocator, or an Unmapper of FileChannelImpl. A view
-//! (slice, duplicate) has none and keeps its owner in `att`; nor has a buffer over memory of somebody else's, which NIO's
-//! own temporary ones are since JDK 24. (java.base: java/nio/Direct-X-Buffer.java.template, sun/nio/ch/FileChannelImpl.java)
+//! A buffer that owns memory has a Cleaner, whose thunk frees the memory: a Deallocator, or an Unmapper of
+//! FileChannelImpl. A view (slice, duplicate) has no Cleaner and references its owner in `att`. A buffer over memory
+//! with another owner has no Cleaner either; NIO's own temporary buffers are of this kind since JDK 24. Sources
+//! (java.base): java/nio/Direct-X-Buffer.java.template, sun/nio/ch/FileChannelImpl.java.
 
 use rayon::prelude::*;
 
@@ -14,16 +15,16 @@ use crate::runtimes::api::{Heap, Losses, OwnedBuffer, TypeIndex};
 use crate::runtimes::hotspot::classes::{Classes, Klass};
 use crate::words::BufferMemory;
 
-/// The class of all buffers whose memory is not in the heap.
+/// The base class of all buffers with memory outside the heap.
 const DIRECT: &str = "java.nio.DirectByteBuffer";
 
-/// The thunk that frees memory of malloc; of others, those whose name has [`UNMAPPER`] unmap a file.
+/// Class of the thunk that frees malloc memory. A class whose name contains [`UNMAPPER`] unmaps a file.
 const DEALLOCATOR: &str = "java.nio.DirectByteBuffer$Deallocator";
 const UNMAPPER: &str = "Unmapper";
 
-/// All buffers that own memory, by address, and how many more there are than are taken.
+/// Returns all buffers that own memory, by address, and the number of buffers beyond the limit.
 pub(super) fn buffers(classes: &Classes<'_>, heap: &dyn Heap) -> (Vec<OwnedBuffer>, u64) {
-    // For each thread: what types it met are of buffers, and those it found.
+    // Per thread: for each type number whether it is a buffer, and the buffers found.
     let fresh = || (heap.walker(), Vec::<Option<bool>>::new(), Vec::<Addr>::new());
     let shares: Vec<Vec<Addr>> = heap
         .parts()
@@ -55,7 +56,7 @@ fn is_buffer(classes: &Classes<'_>, heap: &dyn Heap, kind: TypeIndex) -> bool {
     classes.with_superclasses(info.address).any(|at| classes.klass(at).is_some_and(|klass| klass.name == DIRECT))
 }
 
-/// What an object owns; `None` where that is nothing.
+/// Returns the memory that a buffer object owns. `None` if it owns none.
 fn buffer(classes: &Classes<'_>, object: Addr) -> Option<OwnedBuffer> {
     let klass = classes.class_of(object)?;
     let cleaner = Object::at(classes, object, &klass, "cleaner")?;
@@ -66,10 +67,10 @@ fn buffer(classes: &Classes<'_>, object: Addr) -> Option<OwnedBuffer> {
         _ => return None,
     };
     let address = Addr::new(long(classes, object, &klass, "address")?);
-    // What was freed by hand has no address left in the thunk.
+    // If the memory was freed explicitly, the thunk has no address any more.
     let own = long(classes, thunk.at, &thunk.klass, "address").filter(|&own| own != 0)?;
     let capacity = u64::from(int(classes, object, &klass, "capacity")?);
-    // A mapping begins at a page before, and what was asked for page-aligned is a page longer.
+    // A file mapping begins at the page border before. Page-aligned direct memory is one page longer than its capacity.
     let size = long(classes, thunk.at, &thunk.klass, "size").filter(|&size| size >= capacity).unwrap_or(capacity);
     let start = Addr::new(own).min(address);
     let range = match how {
@@ -80,14 +81,13 @@ fn buffer(classes: &Classes<'_>, object: Addr) -> Option<OwnedBuffer> {
     sane.then_some(OwnedBuffer { range, object, field: "address", how })
 }
 
-/// An object that another one leads to.
 struct Object {
     at: Addr,
     klass: std::sync::Arc<Klass>,
 }
 
 impl Object {
-    /// What the field `name` of the object at `of` leads to.
+    /// Returns the object that the field `name` of the object at `of` references.
     fn at(classes: &Classes<'_>, of: Addr, klass: &Klass, name: &str) -> Option<Object> {
         let at = classes.reference(of.wrapping_add(classes.field(klass, name)?.offset)).ok()?;
         let klass = classes.class_of(at).filter(|_| !at.is_null())?;

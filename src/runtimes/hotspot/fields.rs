@@ -1,5 +1,7 @@
-//! The classes of a HotSpot VM as a heap dump has them: `java.lang.Class` objects are no instances there but classes, with their static
-//! fields; what the VM added to instances for itself is left out.
+//! The classes of a HotSpot VM in the form of a heap dump (hprof).
+//!
+//! There, `java.lang.Class` objects are classes with static fields, not instances. Fields that the VM injected are left
+//! out.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,11 +16,11 @@ use crate::runtimes::api::fields::{
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes as OfVm, JavaField, Klass, KlassShape, WORD};
 
-/// What heap dumps call the constants of a class that were resolved to objects.
+/// Heap dumps' name for the array of a class's resolved constants.
 const RESOLVED: &str = "<resolved_references>";
 
-/// Bytes of an object's head but for its class. VisualVM takes what `java.lang.Object` has more for the size of a reference, and arrays for
-/// as large as that makes them.
+/// Bytes of an object's header without its class. VisualVM takes the rest of `java.lang.Object`'s size for the size of
+/// a reference, and computes the sizes of arrays from it.
 const MARK: u64 = 8;
 
 impl Fields for HotSpot<'_> {
@@ -45,7 +47,6 @@ impl Fields for HotSpot<'_> {
     }
 }
 
-/// A thread with the object that stands for it.
 fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
     let object = roots.iter().find(|root| root.kind.name() == "thread object" && root.thread == Some(row.tid));
     let frames = row.frames.iter().filter_map(|row| {
@@ -63,12 +64,12 @@ fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
     Thread { tid: Some(row.tid), object: object.map(|root| root.object), frames: frames.collect() }
 }
 
-/// All classes that loaders have, and those at `more`, with what is above them.
+/// Converts all classes of the loaders and those at `more`, with their superclasses.
 fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let classes = vm.classes();
     let loaded = classes.loaders().iter().flat_map(|loader| loader.classes.iter().map(|at| (*at, loader.object.get())));
     let with_supers = loaded.chain(more.iter().map(|at| (*at, 0))).flat_map(|(at, loader)| {
-        // What is above is mostly of another loader, which has it in its own list.
+        // A superclass mostly has another loader, which has it in its own list.
         let above = classes.with_superclasses(at).skip(1).map(|above| (above, 0));
         std::iter::once((at, loader)).chain(above.collect::<Vec<_>>())
     });
@@ -84,7 +85,7 @@ fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     Classes::of(klasses.iter().map(|(klass, loader)| make.class(klass, *loader)).collect())
 }
 
-/// By what the file knows the class at `at`: its mirror, or where none can be read its own place.
+/// Returns the id of the class at `at` in the file: its mirror's address, or its own if the mirror cannot be read.
 fn id(classes: &OfVm<'_>, at: Addr) -> u64 {
     classes.mirror(at).unwrap_or(at).get()
 }
@@ -120,8 +121,8 @@ impl Make<'_, '_> {
         }
     }
 
-    /// The class above: of an array `java.lang.Object`, whatever the VM has above it for itself. None that is below it too, or has too many
-    /// above itself.
+    /// Returns the superclass. An array's is `java.lang.Object`, whatever the VM's own hierarchy is. A superclass that
+    /// is also a subclass, or has too many superclasses, is rejected.
     fn above(&self, klass: &Klass) -> Option<Addr> {
         let mut supers = self.classes.with_superclasses(klass.address).skip(1);
         let above = if klass.is_array() { supers.last() } else { supers.next() };
@@ -134,7 +135,7 @@ impl Make<'_, '_> {
         match klass.shape {
             KlassShape::ObjectArray { header, .. } => Form::Objects(header),
             KlassShape::TypeArray { header, log2 } => {
-                // What fills gaps has a name like that of an array of references, and is one of numbers.
+                // Filler arrays are named like arrays of references, but have numeric elements.
                 let numbers = [Type::Byte, Type::Short, Type::Int, Type::Long];
                 let by_width = numbers.get(log2 as usize).copied().unwrap_or(Type::Byte);
                 let named = kind(klass.element_descriptor()).filter(|kind| *kind != Type::Object);
@@ -154,7 +155,7 @@ impl Make<'_, '_> {
     }
 }
 
-/// Bytes of a mirror without static fields: up to the end of its last field.
+/// Returns the bytes of a mirror without static fields, up to the end of its last field.
 fn mirror_size(classes: &OfVm<'_>, at: Addr) -> u64 {
     let fields = classes.declared_fields(at);
     let ends = fields.iter().filter(|field| !field.is_static).filter_map(|field| {
@@ -164,7 +165,7 @@ fn mirror_size(classes: &OfVm<'_>, at: Addr) -> u64 {
     ends.max().unwrap_or(0).next_multiple_of(WORD)
 }
 
-/// What a descriptor stands for (JVMS 4.3.2).
+/// Returns the type of a descriptor (JVMS 4.3.2).
 fn kind(descriptor: &str) -> Option<Type> {
     Some(match descriptor.as_bytes().first()? {
         b'L' | b'[' => Type::Object,

@@ -1,5 +1,5 @@
-//! What stands out in the VM's own structures: class loaders that leak, metaspace and code cache near their limits, and
-//! where memory is beside the Java heap.
+//! Findings of `triage` in the VM's structures: leaked class loaders, metaspace and code cache near their limits, and
+//! memory outside the Java heap.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::shell::quoted;
 use crate::units::{count, exact, round};
 
-/// Loaders that have a class of one name each, from which on that is told, and from which on it is a warning.
+/// Number of loaders with a class of the same name that makes a finding, and number that makes a warning.
 const LOADERS: usize = 16;
 const MANY_LOADERS: usize = 200;
 
-/// Percent of a limit from which on memory is said to be nearly full.
+/// Percentage of a limit from which memory counts as nearly full.
 const FULL: u64 = 90;
 
-/// Kinds of memory that a Java process has beside its heap, with their names.
+/// Kinds of memory outside the Java heap, with their names.
 const OFF_HEAP: [(Kind, &str); 9] = [
     (Kind::Malloc, "malloc"),
     (Kind::Stack, "stacks"),
@@ -37,7 +37,7 @@ pub(super) fn findings(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> 
     out
 }
 
-/// The Java heap beside all the rest.
+/// Compares the Java heap with all other memory.
 fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
     let heap = of(Kind::GCHeap);
@@ -56,11 +56,11 @@ fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     Finding::new("off-heap", Severity::Info, text, "kinds of regions").known(Confidence::Derived).more("summary")
 }
 
-/// Many class loaders that each have a class of one name.
+/// Reports many class loaders that each have a class of the same name.
 fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     let classes = hotspot.classes();
     let all = classes.loaders();
-    // A hidden class has a loader of its own, and lambdas are by the thousands.
+    // A hidden class has its own loader, and there may be thousands of lambdas.
     let real: Vec<_> = all.iter().filter(|l| !l.of_one_class && !l.object.is_null()).collect();
     if real.len() < LOADERS {
         return None;
@@ -95,13 +95,13 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     Some(finding.known(Confidence::Exact).more(more.unwrap_or_else(|| "heapstat".to_owned())))
 }
 
-/// What classes take, and how near that is to its limit.
+/// Reports the memory of class metadata, and whether it is near its limit.
 fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Finding> {
     let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
     let (space, rest) = (of(Kind::ClassSpace), of(Kind::Metaspace));
     let bytes = space.saturating_add(rest);
     let vm = hotspot.vm();
-    // Without the flag the limit is as good as none.
+    // If the flag is not set, its value is huge.
     let most = vm.flag("MaxMetaspaceSize").filter(|&most| most < 1 << 48);
     let class_most = vm.flag("CompressedClassSpaceSize").filter(|&most| most != 0);
     let near =
@@ -127,7 +127,7 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
     Some(finding.about(bytes).known(Confidence::Derived).more("regions --kind Metaspace").within("runtime"))
 }
 
-/// A part of the code cache that is nearly full: nothing more is compiled then.
+/// Reports heaps of the code cache that are nearly full. When one is full, nothing more is compiled.
 fn code_cache(hotspot: &HotSpot<'_>) -> Vec<Finding> {
     let code = hotspot.all_code();
     let mut out = Vec::new();

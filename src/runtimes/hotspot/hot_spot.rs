@@ -1,4 +1,4 @@
-//! One HotSpot VM of a process, with what was read of it so far.
+//! A HotSpot VM of a process, with its parts that were read so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads
 use crate::runtimes::hotspot::vm::{Detection, Vm, VmError, detect};
 use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
 
-/// One HotSpot VM. Each part is read when it is first asked for, and kept.
+/// A HotSpot VM. Each part is read on first use and cached.
 pub struct HotSpot<'p> {
     vm: Arc<Vm<'p>>,
     classes: Arc<Classes<'p>>,
@@ -38,7 +38,7 @@ pub struct HotSpot<'p> {
 }
 
 impl<'p> HotSpot<'p> {
-    /// All that can be read; of others is told why not.
+    /// Finds the VMs of a process that can be read. Adds a warning for each other VM.
     pub fn find(process: &'p Process) -> Vec<HotSpot<'p>> {
         let mut out = Vec::new();
         for found in detect(process) {
@@ -64,17 +64,17 @@ impl<'p> HotSpot<'p> {
         Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt })
     }
 
-    /// The VM and its tables.
+    /// Returns the VM and its tables.
     pub fn vm(&self) -> &Arc<Vm<'p>> {
         &self.vm
     }
 
-    /// Its classes.
+    /// Returns its classes.
     pub fn classes(&self) -> &Arc<Classes<'p>> {
         &self.classes
     }
 
-    /// Where its objects are; `None` where that can't be told.
+    /// Returns the spaces of its heap. `None` if they cannot be read.
     pub fn spaces(&self) -> Option<&Spaces> {
         let read = || {
             was_read("heaps");
@@ -84,7 +84,7 @@ impl<'p> HotSpot<'p> {
         self.spaces.get_or_init(read).as_ref()
     }
 
-    /// Its Java threads.
+    /// Returns its Java threads.
     pub fn java_threads(&self) -> &[JavaThread] {
         self.java_threads.get_or_init(|| {
             let _phase = self.vm.process.enter(Phase::ManagedThreads);
@@ -96,7 +96,7 @@ impl<'p> HotSpot<'p> {
         })
     }
 
-    /// Its objects.
+    /// Returns its heap. `None` if the spaces cannot be read or are empty.
     pub fn objects(&self) -> Option<&Heap<'p>> {
         let open = || {
             let spaces = self.spaces().filter(|spaces| !spaces.all.is_empty())?;
@@ -107,7 +107,7 @@ impl<'p> HotSpot<'p> {
         self.heap.get_or_init(open).as_ref()
     }
 
-    /// Its code.
+    /// Returns its generated code.
     pub fn all_code(&self) -> &Code<'p> {
         self.code.get_or_init(|| {
             was_read("code");
@@ -115,7 +115,7 @@ impl<'p> HotSpot<'p> {
         })
     }
 
-    /// Tell what makes answers less than whole.
+    /// Warns about something that makes reports incomplete.
     pub(super) fn tell(&self, what: &str, note: &str) {
         self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {note}", self.vm.name()));
     }

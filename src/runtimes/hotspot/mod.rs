@@ -1,7 +1,8 @@
-//! HotSpot, the Java VM of OpenJDK, read by the tables that libjvm exports of its own structures (vmStructs): no
-//! version's offsets are known here. docs/java.md tells what is read, from where, and how sure it is.
+//! HotSpot, the Java VM of OpenJDK.
 //!
-//! Terms are those of the VM (openjdk/jdk, src/hotspot/share).
+//! Its structures are read through the tables that libjvm exports (vmStructs), so no version's offsets are needed here.
+//! docs/java.md says what is read, from where, and with which confidence. Terms are the VM's (openjdk/jdk,
+//! src/hotspot/share).
 
 mod anatomy;
 mod buffers;

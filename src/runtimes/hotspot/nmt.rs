@@ -1,8 +1,8 @@
-//! Native Memory Tracking: with `-XX:NativeMemoryTracking=summary` or `detail` the VM puts a header before each block that
-//! it has from malloc, with the bytes that were asked for and what they are for.
+//! Native Memory Tracking. With `-XX:NativeMemoryTracking=summary` or `detail`, the VM puts a header before each of its
+//! malloc blocks, with the requested bytes and their category.
 //!
-//! src/hotspot/share: services/mallocTracker.hpp up to JDK 20, nmt/mallocHeader.hpp from 21 on. Which form it has is
-//! seen at a block that is known, the VM's heap object; what the numbers mean, at the table of names in libjvm.
+//! src/hotspot/share: services/mallocTracker.hpp up to JDK 20, nmt/mallocHeader.hpp from 21 on. The form of the header
+//! is taken from a known block, the VM's heap object. The names of categories are in a table in libjvm.
 
 use crate::addr::{Addr, AddrRange};
 use crate::diag::WarningCode;
@@ -12,36 +12,36 @@ use crate::memory::Memory;
 use crate::runtimes::api::{BlockLabel, BlockLabels};
 use crate::runtimes::hotspot::vm::Vm;
 
-/// Bytes of the header: the size asked for, then category, place in a table of call sites, and from JDK 17 on a canary.
+/// Size of the header in bytes: requested bytes, then category, index of the call site, and from JDK 17 on a canary.
 const HEADER: u64 = 16;
 
-/// `MallocHeader::_header_canary_life_mark`, and where it stands.
+/// `MallocHeader::_header_canary_life_mark`, and its bit position in the second word.
 const CANARY: u64 = 0xe99e;
 const CANARY_SHIFT: u32 = 48;
 
 /// `MallocHeader::_footer_canary_life_mark`: its two bytes, the high one first.
 const FOOTER: [u8; 2] = [0xe8, 0x8e];
 
-/// In the second word of a header with a canary, where the category stands (17 to 25).
+/// Bit position of the category in the second word of a header with a canary (17 to 25).
 const CATEGORY_SHIFT: u32 = 32;
 
-/// What the table of names begins with: `mtJavaHeap`, `mtClass`.
+/// The first two entries of the table of names: `mtJavaHeap`, `mtClass`.
 const FIRST: &str = "Java Heap";
 const SECOND: &str = "Class";
 
-/// What it ends with: `mtNone`.
+/// The last entry: `mtNone`.
 const LAST: &str = "Unknown";
 
-/// How a header looks.
+/// Form of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// With a canary before and behind.
+    /// With canaries before and after the block.
     Canary,
-    /// Without (up to JDK 16): the category is the first byte of the second word.
+    /// Without canaries (up to JDK 16): the category is the first byte of the second word.
     Plain,
 }
 
-/// The tracking of one VM.
+/// Native Memory Tracking of one VM.
 pub struct Nmt<'p> {
     memory: &'p dyn Memory,
     whose: String,
@@ -50,7 +50,7 @@ pub struct Nmt<'p> {
 }
 
 impl<'p> Nmt<'p> {
-    /// The tracking of `vm`; `None` where it is off, or has no form that is known.
+    /// Finds the tracking of `vm`. `None` if it is off, or its form is unknown.
     pub fn find(vm: &Vm<'p>) -> Option<Nmt<'p>> {
         let level = vm.memory.public_text(Addr::new(vm.flag("NativeMemoryTracking")?), limits::MAX_VM_NAME).ok()?;
         if level == "off" {
@@ -65,7 +65,7 @@ impl<'p> Nmt<'p> {
             nmt.form = Form::Canary;
         }
         let category = nmt.category(word);
-        // A heap is of the collector, whatever the header looks like.
+        // The heap object belongs to the collector, whatever the header looks like.
         let known = nmt.form == Form::Canary || nmt.names.get(usize::from(category)).is_some_and(|name| name == "GC");
         if !known {
             vm.process.diag.note(
@@ -104,7 +104,7 @@ impl BlockLabels for Nmt<'_> {
         let end = usable.start.checked_add(HEADER)?.checked_add(size)?;
         let fits = match self.form {
             Form::Canary => word >> CANARY_SHIFT == CANARY && end < usable.end && self.reads_footer(end),
-            // malloc gives at most one step more than was asked for, or two where the rest would be no chunk.
+            // malloc allocates at most one step more than requested, or two if the rest would be too small for a chunk.
             Form::Plain => {
                 let named = usize::from(word as u8) < self.names.len().max(1);
                 size != 0 && named && end <= usable.end && usable.end.since(end) < SLACK
@@ -118,7 +118,7 @@ impl BlockLabels for Nmt<'_> {
         let at = |from: u64, len: u64| AddrRange::sized(usable.start.saturating_add(from), len);
         let size = at(0, 8);
         match self.form {
-            // Below the category stands where in a table the call is noted.
+            // The index of the call site is below the category. It is not kept.
             Form::Canary => {
                 let category = at(8 + u64::from(CATEGORY_SHIFT / 8), 1);
                 let canary = at(8 + u64::from(CANARY_SHIFT / 8), 2);
@@ -133,18 +133,19 @@ impl BlockLabels for Nmt<'_> {
     }
 }
 
-/// Bytes that a block of malloc may have more than was asked for.
+/// Upper bound on the bytes that a malloc block may have beyond the request.
 const SLACK: u64 = 40;
 
-/// The names of categories by their numbers, as libjvm has them for its reports: a table of pointers to texts, up to
-/// JDK 17 one for each, later two (`mtGC`, `GC`). Numbers shift from release to release, the order of the first two does not.
+/// Returns the names of categories by number, from libjvm's table for its reports. The table has pointers to texts: one
+/// per category up to JDK 17, later two (`mtGC`, `GC`). The numbers change between releases, but the first two names do
+/// not.
 fn names(vm: &Vm<'_>) -> Vec<String> {
     let Some(ModuleKind::Elf(image)) = vm.process.modules.get(vm.module).map(|m| &m.kind) else { return Vec::new() };
     let data = image.segments.iter().filter(|s| s.perms.write).map(|s| s.range);
     data.map(|data| names_in(vm.memory, vm.range, data)).find(|names| !names.is_empty()).unwrap_or_default()
 }
 
-/// The table, if it is in `data`; its texts are in the module at `range`.
+/// Returns the names if their table is in `data`. The texts are in the module at `range`.
 fn names_in(memory: &dyn Memory, range: AddrRange, data: AddrRange) -> Vec<String> {
     let is = |word: u64, text: &str| {
         let mut have = [0; 16];
@@ -181,7 +182,7 @@ mod tests {
 
     const BASE: u64 = 0x1000;
 
-    /// Bytes from [`BASE`] on.
+    /// Memory from [`BASE`] on.
     struct Lab(Vec<u8>);
 
     impl Lab {
@@ -229,11 +230,11 @@ mod tests {
         let marks = nmt(&lab, Form::Canary).marks(AddrRange::sized(Addr::new(BASE + 0x10), 40));
         let marks: Vec<_> = marks.iter().map(|r| (r.start.get() - BASE - 0x10, r.len())).collect();
         assert_eq!(marks, [(0, 8), (12, 1), (14, 2), (36, 2)]);
-        // The footer lies behind what the block has.
+        // The footer is after the usable part of the block.
         assert_eq!(label(&lab, Form::Canary, 36), None);
         lab.put(BASE + 0x10 + 16 + 20, &[0]);
         assert_eq!(label(&lab, Form::Canary, 40), None);
-        // Sizes that reach around the end of the address space.
+        // A size that wraps around the address space.
         lab.words(BASE + 0x10, &[u64::MAX - 20]);
         assert_eq!(label(&lab, Form::Canary, 40), None);
     }
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(label(&lab, Form::Plain, 40), Some((1, 20)));
         assert_eq!(label(&lab, Form::Plain, 35), None);
         assert_eq!(label(&lab, Form::Plain, 96), None);
-        // A category that the table does not have.
+        // A category that is not in the table.
         lab.words(BASE + 0x10, &[20, 3]);
         assert_eq!(label(&lab, Form::Plain, 40), None);
     }

@@ -1,4 +1,4 @@
-//! One object with its fields, static fields or elements, and the text of strings.
+//! One object with its fields, static fields or elements, and the contents of strings.
 
 use crate::addr::Addr;
 use crate::facts::{ElementRow, FieldRow, ObjectReport};
@@ -9,7 +9,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes, JavaField, Klass, KlassShape, external_signature};
 use crate::words::FieldStorage;
 
-/// Show the object at `addr`, or that `addr` leads into.
+/// Reports the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(vm: &HotSpot<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = vm.objects()?;
     let mut names = ObjectNames::new(heap);
@@ -43,13 +43,12 @@ pub(super) fn object(vm: &HotSpot<'_>, addr: Addr) -> Option<ObjectReport> {
     Some(report)
 }
 
-/// Makes rows of values.
 struct Show<'g, 'p> {
     classes: &'g Classes<'p>,
     names: ObjectNames<'g>,
 }
 
-/// A value as a row shows it: text, or the object that it leads to.
+/// A value in a row: text, or the referenced object.
 #[derive(Default)]
 struct Value {
     text: Option<String>,
@@ -57,7 +56,7 @@ struct Value {
 }
 
 impl Show<'_, '_> {
-    /// Fields of an instance, by offset.
+    /// Returns the fields of an instance, by offset.
     fn fields(&mut self, klass: &Klass, at: Addr) -> Vec<FieldRow> {
         let mut rows = Vec::new();
         for class in self.classes.with_superclasses(klass.address) {
@@ -72,12 +71,12 @@ impl Show<'_, '_> {
         rows
     }
 
-    /// The class that a mirror stands for, and its static fields.
+    /// Adds a mirror's class, and its static fields.
     fn mirror(&mut self, report: &mut ObjectReport) {
         let at = report.object;
         let Some(place) = self.classes.klass_at() else { return };
         let Ok(class) = self.classes.vm.memory.ptr(at.wrapping_add(place)) else { return };
-        // The mirrors of `int` and its kin stand for no class.
+        // Mirrors of primitive types have no class.
         let Some(klass) = self.classes.klass(class) else { return };
         report.value = Some(klass.name.clone());
         if !klass.is_array() {
@@ -123,7 +122,7 @@ impl Show<'_, '_> {
         }
     }
 
-    /// What stands at `at` by a field's descriptor.
+    /// Reads the value at `at` by a field's descriptor.
     fn value(&self, descriptor: &str, at: Addr) -> Value {
         let memory = self.classes.vm.memory;
         let mut bytes = [0; 8];
@@ -150,10 +149,10 @@ impl Show<'_, '_> {
     }
 }
 
-/// Characters of a string that stand beside a field.
+/// Maximum number of characters of a string beside a field.
 const SHORT_TEXT: usize = 256;
 
-/// A character as it is written, where it can be: `'x'`, else its number.
+/// Shows a UTF-16 unit as a character, `'x'`, or as its number.
 fn character(unit: u16) -> String {
     match char::from_u32(u32::from(unit)).filter(|c| !c.is_control()) {
         Some(c) => format!("'{c}'"),

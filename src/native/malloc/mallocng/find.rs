@@ -1,4 +1,4 @@
-//! The context in libc's data, the areas it leads to, and the groups that their metas lead to.
+//! Finds the context in libc's data, the areas that it leads to, and the groups that their metas lead to.
 
 use super::Mallocng;
 use super::group::{Group, nest};
@@ -16,15 +16,15 @@ use crate::native::stack_records::Libc;
 use crate::phase::Phase;
 use crate::process::Process;
 
-/// Find mallocng's heap.
+/// Finds mallocng's heap.
 ///
 /// # Errors
-/// Only where the bundled table lacks a field.
+/// Only if the bundled table lacks a field.
 pub(in crate::native::malloc) fn find(process: &Process, base: &Base) -> Result<Mallocng, LayoutError> {
     let shape = Shape::bundled()?;
     let libcs: Vec<Option<Libc>> =
         process.modules.iter().map(|m| libc::which(process, m).map(|(libc, _)| libc)).collect();
-    // Linked into the program, it has no module; beside another C library, nobody links it.
+    // A static musl has no module of its own. Nobody links it into a program with another C library.
     let linked = libcs.iter().all(Option::is_none);
     let program = process.auxv(crate::targets::at::PHDR).map(Addr::new);
     let is_mapped = |range| is_mapped(base, range);
@@ -55,7 +55,7 @@ impl Reader<'_> {
         parts.into_iter().find_map(|part| self.in_data(part))
     }
 
-    /// The heap whose context lies in `data`.
+    /// Returns the heap whose context is in `data`.
     pub(super) fn in_data(&self, data: AddrRange) -> Option<Mallocng> {
         let bytes = self.memory.look(data.start, usize::try_from(data.len()).ok()?).ok()?;
         let words = bytes.as_chunks::<8>().0;
@@ -77,7 +77,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The heap of a context, if its secret is that of the areas and its last area is the list's end.
+    /// Reads the heap of a context. Its areas must begin with its secret, and the list must end with its last area.
     fn context(&self, at: Addr, form: &ContextShape) -> Option<Mallocng> {
         let field = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
         let secret = field(form.secret)?;
@@ -89,7 +89,7 @@ impl Reader<'_> {
         }
         let mut out = Mallocng { context: AddrRange::sized(at, form.size), ..Mallocng::default() };
         let walks = Walks::new(Phase::Malloc, limits::MAX_MALLOCNG_AREAS);
-        // Metas that were never taken have nothing in them.
+        // Metas that were never used contain nothing.
         let untouched = AddrRange::sized(Addr::new(field(form.avail_meta)?), left.saturating_mul(self.shape.meta));
         let end = walks.begin().follow(head, |area| {
             if !self.is_area(area, secret) {
@@ -126,14 +126,14 @@ impl Reader<'_> {
 
     fn is_area(&self, at: Addr, secret: u64) -> bool {
         let word = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
-        // nslots is an int, with padding behind it that nothing writes.
+        // `nslots` is an int, and nothing writes the padding after it.
         let count = |word: u64| word & 0xffff_ffff == self.shape.metas_of_area();
         at.is_aligned(self.shape.area)
             && word(self.shape.check) == Some(secret)
             && word(self.shape.count).is_some_and(count)
     }
 
-    /// Put in the group of a meta, if it leads back.
+    /// Adds the group of a meta, if the group points back to the meta.
     fn meta(&self, at: Addr, out: &mut Mallocng) {
         let word = |offset: u64| self.memory.u64(at.checked_add(offset)?).ok();
         let mask = |offset: u64| self.memory.u32(at.checked_add(offset)?).ok();
@@ -155,7 +155,7 @@ impl Reader<'_> {
         };
         let found = group();
         if found.is_some() {
-            // With the group's own head, which leads back.
+            // With the group's header, which points back.
             self.memory.keep(at, self.shape.meta);
             self.memory.keep(memory, self.shape.storage);
         }
@@ -167,7 +167,6 @@ impl Reader<'_> {
     }
 }
 
-/// Whether all of a range is mapped.
 fn is_mapped(base: &Base, range: AddrRange) -> bool {
     let mut at = range.start;
     for entry in base.entries.overlapping(range) {

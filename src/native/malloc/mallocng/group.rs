@@ -1,40 +1,40 @@
-//! Groups of slots, and which of them lie in slots of larger ones.
+//! Groups of slots, and which groups are inside slots of larger ones.
 
 use super::Mallocng;
 use super::shape::Bits;
 use crate::addr::{Addr, AddrRange};
 
-/// A group: slots of one size, behind a header that leads to its meta.
+/// A group of mallocng: slots of one size after a header that points to the group's meta.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its `struct meta`.
+    /// Address of its `struct meta`.
     pub meta: Addr,
-    /// Its memory: to the end of its mapping, or of its last slot.
+    /// The group's memory, up to the end of its mapping or of its last slot.
     pub range: AddrRange,
-    /// Its first slot.
+    /// Address of the first slot.
     pub storage: Addr,
-    /// Number of its size class; 63 of a block that is larger than any.
+    /// Size class. 63 for a block larger than every class.
     pub class: u8,
-    /// Bytes of a slot, with the header of the next.
+    /// Bytes per slot, with the header of the next slot.
     pub stride: u64,
     /// Number of slots, 1 to 32.
     pub slots: u32,
-    /// Slots that are in use: a bit for each.
+    /// One bit per slot, set if the slot is in use.
     pub used: u32,
-    /// Of these, slots with a smaller group in them.
+    /// The bits of `used` whose slots contain a smaller group.
     pub nested: u32,
-    /// Where its memory is from.
+    /// Origin of the group's memory.
     pub from: Source,
 }
 
-/// Where a group's memory is from.
+/// Origin of a group's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A mapping of its own.
     Mapping,
     /// A slot of a larger group.
     Slot,
-    /// What was left at the end of a module's data (`__malloc_donate`).
+    /// The unused end of a module's data (`__malloc_donate`).
     Donated,
 }
 
@@ -50,18 +50,18 @@ impl Group {
         Group { meta, range, storage, class, stride, slots, used: all & !free, nested: 0, from }
     }
 
-    /// Whether it is one block with a mapping of its own.
+    /// Whether the group is one block with its own mapping.
     pub fn is_single(&self) -> bool {
         self.slots == 1 && self.from == Source::Mapping
     }
 
-    /// Slots that hold no group: in use, and free.
+    /// Returns the number of slots in use that contain no group, and of free slots.
     pub fn counts(&self) -> (u64, u64) {
         let used = (self.used & !self.nested).count_ones();
         (u64::from(used), u64::from(self.slots - self.used.count_ones().min(self.slots)))
     }
 
-    /// The slot that covers all of `range`, by number.
+    /// Returns the number of the slot that covers all of `range`.
     fn slot_over(&self, range: AddrRange) -> Option<u32> {
         let index = range.start.checked_since(self.storage)?.checked_div(self.stride)?;
         let slot = AddrRange::sized(self.storage.checked_add(index.checked_mul(self.stride)?)?, self.stride);
@@ -69,11 +69,11 @@ impl Group {
     }
 }
 
-/// Sort the groups, tell which lie in slots of others, and leave out what lies across one: each byte is in one slot that
-/// holds no group.
+/// Sorts the groups and finds those inside slots of others. Groups that overlap a slot's border are removed, so each
+/// byte is in at most one slot that contains no group.
 pub(super) fn nest(heap: &mut Mallocng) {
     let mut all = std::mem::take(&mut heap.groups);
-    // Of two that begin at one place the larger is outside; a place has one meta that it leads back to.
+    // If two groups begin at the same address, the larger is the outer one. A group points back to one meta only.
     all.sort_by_key(|g| (g.range.start, std::cmp::Reverse(g.range.end)));
     let mut open: Vec<usize> = Vec::new();
     for mut group in all {
@@ -92,7 +92,7 @@ pub(super) fn nest(heap: &mut Mallocng) {
                         continue;
                     }
                     outer.nested |= bit;
-                    // Its meta is alive: the dump was taken while the slot was given out or taken back.
+                    // The inner group's meta is in use. The dump was taken while the slot was being allocated or freed.
                     outer.used |= bit;
                     group.from = Source::Slot;
                 }
@@ -101,7 +101,7 @@ pub(super) fn nest(heap: &mut Mallocng) {
                     continue;
                 }
             },
-            // The group around it is not known.
+            // The outer group is not known.
             None if group.from == Source::Slot => heap.orphans += 1,
             None => {}
         }

@@ -1,16 +1,17 @@
-//! musl's malloc, mallocng: groups of slots, each with a meta that it points back to.
+//! musl's malloc, mallocng: groups of slots, each described by a meta that it points back to.
 //!
-//! `malloc_context` in libc's data begins with a secret number of the process, and leads to areas of a page that begin with it too. Areas
-//! hold metas; that of a group in use has the group's address, and the group begins with the meta's: that proves it,
-//! whatever its memory is from. Masks in the meta tell which slots are in use; headers in the slots where the block in it begins
-//! and how many bytes were asked for. Source: musl 1.2.1 and later, src/malloc/mallocng/.
+//! `malloc_context` in libc's data begins with a random secret of the process. It leads to areas of a page each, which
+//! begin with the same secret and contain the metas. The meta of a group in use has the group's address, and the group
+//! begins with the meta's address. That proves the group, whatever the origin of its memory. Masks in the meta say
+//! which slots are in use. Headers in the slots say where the block begins and how many bytes were requested. Source:
+//! musl 1.2.1 and later, src/malloc/mallocng/.
 //!
-//! | file | does |
+//! | file | contents |
 //! |---|---|
-//! | `shape` | the table's numbers, and how sizes follow from a meta's bits |
+//! | `shape` | offsets and constants of the layout table; sizes from a meta's bits |
 //! | `find` | context, areas, metas |
-//! | `group` | groups, and which lie in slots of others |
-//! | `slots` | slots one by one, with their headers |
+//! | `group` | groups, and which are inside slots of others |
+//! | `slots` | the slots, with their headers |
 
 mod find;
 mod group;
@@ -32,50 +33,50 @@ pub use slots::{Slot, SlotState};
 
 pub(super) use find::find;
 
-/// Groups that a thread walks at once, with those in their slots.
+/// Number of outermost groups per parallel task. Nested groups belong to the same task.
 const TASK: usize = 256;
 
-/// mallocng in one process.
+/// mallocng's heap in one process.
 #[derive(Debug, Default)]
 pub struct Mallocng {
     /// Its `malloc_context`.
     pub context: AddrRange,
-    /// Index into [`Process::modules`] of what holds it.
+    /// Index into [`Process::modules`] of the module that contains the context.
     pub module: Option<usize>,
     /// Areas of metas, by address.
     pub areas: Vec<Addr>,
-    /// Groups, by address; those in a slot of another one behind that one.
+    /// Groups by address. A group inside a slot follows the group with that slot.
     pub groups: Vec<Group>,
-    /// Metas in use whose group is not in the core or does not lead back.
+    /// Number of metas in use whose group is not in the core or does not point back.
     pub unproven: u64,
-    /// Groups in slots of a group that is not known.
+    /// Number of groups in a slot of an unknown group.
     pub orphans: u64,
-    /// Why the list of areas is not whole.
+    /// Why the list of areas is incomplete. `None` if it is complete.
     pub broken: Option<String>,
-    /// Whether there were more groups than are looked at.
+    /// Whether groups are missing because there were more than the limit.
     pub capped: bool,
-    /// Slots of each size class, as mallocng counts them itself.
+    /// Number of slots of each size class, by mallocng's own count (`usage_by_class`).
     counted: Vec<u64>,
     shape: Option<shape::Shape>,
 }
 
 impl Mallocng {
-    /// Whether there is none.
+    /// Whether no group was found.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Bytes of an area of metas.
+    /// Size in bytes of an area of metas.
     pub fn area(&self) -> u64 {
         self.shape.as_ref().map_or(0, |s| s.area)
     }
 
-    /// Memory of the groups, without what lies in another one.
+    /// Returns the groups that are inside no other group.
     pub fn outermost(&self) -> impl Iterator<Item = &Group> {
         self.families().into_iter().filter_map(|(first, _)| self.groups.get(first))
     }
 
-    /// Each group with those that lie in its slots: numbers of the first and past the last.
+    /// Returns each outermost group with the groups inside it, as index ranges of `groups`.
     fn families(&self) -> Vec<(usize, usize)> {
         let mut out: Vec<(usize, usize)> = Vec::new();
         let mut end = Addr::NULL;
@@ -91,15 +92,15 @@ impl Mallocng {
         out
     }
 
-    /// All memory that it has: groups and areas.
+    /// Returns the bytes of all groups and areas.
     pub fn committed(&self) -> u64 {
         let groups = self.outermost().map(|g| g.range);
         let areas = self.areas.iter().map(|a| AddrRange::sized(*a, self.area()));
         union(groups.chain(areas).collect()).iter().map(AddrRange::len).fold(0, u64::saturating_add)
     }
 
-    /// Visit the slots, by address within each group that lies in no other; several at a time. Each of these has its own
-    /// `A`; the answer is by address.
+    /// Visits the slots, in address order within each outermost group. The outermost groups run in parallel, each with
+    /// its own `A`. The results are ordered by address.
     pub fn walk<A: Send>(
         &self,
         process: &Process,
@@ -115,7 +116,7 @@ impl Mallocng {
         walked.collect()
     }
 
-    /// The same with an `A` for many groups that lie in no other.
+    /// Visits the slots like [`Mallocng::walk`], with one `A` for many outermost groups.
     pub fn walk_many<A: Send>(
         &self,
         process: &Process,
@@ -148,7 +149,7 @@ impl Mallocng {
         slots.iter().for_each(visit);
     }
 
-    /// Used, free and overhead, from the metas alone.
+    /// Returns used, free and overhead bytes, from the metas alone.
     pub fn split(&self) -> Split {
         let mut out = Split::default();
         for group in &self.groups {
@@ -160,7 +161,7 @@ impl Mallocng {
         out
     }
 
-    /// Whether there are as many slots of each class as mallocng counts. Donated groups are in no count of its.
+    /// Whether the groups have as many slots of each class as mallocng counts. It does not count donated groups.
     pub fn is_whole(&self) -> bool {
         let mut counts = vec![0_u64; self.counted.len()];
         for group in self.groups.iter().filter(|g| g.from != Source::Donated) {

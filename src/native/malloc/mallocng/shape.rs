@@ -1,9 +1,9 @@
-//! The table's numbers as one struct, and what mallocng computes with.
+//! mallocng's offsets and constants as one struct, and how a group's sizes follow from its meta.
 
 use crate::layout::{self, Layout, LayoutError};
 
-/// Bytes that sizes and places are multiples of (UNIT), and bytes of a slot's header, which are the last ones of the slot
-/// before (IB).
+/// Unit of sizes and offsets in bytes (UNIT), and size in bytes of a slot's header (IB). The header is at the end of
+/// the previous slot.
 pub(super) const UNIT: u64 = 16;
 pub(super) const HEADER: u64 = 4;
 
@@ -13,16 +13,15 @@ const CLASSES: [u64; 48] = [
     340, 409, 511, 584, 682, 818, 1023, 1169, 1364, 1637, 2047, 2340, 2730, 3276, 4095, 4680, 5460, 6552, 8191,
 ];
 
-/// Number of size classes.
 pub(super) const CLASS_COUNT: u64 = CLASSES.len() as u64;
 
-/// The class of what has no class: a block of 128 KiB and more.
+/// Class of a block that is too large for every class (128 KiB and more).
 const NO_CLASS: u64 = 63;
 
-/// `meta.maplen` counts pages of this size whatever the system's is.
+/// `meta.maplen` counts pages of this size, whatever the system's page size is.
 const MAP_PAGE: u64 = 4096;
 
-/// One form of `struct malloc_context`.
+/// Offsets of a form of `struct malloc_context`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContextShape {
     pub(super) secret: u64,
@@ -35,7 +34,7 @@ pub(super) struct ContextShape {
     pub(super) size: u64,
 }
 
-/// All of it.
+/// Offsets and constants of all of mallocng's structs.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) contexts: [ContextShape; 2],
@@ -43,37 +42,37 @@ pub(super) struct Shape {
     pub(super) next: u64,
     pub(super) count: u64,
     pub(super) metas: u64,
-    /// Bytes of an area.
+    /// Size of an area in bytes.
     pub(super) area: u64,
     pub(super) memory: u64,
     pub(super) avail: u64,
     pub(super) freed: u64,
     pub(super) bits: u64,
-    /// Bytes of a meta.
+    /// Size of a meta in bytes.
     pub(super) meta: u64,
     pub(super) back: u64,
-    /// From a group to its first slot.
+    /// Offset of the first slot in a group.
     pub(super) storage: u64,
 }
 
-/// `meta.bits`: last_idx 5, freeable 1, sizeclass 6, maplen 52.
+/// The fields of `meta.bits`: last_idx (5 bits), freeable (1), sizeclass (6), maplen (52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
-    /// Slots of the group, 1 to 32.
+    /// Number of slots in the group, 1 to 32.
     pub(super) slots: u32,
     pub(super) freeable: bool,
     pub(super) class: u8,
-    /// Bytes of the group's own mapping; 0 where it lies in a slot of another one, or was donated.
+    /// Bytes of the group's own mapping. 0 if the group is in a slot of another one, or was donated.
     pub(super) mapped: u64,
-    /// Bytes of a slot.
+    /// Size of a slot in bytes.
     pub(super) stride: u64,
 }
 
 impl Shape {
-    /// The bundled table's.
+    /// Reads the bundled table.
     ///
     /// # Errors
-    /// Where the table lacks a field.
+    /// If the table lacks a field.
     pub(super) fn bundled() -> Result<Shape, LayoutError> {
         Shape::of(layout::MUSL_MALLOCNG.layout()?)
     }
@@ -99,16 +98,15 @@ impl Shape {
         })
     }
 
-    /// Metas that an area has room for.
     pub(super) fn metas_of_area(&self) -> u64 {
         self.area.saturating_sub(self.metas).checked_div(self.meta).unwrap_or(0)
     }
 
-    /// What the bits of a meta say; `None` where no group can be so.
+    /// Decodes the bits of a meta. `None` if no group can have them.
     pub(super) fn bits(&self, word: u64) -> Option<Bits> {
         let (last, class) = (word & 31, word >> 6 & 63);
         let mapped = (word >> 12).checked_mul(MAP_PAGE)?;
-        // get_stride: a group of one slot fills its mapping, whatever its class.
+        // As in `get_stride`: the slot of a group of one fills its mapping, whatever its class.
         let stride = match CLASSES.get(class as usize) {
             _ if last == 0 && mapped > 0 => mapped.checked_sub(self.storage)?,
             Some(units) => UNIT * units,
@@ -119,7 +117,7 @@ impl Shape {
         (sane && (mapped == 0 || self.len(bits) <= mapped)).then_some(bits)
     }
 
-    /// Bytes of a group from its start to the end of its last slot.
+    /// Returns the bytes from a group's start to the end of its last slot.
     pub(super) fn len(&self, bits: Bits) -> u64 {
         self.storage.saturating_add(bits.stride.saturating_mul(u64::from(bits.slots)))
     }
@@ -139,7 +137,6 @@ fn context(table: &Layout, name: &str) -> Result<ContextShape, LayoutError> {
     })
 }
 
-/// The numbers of the size classes.
 pub(super) fn classes() -> std::ops::Range<u64> {
     0..CLASS_COUNT
 }

@@ -1,50 +1,56 @@
-//! Slots, one by one, with what their headers say.
+//! The slots of a group, with what their headers say.
 //!
-//! A block's header is the 4 bytes before it (enframe, set_size): its distance from the first slot in units, the slot's number in 5 bits,
-//! and in 3 bits how many bytes at the slot's end were not asked for; 5 says that their number stands in
-//! the slot's last word, 6 that a group lies there, and 7, in the header of a slot whose block begins later, how many units later.
+//! A block's header is the 4 bytes before it (`enframe`, `set_size`). It has three fields:
+//!
+//! - the block's distance from the first slot, in units;
+//! - the slot's index, in 5 bits;
+//! - in 3 bits, how many bytes at the slot's end were not requested.
+//!
+//! Three values of the last field are special. 5: the slot's last word has that number. 6: the slot contains a group.
+//! 7: the block begins later than its slot. The header before the slot then has this distance in units.
 
 use super::group::Group;
 use super::shape::{HEADER, UNIT};
 use crate::addr::{Addr, AddrRange};
 use crate::memory::window::Window;
 
-/// What a slot is.
+/// Whether a slot is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// The program holds it.
+    /// The program owns the block.
     Used,
-    /// mallocng may give it away.
+    /// mallocng may allocate the slot.
     Free,
 }
 
-/// A slot that holds no group.
+/// A slot that contains no group.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// With the header of the next.
+    /// The slot with the header of the next one.
     pub range: AddrRange,
-    /// What the program has of it: from what malloc returned on, as much as was asked for. All but the header where that is free or
-    /// its header is not known.
+    /// The program's bytes: as many as were requested, from the address that malloc returned. If the slot is free or
+    /// its header is not known, all of the slot except the next header.
     pub block: AddrRange,
-    /// Whether it is in use.
+    /// Whether the slot is in use.
     pub state: SlotState,
-    /// Bytes that were asked for, by the header; `None` of free ones, and where the header makes no sense or is not in the core.
+    /// Requested bytes, from the header. `None` for a free slot, and if the header is damaged or not in the core.
     pub asked: Option<u64>,
-    /// Whether the header is in the core and makes no sense.
+    /// Whether the header is in the core but is invalid.
     pub damaged: bool,
-    /// Whether it has a mapping of its own.
+    /// Whether the block has its own mapping.
     pub mapped: bool,
-    /// Number of its group, by address.
+    /// Index of the slot's group in [`Mallocng::groups`](super::Mallocng::groups).
     pub group: usize,
 }
 
 impl Slot {
-    /// What in and before a used slot is malloc's own: headers, and how many bytes of it were not asked for.
+    /// Returns malloc's own bytes in and before a used slot: its headers, and the number of bytes that were not
+    /// requested.
     pub fn own(&self) -> impl Iterator<Item = AddrRange> {
         let known = self.asked.is_some();
         let later = self.block.start > self.range.start;
         let header = AddrRange::new(self.range.start.saturating_sub(HEADER), self.range.start);
-        // A distance that 16 bits are too few for stands before it.
+        // A distance that does not fit into 16 bits precedes the header.
         let inner = later.then(|| AddrRange::new(self.block.start.saturating_sub(2 * HEADER), self.block.start));
         let end = self.range.end.saturating_sub(HEADER);
         let rest = end.checked_since(self.block.end).is_some_and(|rest| rest >= u64::from(REST_IN_LAST_WORD));
@@ -53,7 +59,6 @@ impl Slot {
     }
 }
 
-/// Reads words of one group's memory.
 struct Words<'w, 'c>(&'w [Window<'c>]);
 
 impl Words<'_, '_> {
@@ -64,15 +69,15 @@ impl Words<'_, '_> {
     }
 }
 
-/// What stands before a block.
+/// The header before a block.
 #[derive(Clone, Copy)]
 struct Header {
-    /// Its number, and the 3 bits beside it.
+    /// The slot's index, and the 3 bits beside it.
     slot: u32,
     rest: u32,
-    /// Units from the first slot; of a slot whose block begins later, from the slot.
+    /// Distance in units from the first slot. If the block begins later than its slot, the distance from that slot.
     units: u64,
-    /// Units in more than 16 bits.
+    /// Whether the distance does not fit into 16 bits.
     long: bool,
 }
 
@@ -80,29 +85,29 @@ const REST_IN_LAST_WORD: u32 = 5;
 const BEGINS_LATER: u32 = 7;
 
 impl Header {
-    /// From the word that ends where the block begins.
+    /// Decodes the word that ends at the block's start.
     fn of(word: u64) -> Header {
         let byte = (word >> 40) as u32 & 0xff;
         let (slot, rest, long) = (byte & 31, byte >> 5, word >> 32 & 0xff != 0);
         let short = word >> 48;
-        // With a flag in the byte before, the distance has the 32 bits before that, and the others are 0.
+        // If the preceding byte has the flag, the 32 bits before it are the distance, and the 16 bits are 0.
         let units = if long && short == 0 { word & 0xffff_ffff } else { short };
         Header { slot, rest, units, long }
     }
 }
 
-/// What the headers of one used slot say.
+/// Content of a used slot's headers.
 enum Said {
-    /// Where its block begins, and how many bytes were asked for.
+    /// The block's start, and the requested bytes.
     Block(Addr, u64),
-    /// A part that is needed is not in the core.
+    /// A word of the headers is not in the core.
     Missing,
-    /// No header of mallocng.
+    /// The bytes are no header of mallocng.
     Nonsense,
 }
 
 impl Group {
-    /// Visit the slots of a group that hold no group, by address; `windows` are what the core has of its memory.
+    /// Visits the slots that contain no group, by address. `windows` are the parts of the group's memory in the core.
     pub(super) fn each(&self, number: usize, windows: &[Window<'_>], mut visit: impl FnMut(Slot)) {
         let words = Words(windows);
         for i in 0..self.slots {
@@ -129,8 +134,8 @@ impl Group {
         let Some(mut first) = header(range.start) else { return Said::Missing };
         let mut block = range.start;
         if first.rest == BEGINS_LATER {
-            // Of a distance that the 16 bits are too few for (aligned_alloc) the upper ones are lost: the block's own
-            // header tells which it is.
+            // A distance that does not fit into the 16 bits (`aligned_alloc`) has lost its upper bits. The block's own
+            // header identifies the right one.
             let step = UNIT << 16;
             let mut at = range.start.saturating_add(UNIT * (first.units & 0xffff));
             let found = loop {
@@ -163,7 +168,6 @@ impl Group {
         }
     }
 
-    /// Whether a header is that of a block at `at`.
     fn is_at(&self, header: Header, slot: u32, at: Addr) -> bool {
         let distance = header.units.checked_mul(UNIT);
         let own = header.slot == slot && header.rest != BEGINS_LATER;

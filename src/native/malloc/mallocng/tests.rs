@@ -1,4 +1,4 @@
-//! A heap made by hand, honest and damaged.
+//! Heaps made by hand, intact and damaged.
 
 use super::find::Reader;
 use super::group::nest;
@@ -14,13 +14,12 @@ const AREA: u64 = 0x2_0000;
 const HEAP: u64 = 0x3_0000;
 const META: u64 = AREA + 24;
 
-/// `meta.bits`
 fn bits(slots: u64, class: u64, pages: u64) -> u64 {
     (slots - 1) | 1 << 5 | class << 6 | pages << 12
 }
 
-/// A context without and with a page size, an area, a page of 3 slots of 1,152 bytes (class 20 of 72 units), and in its second slot a
-/// group of 2 slots of 32 bytes.
+/// A context with or without a page size, an area, and two groups: one page with 3 slots of 1,152 bytes (class 20, 72
+/// units), and in its second slot a group of 2 slots of 32 bytes.
 fn lab(with_page_size: bool) -> Lab {
     let mut lab = Lab::default();
     let words: &[u64] = match with_page_size {
@@ -96,7 +95,7 @@ fn of_groups_that_lie_across_each_other_one_stays() {
         let len = 16 + 32 * u64::from(slots);
         Group::new(Addr::new(META), range(start, len.max(mapped)), Addr::new(start + 16), bits, 0)
     };
-    // Across two slots, over the end, in a slot that has one, a mapping within another one.
+    // Across two slots, past the end, in a slot that has a group already, a mapping within another one.
     for inner in [group(HEAP + 32, 1, 0), group(HEAP + 0xff0, 1, 0), group(HEAP + 0x800, 1, 0x1000)] {
         let mut heap = Mallocng { groups: vec![group(HEAP, 20, 0x1000), inner], ..Mallocng::default() };
         nest(&mut heap);
@@ -104,7 +103,7 @@ fn of_groups_that_lie_across_each_other_one_stays() {
     }
 }
 
-/// Slots of one group of class 3 (64 bytes), whose headers are `words`, each before a block.
+/// Returns the slots of a group of class 3 (64 bytes). `words` are the headers, each before a block.
 fn slots(used: u32, words: &[(u64, u64)]) -> Vec<Slot> {
     let mut bytes = vec![0_u8; 0x1000];
     for &(at, word) in words {
@@ -121,14 +120,14 @@ fn slots(used: u32, words: &[(u64, u64)]) -> Vec<Slot> {
     out
 }
 
-/// The word before a block: bytes -8 to -1.
+/// Makes the word before a block: bytes -8 to -1.
 fn header(units: u64, slot: u64, rest: u64) -> u64 {
     units << 48 | (slot | rest << 5) << 40
 }
 
 #[test]
 fn headers_tell_where_blocks_begin_and_what_was_asked_for() {
-    // All of it; 3 bytes less; from its third unit on, 20 bytes, which the last word tells.
+    // The whole slot is requested; 3 bytes are not; 20 bytes from the third unit on, by the slot's last word.
     let out = slots(
         0b0111,
         &[
@@ -161,7 +160,7 @@ fn headers_that_make_no_sense_are_damaged_and_the_slot_stays_in_use() {
         assert_eq!((out[0].state, out[0].asked, out[0].damaged), (SlotState::Used, None, true), "{word:#x}");
         assert_eq!(out[0].block, range(HEAP + 16, 60));
     }
-    // More bytes that were not asked for than the slot has.
+    // More bytes not requested than the slot has.
     let out = slots(0b0001, &[(16, header(0, 0, 5)), (80, 61)]);
     assert!(out[0].damaged);
 }

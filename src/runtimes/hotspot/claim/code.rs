@@ -1,4 +1,4 @@
-//! The code cache: its heaps, their maps of segments, and in them the interpreter and the stubs.
+//! Claims of the code cache: its heaps, their segment maps, the interpreter and the stubs.
 
 use crate::addr::AddrRange;
 use crate::limits;
@@ -32,9 +32,9 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     }
 }
 
-/// Code of the VM's own in a heap: what StubRoutines generated.
+/// Claims the VM's own code in a heap, which StubRoutines generated.
 fn stubs(hotspot: &HotSpot<'_>, heap: &CodeHeap, out: &mut Sink<'_>) {
-    // Only where there are no methods: the largest heap has a block for each of 100,000.
+    // Skip heaps of methods: the largest has a block for each of 100,000 methods.
     if heap.name.ends_with("nmethods") && !heap.name.starts_with("non-nmethods") {
         return;
     }

@@ -1,8 +1,8 @@
-//! What a collector notes of its heap: card tables, mark bitmaps, tables of block starts, and G1's marking stack.
+//! Claims of the collector's bookkeeping: card tables, mark bitmaps, block offset tables, and G1's mark stack.
 //!
-//! Of these the VM's tables name the card table alone, and Serial's table of block starts. G1 commits its notes with
-//! the heap, by one mapper for each (g1RegionToSpaceMapper.hpp): no table has its fields, but one of the mappers is of
-//! the heap itself, and so shows where a mapper has its bounds.
+//! The VM's tables have only the card table and Serial's block offset table. G1 commits its bookkeeping with the heap,
+//! by one mapper for each structure (g1RegionToSpaceMapper.hpp). No table has a mapper's fields. But one mapper is the
+//! heap's, so its known bounds show the offset of the bounds in every mapper.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for GC bookkeeping
 
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let (vm, Some(spaces)) = (hotspot.vm(), hotspot.spaces()) else { return };
-    // ZGC and Shenandoah have no cards, so that there need be none.
+    // ZGC and Shenandoah have no cards, so their absence is no error.
     let cards = card_table(vm, out).unwrap_or_default();
     let told = match spaces.collector {
         Collector::G1 => g1(vm, out, spaces.reserved, cards),
@@ -32,7 +32,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     }
 }
 
-/// `CardTable::_byte_map`: a byte for each 512 of the heap.
+/// Claims `CardTable::_byte_map`: one byte per 512 bytes of heap.
 fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
     let barrier = vm.static_ptr("BarrierSet", "_barrier_set")?;
     let table = vm.at("CardTable", vm.at("CardTableBarrierSet", barrier).ptr("_card_table")?);
@@ -43,7 +43,7 @@ fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
     Ok(range)
 }
 
-/// Serial's table of block starts: `_bts` of the old generation leads to it, and it has a VirtualSpace.
+/// Claims Serial's block offset table. `_bts` of the old generation leads to it, and it contains a VirtualSpace.
 fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let kind = if vm.tables.has("SerialHeap", "_old_gen") { "SerialHeap" } else { "GenCollectedHeap" };
     let old = vm.at(kind, vm.static_ptr("Universe", "_collectedHeap")?).ptr("_old_gen")?;
@@ -61,7 +61,7 @@ fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     Ok(())
 }
 
-/// G1's notes, by the mappers that the manager of its regions leads to, and the stack of its marking.
+/// Claims G1's bookkeeping, by the mappers that its region manager points to, and its mark stack.
 fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Result<(), VmError> {
     let kind = vm.first_type(&["G1HeapRegionManager", "HeapRegionManager"]);
     let kind = kind.ok_or_else(|| VmError::MissingType("G1HeapRegionManager".to_owned()))?;
@@ -82,8 +82,8 @@ fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Res
     Ok(())
 }
 
-/// Ranges of the mappers among the objects at `leads`: two words that follow one another where the mapper of the
-/// heap has the heap's bounds.
+/// Returns the ranges of the mappers among the objects at `leads`. A range is two consecutive words, at the offset
+/// where the heap's mapper has the heap's bounds.
 fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRange, String)> {
     let objects: Vec<(Addr, Vec<u64>)> = leads
         .iter()
@@ -103,11 +103,12 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
         let evidence = || format!("G1RegionToSpaceMapper at {at}, with the same shape as the heap's mapper");
         fits.then(|| (AddrRange::new(start, end), evidence()))
     };
-    // What is no mapper may have two such words: no notes are as large as the heap itself.
+    // Another object may have two such words. Bookkeeping is much smaller than the heap itself.
     objects.iter().filter_map(range).filter(|(range, _)| range.len() <= heap.len() / 8).collect()
 }
 
-/// The stack of concurrent marking: a mapping as large as the flag says, that an object of the heap's leads to.
+/// Claims the stack of concurrent marking. It is a mapping of the size in the flag, and an object of the heap points to
+/// it.
 fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
     let Some(size) = vm.flag("MarkStackSize").and_then(|entries| entries.checked_mul(8)).filter(|&s| s > 0) else {
         return;

@@ -1,5 +1,4 @@
-//! The Java heap: regions, spaces and pages by what they are for, what is kept free, what is only reserved, and ZGC's
-//! other views of the same memory.
+//! Claims of the Java heap: regions, spaces and pages by generation, free and reserved memory, and ZGC's other views.
 
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
@@ -26,7 +25,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     }
 }
 
-/// Neighbours of one generation as one range, by address.
+/// Joins adjacent spaces of one generation. The result is by address.
 fn runs(spaces: &Spaces) -> Vec<(Generation, AddrRange)> {
     let mut out: Vec<(Generation, AddrRange)> = Vec::new();
     for space in &spaces.all {
@@ -41,8 +40,8 @@ fn runs(spaces: &Spaces) -> Vec<(Generation, AddrRange)> {
     out
 }
 
-/// Memory of ZGC that no page of the heap has: what it keeps for later, what it reserved, and the views of the
-/// collector without generations, which maps its memory at three places and uses one of them at a time.
+/// Claims ZGC's memory outside its heap pages: cached memory, reservations, and multi-mapped views. Non-generational
+/// ZGC maps its memory at three addresses and uses one of them at a time.
 fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
     let encoding = &hotspot.classes().encoding;
     let Some(len) = encoding.heap_offsets() else { return };
@@ -71,7 +70,7 @@ fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
     tracing::debug!(pages = spaces.all.len(), views = bases.len() + 1, "ZGC");
 }
 
-/// The parts of `range` that are in no page; pages are by address.
+/// Returns the parts of `range` that are in no page. Pages are ordered by address.
 fn without(range: AddrRange, spaces: &Spaces) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let mut at = range.start;
@@ -87,8 +86,8 @@ fn without(range: AddrRange, spaces: &Spaces) -> Vec<AddrRange> {
     out
 }
 
-/// Where the other views begin: each bit of the metadata mask but that of finalizable objects, which is no view
-/// (zGlobals.hpp up to JDK 20, xGlobals.hpp in 21 to 23).
+/// Returns the addresses of the other views. Each bit of the metadata mask is one, except the bit of finalizable
+/// objects (zGlobals.hpp up to JDK 20, xGlobals.hpp in 21 to 23).
 fn others(vm: &Vm<'_>, good: Addr) -> Result<Vec<Addr>, VmError> {
     let prefix = z_prefix(vm);
     let kind = format!("{prefix}GlobalsForVMStructs");

@@ -1,8 +1,8 @@
-//! What the VM keeps of classes: the CDS archive, the class space and metaspace.
+//! Claims of class metadata: the CDS archive, the class space and metaspace.
 //!
-//! The tables tell where the archive is. Of the class space they tell its size by a flag; where it begins follows from
-//! where classes are. Metaspace has no root at all: it is where the pools, methods and fields of classes are found to
-//! be (src/hotspot/share/memory: metaspace.hpp, metaspace/virtualSpaceNode.hpp, metaspaceShared.hpp).
+//! The VM's tables have the archive's address. The size of the class space is a flag, and its start follows from the
+//! addresses of classes. Metaspace has no root: it is found by the constant pools, methods and fields of classes
+//! (src/hotspot/share/memory: metaspace.hpp, metaspace/virtualSpaceNode.hpp, metaspaceShared.hpp).
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::runtimes::hotspot::claim::{Known, Sink, is_committed, is_taken, piece
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::vm::Vm;
 
-/// Address space of a node of metaspace (VirtualSpaceNode) since JDK 16, and what its start is aligned to at least: a
-/// root chunk (metaspaceSettings.hpp, chunklevel.hpp).
+/// Address space of a metaspace node (VirtualSpaceNode) since JDK 16, and the minimum alignment of its start, a root
+/// chunk (metaspaceSettings.hpp, chunklevel.hpp). In bytes.
 const NODE: u64 = 64 << 20;
 const ROOT_CHUNK: u64 = 4 << 20;
 
@@ -34,7 +34,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     nodes(found, out);
 }
 
-/// The CDS archive: classes of the JDK, laid out before. Gives where it is; empty where there is none.
+/// Claims the CDS archive: classes of the JDK, laid out in advance. Returns its range, empty if there is none.
 fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
     let bound = |field| vm.static_ptr("MetaspaceObj", field).ok();
     if let (Some(base), Some(top)) = (bound("_shared_metaspace_base"), bound("_shared_metaspace_top")) {
@@ -42,7 +42,7 @@ fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
         out.add(range, Kind::CdsArchive, "classes", Known::exact("MetaspaceObj::_shared_metaspace_base, _top"));
         return range;
     }
-    // JDK 11 tells no bounds. What of the file is mapped into the Java heap is objects.
+    // JDK 11 has no bounds in its tables. The part of the file that is mapped into the Java heap contains objects.
     let base = out.base;
     let mut all = AddrRange::default();
     for entry in base.entries.iter() {
@@ -63,7 +63,7 @@ fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
     all
 }
 
-/// The class space, where class pointers are compressed: structures of classes within 32 bits of one base.
+/// Claims the class space, if class pointers are compressed: class structures within 32 bits of one base.
 fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[Addr]) -> AddrRange {
     let compressed = vm.is_set("UseCompressedClassPointers") || vm.is_set("UseCompactObjectHeaders");
     let Some(size) = vm.flag("CompressedClassSpaceSize").filter(|&size| compressed && size != 0) else {
@@ -81,7 +81,8 @@ fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[A
         let range = AddrRange::sized(start, size);
         klasses.iter().filter(|k| range.contains(**k)).count()
     };
-    // Of equal ones the first: behind the archive it begins where that ends, whichever of its pages hold a class.
+    // The first of equal candidates wins: the class space begins where the archive ends, whichever of its pages have a
+    // class.
     let best = candidates.into_iter().flatten().rev().max_by_key(|&start| holds(start));
     let Some(start) = best.filter(|&start| holds(start) > 0) else { return AddrRange::default() };
     let range = AddrRange::sized(start, size);
@@ -110,12 +111,12 @@ struct Found<'a> {
     base: &'a Base,
     /// By their starts.
     known: BTreeMap<Addr, AddrRange>,
-    /// What holds metadata and is no metaspace.
+    /// Ranges that contain metadata but are not metaspace.
     others: [AddrRange; 2],
 }
 
 impl Found<'_> {
-    /// Something of a class is there.
+    /// Adds the mapping of an address with metadata.
     fn at(&mut self, at: Addr) {
         if at.is_null() || self.others.iter().any(|r| r.contains(at)) {
             return;
@@ -126,8 +127,9 @@ impl Found<'_> {
         }
     }
 
-    /// What the class at `klass` leads to. Arrays of methods and fields, pools and methods are all of metaspace; of the
-    /// methods of a class one is enough, as they lie together.
+    /// Adds the mappings of the metadata that the class at `klass` points to. Arrays of methods and fields, constant
+    /// pools and methods are all in metaspace. One method per class is enough, since a class's methods are close
+    /// together.
     fn of_class(&mut self, classes: &Classes<'_>, klass: Addr) {
         let vm = &classes.vm;
         self.at(klass);
@@ -160,7 +162,7 @@ impl Found<'_> {
     }
 }
 
-/// Claim the mappings that hold metadata, and what surrounds them in their nodes.
+/// Claims the mappings that contain metadata, and the rest of their nodes.
 fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
     let base = out.base;
     let known = found.known;
@@ -169,7 +171,7 @@ fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
     let mut end_of_last = Addr::NULL;
     for range in known.values() {
         out.add(*range, Kind::Metaspace, "class metadata", by_content);
-        // A node is one reservation: what follows without a gap is of it, as far as a node goes.
+        // A node is one reservation, so adjacent memory belongs to it, up to the size of a node.
         let limit = range.start.align_down(ROOT_CHUNK).saturating_add(NODE);
         let mut at = range.end.max(end_of_last);
         while let Some(entry) = base.at(at).filter(|e| e.file.is_none() && e.range.end <= limit && e.range.end > at) {

@@ -1,8 +1,8 @@
-//! What the VM's structures say of memory, as claims on it. A file for each part: the Java heap, what the VM keeps of
-//! classes, compiled code, the collector's notes and what else libjvm mapped for itself.
+//! HotSpot's claims for the map. Each file has one kind of memory: the Java heap, class metadata, compiled code, the
+//! collector's bookkeeping, and libjvm's other mappings.
 //!
-//! Exact is what a structure of the VM's tables bounds. What follows from one by arithmetic, or by where structures
-//! were found to lie, is derived; what only libjvm's own data leads to is a guess, and says so.
+//! A claim is exact if a structure in the VM's tables has its bounds. It is derived if the bounds follow by arithmetic,
+//! or by the addresses of structures. It is a guess if only libjvm's own data points to it.
 
 mod code;
 mod collector;
@@ -17,7 +17,6 @@ use crate::phase::Phase;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::vm::Vm;
 
-/// Claim what is the VM's own.
 pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     let process = hotspot.vm().process;
     let mut sink =
@@ -34,16 +33,15 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     own::claim(hotspot, &mut sink);
 }
 
-/// Where claims of one VM go.
+/// Collects the claims of one VM.
 struct Sink<'a> {
     base: &'a Base,
     owner: Owner,
     claims: &'a mut Claims,
-    /// What was claimed so far.
     taken: Vec<AddrRange>,
 }
 
-/// How a claim is known.
+/// Confidence and evidence of a claim.
 #[derive(Clone, Copy)]
 struct Known<'e> {
     confidence: Confidence,
@@ -64,13 +62,13 @@ impl<'e> Known<'e> {
     }
 }
 
-/// Whether the process could use the memory: what gdb writes of memory without access reads as if it could be read.
+/// Whether the process could use the memory. gdb writes memory without access as read-only.
 fn is_committed(entry: &BaseEntry) -> bool {
     entry.file.is_some() || entry.perms.is_none_or(|p| p.write || p.exec)
 }
 
 impl Sink<'_> {
-    /// A claim on a range, as far as the core maps any of it: a structure that lies may name half the address space.
+    /// Adds a claim on a range, if the core maps any of it. A damaged structure may name half of the address space.
     fn add(&mut self, range: AddrRange, kind: Kind, detail: &str, known: Known<'_>) {
         if range.is_empty() || self.base.entries.overlapping(range).next().is_none() {
             return;
@@ -86,7 +84,7 @@ impl Sink<'_> {
         });
     }
 
-    /// The same cut where access ends: what the process could use is of `kind`, the rest is set aside as `reserve`.
+    /// Adds claims on a range, cut where access changes. Usable memory gets `kind`, the rest `reserve`.
     fn add_by_access(
         &mut self,
         range: AddrRange,
@@ -103,13 +101,13 @@ impl Sink<'_> {
         }
     }
 
-    /// What was claimed so far: by address, disjoint.
+    /// Returns what was claimed so far, by address, disjoint.
     fn taken(&self) -> Vec<AddrRange> {
         union(self.taken.clone())
     }
 }
 
-/// What the core maps of `range`, joined where access is alike.
+/// Returns the mapped parts of `range`, each with whether it is committed. Adjacent parts of the same kind are joined.
 fn pieces(base: &Base, range: AddrRange) -> Vec<(AddrRange, bool)> {
     let mut out: Vec<(AddrRange, bool)> = Vec::new();
     for entry in base.entries.overlapping(range) {
@@ -122,16 +120,16 @@ fn pieces(base: &Base, range: AddrRange) -> Vec<(AddrRange, bool)> {
     out
 }
 
-/// Whether some of `range` is in one of `taken`, which are disjoint and by address.
+/// Whether `range` overlaps one of `taken`, which are disjoint and ordered by address.
 fn is_taken(taken: &[AddrRange], range: AddrRange) -> bool {
     let first = taken.partition_point(|t| t.end <= range.start);
     taken.get(first).is_some_and(|t| t.start < range.end)
 }
 
-/// Words of the object at `at`, with their addresses; as many as the core holds of the first `bytes`.
+/// Returns the words of the object at `at` with their addresses, as far as the first `bytes` bytes are in the core.
 fn words(vm: &Vm<'_>, at: Addr, bytes: u64) -> Vec<(Addr, u64)> {
     let have = vm.memory.readable(at, bytes).min(bytes) as usize;
-    // They are compared with addresses, and what leads somewhere stays in a core that is scrubbed.
+    // The words are only compared with addresses, and a scrubbed core keeps addresses anyway.
     let Ok(bytes) = vm.memory.look(at, have) else { return Vec::new() };
     let word = |(i, word): (usize, &[u8; 8])| (at.saturating_add(8 * i as u64), u64::from_le_bytes(*word));
     bytes.as_chunks::<8>().0.iter().enumerate().map(word).collect()

@@ -1,6 +1,7 @@
-//! Mappings that libjvm made for itself and that no table names: polling pages, caches of cards, Parallel's bitmaps. Its
-//! own data, or an object that the heap of the VM has, leads to where they begin. That they are the VM's is a guess: who
-//! knows them by a structure of their own goes before.
+//! Claims of libjvm's own mappings that no table names: polling pages, caches of cards, Parallel's bitmaps.
+//!
+//! A word of libjvm's data, or of an object of the VM's heap, points to their start. That they are the VM's is a guess,
+//! so other claims win.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,8 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
         return;
     };
     let base = out.base;
-    // What a file is mapped to, and what may be executed, has a better name. The kernel joins a mapping with the .bss of
-    // the library before it.
+    // File mappings and executable mappings have better labels. The kernel joins a mapping with the .bss of the library
+    // before it.
     let mut taken = out.taken();
     taken.extend(vm.process.modules.iter().flat_map(|m| match &m.kind {
         ModuleKind::Elf(image) => {

@@ -1,7 +1,7 @@
-//! How objects lead to their classes and to one another: plain, compressed or coloured pointers.
+//! How references and class pointers are stored: plain, compressed or coloured.
 //!
-//! src/hotspot/share/oops: compressedOops.hpp, compressedKlass.hpp, markWord.hpp; gc/z: zAddress.hpp; facts of
-//! JDK 11 to 25 by their tables.
+//! src/hotspot/share/oops: compressedOops.hpp, compressedKlass.hpp, markWord.hpp; gc/z: zAddress.hpp; facts of JDK 11
+//! to 25 by their tables.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -12,19 +12,20 @@ use crate::targets::Arch;
 /// `markWord::klass_shift` of JDK 24 and 25, where the tables lack it.
 const KLASS_SHIFT: u32 = 42;
 
-/// How a full reference is stored in the heap and in the VM's handles.
+/// Form of full-width references in the heap and in the VM's handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wide {
-    /// As an address.
+    /// An address.
     Plain,
-    /// ZGC of one generation: bits above `mask` are a colour, `base` is that of addresses now.
+    /// Non-generational ZGC: bits above `mask` are the colour, and current addresses begin at `base`.
     Coloured { mask: u64, base: u64 },
-    /// ZGC with generations: the address is shifted, colours are below it; `bits` is by how much now. On x86_64 it begins behind that one of
-    /// the bits of `remapped` that is set: pointers that nobody loaded since the last relocation have another than new ones.
+    /// Generational ZGC: the address is shifted up, with colour bits below. `bits` is the current shift. On x86_64 the
+    /// address begins above the set bit of `remapped`. References not loaded since the last relocation have another
+    /// such bit than new ones.
     Shifted { bits: u32, remapped: u64, base: u64 },
 }
 
-/// How the VM's pointers are stored.
+/// How the VM stores references and class pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
     /// Whether references in objects have 32 bits (`UseCompressedOops`).
@@ -35,25 +36,25 @@ pub struct Encoding {
     klass: KlassIn,
     klass_base: u64,
     klass_shift: u32,
-    /// From an array's start to its length, in bytes.
+    /// Offset of an array's length in bytes.
     pub length_at: u64,
-    /// Bytes of the smallest object.
+    /// Size of the smallest object in bytes.
     pub min_object: u64,
 }
 
-/// Where an object has its class.
+/// Where an object stores its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KlassIn {
     /// 32 bits at this offset (`UseCompressedClassPointers`).
     Narrow(u64),
     /// A pointer at this offset.
     Pointer(u64),
-    /// In its first word, above this bit (`UseCompactObjectHeaders`).
+    /// In its first word, from this bit on (`UseCompactObjectHeaders`).
     Mark(u32),
 }
 
 impl Encoding {
-    /// What the VM's flags and statics say.
+    /// Reads the encoding from the VM's flags and statics.
     pub(super) fn read(vm: &Vm<'_>) -> Result<Encoding, VmError> {
         let base = |names: &[(&str, &str)]| {
             let at = vm.first_static(names)?;
@@ -111,18 +112,18 @@ impl Encoding {
         Ok(Encoding { narrow, oop_base, oop_shift, wide, klass, klass_base, klass_shift, length_at, min_object })
     }
 
-    /// Bytes of a reference in an object.
+    /// Returns the bytes of a reference in an object.
     pub fn unit(&self) -> u64 {
         if self.narrow { 4 } else { 8 }
     }
 
-    /// The address that a full reference stands for.
+    /// Decodes a full-width reference.
     #[inline]
     pub fn wide(&self, word: u64) -> Addr {
         Addr::new(self.wide_raw(word))
     }
 
-    /// The same for who follows references by the million.
+    /// Decodes a full-width reference, for loops over millions of references.
     #[inline(always)]
     pub(crate) fn wide_raw(&self, word: u64) -> u64 {
         match self.wide {
@@ -136,19 +137,19 @@ impl Encoding {
         }
     }
 
-    /// The address that a compressed reference stands for.
+    /// Decodes a compressed reference.
     #[inline]
     pub fn narrow(&self, word: u32) -> Addr {
         Addr::new(self.narrow_raw(word))
     }
 
-    /// The same for who follows references by the million.
+    /// Decodes a compressed reference, for loops over millions of references.
     #[inline(always)]
     pub(crate) fn narrow_raw(&self, word: u32) -> u64 {
         if word == 0 { 0 } else { self.oop_base.wrapping_add(u64::from(word) << self.oop_shift) }
     }
 
-    /// The class of an object, by its first words.
+    /// Returns the class of an object. `word` reads the object's words by offset.
     #[inline(always)]
     pub(crate) fn klass_in(&self, word: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let narrow = match self.klass {
@@ -159,12 +160,12 @@ impl Encoding {
         Some(self.klass_base.wrapping_add(narrow << self.klass_shift))
     }
 
-    /// The class of the object at `object`; what is there need be none.
+    /// Returns the class of the object at `object`. The address is not checked to be a class.
     pub fn klass_of(&self, memory: &dyn Memory, object: Addr) -> Option<Addr> {
         self.klass_in(|at| memory.u64(object.wrapping_add(at)).ok()).map(Addr::new)
     }
 
-    /// The word of an object that has its class, and the bytes of it: from the object's start.
+    /// Returns offset and length of an object's class pointer.
     pub(crate) fn klass_word(&self) -> (u64, u64) {
         match self.klass {
             KlassIn::Narrow(at) => (at, 4),
@@ -173,7 +174,7 @@ impl Encoding {
         }
     }
 
-    /// The address at an offset in ZGC's own tables; the offset itself for other collectors.
+    /// Returns the address at an offset in ZGC's own tables. For other collectors this is the offset itself.
     pub fn at_heap_offset(&self, offset: u64) -> Addr {
         match self.wide {
             Wide::Plain => Addr::new(offset),
@@ -181,7 +182,7 @@ impl Encoding {
         }
     }
 
-    /// Bytes of ZGC's address space; `None` for other collectors.
+    /// Returns the size in bytes of ZGC's address space. `None` for other collectors.
     pub fn heap_offsets(&self) -> Option<u64> {
         match self.wide {
             Wide::Plain => None,
@@ -191,7 +192,7 @@ impl Encoding {
     }
 }
 
-/// The prefix of ZGC's types: the one of a single generation is `X` in 21 to 23, where `Z` is the newer one.
+/// Returns the prefix of ZGC's types. In JDK 21 to 23 non-generational ZGC has `X`, and `Z` is the generational one.
 pub(crate) fn z_prefix(vm: &Vm<'_>) -> &'static str {
     if vm.tables.has_type("XGlobalsForVMStructs") && !vm.is_set("ZGenerational") { "X" } else { "Z" }
 }
@@ -218,7 +219,7 @@ fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
     let at = globals.addr;
     let bits = u32::try_from(bits).ok().filter(|&bits| bits < 64);
     let bits = bits.ok_or(VmError::Nonsense { what: "an invalid shift", at })?;
-    // zAddress.hpp: the colours that a pointer may be loaded with, and all others.
+    // zAddress.hpp: the colours that a loaded reference may have, and all others.
     let colours = ["_ZPointerLoadGoodMask", "_ZPointerLoadBadMask"];
     let by_colour = vm.process.arch() == Arch::X86_64 && colours.iter().all(|field| globals.has(field));
     let remapped = if by_colour { global(colours[0])? | global(colours[1])? } else { 0 };

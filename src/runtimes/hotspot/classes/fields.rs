@@ -1,4 +1,4 @@
-//! Fields that a class declares: up to JDK 20 an array of six numbers of 16 bits each, from 21 on a packed stream
+//! Fields that a class declares. Up to JDK 20 they are an array of six 16-bit numbers each, from 21 on a packed stream
 //! (src/hotspot/share/oops/fieldInfo.hpp, fieldStreams.hpp of both).
 
 use byteorder::{ByteOrder, LittleEndian};
@@ -12,20 +12,20 @@ use crate::runtimes::hotspot::vm::VmError;
 /// A field of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JavaField {
-    /// Its name.
+    /// The field's name.
     pub name: String,
-    /// Its descriptor: `I`, `Ljava/lang/String;`.
+    /// The field's descriptor: `I`, `Ljava/lang/String;`.
     pub descriptor: String,
-    /// From the start of the instance, or for static fields of the class's mirror, in bytes.
+    /// Offset in bytes from the start of the instance. For a static field, from the start of the class's mirror.
     pub offset: u64,
-    /// Whether it is static.
+    /// Whether the field is static.
     pub is_static: bool,
-    /// Whether the VM added it: no source declares it.
+    /// Whether the VM injected the field. No source declares it.
     pub injected: bool,
 }
 
 impl JavaField {
-    /// Whether it holds a reference.
+    /// Whether the field is a reference.
     pub fn is_reference(&self) -> bool {
         self.descriptor.starts_with(['L', '['])
     }
@@ -34,8 +34,8 @@ impl JavaField {
 /// `JVM_ACC_STATIC` (JVMS 4.5).
 const STATIC: u32 = 0x8;
 
-/// The six numbers of a field up to JDK 20 (FieldInfo): flags, name, descriptor, initial value, and the offset in two
-/// halves, shifted by the two bits of its tag.
+/// The six numbers of a field up to JDK 20 (FieldInfo): flags, name, descriptor, initial value, and two halves of the
+/// offset, shifted by the two bits of its tag.
 mod old {
     pub(super) const SLOTS: usize = 6;
     pub(super) const LOW: usize = 4;
@@ -45,7 +45,7 @@ mod old {
     pub(super) const INTERNAL: u32 = 0x400;
 }
 
-/// Flags of a field from JDK 21 on (FieldInfo::FieldFlags), by bit: which of them have a further number.
+/// Flag bits of a field from JDK 21 on (FieldInfo::FieldFlags). INITIALIZED, GENERIC and CONTENDED add a number each.
 mod stream {
     pub(super) const INITIALIZED: u32 = 1;
     pub(super) const INJECTED: u32 = 1 << 1;
@@ -76,7 +76,7 @@ impl Classes<'_> {
     fn fields_of_stream(&self, array: Addr, pool: Addr) -> Result<Vec<JavaField>, VmError> {
         let fault = VmError::fault("InstanceKlass", "_fieldinfo_stream");
         let len = self.vm.memory.u32(array).map_err(fault)? as usize;
-        // A field takes at most eight numbers of five bytes.
+        // A field has at most eight numbers of five bytes.
         let len = len.min(40 * limits::MAX_JAVA_FIELDS);
         let data = array.wrapping_add(self.vm.tables.offset("Array<u1>", "_data")?);
         let bytes = self.vm.memory.bytes(data, len).map_err(fault)?;
@@ -122,7 +122,7 @@ impl Classes<'_> {
         })
     }
 
-    /// One of the names that the VM itself knows (vmSymbols).
+    /// Returns one of the VM's own names (vmSymbols).
     fn vm_symbol(&self, index: u64) -> Option<String> {
         let first = self.vm.static_addr("Symbol", "_vm_symbols[0]").ok()?;
         self.symbol(self.vm.memory.ptr(first.wrapping_add(index * WORD)).ok()?)

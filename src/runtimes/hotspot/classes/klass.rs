@@ -1,4 +1,4 @@
-//! One class: what its objects look like.
+//! A class, and the layout of its objects.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -6,10 +6,10 @@ use crate::memory::Memory;
 use crate::runtimes::hotspot::classes::{Classes, WORD, external_name};
 use crate::runtimes::hotspot::vm::VmError;
 
-/// `Klass::_layout_helper` (klass.hpp): what its bits mean, the same in JDK 8 to 25. The tables have them too; they are
-/// written out, as the shape of each class is asked for by them.
+/// Bits of `Klass::_layout_helper` (klass.hpp), equal in JDK 8 to 25. The tables have them too, but these constants are
+/// needed for every class.
 mod layout_helper {
-    /// The lowest bit of an instance's size: its class needs more than a look at the size.
+    /// Lowest bit of an instance size: the objects of this class need more than their size.
     pub(super) const SLOW: i32 = 1;
     pub(super) const ARRAY_TAG_SHIFT: u32 = 30;
     pub(super) const OBJECT_ARRAY: i32 = -2;
@@ -18,89 +18,89 @@ mod layout_helper {
     pub(super) const BYTE: i32 = 0xff;
 }
 
-/// What a class says of its objects.
+/// A class, with the layout of its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Klass {
-    /// Where it is.
+    /// Address of its Klass.
     pub address: Addr,
-    /// Its name, as jcmd writes it: `java.lang.String`, `int[]`.
+    /// The class's name, as jcmd writes it: `java.lang.String`, `int[]`.
     pub name: String,
-    /// How large its objects are.
+    /// Size of its objects, and how to read it.
     pub shape: KlassShape,
-    /// Where references stand in its instances.
+    /// Positions of references in its instances.
     pub references: Vec<OopRun>,
-    /// What kind of `java.lang.ref.Reference` it is.
+    /// The kind of `java.lang.ref.Reference`. `None` for all other classes.
     pub reference: Option<ReferenceKind>,
-    /// Its class loader, as the VM knows it (ClassLoaderData).
+    /// Address of its ClassLoaderData.
     pub loader: Addr,
 }
 
-/// References of an instance that follow one another (OopMapBlock).
+/// Consecutive references in an instance (OopMapBlock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OopRun {
-    /// From the instance's start to the first, in bytes.
+    /// Offset of the first reference in bytes.
     pub offset: u32,
-    /// How many.
+    /// Number of references.
     pub count: u32,
 }
 
-/// How large objects of a class are, and what is special about them.
+/// How the size of a class's objects is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KlassShape {
-    /// Instances of so many bytes.
+    /// Instances of this size in bytes.
     Instance(u64),
-    /// `java.lang.Class`: each has its own size, as it holds the static fields of the class that it stands for.
+    /// `java.lang.Class`. Each object has its own size, since it contains the static fields of its class.
     Mirror {
-        /// Where an instance has its size, in words.
+        /// Offset of an instance's size, which is in words.
         size_at: u64,
     },
-    /// `jdk.internal.vm.StackChunk`: the frames of a virtual thread follow its fields.
+    /// `jdk.internal.vm.StackChunk`. The frames of a virtual thread follow its fields.
     StackChunk {
         /// Bytes of its fields.
         size: u64,
-        /// Where an instance has the number of words that follow.
+        /// Offset of the number of words that follow the fields.
         words_at: u64,
     },
     /// Arrays of primitive values.
     TypeArray {
         /// Bytes before the first element.
         header: u64,
-        /// Logarithm of an element's bytes.
+        /// Logarithm (base 2) of an element's bytes.
         log2: u32,
     },
     /// Arrays of references.
     ObjectArray {
         /// Bytes before the first element.
         header: u64,
-        /// Logarithm of an element's bytes.
+        /// Logarithm (base 2) of an element's bytes.
         log2: u32,
     },
-    /// There are no objects of it.
+    /// The class has no objects.
     None,
 }
 
-/// A kind of `java.lang.ref.Reference`: what it means for its referent.
+/// A kind of `java.lang.ref.Reference`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
-    /// Kept as long as memory suffices.
+    /// The referent is retained as long as memory suffices.
     Soft,
-    /// Not kept.
+    /// The referent is not retained.
     Weak,
-    /// Kept until its finalizer ran.
+    /// The referent is retained until its finalizer has run.
     Final,
-    /// Not kept.
+    /// The referent is not retained.
     Phantom,
 }
 
 impl ReferenceKind {
-    /// Whether it keeps its referent in an ordinary collection.
+    /// Whether an ordinary collection retains the referent.
     pub fn keeps(self) -> bool {
         matches!(self, ReferenceKind::Soft | ReferenceKind::Final)
     }
 }
 
 impl Klass {
-    /// The class at `at`; `None` where that is none, as far as can be told.
+    /// Reads the class at `at`. `None` if it is recognisably no class.
     pub(super) fn read(classes: &Classes<'_>, at: Addr) -> Option<Klass> {
         if at.is_null() || !at.is_aligned(WORD) || !is_klass(classes, at).unwrap_or(false) {
             return None;
@@ -118,7 +118,7 @@ impl Klass {
         Some(Klass { address: at, name, shape, references, reference, loader })
     }
 
-    /// The descriptor of an array's elements: `I`, or `L` where they are references.
+    /// Returns the descriptor of an array's elements: `I`, or `L` for references.
     pub fn element_descriptor(&self) -> &'static str {
         let letters = [
             ("byte[]", "B"),
@@ -133,14 +133,14 @@ impl Klass {
         letters.iter().find(|(name, _)| *name == self.name).map_or("L", |(_, letter)| letter)
     }
 
-    /// Whether its objects have a length.
+    /// Whether its objects are arrays.
     pub fn is_array(&self) -> bool {
         matches!(self.shape, KlassShape::TypeArray { .. } | KlassShape::ObjectArray { .. })
     }
 }
 
-/// A class is among its own supers: `_super_check_offset` leads to where, unless it is an interface or deep down,
-/// where it leads to the cache of secondary supers (klass.hpp).
+/// Whether there is a class at `at`: it must be among its own supers. `_super_check_offset` leads to that entry. For
+/// interfaces and deep classes, it leads to the cache of secondary supers instead (klass.hpp).
 fn is_klass(classes: &Classes<'_>, at: Addr) -> Result<bool, VmError> {
     let (vm, klass) = (&classes.vm, classes.vm.at("Klass", at));
     let offset = klass.number("_super_check_offset")?;
@@ -187,7 +187,8 @@ fn shape(classes: &Classes<'_>, at: Addr, name: &str, helper: i32) -> Option<Kla
     Some(KlassShape::Instance(size))
 }
 
-/// Where references stand: blocks of offset and count behind the vtable and the itable (InstanceKlass::start_of_nonstatic_oop_maps).
+/// Reads the positions of references: blocks of offset and count after the vtable and the itable
+/// (InstanceKlass::start_of_nonstatic_oop_maps).
 fn oop_runs(classes: &Classes<'_>, at: Addr) -> Result<Vec<OopRun>, VmError> {
     let vm = &classes.vm;
     let klass = vm.at("InstanceKlass", at);
@@ -208,7 +209,7 @@ fn oop_runs(classes: &Classes<'_>, at: Addr) -> Result<Vec<OopRun>, VmError> {
 
 fn reference_kind(classes: &Classes<'_>, at: Addr) -> Option<ReferenceKind> {
     let klass = classes.vm.at("InstanceKlass", at);
-    // 0 of all but references; the other numbers moved between releases, the classes' names did not.
+    // The number is 0 for all other classes. The other numbers changed between releases; the class names did not.
     if klass.number("_reference_type").is_ok_and(|kind| kind == 0) {
         return None;
     }

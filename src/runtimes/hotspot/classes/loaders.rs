@@ -1,4 +1,4 @@
-//! Class loaders, and the classes of each: `ClassLoaderDataGraph::_head`, from one ClassLoaderData to the next.
+//! Class loaders with their classes, from the list of ClassLoaderData at `ClassLoaderDataGraph::_head`.
 
 use crate::addr::Addr;
 use crate::diag::WarningCode;
@@ -11,23 +11,23 @@ use crate::runtimes::hotspot::vm::VmError;
 /// A class loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loader {
-    /// Its ClassLoaderData.
+    /// Address of its ClassLoaderData.
     pub data: Addr,
-    /// The `java.lang.ClassLoader`; `NULL` for the bootstrap loader.
+    /// The `java.lang.ClassLoader` object. `NULL` for the bootstrap loader.
     pub object: Addr,
-    /// Whether it is the loader of one hidden class alone, which lives as long as that class's mirror.
+    /// Whether it belongs to a single hidden class, and lives as long as the mirror of that class.
     pub of_one_class: bool,
-    /// Whether it is never collected: the bootstrap loader, and those for the platform and the application.
+    /// Whether it is never collected: the bootstrap, platform and application loaders.
     pub permanent: bool,
-    /// Its classes.
+    /// Addresses of its classes.
     pub classes: Vec<Addr>,
 }
 
-/// Loaders of the JDK itself that are never collected.
+/// Prefix of the JDK's own loaders that are never collected.
 const BUILT_IN: &str = "jdk.internal.loader.ClassLoaders$";
 
 impl Classes<'_> {
-    /// All class loaders with their classes, the newest first.
+    /// Returns all class loaders with their classes, the newest first.
     pub fn loaders(&self) -> &[Loader] {
         self.loaders.get_or_init(|| {
             let _phase = self.vm.process.enter(Phase::Types);
@@ -53,7 +53,7 @@ impl Classes<'_> {
             }
             let view = self.vm.at("ClassLoaderData", data);
             let object = self.handle(view.addr_of("_class_loader")?).unwrap_or(Addr::NULL);
-            // Of one hidden class alone, which lives as long as that class's mirror. Up to JDK 14 such loaders were those of anonymous classes.
+            // The flag of loaders of a single hidden class. Up to JDK 14 they were for anonymous classes.
             let flag = ["_has_class_mirror_holder", "_is_unsafe_anonymous", "_is_anonymous"];
             let of_one_class =
                 flag.iter().find(|f| view.has(f)).is_some_and(|f| view.number(f).is_ok_and(|v| v & 0xff != 0));
@@ -81,7 +81,7 @@ impl Classes<'_> {
 }
 
 impl Classes<'_> {
-    /// The mirror of a class whose loader may be collected: its instances keep it. `None` where nothing but
+    /// Returns the mirror of a class whose loader may be collected. Its instances keep the mirror alive. `None` if only
     /// the VM itself does.
     pub fn collectible_mirror(&self, klass: &Klass) -> Option<Addr> {
         let permanent = self.permanent.get_or_init(|| {
@@ -90,13 +90,13 @@ impl Classes<'_> {
         if klass.loader.is_null() || permanent.contains(&klass.loader) { None } else { self.mirror(klass.address) }
     }
 
-    /// The `java.lang.Class` of the class at `at`.
+    /// Returns the `java.lang.Class` of the class at `at`.
     pub fn mirror(&self, at: Addr) -> Option<Addr> {
         let view = self.vm.at("Klass", at);
         self.handle(view.addr_of("_java_mirror").ok()?).ok().filter(|mirror| !mirror.is_null())
     }
 
-    /// The array of objects that constants of a class were resolved to.
+    /// Returns the array of objects to which constants of a class were resolved.
     pub fn resolved_references(&self, at: Addr) -> Option<Addr> {
         let pool = self.vm.at("InstanceKlass", at).ptr("_constants").ok()?;
         let cache = self.vm.at("ConstantPool", pool).ptr("_cache").ok().filter(|cache| !cache.is_null())?;

@@ -11,40 +11,40 @@ use crate::runtimes::hotspot::classes::{Classes, Unsigned5, external_name, exter
 /// `JVM_ACC_NATIVE` (JVMS 4.6).
 const NATIVE: u64 = 0x100;
 
-/// The flag of a ConstMethod with a table of lines, where the VM's constants lack it: the lowest.
+/// The ConstMethod flag of methods with a line number table, if the VM's constants lack it.
 const HAS_LINES: i64 = 1;
 
-/// Bytes of a table of lines at most: methods have at most 64 KiB of bytecodes.
+/// Maximum size of a line number table in bytes. Methods have at most 64 KiB of bytecodes.
 const MOST_LINE_BYTES: u64 = 1 << 18;
 
-/// A byte of a table of lines after which come two whole numbers.
+/// The byte of a line number table that two whole numbers follow.
 const ESCAPE: u8 = 0xff;
 
 /// A method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodInfo {
-    /// Where it is (Method).
+    /// Address of its Method.
     pub address: Addr,
-    /// As jstack writes it: `java.lang.Thread.sleep(long)`.
+    /// The method's name, as jstack writes it: `java.lang.Thread.sleep(long)`.
     pub name: String,
-    /// What it takes and gives, as class files have it: `(J)V`.
+    /// Types of arguments and result, as in class files: `(J)V`.
     pub descriptor: String,
-    /// The type that it returns, as Java writes it.
+    /// The return type in Java's syntax.
     pub returns: String,
-    /// Its class.
+    /// Address of its class.
     pub holder: Addr,
-    /// Source file of its class, as javac noted it: a name without a path.
+    /// Source file of its class, as javac recorded it: a name without a path.
     pub file: Option<String>,
-    /// Its bytecodes.
+    /// Address range of its bytecodes.
     pub code: AddrRange,
-    /// Whether it is native.
+    /// Whether the method is native.
     pub is_native: bool,
-    /// Where its table of lines begins.
+    /// Start of its line number table.
     lines: Option<Addr>,
 }
 
 impl Classes<'_> {
-    /// The method at `at`, if it is one.
+    /// Returns the method at `at`, if it is one.
     pub fn method(&self, at: Addr) -> Option<Arc<MethodInfo>> {
         let known = self.methods.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned();
         if let Some(known) = known {
@@ -79,7 +79,7 @@ impl Classes<'_> {
         let bit = bit.iter().find_map(|name| vm.constant(name)).unwrap_or(HAS_LINES) as u64;
         let has_lines = flags & bit != 0;
         let is_native = method.number("_access_flags").is_ok_and(|flags| flags & NATIVE != 0);
-        // JDK 11 has it in the class.
+        // In JDK 11 the class has it.
         let index = pool_view.number("_source_file_name_index");
         let index = index.or_else(|_| vm.at("InstanceKlass", holder).number("_source_file_name_index"));
         let file = index.ok().filter(|&index| index != 0).and_then(|index| self.pool_symbol(pool, index));
@@ -89,8 +89,8 @@ impl Classes<'_> {
         Some(MethodInfo { address: at, name, descriptor, returns, holder, file, code, is_native, lines })
     }
 
-    /// Whether a class is one of `Unsafe.defineAnonymousClass`, which JDK 15 replaced by hidden classes: those have an
-    /// address in their name, these get that of their Klass (Klass::external_name).
+    /// Whether a class was made by `Unsafe.defineAnonymousClass`, which JDK 15 replaced by hidden classes. A hidden
+    /// class has an address in its name; here the address of the Klass is added (Klass::external_name).
     fn is_anonymous(&self, klass: Addr) -> bool {
         let bits = ["InstanceKlass::_misc_is_anonymous", "InstanceKlass::_misc_is_unsafe_anonymous"];
         let bit = bits.iter().find_map(|name| self.vm.constant(name));
@@ -98,8 +98,8 @@ impl Classes<'_> {
         bit.is_some_and(|bit| flags().is_some_and(|flags| flags & bit as u64 != 0))
     }
 
-    /// The name of the module that a class is in: `java.base`; `None` for what lies on the class path, which is in none
-    /// with a name. By `Class::module`, since ModuleEntry is not in the tables.
+    /// Returns the name of a class's module: `java.base`. `None` for classes on the class path, whose module is
+    /// unnamed. It is read through `Class::module`, since ModuleEntry is not in the tables.
     pub fn module_of(&self, klass: Addr) -> Option<String> {
         let follow = |object: Addr, field: &str| {
             let at = object.wrapping_add(self.field(&*self.class_of(object)?, field)?.offset);
@@ -111,15 +111,15 @@ impl Classes<'_> {
         self.name(follow(module, "name")?, limits::MAX_VM_NAME)
     }
 
-    /// The source line of the bytecode at `bci` of a method.
+    /// Returns the source line of a method's bytecode at index `bci`.
     pub fn line(&self, method: &MethodInfo, bci: u32) -> Option<u32> {
         let start = method.lines?;
         let len = self.vm.memory.readable(start, MOST_LINE_BYTES);
-        // How long a table is, its end tells.
+        // The size of the table is known only from its end.
         let bytes = self.vm.memory.look(start, len as usize).ok()?;
         let mut numbers = Unsigned5::new(&bytes, 0, self.vm.major);
         let (mut at, mut line) = (0_i32, 0_i32);
-        // Rows need not be in order: the last bytecode at or before `bci` counts.
+        // Rows need not be in order, so the last bytecode at or before `bci` counts.
         let (mut best, mut exact): (Option<(i32, i32)>, Option<i32>) = (None, None);
         loop {
             match numbers.byte()? {

@@ -1,7 +1,7 @@
-//! Java's classes as the VM keeps them: Klass and its kin, their names, fields, methods.
+//! Java's classes in the VM's structures: Klass and its subclasses, with their names, fields and methods.
 //!
-//! src/hotspot/share/oops: klass.hpp, instanceKlass.hpp, arrayKlass.hpp, symbol.hpp, fieldInfo.hpp,
-//! constantPool.hpp, method.hpp, constMethod.hpp.
+//! src/hotspot/share/oops: klass.hpp, instanceKlass.hpp, arrayKlass.hpp, symbol.hpp, fieldInfo.hpp, constantPool.hpp,
+//! method.hpp, constMethod.hpp.
 
 mod encoding;
 mod fields;
@@ -32,33 +32,33 @@ use crate::memory::Memory;
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 use crate::targets::reads::Script;
 
-/// The classes of one VM, read on demand and kept.
+/// The classes of one VM. They are read on demand and cached.
 pub struct Classes<'p> {
     /// The VM.
     pub vm: Arc<Vm<'p>>,
-    /// How objects lead to their classes and to one another.
+    /// How references and class pointers are stored.
     pub encoding: Encoding,
     known: RwLock<HashMap<Addr, Option<Arc<Klass>>>>,
     fields: RwLock<HashMap<Addr, Arc<Vec<JavaField>>>>,
     methods: Mutex<HashMap<Addr, Option<Arc<MethodInfo>>>>,
     loaders: OnceLock<Vec<Loader>>,
-    /// ClassLoaderData of those that are never collected.
+    /// ClassLoaderData of loaders that are never collected.
     permanent: OnceLock<HashSet<Addr>>,
 }
 
 impl<'p> Classes<'p> {
-    /// The classes of `vm`.
+    /// Makes a reader for the classes of `vm`.
     ///
     /// # Errors
-    /// Where its tables do not tell how objects lead to their classes.
+    /// If the VM's tables lack what the encoding of references and class pointers needs.
     pub fn new(vm: Arc<Vm<'p>>) -> Result<Classes<'p>, VmError> {
         let encoding = Encoding::read(&vm)?;
         let (known, fields, methods, loaders, permanent) = Default::default();
         Ok(Classes { vm, encoding, known, fields, methods, loaders, permanent })
     }
 
-    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are. `None` where it is none: what the VM keeps
-    /// so has no byte that is 0 (JVMS 4.4.7).
+    /// Returns the text of the Symbol at `at` as UTF-8, with control characters unescaped. `None` if it is no Symbol:
+    /// the text of one has no zero byte (JVMS 4.4.7).
     pub fn symbol(&self, at: Addr) -> Option<String> {
         if at.is_null() {
             return None;
@@ -74,13 +74,13 @@ impl<'p> Classes<'p> {
         Some(bytes::text(&body))
     }
 
-    /// Names of methods that were read so far, with those of their classes before them.
+    /// Returns the names of the methods read so far, with class names.
     pub fn names_of_methods(&self) -> Vec<String> {
         let methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
         methods.values().flatten().map(|method| method.name.clone()).collect()
     }
 
-    /// The Symbol at `index` of a constant pool; `None` where the pool has no such entry.
+    /// Returns the Symbol at `index` of a constant pool. `None` if the pool has no such entry.
     pub fn pool_symbol(&self, pool: Addr, index: u64) -> Option<String> {
         let length = self.vm.at("ConstantPool", pool).number("_length").ok();
         if length.is_some_and(|length| index >= length) {
@@ -89,16 +89,16 @@ impl<'p> Classes<'p> {
         self.symbol(self.pool_word(pool, index).ok()?)
     }
 
-    /// The word at `index` of a constant pool: its entries follow it.
+    /// Reads the word at `index` of a constant pool. The entries follow the ConstantPool.
     fn pool_word(&self, pool: Addr, index: u64) -> Result<Addr, VmError> {
         let entries = pool.wrapping_add(self.vm.size_of("ConstantPool")?);
         self.vm.memory.ptr(entries.wrapping_add(index * WORD)).map_err(VmError::fault("ConstantPool", "entry"))
     }
 
-    /// The object that an OopHandle at `at` leads to; `NULL` where it is empty.
+    /// Returns the object of the OopHandle at `at`. `NULL` if the handle is empty.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If the memory cannot be read.
     pub fn handle(&self, at: Addr) -> Result<Addr, VmError> {
         let fault = VmError::fault("OopHandle", "_obj");
         let slot = self.vm.memory.ptr(at).map_err(fault)?;
@@ -108,11 +108,11 @@ impl<'p> Classes<'p> {
         self.vm.memory.u64(slot).map_err(fault).map(|word| self.encoding.wide(word))
     }
 
-    /// The object in the field `field` of a struct of the VM, which stands at `at`: in an OopHandle, or a plain pointer as
-    /// older releases have it.
+    /// Returns the object in field `field` of the VM's type `kind`. `at` is the field's address. The field is an
+    /// OopHandle, or a plain pointer in older releases.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If the memory cannot be read.
     pub fn field_of_vm(&self, kind: &str, field: &str, at: Addr) -> Result<Addr, VmError> {
         if self.vm.tables.field(kind, field)?.type_name.contains("OopHandle") {
             return self.handle(at);
@@ -121,10 +121,10 @@ impl<'p> Classes<'p> {
         Ok(self.encoding.wide(word))
     }
 
-    /// The reference in the field at `at` of an object.
+    /// Returns the reference in the object field at `at`.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If the memory cannot be read.
     pub fn reference(&self, at: Addr) -> Result<Addr, VmError> {
         let fault = VmError::fault("oop", "field");
         if self.encoding.narrow {
@@ -134,24 +134,24 @@ impl<'p> Classes<'p> {
         }
     }
 
-    /// Where a `java.lang.Class` has the class that it stands for, in bytes from its start.
+    /// Returns the offset in bytes, in a `java.lang.Class`, of the pointer to its class.
     pub fn klass_at(&self) -> Option<u64> {
         let place = self.vm.static_number("java_lang_Class", "_klass_offset");
         place.ok().map(|at| at & u64::from(u32::MAX))
     }
 
-    /// The class of the object at `object`; what is there need be none.
+    /// Returns the class of the object at `object`. `None` if there is no object.
     pub fn class_of(&self, object: Addr) -> Option<Arc<Klass>> {
         self.vm.process.reads().attempt(|| self.klass(self.encoding.klass_of(self.vm.memory, object)?))
     }
 
-    /// The class at `at`, if it is one.
+    /// Returns the class at `at`, if it is one.
     pub fn klass(&self, at: Addr) -> Option<Arc<Klass>> {
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
         }
         let made = self.vm.process.reads().attempt(|| Klass::read(self, at)).map(Arc::new);
-        // What is no class may be any number: there is no end to them.
+        // Failures are not cached: there may be any number of addresses without a class.
         if made.is_some() {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             if known.len() < limits::MAX_KLASSES {
@@ -161,7 +161,7 @@ impl<'p> Classes<'p> {
         made
     }
 
-    /// The fields that the class at `at` itself declares, those that the VM adds last.
+    /// Returns the fields that the class at `at` itself declares. Fields that the VM injected come last.
     pub fn declared_fields(&self, at: Addr) -> Arc<Vec<JavaField>> {
         if let Some(known) = self.fields.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
@@ -172,7 +172,7 @@ impl<'p> Classes<'p> {
         made
     }
 
-    /// A field of objects of a class, its own or inherited, by name.
+    /// Finds an instance field of a class by name, its own or inherited.
     pub fn field(&self, klass: &Klass, name: &str) -> Option<JavaField> {
         let of = |at| {
             let declared = self.declared_fields(at);
@@ -181,7 +181,7 @@ impl<'p> Classes<'p> {
         self.with_superclasses(klass.address).find_map(of)
     }
 
-    /// A class and those above it, up to `java.lang.Object`.
+    /// Iterates over a class and its superclasses, up to `java.lang.Object`.
     pub fn with_superclasses(&self, at: Addr) -> impl Iterator<Item = Addr> + '_ {
         let up = |at: &Addr| self.vm.at("Klass", *at).ptr("_super").ok().filter(|up| !up.is_null());
         std::iter::successors(Some(at).filter(|at| !at.is_null()), up).take(limits::MAX_JAVA_SUPERCLASSES)

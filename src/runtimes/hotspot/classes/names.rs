@@ -1,7 +1,7 @@
-//! Names of classes and methods as jcmd, jstack and jhsdb write them.
+//! Names of classes and methods, as jcmd, jstack and jhsdb write them.
 
-/// The name of a class as people write it, from its Symbol: `java/lang/String` is `java.lang.String`,
-/// `[[I` is `int[][]`, `A+0x00007f` of a hidden class is `A/0x00007f`.
+/// Converts a Symbol to a class name in Java's syntax: `java/lang/String` is `java.lang.String`, `[[I` is `int[][]`,
+/// and `A+0x00007f` of a hidden class is `A/0x00007f`.
 pub fn external_name(symbol: &str) -> String {
     match symbol.strip_prefix('[') {
         Some(_) => external_signature(symbol),
@@ -9,7 +9,7 @@ pub fn external_name(symbol: &str) -> String {
     }
 }
 
-/// A class's name with dots. A hidden class has a plus before its address, where the VM's own tools write a slash
+/// Replaces slashes by dots. A hidden class has a plus before its address, where the VM's own tools write a slash
 /// (Klass::external_name, InstanceKlass::signature_name).
 fn dotted(symbol: &str) -> String {
     let (name, hidden) = match symbol.rsplit_once('+') {
@@ -23,14 +23,14 @@ fn dotted(symbol: &str) -> String {
     }
 }
 
-/// The type that a field's descriptor tells: `I` is `int`, `[Ljava/lang/Object;` is `java.lang.Object[]`.
+/// Converts a field's descriptor to a type name: `I` is `int`, `[Ljava/lang/Object;` is `java.lang.Object[]`.
 pub fn external_signature(descriptor: &str) -> String {
     let (mut out, rest) = one_type(descriptor);
     out.push_str(rest);
     out
 }
 
-/// Types of a method's arguments, as its descriptor has them between its brackets.
+/// Returns the argument types in a method's descriptor.
 pub(super) fn arguments(descriptor: &str) -> String {
     let inner = descriptor.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or("", |(inner, _)| inner);
     let mut out = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn arguments(descriptor: &str) -> String {
     out.join(", ")
 }
 
-/// The first type of a descriptor, and what follows it.
+/// Returns the first type of a descriptor, and the rest of the descriptor.
 fn one_type(descriptor: &str) -> (String, &str) {
     let element = descriptor.trim_start_matches('[');
     let dimensions = descriptor.len() - element.len();
@@ -59,7 +59,7 @@ fn one_type(descriptor: &str) -> (String, &str) {
     (name + &"[]".repeat(dimensions), rest)
 }
 
-/// JVMS 4.3.2.
+/// Returns the primitive type of a descriptor letter (JVMS 4.3.2).
 fn primitive(letter: char) -> Option<&'static str> {
     Some(match letter {
         'B' => "byte",
@@ -103,7 +103,7 @@ mod tests {
             ("()V", ""),
             ("(J)V", "long"),
             ("(ILjava/lang/String;[B)Z", "int, java.lang.String, byte[]"),
-            // Cut off: there is no end to the arguments.
+            // Cut off: the closing bracket is missing.
             ("(Ljava/lang", ""),
             ("(", ""),
             ("", ""),

@@ -1,4 +1,4 @@
-//! What objects of java.lang.String say, and what is told to stay of objects that are read one by one.
+//! Contents of java.lang.String objects, and which bytes of single objects a scrubbed core keeps.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -7,11 +7,11 @@ use crate::targets::reads::Script;
 
 /// The characters of a string.
 struct Text {
-    /// What has them.
+    /// Address of the array with the characters.
     array: Addr,
-    /// From where on it does.
+    /// Offset of the first character in the array.
     header: u64,
-    /// Bytes of each.
+    /// Bytes per character.
     unit: usize,
     bytes: Vec<u8>,
 }
@@ -27,9 +27,11 @@ impl Text {
 }
 
 impl Classes<'_> {
-    /// The name that the `java.lang.String` at `object` is, at most `most` characters; `None` where it is none. It is told to be a name
-    /// wherever it lies: what leads to it may be older than the last move of it, as ZGC leaves references, and where it was is no
-    /// heap any more.
+    /// Returns the contents of the `java.lang.String` at `object`, which is a name, up to `most` characters. `None` if
+    /// it is no string.
+    ///
+    /// It is declared a name wherever the object is. A reference may be older than the object's last move, as with ZGC,
+    /// and the old address is no longer in the heap.
     pub fn name(&self, object: Addr, most: usize) -> Option<String> {
         let text = self.text(object, most)?;
         let klass = self.class_of(object)?;
@@ -43,18 +45,18 @@ impl Classes<'_> {
         Some(text.decoded())
     }
 
-    /// That an object's class stays, wherever the object lies.
+    /// Keeps an object's class pointer for `scrub`, wherever the object is.
     pub(crate) fn keep_class(&self, object: Addr) {
         let (at, len) = self.encoding.klass_word();
         self.vm.memory.keep(object.wrapping_add(at), len);
     }
 
-    /// The same of the reference at `at`.
+    /// Keeps the reference at `at` for `scrub`.
     pub(crate) fn keep_reference(&self, at: Addr) {
         self.vm.memory.keep(at, self.encoding.unit());
     }
 
-    /// The text of the `java.lang.String` at `object`, at most `most` characters; `None` where it is none.
+    /// Returns the contents of the `java.lang.String` at `object`, up to `most` characters. `None` if it is no string.
     pub fn string(&self, object: Addr, most: usize) -> Option<String> {
         self.text(object, most).map(|text| text.decoded())
     }

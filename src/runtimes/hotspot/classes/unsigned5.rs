@@ -1,45 +1,45 @@
-//! UNSIGNED5, the packed numbers of debug information and field streams: src/hotspot/share/utilities/unsigned5.hpp,
-//! and before JDK 20 code/compressedStream.cpp.
+//! UNSIGNED5, the packed numbers of debug information and field streams: src/hotspot/share/utilities/unsigned5.hpp, and
+//! before JDK 20 code/compressedStream.cpp.
 
-/// Bytes below this end a number.
+/// A byte below this ends a number.
 const LOW: u32 = 192;
 
-/// Bits that each further byte adds.
+/// Number of bits that each further byte adds.
 const SHIFT: u32 = 6;
 
-/// Bytes of a number at most.
+/// Maximum number of bytes per number.
 const MOST: u32 = 5;
 
-/// Reads packed numbers one after the other.
+/// Reads consecutive packed numbers.
 pub(crate) struct Unsigned5<'a> {
     bytes: &'a [u8],
-    /// Where the next number begins.
+    /// Index of the next number.
     pub(crate) at: usize,
-    /// What each byte is higher than its digit: 1 from JDK 20 on, so that none is 0.
+    /// The bias of each byte: 1 from JDK 20 on, so that no byte is 0.
     bias: u32,
 }
 
 impl<'a> Unsigned5<'a> {
-    /// Numbers in `bytes` from `at` on, as a VM of this major version packs them.
+    /// Makes a reader of the numbers in `bytes` from index `at` on, as packed by a VM of this major version.
     pub(crate) fn new(bytes: &'a [u8], at: usize, major: u32) -> Unsigned5<'a> {
         Unsigned5 { bytes, at, bias: u32::from(major >= 20) }
     }
 
-    /// The next byte, as it is.
+    /// Returns the next byte unchanged.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(byte)
     }
 
-    /// The next number; `None` at the end, or where it can be none.
+    /// Returns the next number. `None` at the end, or if the bytes are invalid.
     pub(crate) fn next(&mut self) -> Option<u32> {
         let mut sum = 0_u32;
         for i in 0..MOST {
             let byte = u32::from(self.byte()?);
             let digit = byte.checked_sub(self.bias)?;
             sum = sum.wrapping_add(digit.wrapping_shl(i * SHIFT));
-            // The bias moves the border too.
+            // The bias applies to the limit too.
             if digit < LOW - self.bias {
                 break;
             }
@@ -47,7 +47,7 @@ impl<'a> Unsigned5<'a> {
         Some(sum)
     }
 
-    /// The next number, whose lowest bit is its sign.
+    /// Returns the next signed number. The lowest bit is the sign.
     pub(crate) fn signed(&mut self) -> Option<i32> {
         let value = self.next()?;
         Some((value >> 1) as i32 ^ -((value & 1) as i32))
@@ -58,7 +58,7 @@ impl<'a> Unsigned5<'a> {
 mod tests {
     use super::*;
 
-    /// From the comments of unsigned5.hpp: with the bias 0 is one byte of 1, 190 is 191, 191 takes two.
+    /// From the comments of unsigned5.hpp: with the bias, 0 is the byte 1, 190 is 191, and 191 takes two bytes.
     #[test]
     fn as_the_jdk_packs() {
         let all = |bytes: &[u8], major| {
@@ -70,7 +70,7 @@ mod tests {
         // 192 + 1 * 64
         assert_eq!(all(&[192, 1], 17), [256]);
         assert_eq!(all(&[192, 2], 21), [191 + 64]);
-        // Five bytes end whatever they are, and a zero is no digit with the bias.
+        // Five bytes always end a number, and a zero byte is invalid with the bias.
         assert_eq!(all(&[255; 5], 17).len(), 1);
         assert!(all(&[0], 21).is_empty());
         assert!(all(&[200], 17).is_empty());

@@ -1,4 +1,4 @@
-//! Methods that run in a frame, with their bytecodes and lines.
+//! Activations: the methods that run in a frame, with their bytecodes and lines.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,23 +9,23 @@ use crate::runtimes::hotspot::classes::MethodInfo;
 use crate::runtimes::hotspot::code::frames::interpreted;
 use crate::runtimes::hotspot::code::{Blob, Code};
 
-/// Modules of the JDK begin with one of these.
+/// Prefixes of the names of the JDK's modules.
 const OF_THE_JDK: [&str; 2] = ["java.", "jdk."];
 
-/// What classes on the class path are in: a module that has no name.
+/// Module of classes on the class path, which has no name.
 const UNNAMED: &str = "unnamed module";
 
-/// What threads begin with: methods of these with this name.
+/// Methods that threads start in. The names are prefixes.
 const STARTS: [&str; 3] =
     ["java.lang.Thread.run", "java.lang.VirtualThread.run", "jdk.internal.misc.InnocuousThread.run"];
 
 impl Code<'_> {
-    /// The method that an interpreted frame runs.
+    /// Returns the method that an interpreted frame runs.
     pub(super) fn interpreted(&self, at: &FrameAt<'_>) -> Option<Activation> {
         self.interpreted_by(self.frame_pointer(at)?, self.bcp_register(at))
     }
 
-    /// The method that the interpreted frame with this frame pointer runs.
+    /// Returns the method of the interpreted frame with frame pointer `fp`.
     pub fn interpreted_in(&self, fp: Addr) -> Option<Activation> {
         self.interpreted_by(fp, None)
     }
@@ -37,9 +37,9 @@ impl Code<'_> {
         let place = last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?;
         let kept = self.frame_word(fp, place);
         let info = self.classes.method(method)?;
-        // Where metaspace lies low, its addresses may read as a text of four letters.
+        // If metaspace is at low addresses, this word may look like text of four letters.
         self.keep_frame_word(fp, method_place);
-        // A register is right of the innermost frame alone, and there it is newer.
+        // The register is valid only in the innermost frame. There it is newer than the frame's word.
         let bcp = [bcp, kept].into_iter().flatten().find(|&bcp| info.code.contains(bcp));
         if kept.is_some() && kept == bcp {
             self.keep_frame_word(fp, place);
@@ -48,17 +48,17 @@ impl Code<'_> {
         Some(self.activation(&info, Addr::NULL, 0, bci, Execution::Interpreted))
     }
 
-    /// The methods that a compiled frame runs, those inlined first; none in a stub.
+    /// Returns the methods that a compiled frame runs, innermost first. Empty for a stub.
     pub(super) fn compiled(&self, blob: &Blob, at: &FrameAt<'_>) -> Vec<Activation> {
         let ip = at.regs.ip();
-        // What was deoptimized returns elsewhere, and keeps in its frame where it was.
+        // A deoptimized frame has another return address. The frame stores the original one.
         let original = self.original_pc(blob, ip).and_then(|offset| {
             self.classes.vm.memory.ptr(at.regs.sp().checked_add(offset)?).ok().filter(|&pc| blob.code.contains(pc))
         });
         self.compiled_at(blob, original.unwrap_or(ip))
     }
 
-    /// The methods that run at `pc` of a compiled method, those inlined first; none in a stub.
+    /// Returns the methods that run at `pc` of a compiled method, innermost first. Empty for a stub.
     pub fn compiled_at(&self, blob: &Blob, pc: Addr) -> Vec<Activation> {
         let Some(compiled) = &blob.compiled else { return Vec::new() };
         let known = self.scopes(blob, pc).into_iter().map(|(method, bci)| (method, Some(i64::from(bci))));
@@ -84,24 +84,25 @@ impl Code<'_> {
         how: Execution,
     ) -> Activation {
         let method = self.shared_method(info, start, size);
-        // A native method has no bytecode, whichever way it was called.
+        // A native method has no bytecode, however it was called.
         if info.is_native {
             let source = Source { file: info.file.clone(), ..Source::default() };
             return Activation { method, position: Position { source, how: Some(Execution::Native) } };
         }
-        // -1 where it has yet to take its lock (SynchronizationEntryBci); the line of that is the first one's.
+        // The index is -1 before the method has taken its lock (SynchronizationEntryBci). That is shown with the line
+        // of bytecode 0.
         let line = bci.and_then(|bci| u32::try_from(bci.max(0)).ok()).and_then(|bci| self.classes.line(info, bci));
         let source = Source { il_offset: bci, file: info.file.clone(), line };
         Activation { method, position: Position { source, how: Some(how) } }
     }
 
-    /// One and the same for all frames of a method with this code.
+    /// Returns the shared [`Method`] of all frames of a method with this code.
     pub(super) fn shared_method(&self, info: &MethodInfo, start: Addr, size: u64) -> Arc<Method> {
         let mut known = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry((info.address, start)).or_insert_with(|| Arc::new(self.with_code(info, start, size))).clone()
     }
 
-    /// A method with its code; start and size are 0 where it has none.
+    /// Makes a method with its code. Start and size are 0 if it has none.
     pub(super) fn with_code(&self, info: &MethodInfo, start: Addr, size: u64) -> Method {
         let module = self.classes.module_of(info.holder);
         let role = role(&info.name, module.as_deref());
@@ -110,7 +111,7 @@ impl Code<'_> {
     }
 }
 
-/// What a method of this name is to who asks what a thread does.
+/// Classifies a method for the question of what a thread does.
 fn role(name: &str, module: Option<&str>) -> MethodRole {
     let plain = name.split_once('(').map_or(name, |(plain, _)| plain);
     if !module.is_some_and(|module| OF_THE_JDK.iter().any(|jdk| module.starts_with(jdk))) {

@@ -1,4 +1,4 @@
-//! The VM's code, as all runtimes tell of theirs.
+//! [`ManagedCode`] for the VM's code cache.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::runtimes::api::{
 use crate::runtimes::hotspot::classes::MethodInfo;
 use crate::runtimes::hotspot::code::{Blob, Code, CodeHeap, Compiled};
 
-/// What runs where the interpreter is.
+/// Name of the code that runs at an address in the interpreter.
 const INTERPRETED: &str = "interpreted Java frame";
 
-/// The state of a compiled method that is entered (nmethod::in_use, the same in JDK 11 to 25).
+/// The state of a compiled method that can be entered (nmethod::in_use, equal in JDK 11 to 25).
 const IN_USE: i8 = 0;
 
 impl ManagedCode for Code<'_> {
@@ -56,7 +56,7 @@ impl ManagedCode for Code<'_> {
     fn source(&self, method: &Method, ip: Addr) -> Source {
         let found = self.blob_at(method.start).and_then(|blob| {
             let (own, bci) = self.scopes(blob, ip).pop()?;
-            // What is inlined into itself ends with itself too.
+            // A method inlined into itself also ends with itself.
             Some(self.place(&*self.classes.method(own).filter(|_| Some(own) == method.id)?, bci))
         });
         found.unwrap_or_else(|| {
@@ -68,7 +68,7 @@ impl ManagedCode for Code<'_> {
     fn inlined(&self, method: &Method, ip: Addr) -> Vec<Inlined> {
         let Some(blob) = self.blob_at(method.start) else { return Vec::new() };
         let mut scopes = self.scopes(blob, ip);
-        // The last one is the method itself.
+        // The last scope is the method itself.
         if scopes.pop().map(|(own, _)| own) != method.id {
             return Vec::new();
         }
@@ -119,7 +119,7 @@ impl ManagedCode for Code<'_> {
         }
     }
 
-    /// `Compiler.perfmap` writes names alone.
+    /// `Compiler.perfmap` writes only names.
     fn tier_in_perf_map(&self) -> bool {
         false
     }
@@ -146,13 +146,12 @@ fn note(compiled: &Compiled) -> Option<String> {
 }
 
 impl Code<'_> {
-    /// A compiled method, as all runtimes tell of theirs.
     fn method(&self, blob: &Blob, compiled: &Compiled) -> Option<Method> {
         let info = self.classes.method(compiled.method)?;
         Some(self.with_code(&info, blob.code.start, blob.code.len()))
     }
 
-    /// Which compiler, and at which of the VM's levels (CompLevel, compilerDefinitions.hpp).
+    /// Returns the compiler and the compilation level (CompLevel, compilerDefinitions.hpp).
     fn tier(&self, compiled: &Compiled) -> &'static str {
         match compiled.level {
             _ if compiled.native => "native",
@@ -160,7 +159,7 @@ impl Code<'_> {
             1 => "C1 1",
             2 => "C1 2",
             3 => "C1 3",
-            // Graal, where it is used in place of C2.
+            // Graal, if it replaces C2.
             4 if self.classes.vm.is_set("UseJVMCICompiler") => "JVMCI 4",
             4 => "C2 4",
             _ => "unknown level",
@@ -172,7 +171,7 @@ impl Code<'_> {
         Source { il_offset: Some(bci.into()), file: info.file.clone().filter(|_| !info.is_native), line }
     }
 
-    /// What a blob is called in the VM's own perf map: a method with the type that it returns, or the VM's name.
+    /// Returns a blob's name in the VM's own perf map: a method with its return type, or the VM's name of the blob.
     fn title(&self, blob: &Blob) -> String {
         match blob.compiled.as_ref().and_then(|of| self.classes.method(of.method)) {
             Some(info) => format!("{} {}", info.returns, info.name),
@@ -180,9 +179,10 @@ impl Code<'_> {
         }
     }
 
-    /// The name of a stub: that of its blob, and where that has many, the last entry before `ip` that the tables name.
+    /// Returns the name of a stub: its blob's name. In a blob with many stubs, the last routine before `ip` that the
+    /// tables name is added.
     fn stub_name(&self, blob: &Blob, ip: Addr) -> String {
-        // Who asks for a caller's place asks for the byte before the return address.
+        // A lookup of a caller passes the byte before the return address.
         let returns = self.call_stub_return();
         if returns.is_some_and(|returns| ip == returns || ip == returns.saturating_sub(1)) {
             return format!("{}: call_stub (return)", blob.name);

@@ -1,4 +1,4 @@
-//! A piece of the code cache: CodeBlob, with its head, code and tables.
+//! A CodeBlob of the code cache, with its header, code and tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,46 +8,47 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::hotspot::vm::{Vm, VmError, VmStruct};
 
-/// Names of blobs that are compiled methods: up to JDK 22 there is no `CodeBlob::_kind`.
+/// Names of blobs that are compiled methods. Up to JDK 22 there is no `CodeBlob::_kind`.
 const COMPILED: [&str; 2] = [NMETHOD, NATIVE];
 const NMETHOD: &str = "nmethod";
-/// What is made for native methods: moves the arguments and calls.
+/// Name of the wrapper of a native method, which moves the arguments and calls the method.
 const NATIVE: &str = "native nmethod";
 
-/// A piece of code with what belongs to it.
+/// A blob of code with its tables (CodeBlob).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// All of it, from its head on.
+    /// Address range of the blob, with its header.
     pub range: AddrRange,
-    /// Its instructions, stubs at their end included.
+    /// Address range of its instructions, including stubs at their end.
     pub code: AddrRange,
-    /// The VM's name of it: `nmethod`, `I2C/C2I adapters`, `StubRoutines (1)`, `new_instance Runtime1 stub`.
+    /// The VM's name of the blob: `nmethod`, `I2C/C2I adapters`, `StubRoutines (1)`, `new_instance Runtime1 stub`.
     pub name: Arc<str>,
-    /// Words of a frame of this code, with the return address: the caller's stack pointer is so far above. `None` where it has
-    /// no frame of its own, or one that is not told.
+    /// Size in words of a frame of this code, with the return address. The caller's stack pointer is this far above.
+    /// `None` if the code has no frame of its own, or its size is unknown.
     pub frame_size: Option<u32>,
-    /// What was compiled, of a method's code.
+    /// The compiled method. `None` for other blobs.
     pub compiled: Option<Compiled>,
 }
 
 /// A compiled method (nmethod).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
-    /// Its Method.
+    /// Address of its Method.
     pub method: Addr,
-    /// The VM's number of the compilation, which `-XX:+PrintCompilation` shows.
+    /// The compilation's number, as in `-XX:+PrintCompilation`.
     pub id: u32,
-    /// Level: 1 to 3 by C1, 4 by C2, 0 for native methods.
+    /// Compilation level: 1 to 3 by C1, 4 by C2, 0 for native methods.
     pub level: i8,
-    /// State, a number that differs between releases: -1 not yet installed, 0 in use, above that no longer entered.
+    /// State: -1 not yet installed, 0 in use, above 0 no longer entered. The numbers above 0 differ between releases.
     pub state: i8,
-    /// The bytecode of a loop that it is entered at, of code made for a method that was running (on-stack replacement).
+    /// Index of the loop's bytecode at which the code is entered, for on-stack replacement (code compiled while its
+    /// method was running). `None` for other code.
     pub osr: Option<u32>,
-    /// Whether it is a wrapper of a native method.
+    /// Whether this is a wrapper of a native method.
     pub native: bool,
 }
 
-/// Reads blobs of one heap. Names are few and asked for often.
+/// Reads the blobs of one heap. Names are cached, since there are few.
 pub(super) struct Blobs<'v, 'p> {
     vm: &'v Vm<'p>,
     names: HashMap<Addr, Arc<str>>,
@@ -61,7 +62,7 @@ impl<'v, 'p> Blobs<'v, 'p> {
         Blobs { vm, names: HashMap::new(), kind_nmethod }
     }
 
-    /// The blob at `at`, which ends at `end` at most.
+    /// Reads the blob at `at`, which must end at `end` or before.
     pub(super) fn read(&mut self, at: Addr, end: Addr) -> Result<Blob, VmError> {
         let blob = self.vm.at("CodeBlob", at);
         let past = at.checked_add(blob.number("_size")?).filter(|&past| past > at && past <= end);
@@ -91,7 +92,7 @@ impl<'v, 'p> Blobs<'v, 'p> {
     }
 }
 
-/// Up to JDK 22 a blob has the addresses, later offsets.
+/// Returns the range of a blob's code. Up to JDK 22 a blob has addresses, later offsets.
 fn code(blob: &VmStruct<'_>) -> Result<AddrRange, VmError> {
     if blob.has("_code_begin") {
         return Ok(AddrRange { start: blob.ptr("_code_begin")?, end: blob.ptr("_code_end")? });
@@ -115,7 +116,8 @@ fn compiled(vm: &Vm<'_>, at: Addr, name: &str) -> Result<Compiled, VmError> {
 }
 
 impl Blob {
-    /// Where the return address of a frame is kept, in bytes from its stack pointer, if `pc` is a handler of deoptimization.
+    /// If `pc` is a deoptimization handler, returns where a frame stores its original return address, in bytes from the
+    /// stack pointer.
     pub(super) fn original_pc(&self, vm: &Vm<'_>, pc: Addr) -> Option<u64> {
         self.compiled.as_ref()?;
         let nmethod = vm.at("nmethod", self.range.start);

@@ -1,4 +1,4 @@
-//! The code cache: heaps of blocks, each with a head (HeapBlock) that tells its length in segments.
+//! The code cache: heaps of blocks. Each block has a header (HeapBlock) with its length in segments.
 
 use std::sync::OnceLock;
 
@@ -10,38 +10,37 @@ use crate::runtimes::hotspot::classes::WORD;
 use crate::runtimes::hotspot::code::blob::{Blob, Blobs};
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-/// A part of the code cache (CodeHeap).
+/// A heap of the code cache (CodeHeap).
 #[derive(Debug)]
 pub struct CodeHeap {
-    /// Its CodeHeap.
+    /// Address of its CodeHeap.
     pub address: Addr,
-    /// What the VM calls it: `profiled nmethods`; empty where that is not found.
+    /// The VM's name of the heap: `profiled nmethods`. Empty if not found.
     pub name: String,
-    /// Address space set aside for it.
+    /// Reserved addresses.
     pub reserved: AddrRange,
-    /// The part of that with memory.
+    /// Committed addresses.
     pub committed: AddrRange,
-    /// Bytes of a segment; blocks are of whole ones.
+    /// Bytes per segment. Blocks consist of whole segments.
     pub segment: u64,
-    /// Its table of segments: address space set aside, and the part with memory.
+    /// Its segment map: reserved and committed addresses.
     pub segment_map: Option<(AddrRange, AddrRange)>,
     blocks: OnceLock<Blocks>,
 }
 
-/// The blocks of a heap.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// Blobs of blocks in use.
+    /// Blobs of the blocks in use.
     blobs: Vec<Blob>,
-    /// Bytes of blocks in use and of free ones.
+    /// Bytes of blocks in use, and of free ones.
     used: u64,
     free: u64,
 }
 
-/// The heaps, by address, and why others can't be read.
+/// Returns the heaps by address, and why others cannot be read.
 pub(super) fn heaps(vm: &Vm<'_>) -> Result<(Vec<CodeHeap>, Vec<VmError>), VmError> {
     let array = vm.static_ptr("CodeCache", "_heaps")?;
-    // It is GenericGrowableArray up to JDK 15.
+    // The base class is GenericGrowableArray up to JDK 15.
     let base = vm.first_type(&["GrowableArrayBase", "GenericGrowableArray"]).unwrap_or("GrowableArrayBase");
     let count = vm.at(base, array).number("_len")?.min(limits::MAX_CODE_HEAPS);
     let data = vm.at("GrowableArray<int>", array).ptr("_data")?;
@@ -69,7 +68,7 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
 }
 
-/// What the VM calls a heap. No table has the field; it is the word of it that leads to such a text.
+/// Returns the VM's name of a heap. No table has the field; it is the word of the CodeHeap that points to such a text.
 fn name(vm: &Vm<'_>, at: Addr) -> String {
     let len = vm.size_of("CodeHeap").unwrap_or(0).min(limits::MAX_VM_OBJECT);
     let bytes = vm.memory.look(at, len as usize).unwrap_or_default();
@@ -85,12 +84,11 @@ fn name(vm: &Vm<'_>, at: Addr) -> String {
 }
 
 impl CodeHeap {
-    /// Its blobs, by address.
     pub(super) fn blobs(&self, vm: &Vm<'_>) -> &[Blob] {
         &self.blocks(vm).blobs
     }
 
-    /// Bytes of its blocks in use, and of free ones between them.
+    /// Returns the bytes of blocks in use, and of free blocks between them.
     pub(super) fn sizes(&self, vm: &Vm<'_>) -> (u64, u64) {
         let blocks = self.blocks(vm);
         (blocks.used, blocks.free)
@@ -126,7 +124,7 @@ impl CodeHeap {
             }
             let header = vm.at("HeapBlock::Header", vm.at("HeapBlock", at).addr_of("_header")?);
             let (segments, used) = (header.number("_length")?, header.number("_used")? != 0);
-            // What is committed beyond the last block was never used.
+            // Committed memory after the last block was never used.
             if segments == 0 {
                 return Ok(());
             }
@@ -149,7 +147,7 @@ impl CodeHeap {
     }
 }
 
-/// What is left out.
+/// Blobs that could not be read.
 #[derive(Default)]
 struct Notes {
     first: Option<VmError>,

@@ -1,7 +1,8 @@
-//! Frames of Java code: which methods run in one, and who called it.
+//! Frames of Java code: the methods that run in a frame, and its caller.
 //!
-//! src/hotspot/share/runtime/frame.hpp, src/hotspot/cpu/x86/frame_x86.hpp, stubGenerator_x86_64.cpp (the call stub);
-//! of the JDK itself, sun.jvm.hotspot.runtime.x86.X86Frame. Other machines lay frames out otherwise: there is nothing here for them.
+//! src/hotspot/share/runtime/frame.hpp, src/hotspot/cpu/x86/frame_x86.hpp, stubGenerator_x86_64.cpp (the call stub); in
+//! the JDK, sun.jvm.hotspot.runtime.x86.X86Frame. Frames of other machines have another layout and are not supported
+//! here.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -11,34 +12,34 @@ use crate::runtimes::hotspot::classes::WORD;
 use crate::runtimes::hotspot::code::{Blob, Code};
 use crate::targets::Arch;
 
-/// Words from the frame pointer of x86_64, where the VM's constants lack them. All count from `last_sp`, which they have.
+/// Offsets of words in x86_64 frames, in words from the frame pointer. They are used if the VM's constants lack them.
+/// The constants always have `last_sp`, from which the others count.
 pub(crate) mod interpreted {
     /// `frame::interpreter_frame_last_sp_offset`
     pub(crate) const LAST_SP: i64 = -2;
     /// `frame::interpreter_frame_sender_sp_offset`
     pub(crate) const SENDER_SP: i64 = -1;
-    /// From last_sp: `frame::interpreter_frame_method_offset`, the same in JDK 11 to 25.
+    /// From last_sp: `frame::interpreter_frame_method_offset`, equal in JDK 11 to 25.
     pub(crate) const METHOD_FROM_LAST_SP: i64 = -1;
-    /// From last_sp: `frame::interpreter_frame_bcp_offset`, the same in JDK 11 to 25.
+    /// From last_sp: `frame::interpreter_frame_bcp_offset`, equal in JDK 11 to 25.
     pub(crate) const BCP_FROM_LAST_SP: i64 = -6;
 }
 
-/// The register in which the interpreter of x86_64 has the address of its bytecode (`r13`, InterpreterMacroAssembler), by
-/// DWARF number.
+/// DWARF number of the register with the interpreter's bytecode address on x86_64 (`r13`, InterpreterMacroAssembler).
 const BCP_REGISTER: u16 = 13;
 
-/// What a frame is of.
+/// The code of a frame.
 enum Of<'c> {
     /// The interpreter.
     Interpreter,
-    /// The stub by which the VM calls Java.
+    /// The stub through which the VM calls Java.
     CallStub,
-    /// Something else of the code cache.
+    /// Another blob of the code cache.
     Blob(&'c Blob),
 }
 
 impl Code<'_> {
-    /// The methods in a frame, and who called it; `None` where its code is none of the VM's making.
+    /// Returns the methods in a frame and its caller. `None` if the VM did not generate the frame's code.
     pub(super) fn frame_of(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
         let of = self.of(at)?;
         let methods = match of {
@@ -50,12 +51,13 @@ impl Code<'_> {
         Some(ManagedFrame { methods, caller })
     }
 
-    /// The registers of a frame's caller; `None` where they can't be told, or its code is none of the VM's making.
+    /// Returns the registers of a frame's caller. `None` if they are unknown, or the VM did not generate the frame's
+    /// code.
     pub fn caller_of(&self, at: &FrameAt<'_>) -> Option<Regs> {
         self.caller(&self.of(at)?, at)
     }
 
-    /// Whether a frame is that of the call stub.
+    /// Whether a frame is the call stub's.
     pub fn is_call_stub(&self, at: &FrameAt<'_>) -> bool {
         !at.exact && self.call_stub_return() == Some(at.regs.ip())
     }
@@ -88,31 +90,31 @@ impl Code<'_> {
         }
     }
 
-    /// The frame pointer, where one of the frame can be.
+    /// Returns the frame pointer if it is plausible for the frame.
     pub(super) fn frame_pointer(&self, at: &FrameAt<'_>) -> Option<Addr> {
         let fp = at.regs.fp().filter(|fp| fp.is_aligned(WORD) && *fp >= at.regs.sp())?;
         at.stack.is_none_or(|stack| stack.contains(fp)).then_some(fp)
     }
 
-    /// The word so many words from a frame pointer, up or down. It is an address, or of no use: a register that the callee
-    /// saved may have held any number.
+    /// Reads the word at an offset, in words, from a frame pointer. The read is no structure: a register that the
+    /// callee saved may have had any value.
     pub(super) fn frame_word(&self, fp: Addr, words: i64) -> Option<Addr> {
         let word =
             self.classes.vm.memory.look(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD as usize).ok()?;
         Some(Addr::new(u64::from_le_bytes(word.try_into().ok()?)))
     }
 
-    /// A word of a frame was what it was taken for.
+    /// Declares that a word of a frame is a structure, for `scrub`.
     pub(super) fn keep_frame_word(&self, fp: Addr, words: i64) {
         self.classes.vm.memory.keep(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD);
     }
 
-    /// How the VM's constants say that a word of a frame stands to its frame pointer.
+    /// Returns an offset from the frame pointer by the VM's constants, or `otherwise`.
     pub(super) fn frame_offset(&self, name: &str, otherwise: i64) -> i64 {
         self.classes.vm.constant(name).unwrap_or(otherwise)
     }
 
-    /// The bytecode's address that a register has, in a frame that was interrupted.
+    /// Returns the bytecode address in the register of an interrupted frame.
     pub(super) fn bcp_register(&self, at: &FrameAt<'_>) -> Option<Addr> {
         at.regs.get(BCP_REGISTER).filter(|_| at.exact).map(Addr::new)
     }
@@ -121,27 +123,28 @@ impl Code<'_> {
         let fp = self.frame_pointer(at)?;
         let sender = self.frame_offset("frame::interpreter_frame_sender_sp_offset", interpreted::SENDER_SP);
         let above = fp.checked_add(2 * WORD)?;
-        // Who was called from compiled code is told where the caller's stack ended before arguments were moved there.
+        // If compiled code made the call, this word is where the caller's stack ended before arguments were moved
+        // there.
         let sp = self.frame_word(fp, sender).filter(|&sp| sp >= above && self.fits(at, sp)).unwrap_or(above);
         self.regs(at, self.frame_word(fp, 1)?, sp, self.frame_word(fp, 0))
     }
 
-    /// Of a frame that begins with `push rbp; mov rbp, rsp`.
+    /// Returns the caller of a frame that begins with `push rbp; mov rbp, rsp`.
     fn chained_caller(&self, at: &FrameAt<'_>) -> Option<Regs> {
         let fp = self.frame_pointer(at)?;
         self.regs(at, self.frame_word(fp, 1)?, fp.checked_add(2 * WORD)?, self.frame_word(fp, 0))
     }
 
-    /// Of code whose frames all have one size; the caller's frame pointer is pushed first.
+    /// Returns the caller of code with a fixed frame size. The caller's frame pointer was pushed first.
     fn sized_caller(&self, at: &FrameAt<'_>, words: u64) -> Option<Regs> {
         let sp = at.regs.sp().checked_add(words.checked_mul(WORD)?)?;
         self.regs(at, self.frame_word(sp, -1)?, sp, self.frame_word(sp, -2))
     }
 
-    /// Of code that was interrupted: its frame may not be made yet, or be gone already.
+    /// Returns the caller of interrupted code. Its frame may not be complete yet, or may be removed already.
     fn interrupted_caller(&self, blob: &Blob, at: &FrameAt<'_>) -> Option<Regs> {
         let returns = |regs: Option<Regs>| regs.filter(|regs| self.is_return(regs.ip()));
-        // In front of `push rbp`, right behind it, and behind `pop rbp`.
+        // Before `push rbp`, directly after it, and after `pop rbp`.
         let bare = || {
             let sp = at.regs.sp();
             returns(self.regs(at, self.frame_word(sp, 0)?, sp.checked_add(WORD)?, at.regs.fp()))
@@ -162,7 +165,7 @@ impl Code<'_> {
         }
     }
 
-    /// Whether something of the VM's own making may return to `ip`.
+    /// Whether generated code may return to `ip`.
     fn is_return(&self, ip: Addr) -> bool {
         self.is_interpreter(ip) || self.blob_at(ip.saturating_sub(1)).is_some()
     }

@@ -1,4 +1,4 @@
-//! The interpreter: one queue of codelets, a codelet for each bytecode and for ways in and out of methods.
+//! The interpreter: a queue of codelets, one for each bytecode and for method entries and exits.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -8,28 +8,28 @@ use crate::runtimes::hotspot::vm::{Vm, VmError};
 /// The interpreter's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// Where it is (`StubQueue::_stub_buffer`).
+    /// Address range of the code (`StubQueue::_stub_buffer`).
     pub range: AddrRange,
-    /// Its codelets, by address.
+    /// The codelets, by address.
     pub codelets: Vec<Codelet>,
 }
 
-/// A part of the interpreter.
+/// A codelet of the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codelet {
-    /// Its bytes, with its head.
+    /// Address range of the codelet, with its header.
     pub range: AddrRange,
-    /// What it is for, in the VM's words: `return entry points`, `iload_0`.
+    /// The VM's description: `return entry points`, `iload_0`.
     pub name: String,
-    /// The bytecode that it runs.
+    /// The bytecode that the codelet runs. `None` if it is not for a bytecode.
     pub bytecode: Option<u8>,
 }
 
 impl Interpreter {
-    /// The interpreter of `vm`.
+    /// Reads the interpreter of `vm`. Unreadable codelets are left out.
     ///
     /// # Errors
-    /// Where its queue can't be read; codelets that can't be are left out.
+    /// If the queue of codelets cannot be read.
     pub(super) fn read(vm: &Vm<'_>) -> Result<Interpreter, VmError> {
         let queue = vm.at("StubQueue", vm.static_ptr("AbstractInterpreter", "_code")?);
         let (start, len) = (queue.ptr("_stub_buffer")?, queue.number("_buffer_limit")?);
@@ -47,7 +47,7 @@ impl Interpreter {
         Ok(Interpreter { range, codelets })
     }
 
-    /// The codelet that `pc` is in.
+    /// Returns the codelet that contains `pc`.
     pub fn codelet(&self, pc: Addr) -> Option<&Codelet> {
         let after = self.codelets.partition_point(|codelet| codelet.range.start <= pc);
         self.codelets.get(after.checked_sub(1)?).filter(|codelet| codelet.range.contains(pc))
@@ -55,7 +55,7 @@ impl Interpreter {
 }
 
 impl Codelet {
-    /// Its name, which of a bytecode is the bytecode's own.
+    /// Returns the codelet's name for reports.
     pub fn title(&self) -> String {
         match self.bytecode {
             Some(_) => format!("bytecode {}", self.name),
@@ -64,7 +64,7 @@ impl Codelet {
     }
 }
 
-/// The codelet at `at`, and where the next one is.
+/// Reads the codelet at `at`. Also returns the address of the next one.
 fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError> {
     let view = vm.at("InterpreterCodelet", at);
     let size = view.number("_size")?;
@@ -73,7 +73,7 @@ fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError>
     let name = view.ptr("_description")?;
     let name =
         vm.memory.public_text(name, limits::MAX_VM_NAME).map_err(VmError::fault("InterpreterCodelet", "name"))?;
-    // -1 where it is of none.
+    // -1 if it is not for a bytecode.
     let bytecode = view.signed("_bytecode").ok().and_then(|code| u8::try_from(code).ok());
     Ok((Codelet { range: AddrRange::new(at, next), name, bytecode }, next))
 }

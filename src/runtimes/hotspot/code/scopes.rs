@@ -1,5 +1,7 @@
-//! From an address of a compiled method to the methods that run there: the debug information that the compilers leave
-//! at calls and safepoints (PcDesc), and the scopes it leads to, each with its caller (ScopeDesc).
+//! Finds the methods that run at an address of a compiled method.
+//!
+//! The compilers leave debug information at calls and safepoints (PcDesc). It leads to scopes, each with its caller
+//! (ScopeDesc).
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -8,23 +10,24 @@ use crate::runtimes::hotspot::classes::{Unsigned5, WORD};
 use crate::runtimes::hotspot::code::Blob;
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-/// Bytes of a scope that are read: its caller, its method and its bytecode, five at most each.
+/// Bytes of a scope that are read: its caller, its method and its bytecode index, at most five bytes each.
 const SCOPE_BYTES: u64 = 15;
 
-/// `InvocationEntryBci`: bytecodes are kept with so much less, so that none is negative (vmIntrinsics, compilerDefinitions.hpp).
+/// `InvocationEntryBci`. Bytecode indexes are stored minus this, so that none is negative (vmIntrinsics,
+/// compilerDefinitions.hpp).
 const BCI_BIAS: i64 = -1;
 
-/// Where the debug information of a compiled method is.
+/// Locations of a compiled method's debug information.
 struct Tables {
     /// Its array of PcDesc.
     pcs: AddrRange,
     /// Its packed scopes.
     scopes: AddrRange,
-    /// Its Methods and Klasses.
+    /// Its array of Methods and Klasses.
     metadata: Addr,
 }
 
-/// The scopes at `pc`, innermost first.
+/// Returns the scopes at `pc`, innermost first.
 pub(super) fn at(vm: &Vm<'_>, blob: &Blob, pc: Addr) -> Result<Vec<(Addr, i32)>, VmError> {
     let Some(offset) = pc.checked_since(blob.code.start).filter(|_| blob.compiled.is_some() && pc <= blob.code.end)
     else {
@@ -37,7 +40,7 @@ pub(super) fn at(vm: &Vm<'_>, blob: &Blob, pc: Addr) -> Result<Vec<(Addr, i32)>,
     while at != 0 && out.len() < limits::MAX_INLINED_SCOPES {
         let Some(scope) = scope(vm, &tables, at) else { break };
         out.push((scope.method, scope.bci));
-        // A caller is described before what it calls: what is not is damaged, and could run in a cycle.
+        // A caller is written before its callees. Otherwise the data is damaged, and could form a cycle.
         if scope.caller >= at {
             break;
         }
@@ -46,8 +49,8 @@ pub(super) fn at(vm: &Vm<'_>, blob: &Blob, pc: Addr) -> Result<Vec<(Addr, i32)>,
     Ok(out)
 }
 
-/// Up to JDK 22 all lies in the blob; from 23 on scopes and PcDescs are elsewhere (immutable data), from 25 on metadata
-/// too, behind relocations (mutable data).
+/// Locates the debug information. Up to JDK 22 it is in the blob. From 23 on, scopes and PcDescs are elsewhere
+/// (immutable data). From 25 on, metadata is too, after the relocations (mutable data).
 fn tables(vm: &Vm<'_>, blob: &Blob) -> Result<Tables, VmError> {
     let start = blob.range.start;
     let nmethod = vm.at("nmethod", start);
@@ -72,13 +75,13 @@ fn tables(vm: &Vm<'_>, blob: &Blob) -> Result<Tables, VmError> {
     })
 }
 
-/// Where the scope begins that holds at `offset` of the code: that of the first PcDesc at or behind it, which for a return
-/// address is its own.
+/// Returns the offset of the scope at `offset` of the code: the scope of the first PcDesc at or after it. A return
+/// address has a PcDesc of its own.
 fn scope_of(vm: &Vm<'_>, pcs: &AddrRange, offset: u64) -> Result<Option<u32>, VmError> {
     let size = vm.size_of("PcDesc")?;
     let desc = |i: u64| vm.at("PcDesc", pcs.start.wrapping_add(i.wrapping_mul(size)));
     let count = pcs.len() / size;
-    // They are in the order of addresses.
+    // PcDescs are ordered by address.
     let (mut low, mut high) = (0, count);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -89,7 +92,7 @@ fn scope_of(vm: &Vm<'_>, pcs: &AddrRange, offset: u64) -> Result<Option<u32>, Vm
         return Ok(None);
     }
     let at = desc(low).signed("_scope_decode_offset")?;
-    // 0 is none (serialized_null).
+    // 0 means no scope (serialized_null).
     Ok(u32::try_from(at).ok().filter(|&at| at != 0))
 }
 
@@ -105,9 +108,9 @@ fn scope(vm: &Vm<'_>, tables: &Tables, at: u32) -> Option<Scope> {
     let bytes = vm.memory.look(start, len as usize).ok()?;
     let mut numbers = Unsigned5::new(&bytes, 0, vm.major);
     let (caller, method, bci) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    // What follows are values of variables, some of them constants.
+    // Values of variables follow, some of them constants.
     vm.memory.keep(start, numbers.at as u64);
-    // 0 is no method.
+    // 0 means no method.
     let slot = tables.metadata.checked_add(u64::from(method.checked_sub(1)?) * WORD)?;
     let bci = i32::try_from(i64::from(bci) + BCI_BIAS).ok()?;
     Some(Scope { caller, method: vm.memory.ptr(slot).ok()?, bci })

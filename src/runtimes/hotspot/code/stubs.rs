@@ -1,13 +1,13 @@
-//! Stubs that the VM's tables name: entry points in blobs of many (`StubRoutines`).
+//! Stubs that the VM's tables name: entry points in blobs of many stubs (`StubRoutines`).
 
 use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::runtimes::hotspot::vm::Vm;
 
-/// The type of fields that are entry points.
+/// Type of the fields that are entry points.
 const ENTRY: &str = "address";
 
-/// A field that is no entry: an address to return to, within the stub whose entry is not told.
+/// A field that is no entry point: a return address in a stub whose entry is not in the tables.
 const CALL_STUB_RETURN: &str = "_call_stub_return_address";
 
 /// Fields that are tables of numbers, not code.
@@ -16,13 +16,13 @@ const DATA: [&str; 2] = ["_crc_table_adr", "_crc32c_table_addr"];
 /// A stub of the VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StubRoutine {
-    /// Where it begins.
+    /// Entry point.
     pub entry: Addr,
-    /// Its name in the tables, without the underscore: `jint_disjoint_arraycopy`.
+    /// Name in the tables, without the underscore: `jint_disjoint_arraycopy`.
     pub name: String,
 }
 
-/// All that the tables name and this VM has made, by address.
+/// Returns all stubs that the tables name and this VM has generated, by address.
 pub(super) fn routines(vm: &Vm<'_>) -> Vec<StubRoutine> {
     let fields = vm.tables.statics("StubRoutines");
     let code =

@@ -1,8 +1,8 @@
-//! The objects of Java's heap: each space walked from object to object.
+//! The Java heap: walks each space from object to object.
 //!
-//! An object is its mark word, its class, its fields; its size is in its class, and of arrays in its length too
-//! (src/hotspot/share/oops: oop.inline.hpp, klass.hpp). What a thread has taken to allocate from
-//! and not used yet lies between objects (ThreadLocalAllocBuffer).
+//! An object is its mark word, its class and its fields. Its size is in its class; an array's size also depends on its
+//! length (src/hotspot/share/oops: oop.inline.hpp, klass.hpp). Between objects there may be the unused part of a
+//! thread's allocation buffer (ThreadLocalAllocBuffer).
 
 mod names;
 mod reader;
@@ -28,17 +28,17 @@ use crate::runtimes::hotspot::threads::JavaThread;
 use reader::Layouts;
 use types::Types;
 
-/// Objects begin at multiples of this unless the VM says otherwise (`-XX:ObjectAlignmentInBytes`).
+/// Default alignment of objects in bytes (`-XX:ObjectAlignmentInBytes`).
 const ALIGN: u64 = 8;
 
-/// The heap of one VM, ready to be walked.
+/// The heap of one VM.
 pub struct Heap<'p> {
     classes: Arc<Classes<'p>>,
     types: Types<'p>,
     parts: Vec<Part>,
     /// Starts of the parts with a single object, by address.
     single: Vec<Addr>,
-    /// By address: what threads have taken and not used.
+    /// Unused parts of allocation buffers, by address.
     tlabs: Vec<AddrRange>,
     align: u64,
     in_gc: bool,
@@ -46,12 +46,12 @@ pub struct Heap<'p> {
     words: OnceLock<Words<'p>>,
     layouts: Layouts,
     statics: names::Statics,
-    /// Bytes that were searched for the first object after a loss.
+    /// Bytes searched so far for the next object after a loss.
     searched: AtomicU64,
 }
 
 impl<'p> Heap<'p> {
-    /// Prepare to walk `spaces`.
+    /// Makes a reader of `spaces`.
     pub fn open(classes: Arc<Classes<'p>>, spaces: &Spaces, threads: &[JavaThread]) -> Heap<'p> {
         let vm = &classes.vm;
         let align = vm.int_flag("ObjectAlignmentInBytes").filter(|a| a.is_power_of_two() && (ALIGN..=256).contains(a));
@@ -76,13 +76,16 @@ impl<'p> Heap<'p> {
         }
     }
 
-    /// The VM's classes.
+    /// Returns the VM's classes.
     pub fn classes(&self) -> &Arc<Classes<'p>> {
         &self.classes
     }
 
-    /// What a String holds whose array lies in the heap too, where the heap's words are at hand: whoever asks for many has
-    /// them, and one string is no reason to look at them all. `form`: where it has its array, and what its bytes are.
+    /// Reads a String through the mapped words of the heap, if they are mapped already and its array is in the heap
+    /// too.
+    ///
+    /// Commands that read many strings have mapped them. One string does not justify mapping the heap. `form` has the
+    /// offsets of the array and of the coder.
     fn string_in_heap(&self, string: u64, form: (u64, u64)) -> Option<StringContent<'_>> {
         let (value_at, coder_at) = form;
         let (space, encoding) = (self.words.get()?, &self.classes.encoding);
@@ -103,7 +106,7 @@ impl<'p> Heap<'p> {
         Some(content(space.bytes(start, count as usize)?, count, latin1))
     }
 
-    /// The same, wherever it lies.
+    /// Reads a String through the process's memory, wherever its array is.
     fn string_anywhere(&self, string: Addr, (value_at, coder_at): (u64, u64)) -> Option<StringContent<'_>> {
         let memory = self.classes.vm.memory;
         let value = self.classes.reference(string.wrapping_add(value_at)).ok()?;
@@ -129,8 +132,8 @@ fn is_in_gc(classes: &Classes<'_>) -> bool {
     fields.iter().any(|field| heap.number(field).is_ok_and(|value| value & 0xff != 0))
 }
 
-/// Runs of objects, and the starts of those with one object. An object that goes on in the next regions makes one
-/// run of them all.
+/// Returns the parts of the heap, and the starts of parts with a single object. An object that spans several regions
+/// makes one part.
 fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<Part>, Vec<Addr>) {
     let (mut out, mut single): (Vec<Part>, Vec<Addr>) = Default::default();
     let mut left = classes.vm.process.facts().size;
@@ -150,7 +153,7 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
         if range.is_empty() || space.continues {
             continue;
         }
-        // Regions that overlap would be counted twice, and a core may map the same bytes many times to keep us busy.
+        // Overlapping regions would be counted twice. A hostile core may map the same bytes many times to cost time.
         let dumped = classes.vm.process.space().dumped_in(range);
         if range.start < end
             || !range.start.is_aligned(ALIGN)
@@ -246,7 +249,7 @@ impl api::Heap for Heap<'_> {
         self.types.string()
     }
 
-    /// A String's characters stand in an array of their own, which other Strings may share.
+    /// A String's characters are in an array of their own, which other Strings may share.
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let form = self.types.string_form()?;
         self.string_in_heap(string.addr.get(), form).or_else(|| self.string_anywhere(string.addr, form))

@@ -1,4 +1,4 @@
-//! Names of fields by their offsets, and of static variables by where they are.
+//! Names of fields by offset, and of static variables by address.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,14 +8,14 @@ use crate::runtimes::api::TypeIndex;
 use crate::runtimes::hotspot::classes::KlassShape;
 use crate::runtimes::hotspot::heap::Heap;
 
-/// The mirrors of all classes, by address, with their classes: static variables lie in them.
+/// The mirrors of all classes with their classes, by address. Mirrors contain the static variables.
 #[derive(Default)]
 pub(super) struct Statics {
     mirrors: OnceLock<Vec<(Addr, Addr)>>,
 }
 
 impl Heap<'_> {
-    /// The field at `offset` of instances of a class.
+    /// Returns the name of the instance field at `offset`.
     pub(super) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         let klass = self.types.get(kind).filter(|k| !k.is_array())?;
         let of = |at| {
@@ -25,7 +25,7 @@ impl Heap<'_> {
         self.classes.with_superclasses(klass.address).find_map(of)
     }
 
-    /// The static variable at `place`: `static java.lang.System.out`.
+    /// Returns the name of the static variable at `place`: `static java.lang.System.out`.
     pub(super) fn name_of_static(&self, place: Addr) -> Option<Arc<str>> {
         let mirrors = self.statics.mirrors.get_or_init(|| {
             let classes = self.classes.loaders().iter().flat_map(|loader| &loader.classes);

@@ -1,4 +1,4 @@
-//! Single objects, and what they hold.
+//! Reads single objects and their references.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,56 +10,56 @@ use crate::runtimes::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
 use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::heap::types::Form;
 
-/// Entries of a reader's cache of classes: a power of two.
+/// Entries of a reader's class cache, a power of two.
 const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 9;
 
-/// Places of what an object holds in no field of it: above those of all fields.
+/// Index of the first reference that is in no field. It is above the indexes of all fields.
 const OF_CLASS: u32 = u32::MAX - 3;
 
-/// An instance keeps its class, where that can be unloaded.
+/// The link from an instance to its class, if the class can be unloaded.
 const CLASS: Link = Link::Beside("(class)");
 
-/// A class keeps what its constant pool was resolved to.
+/// The link from a class to its resolved constants.
 const CONSTANTS: Link = Link::Beside("(constant pool)");
 
-/// What the objects of a class hold.
+/// Where the objects of a class have references.
 pub(super) struct Layout {
     kind: TypeIndex,
     form: Form,
-    /// References of instances, in the order of their places.
+    /// References of instances, ordered by position.
     runs: Vec<OopRun>,
     holds: Holds,
-    /// The mirror of the class, where its loader may be collected.
+    /// The mirror of the class, if its loader may be collected.
     mirror: Option<u64>,
 }
 
-/// What an object holds beside the fields of an instance.
+/// References of an object besides instance fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     Nothing,
-    /// Elements from this offset on.
+    /// Array elements from this offset on.
     Elements(u64),
-    /// The static fields of the class that it stands for.
+    /// The static fields of the mirror's class.
     Statics,
     /// Frames of a virtual thread.
     Frames,
 }
 
-/// What a mirror holds.
+/// The references of a mirror.
 struct Statics {
-    /// References of the instance and static ones of its class, in the order of their places: a visit that goes on from a
-    /// place must leave none out.
+    /// References of the instance and static ones of its class, ordered by position. A visit that continues at a
+    /// position must not skip any.
     runs: Vec<OopRun>,
-    /// The resolved constants of its class.
+    /// The array of the class's resolved constants.
     constants: Option<u64>,
 }
 
-/// What is known of classes, for all readers.
+/// Layouts of classes, shared by all readers.
 pub(super) struct Layouts {
     known: RwLock<HashMap<u64, Option<Arc<Layout>>>>,
     statics: RwLock<HashMap<u64, Arc<Statics>>>,
-    /// Where a `java.lang.Class` has its class.
+    /// Offset in a `java.lang.Class` of the pointer to its class.
     klass_at: Option<u64>,
 }
 
@@ -74,8 +74,8 @@ impl Layouts {
     }
 }
 
-/// Runs by place, none of which has a place that another has: a visit that goes on from a place must find all the others
-/// behind it, whatever a class says of itself. `unit`: bytes of a reference.
+/// Sorts runs by position and removes overlaps. A visit that continues at a position must find all further references
+/// after it, even if the class is damaged. `unit` is the bytes of a reference.
 fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
     runs.sort_by_key(|run| run.offset);
     let mut end = 0;
@@ -90,28 +90,27 @@ fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
     runs
 }
 
-/// An object, and what stands in it.
+/// An object with its layout and words.
 struct Found<'r, 'p> {
     layout: &'r Arc<Layout>,
     size: u64,
-    /// From its start on, to the end of the dumped memory it lies in.
+    /// From the object's start to the end of the dumped range that contains it.
     words: &'p [[u8; 8]],
 }
 
-/// Reads objects; each thread has its own.
+/// Reads objects. Each thread has its own reader.
 pub(super) struct Reader<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: Vec<(u64, Option<Arc<Layout>>)>,
 }
 
-/// The word at an offset from the start of `words`.
+/// Returns the word at an offset from the start of `words`.
 #[inline(always)]
 fn word(words: &[[u8; 8]], at: u64) -> Option<u64> {
     words.get((at >> 3) as usize).map(|w| u64::from_le_bytes(*w))
 }
 
 impl Heap<'_> {
-    /// What objects of the class at `address` hold, if it is a class.
     fn layout(&self, address: u64) -> Option<Arc<Layout>> {
         {
             let known = self.layouts.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +119,7 @@ impl Heap<'_> {
             }
         }
         let made = self.make_layout(address).map(Arc::new);
-        // What is no class may be any number: there is no end to them.
+        // Failures are not cached: there may be any number of addresses without a class.
         if made.is_some() {
             self.layouts.known.write().unwrap_or_else(PoisonError::into_inner).insert(address, made.clone());
         }
@@ -131,7 +130,7 @@ impl Heap<'_> {
         let (kind, klass) = self.types.lookup(address)?;
         let form = Form::of(klass.shape)?;
         let mut runs = klass.references.clone();
-        // Up to here a Reference holds no referent: the collector treats it by its kind.
+        // So far a Reference has no referent: the collector treats it by its kind.
         if klass.reference.is_some_and(|kind| kind.keeps())
             && let Some(field) = self.classes.field(&klass, "referent")
         {
@@ -148,7 +147,7 @@ impl Heap<'_> {
         Some(Layout { kind, form, runs, holds, mirror })
     }
 
-    /// What the mirror of a class holds, beside `own`, the references of every mirror.
+    /// Returns the references of a class's mirror. `own` are the references of every mirror.
     fn statics_of(&self, klass: u64, own: &[OopRun]) -> Arc<Statics> {
         if let Some(known) = self.layouts.statics.read().unwrap_or_else(PoisonError::into_inner).get(&klass) {
             return known.clone();
@@ -203,7 +202,8 @@ impl Found<'_, '_> {
         Node { kind: self.layout.kind, size: self.size, counted_size: self.size }
     }
 
-    /// Visit what it holds from a place on. Its layout is borrowed: to count who has it would be a word that all threads write to.
+    /// Visits the references from position `from` on. The layout is borrowed: a reference count would be a word that
+    /// all threads write to.
     #[inline(always)]
     fn visit(&self, heap: &Heap<'_>, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let encoding = &heap.classes.encoding;
@@ -240,7 +240,7 @@ impl Found<'_, '_> {
     }
 }
 
-/// References at places of one object: a place is an offset in units of a reference.
+/// The references of one object by position. A position is an offset in units of a reference.
 struct Places<'a> {
     encoding: &'a Encoding,
     words: &'a [[u8; 8]],
@@ -248,7 +248,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Visit the references of `runs` from the place `from` on; whether to go on.
+    /// Visits the references of `runs` from position `from` on. Returns false if `visit` stopped.
     #[inline(always)]
     fn visit(&self, runs: &[OopRun], from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) -> bool {
         let unit = self.encoding.unit();

@@ -1,4 +1,4 @@
-//! Classes as the walk needs them: numbers of those met, and how large their objects are.
+//! The types of the heap: numbers of the classes seen, and the sizes of their objects.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -10,24 +10,23 @@ use crate::runtimes::hotspot::classes::{Classes, Encoding, Klass, KlassShape, WO
 
 const STRING: &str = "java.lang.String";
 
-/// Whether a class is `java.lang.String`.
 pub(super) fn is_string(klass: &Klass) -> bool {
     klass.name == STRING
 }
 
 struct Known {
     by_address: HashMap<u64, u32>,
-    /// From number 1 on: 0 is free space, which this heap has no objects for.
+    /// From number 1 on. Number 0 is free space, and this heap has no objects for it.
     all: Vec<Arc<Klass>>,
     string: Option<u32>,
 }
 
-/// Classes of the objects met so far.
+/// Classes of the objects seen so far.
 pub(super) struct Types<'p> {
     classes: Arc<Classes<'p>>,
     known: RwLock<Known>,
     string_form: OnceLock<Option<(u64, u64)>>,
-    /// The class of arrays of bytes, and what they have before the first element.
+    /// The class of byte arrays, and the bytes before their first element.
     bytes: OnceLock<(u64, u64)>,
 }
 
@@ -45,7 +44,7 @@ impl<'p> Types<'p> {
         self.len() >= limits::MAX_KLASSES
     }
 
-    /// The class of that number; none of free space.
+    /// Returns the class with a number. `None` for free space.
     pub(super) fn get(&self, kind: TypeIndex) -> Option<Arc<Klass>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.all.get((kind.0 as usize).checked_sub(1)?).cloned()
@@ -55,7 +54,7 @@ impl<'p> Types<'p> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).string.map(TypeIndex)
     }
 
-    /// The class at `address` with its number, if it is one that objects can have.
+    /// Returns the class at `address` with its number, if it can have objects.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, Arc<Klass>)> {
         {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +75,7 @@ impl<'p> Types<'p> {
         Some((TypeIndex(i), klass))
     }
 
-    /// Where a String has its array, and what its bytes are.
+    /// Returns the offsets of a String's array and of its coder.
     pub(super) fn string_form(&self) -> Option<(u64, u64)> {
         *self.string_form.get_or_init(|| {
             let klass = self.get(self.string()?)?;
@@ -85,12 +84,13 @@ impl<'p> Types<'p> {
         })
     }
 
-    /// Bytes before the first element of the array at `array`, if it is one of bytes.
+    /// Returns the bytes before the first element of the array at `array`, if it is a byte array.
     pub(super) fn byte_array_header(&self, array: Addr) -> Option<u64> {
         header_of_bytes(&*self.classes.class_of(array)?)
     }
 
-    /// Bytes before the first element of arrays of the class at `klass`, if these are of bytes.
+    /// Returns the bytes before the first element in byte arrays of the class at `klass`. `None` if it is another
+    /// class.
     #[inline]
     pub(super) fn header_of_bytes(&self, klass: u64) -> Option<u64> {
         if let Some(&(known, header)) = self.bytes.get()
@@ -99,7 +99,7 @@ impl<'p> Types<'p> {
             return Some(header);
         }
         let header = header_of_bytes(&*self.classes.klass(Addr::new(klass))?)?;
-        // There are arrays of boolean too, which no String has.
+        // Arrays of boolean have the same shape, but no String uses them.
         let _ = self.bytes.set((klass, header));
         Some(header)
     }
@@ -112,16 +112,17 @@ fn header_of_bytes(klass: &Klass) -> Option<u64> {
     }
 }
 
-/// How large objects of a class are, as the walk computes it.
+/// How the size of a class's objects is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The same for all.
+    /// All objects have this size in bytes.
     Fixed(u64),
-    /// Elements follow the header; the length is 32 bits wide.
+    /// Elements follow the header. The length has 32 bits.
     Counted { header: u64, log2: u32 },
-    /// So many words, as a field says.
+    /// The field at this offset has the size in words.
     Words(u64),
-    /// A field says how many words follow the others, and behind them comes a bit for each place of a reference.
+    /// The field at `words_at` has the number of words that follow the fields. After them there is a bit for each
+    /// possible reference.
     Chunk { size: u64, words_at: u64 },
 }
 
@@ -138,13 +139,14 @@ impl Form {
         })
     }
 
-    /// Bytes of an object, by its words at offsets that are multiples of 8; `None` where they are not there.
+    /// Returns the bytes of an object. `word` reads its words at offsets that are multiples of 8. `None` if a word is
+    /// missing.
     #[inline(always)]
     pub(super) fn size(self, encoding: &Encoding, word: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let half = |at: u64| Some((word(at & !7)? >> (8 * (at & 4))) as u32);
         Some(match self {
             Form::Fixed(size) => size,
-            // 32 bits, shifted by 3 at most.
+            // 32 bits, shifted by at most 3, cannot overflow.
             Form::Counted { header, log2 } => header + (u64::from(half(encoding.length_at)?) << log2),
             Form::Words(at) => u64::from(half(at)?) * WORD,
             Form::Chunk { size, words_at } => {

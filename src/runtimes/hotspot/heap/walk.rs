@@ -1,4 +1,4 @@
-//! How objects of Java's heap follow one another.
+//! The linear walk over objects of the Java heap.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::heap::types::Form;
 use crate::targets::Target;
 
-/// By Klass; between objects lies what threads have taken to allocate from.
+/// The key of an object is its Klass. The gaps are the unused parts of allocation buffers.
 impl Linear for Heap<'_> {
     type Form = Form;
     type Gap = AddrRange;
@@ -40,7 +40,7 @@ impl Linear for Heap<'_> {
         Some((kind, Form::of(class.shape)?))
     }
 
-    /// As jcmd counts: up to where the next object begins.
+    /// As jcmd counts: up to the start of the next object.
     #[inline(always)]
     fn size(&self, window: &Window<'_>, at: u64, form: Form) -> Option<u64> {
         let size = form.size(&self.classes.encoding, |offset| window.word(at.wrapping_add(offset)))?;

@@ -1,9 +1,8 @@
-//! What keeps Java's objects from outside the heap: classes with their static fields, threads, JNI, the VM's own
-//! handles, and words on stacks.
+//! Roots of Java's objects: classes with static fields, threads, JNI, the VM's own handles, and words on stacks.
 //!
-//! The words are those of heap dumps (hprof: sticky class, JNI global, thread object). What a heap dump has and this
-//! has not: monitors (a thread that holds one has the object on its stack), and constants in compiled code,
-//! which keep nothing from being collected once nobody runs the code.
+//! Their names are those of heap dumps (hprof: sticky class, JNI global, thread object). Two kinds of heap dumps are
+//! missing here. Monitors: a thread that holds one has the object on its stack. Constants in compiled code: once nobody
+//! runs the code, they do not retain anything.
 
 mod stacks;
 mod storages;
@@ -19,22 +18,21 @@ use crate::runtimes::hotspot::classes::{Classes, WORD};
 use crate::runtimes::hotspot::threads::JavaThread;
 use crate::runtimes::hotspot::vm::VmError;
 
-/// A class that is never unloaded: it holds its static fields.
+/// A class that is never unloaded. It retains its static fields.
 const CLASS: RootKind = RootKind::Of(0, "sticky class");
 
-/// Held by native code for good (`NewGlobalRef`).
+/// A global reference of native code (`NewGlobalRef`).
 const JNI_GLOBAL: RootKind = RootKind::Of(1, "JNI global");
 
-/// Held by the VM itself.
+/// A reference of the VM itself.
 const VM_INTERNAL: RootKind = RootKind::Of(2, "VM internal");
 
-/// A thread that runs, and what hangs at it.
+/// A running thread, and what it references.
 const THREAD: RootKind = RootKind::Of(3, "thread object");
 
-/// Held by native code until it returns.
+/// A local reference of native code, until it returns.
 const JNI_LOCAL: RootKind = RootKind::Of(4, "JNI local");
 
-/// All roots of a VM.
 pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     let mut roots = Roots::default();
     let Some(heap) = vm.objects() else { return roots };
@@ -49,14 +47,14 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
         }
     }
     stacks::read(heap, vm.java_threads(), &mut roots);
-    // What is no object keeps nothing; slots of the VM hold such words where they are free.
+    // Remove roots that are no objects. Free slots of the VM contain such words.
     let mut reader = heap.reader();
     roots.all.retain(|root| reader.node(root.object.get()).is_some());
     roots
 }
 
-/// Mirrors of classes whose loaders are never collected. Others live as long as their loader or an instance does, which
-/// fields of objects tell.
+/// Adds the mirrors of classes whose loaders are never collected. Other classes live as long as their loader or an
+/// instance, which are found through fields of objects.
 fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {
     for loader in classes.loaders().iter().filter(|loader| loader.permanent) {
         for &class in &loader.classes {
@@ -68,10 +66,10 @@ fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {
     }
 }
 
-/// Fields of a thread that hold an object by an OopHandle, or did by a plain pointer in older releases.
+/// Fields of a thread with an OopHandle, or a plain pointer in older releases.
 const OF_THREAD: [&str; 4] = ["_threadObj", "_vthread", "_jvmti_vthread", "_scopedValueCache"];
 
-/// Fields of a thread that hold an object themselves.
+/// Fields of a thread with a plain pointer.
 const HELD_BY_THREAD: [&str; 2] = ["_exception_oop", "_pending_exception"];
 
 fn of_thread(classes: &Classes<'_>, thread: &JavaThread, walks: &Walks, roots: &mut Roots) -> Result<(), VmError> {
@@ -91,14 +89,14 @@ fn of_thread(classes: &Classes<'_>, thread: &JavaThread, walks: &Walks, roots: &
         let word = vm.memory.u64(address).map_err(VmError::fault("JavaThread", field))?;
         add(THREAD, address, classes.encoding.wide(word));
     }
-    // Blocks of handles: those up to `_top` are in use, and free ones among them hold no object.
+    // Blocks of handles. Slots up to `_top` are in use; free ones among them contain no object.
     let mut block = view.ptr("_active_handles")?;
     let mut walk = walks.begin();
     while !block.is_null() {
         walk.step(block).map_err(|_| VmError::Nonsense { what: "an endless list of handles", at: block })?;
         let handles = vm.at("JNIHandleBlock", block);
         let (first, next) = (handles.addr_of("_handles")?, handles.addr_of("_next")?);
-        // All that lies between is handles, and their number.
+        // The handles and their count are the only contents between these addresses.
         let room = vm.size_of("JNIHandleBlock")?.max(next.since(first)) / WORD;
         for i in 0..handles.number("_top")?.min(room) {
             let address = first.wrapping_add(i * WORD);

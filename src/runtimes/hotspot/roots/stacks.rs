@@ -1,4 +1,4 @@
-//! Words on the stacks of Java threads that lead to objects, taken for references.
+//! Words on the stacks of Java threads that point to objects, taken as references.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -8,13 +8,13 @@ use crate::runtimes::api::{Heap as _, Root, RootKind, Roots, locate};
 use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::threads::JavaThread;
 
-/// Why stacks are taken word by word.
+/// Why stacks are scanned word by word.
 const WHY: &str = "coremap does not read the VM's reference maps of Java frames";
 
-/// General registers, by DWARF number: 17 on x86_64, 32 on aarch64.
+/// Upper bound on DWARF numbers of general registers: 17 on x86_64, 32 on aarch64.
 const REGISTERS: u16 = 32;
 
-/// A root of which only the object is not known yet.
+/// A root whose object is not resolved yet.
 struct Candidate {
     value: Addr,
     root: Root,
@@ -35,7 +35,7 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
                 Root { thread: Some(tid), register: Some(name), ..Root::new(RootKind::StackWord, sp, Addr::NULL) };
             candidates.push(Candidate { value, root });
         }
-        // A thread may be on another stack: that of a signal handler.
+        // The thread may be on another stack, such as a signal handler's.
         let from = if stack.contains(sp) { sp.align_down(8) } else { stack.start };
         words(heap, tid, AddrRange::new(from, stack.end), &mut candidates);
     }
@@ -50,8 +50,8 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
         &mut candidates,
         |c| c.value,
         |c, _, object| {
-            // Frames hold objects by their start; what leads into one is chance, or the code of a loop over an array that
-            // holds the array too.
+            // Frames reference objects by their start. A pointer into an object is chance, or the code of a loop over
+            // an array that references the array too.
             if object.addr == c.value {
                 out.push(Root { object: object.addr, ..c.root });
             }
@@ -61,7 +61,7 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
     roots.all.extend(out);
 }
 
-/// The words of a stack that lead into the heap: whole ones, and halves where references are compressed.
+/// Adds the words of a stack that point into the heap. With compressed references, halves of words count too.
 fn words(heap: &Heap<'_>, tid: u32, range: AddrRange, out: &mut Vec<Candidate>) {
     let classes = heap.classes();
     let (memory, space, encoding) = (classes.vm.memory, heap.space(), &classes.encoding);

@@ -1,8 +1,8 @@
 //! Handles of native code and of the VM: OopStorage, blocks of slots with a bit for each slot in use
 //! (src/hotspot/share/gc/shared/oopStorage.hpp and oopStorage.inline.hpp).
 //!
-//! The VM's tables tell where that of JNI's global handles is, and nothing of how it is made. Its shape proves itself: each block
-//! leads back to the storage that it is of. So others of the VM are found among libjvm's variables.
+//! The VM's tables have the address of the storage of JNI's global handles, but not its layout. The layout can be
+//! verified: each block points back to its storage. So the VM's other storages are found among libjvm's variables.
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::ModuleKind;
@@ -13,22 +13,23 @@ use crate::runtimes::api::{Root, Roots};
 use crate::runtimes::hotspot::classes::{Classes, WORD};
 use crate::runtimes::hotspot::roots::{JNI_GLOBAL, VM_INTERNAL};
 
-/// Slots of a block: as many as a word has bits.
+/// Number of slots per block, one per bit of a word.
 const SLOTS: u64 = 64;
 
-/// Behind a block's slots: bits of those in use, then the storage that it is of.
+/// Offsets after a block's slots: bits of the slots in use, then the storage.
 const IN_USE: u64 = SLOTS * WORD;
 const OWNER: u64 = IN_USE + WORD;
 
-/// Where a storage has its name and its list of blocks.
+/// Offsets in a storage of its name and of its list of blocks.
 const NAME: u64 = 0;
 const BLOCKS: u64 = WORD;
 
-/// A list of blocks begins with its room; where it has their count, and how far behind its start the first may be.
+/// Offsets in a list of blocks, which begins with its capacity: the number of blocks, and possible positions of the
+/// first block.
 const COUNT: u64 = WORD;
 const FIRST_BLOCK: [u64; 3] = [2 * WORD, 3 * WORD, 4 * WORD];
 
-/// A storage that was recognised.
+/// A verified storage.
 struct Storage {
     name: String,
     blocks: Vec<Addr>,
@@ -53,7 +54,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
         );
     }
     for (at, storage) in &found {
-        // What weak ones hold may be collected.
+        // Objects of weak storages may be collected.
         if storage.name.contains("Weak") {
             continue;
         }
@@ -72,7 +73,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     }
 }
 
-/// The storage at `at`, if its blocks say that they are of it.
+/// Returns the storage at `at`, if its blocks point back to it.
 fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
     let vm = &classes.vm;
     let name = vm.memory.ptr(at.wrapping_add(NAME)).ok().filter(|name| !name.is_null())?;
@@ -91,7 +92,7 @@ fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
     Some(Storage { name: vm.memory.public_text(name, limits::MAX_VM_NAME).ok()?, blocks })
 }
 
-/// What libjvm's variables lead to outside of it: some of that are storages.
+/// Returns the addresses outside libjvm that its variables point to. Some of them are storages.
 fn of_libjvm(classes: &Classes<'_>) -> Vec<Addr> {
     let vm = &classes.vm;
     let Some(module) = vm.process.modules.get(vm.module) else { return Vec::new() };

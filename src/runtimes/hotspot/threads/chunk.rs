@@ -1,8 +1,8 @@
-//! Stacks of virtual threads that are on no thread of the system: objects of jdk.internal.vm.StackChunk, each with a piece
-//! of a stack behind its fields.
+//! Stacks of unmounted virtual threads: objects of jdk.internal.vm.StackChunk, with part of a stack after their fields.
 //!
-//! src/hotspot/share/oops/stackChunkOop.hpp, runtime/stackChunkFrameStream.inline.hpp, cpu/x86/stackChunkFrameStream_x86.inline.hpp.
-//! Frames look as they do on a stack, but for frame pointers of interpreted ones, which are distances in words.
+//! src/hotspot/share/oops/stackChunkOop.hpp, runtime/stackChunkFrameStream.inline.hpp,
+//! cpu/x86/stackChunkFrameStream_x86.inline.hpp. Frames have the same layout as on a stack, except that frame pointers
+//! of interpreted frames are distances in words.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -15,11 +15,12 @@ use crate::runtimes::hotspot::code::Code;
 use crate::runtimes::hotspot::threads::thread_object::{number, reference};
 use crate::targets::Arch;
 
-/// Words from a frame's stack pointer down to where its callee keeps its frame pointer (`frame::sender_sp_offset`).
+/// Words between a frame's stack pointer and its frame pointer that the callee saved below it
+/// (`frame::sender_sp_offset`).
 const LINK: u64 = 2;
 
-/// The stack that begins in the chunk at `chunk` and goes on in its parents, innermost frame first; and why it is not
-/// whole, in words.
+/// Returns the frames of the stack that begins in the chunk at `chunk` and continues in its parents, innermost first.
+/// Also returns why the stack is incomplete.
 pub(super) fn frames(classes: &Classes<'_>, code: &Code<'_>, chunk: Addr) -> (Vec<LightFrame>, Option<&'static str>) {
     let mut out = Vec::new();
     if classes.vm.process.arch() != Arch::X86_64 {
@@ -57,7 +58,7 @@ fn of_chunk(
     let mut pc = memory.ptr(chunk.wrapping_add(pc_at.offset)).map_err(|_| "its stack chunk can't be read")?;
     let mut sp = start.checked_add(u64::from(sp) * WORD).ok_or("its stack chunk is invalid")?;
     let mut unextended = sp;
-    // At the bottom there is no return address. Stack pointers rise.
+    // The outermost frame has no return address. Stack pointers rise.
     while range.contains(sp) && !pc.is_null() {
         if out.len() >= limits::MAX_STACK_FRAMES {
             return Err("it has more frames than the limit");
@@ -66,26 +67,27 @@ fn of_chunk(
         out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
         let (up, above) =
             found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("the end of a frame was not found")?;
-        // An address, or of no use, where the frame is none.
+        // Not recorded as a structure: if the frame is invalid, this word may be anything.
         pc = word(memory, up.saturating_sub(WORD)).map(Addr::new).ok_or("its stack chunk can't be read")?;
         (sp, unextended) = (up, above.max(up));
     }
     Ok(())
 }
 
-/// A word of a chunk that need not be what it is taken for.
+/// Reads a word of a chunk that may not be a structure.
 fn word(memory: &dyn Memory, at: Addr) -> Option<u64> {
     Some(u64::from_le_bytes(memory.look(at, WORD as usize).ok()?.try_into().ok()?))
 }
 
 struct Found {
     methods: Vec<Activation>,
-    /// The caller's stack pointer, and what it was before arguments for what it called were put there: from the one
-    /// count frame pointer and return address of an interpreted caller, from the other the size of a compiled one.
+    /// The caller's stack pointer, and its value before arguments for the callee were put there. An interpreted
+    /// caller's frame pointer and return address are below the first. A compiled caller's size counts from the second.
     caller: Option<(Addr, Addr)>,
 }
 
-/// What is in the frame with this stack pointer, and what it was without the callee's arguments; `None` where its code is none of the VM's.
+/// Returns the contents of the frame with this stack pointer; `unextended` is its value without the callee's arguments.
+/// `None` if the VM did not generate the code.
 fn step(
     classes: &Classes<'_>,
     code: &Code<'_>,

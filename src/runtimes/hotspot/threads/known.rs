@@ -17,29 +17,29 @@ use crate::words::GcMode;
 /// A thread of the VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The system's number.
+    /// Thread id of the operating system.
     pub tid: Option<u32>,
-    /// Whether it is in no list: it runs no Java.
+    /// Whether the thread is in no list of the VM and runs no Java code.
     pub hidden: bool,
-    /// Its name.
+    /// The thread's name.
     pub name: Option<String>,
-    /// What Java keeps of it.
+    /// Its java.lang.Thread object.
     pub object: Option<ThreadObject>,
 }
 
-/// All of them.
+/// All threads of a VM.
 #[derive(Debug, Default)]
 pub struct Threads {
-    /// As all runtimes tell of theirs.
+    /// The threads in the form shared by all runtimes.
     pub managed: ManagedThreads,
-    /// By the VM's Thread.
+    /// Threads by the address of the VM's Thread.
     pub by_address: HashMap<Addr, Known>,
-    /// The same of Java's objects.
+    /// Addresses of the VM's Threads by Java object.
     pub by_object: HashMap<Addr, Addr>,
 }
 
 impl Threads {
-    /// Read what is known of the threads of `java`, and find the others.
+    /// Reads the threads of `java`, and finds the VM's other threads.
     pub fn read(classes: &Classes<'_>, code: &Code<'_>, java: &[JavaThread]) -> Threads {
         let vm = &classes.vm;
         let mut out = Threads::default();
@@ -70,19 +70,19 @@ impl Threads {
         out
     }
 
-    /// A wait for what the thread with this JavaThread holds.
+    /// Completes a wait for something that the thread at `owner` (a JavaThread) holds.
     pub(super) fn owned(&self, wait: WaitRow, owner: Addr) -> WaitRow {
         let owner = self.by_address.get(&owner);
         let id = owner.and_then(|known| u32::try_from(known.object.as_ref()?.id?).ok());
         WaitRow { owner_tid: owner.and_then(|known| known.tid), owner_managed_id: id, ..wait }
     }
 
-    /// The number of a thread that is none of the system's.
+    /// Returns the number of a thread without an OS thread.
     pub(super) fn number_of(&self, classes: &Classes<'_>, object: Addr) -> Option<u32> {
         u32::try_from(ThreadObject::read(classes, object)?.id?).ok()
     }
 
-    /// Fill in what is known of a thread.
+    /// Fills in a thread's row.
     pub fn describe(&self, classes: &Classes<'_>, thread: &ManagedThread, row: &mut ThreadRow) {
         let Some(known) = self.by_address.get(&thread.address) else { return };
         row.managed_id = thread.id;
@@ -101,7 +101,7 @@ impl Threads {
     }
 }
 
-/// What a JavaThreadState is to a collection: who is in Java or in the VM must be stopped for it.
+/// Returns what a JavaThreadState means for a collection. A thread in Java or in the VM must be stopped for it.
 fn gc_mode(classes: &Classes<'_>, state: i64) -> Option<GcMode> {
     let is = |names: &[&str]| names.iter().any(|name| classes.vm.constant(name) == Some(state));
     if is(&["_thread_in_Java", "_thread_in_Java_trans", "_thread_in_vm", "_thread_in_vm_trans"]) {

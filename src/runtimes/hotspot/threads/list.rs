@@ -1,5 +1,5 @@
-//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or up to JDK 11
-//! `Threads::_thread_list`, from one to the next (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
+//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or up to JDK
+//! 11 `Threads::_thread_list`, a linked list (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -9,23 +9,23 @@ use crate::phase::Phase;
 use crate::runtimes::hotspot::classes::WORD;
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-/// A thread that runs Java code, or compiles it.
+/// A thread that runs or compiles Java code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JavaThread {
-    /// Its JavaThread.
+    /// Address of its JavaThread.
     pub address: Addr,
-    /// The system's number of it; `None` of one that is just made.
+    /// Thread id of the operating system. `None` if the thread is just being created.
     pub tid: Option<u32>,
-    /// Its stack with its guard zones, which lie at the low end.
+    /// Its stack. The guard zones are at the low end.
     pub stack: Option<AddrRange>,
-    /// Memory that it allocates objects from: from its next object to the end.
+    /// Unused part of its allocation buffer: from the next object's address to the end.
     pub tlab: Option<AddrRange>,
 }
 
-/// All Java threads; what of them can't be read is told in `notes`.
+/// Returns all Java threads. Unreadable ones are described in `notes`.
 ///
 /// # Errors
-/// Where the list can't be read.
+/// If the list cannot be read.
 pub fn java_threads(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<JavaThread>, VmError> {
     let addresses = if vm.static_addr("ThreadsSMRSupport", "_java_thread_list").is_ok() {
         by_array(vm, notes)?
@@ -53,7 +53,7 @@ fn by_array(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> 
     slots.map(|slot| vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))).collect()
 }
 
-/// Builds of JDK 11 differ in which of the two lists their tables have.
+/// Builds of JDK 11 differ in which of the two lists is in their tables.
 fn by_links(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
     let first = vm.static_ptr("Threads", "_thread_list")?;
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_JAVA_THREADS as usize);
@@ -80,10 +80,10 @@ fn read(vm: &Vm<'_>, address: Addr, reserve: u64) -> Result<JavaThread, VmError>
     Ok(JavaThread { address, tid: tid.filter(|&tid| tid != 0), stack, tlab })
 }
 
-/// What each thread keeps free past the end of its memory, in bytes (ThreadLocalAllocBuffer::end_reserve): room for a
-/// filler object, or what allocation may prefetch.
+/// Returns the bytes reserved after the end of each allocation buffer (ThreadLocalAllocBuffer::end_reserve): room for a
+/// filler object, or for allocation prefetch.
 fn tlab_reserve(vm: &Vm<'_>) -> u64 {
     let prefetch = vm.static_number("ThreadLocalAllocBuffer", "_reserve_for_allocation_prefetch").unwrap_or(0);
-    // The smallest filler is an array without elements: a head of two words.
+    // The smallest filler is an empty array with a header of two words.
     (prefetch & u64::from(u32::MAX)).max(2) * WORD
 }

@@ -1,5 +1,5 @@
-//! Java's threads and those of the VM itself: the VM's lists of them, their names, states and roles, the marks that the
-//! VM leaves on their stacks, the locks that they hold and wait for. Frames are in `code`.
+//! Java threads and the VM's own threads: lists, names, states and roles, the marks on their stacks, and the locks that
+//! they hold or wait for. Frames are in `code`.
 
 mod anchors;
 mod chunk;
@@ -29,7 +29,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::words::FrameRowKind;
 
 impl HotSpot<'_> {
-    /// All threads that the VM knows.
+    /// Returns all threads that the VM knows.
     pub fn all_threads(&self) -> &Threads {
         self.threads.get_or_init(|| {
             let java = self.java_threads();
@@ -38,7 +38,7 @@ impl HotSpot<'_> {
         })
     }
 
-    /// Locks, who holds them and who waits for them.
+    /// Returns the locks, with the threads that hold them and wait for them.
     pub fn locks(&self) -> &Locks {
         self.locks.get_or_init(|| {
             let (threads, spaces) = (self.all_threads(), self.spaces());
@@ -50,7 +50,6 @@ impl HotSpot<'_> {
         })
     }
 
-    /// What a thread is for.
     pub(super) fn role_of(&self, thread: &ManagedThread, frames: &[FrameRow]) -> Option<(&'static str, Confidence)> {
         let known = self.all_threads().by_address.get(&thread.address)?;
         roles::role(known, frames.iter().any(|frame| frame.kind == FrameRowKind::Managed))

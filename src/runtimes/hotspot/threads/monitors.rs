@@ -1,8 +1,11 @@
-//! Monitors: who holds which object's lock.
+//! Monitors: which thread holds which object's lock.
 //!
-//! src/hotspot/share/runtime: objectMonitor.hpp, synchronizer.cpp, lockStack.hpp, basicLock.hpp; oops/markWord.hpp. An object's lock is
-//! one of three things: an ObjectMonitor; a BasicLock in a frame of who holds it, which the object's first
-//! word leads to; or, since JDK 21, an entry of its holder's LockStack.
+//! src/hotspot/share/runtime: objectMonitor.hpp, synchronizer.cpp, lockStack.hpp, basicLock.hpp; oops/markWord.hpp. An
+//! object's lock has one of three forms:
+//!
+//! - an ObjectMonitor;
+//! - a BasicLock in a frame of the holder, to which the object's first word points;
+//! - since JDK 21, an entry of the holder's LockStack.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,10 +20,10 @@ use crate::runtimes::hotspot::heap::Spaces;
 use crate::runtimes::hotspot::threads::JavaThread;
 use crate::runtimes::hotspot::vm::VmError;
 
-/// `LockingMode`: entries of lock stacks instead of BasicLocks (LM_LIGHTWEIGHT).
+/// Value of `LockingMode` for lock stacks instead of BasicLocks (LM_LIGHTWEIGHT).
 const LIGHTWEIGHT: u64 = 2;
 
-/// The lowest bits of an object's first word (markWord): what its lock is.
+/// The lowest bits of an object's first word (markWord): the form of its lock.
 mod mark {
     pub(super) const LOCK_MASK: u64 = 3;
     pub(super) const STACK_LOCKED: u64 = 0;
@@ -28,7 +31,7 @@ mod mark {
     pub(super) const MONITOR: u64 = 2;
 }
 
-/// How it is known that a thread holds a lock.
+/// Evidence that a thread holds a lock.
 mod how {
     pub(super) const MONITOR: &str = "its ObjectMonitor names the thread";
     pub(super) const LOCK_STACK: &str = "it is on the thread's LockStack";
@@ -38,20 +41,20 @@ mod how {
 /// A lock that a thread holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The object.
+    /// The locked object.
     pub object: Addr,
-    /// How that is known, in words.
+    /// Evidence, for reports.
     pub how: &'static str,
-    /// How sure it is.
+    /// Confidence that the thread holds it.
     pub confidence: Confidence,
 }
 
-/// Who holds a monitor.
+/// The holder of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The thread with this JavaThread.
     Thread(Addr),
-    /// The thread with this number (`Thread.threadId()`): a virtual one.
+    /// The virtual thread with this number (`Thread.threadId()`).
     Number(u64),
 }
 
@@ -62,7 +65,7 @@ pub struct Monitors<'c, 'p> {
     addresses: HashSet<Addr>,
     /// Stacks with their threads, by address.
     stacks: Vec<(AddrRange, Addr)>,
-    /// By what ObjectMonitors name them, from JDK 23 on (`JavaThread::_monitor_owner_id`).
+    /// Threads by the number in ObjectMonitors, from JDK 23 on (`JavaThread::_monitor_owner_id`).
     numbers: HashMap<u64, Addr>,
     /// Whether the VM lists all ObjectMonitors: since JDK 17.
     listed: bool,
@@ -70,7 +73,7 @@ pub struct Monitors<'c, 'p> {
 }
 
 impl<'c, 'p> Monitors<'c, 'p> {
-    /// Read who holds what. What can't be read is told in `notes`.
+    /// Reads which thread holds which lock. What cannot be read is described in `notes`.
     pub fn read(
         classes: &'c Classes<'p>,
         threads: &'c [JavaThread],
@@ -96,12 +99,12 @@ impl<'c, 'p> Monitors<'c, 'p> {
         out
     }
 
-    /// The locks that each thread holds, by JavaThread and object.
+    /// Returns the locks of each thread, by JavaThread and object.
     pub fn into_held(self) -> HashMap<Addr, BTreeMap<Addr, Held>> {
         self.held
     }
 
-    /// The object of an ObjectMonitor.
+    /// Returns the object of an ObjectMonitor.
     pub fn object(&self, monitor: Addr) -> Option<Addr> {
         let at = self.classes.vm.at("ObjectMonitor", monitor).addr_of("_object").ok()?;
         let is_object = |object: &Addr| !object.is_null() && self.classes.class_of(*object).is_some();
@@ -113,7 +116,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
         })
     }
 
-    /// Who holds an ObjectMonitor.
+    /// Returns the holder of an ObjectMonitor.
     pub fn holder(&self, monitor: Addr) -> Option<Holder> {
         let vm = &self.classes.vm;
         let at = vm.at("ObjectMonitor", monitor).addr_of("_owner").ok()?;
@@ -121,7 +124,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
         if let Some(&thread) = self.numbers.get(&owner) {
             return Some(Holder::Thread(thread));
         }
-        // Made a monitor by another thread, which did not know who held the lock.
+        // Another thread made the monitor, and did not know who held the lock.
         let anonymous = vm.constant("ObjectMonitor::ANONYMOUS_OWNER").unwrap_or(1) as u64;
         if owner == anonymous {
             let object = self.object(monitor)?;
@@ -132,7 +135,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
             let first = limits::FIRST_JAVA_THREAD_NUMBER;
             return (owner >= first).then_some(Holder::Number(owner));
         }
-        // Up to JDK 22 it is the JavaThread, or a BasicLock on its stack.
+        // Up to JDK 22 the owner is a JavaThread, or a BasicLock on its stack.
         let owner = Addr::new(owner);
         if self.addresses.contains(&owner) {
             return Some(Holder::Thread(owner));
@@ -149,7 +152,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
         }
     }
 
-    /// Since JDK 21: the locks of each thread that no other wanted.
+    /// Adds the locks in lock stacks: since JDK 21, each thread's uncontended locks.
     fn lock_stacks(&mut self) {
         let classes = self.classes;
         for thread in self.threads {
@@ -160,7 +163,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
         }
     }
 
-    /// All ObjectMonitors in use.
+    /// Adds the locks of all ObjectMonitors in use.
     fn list(&mut self, notes: &mut Vec<String>) {
         let (classes, mut all) = (self.classes, Vec::new());
         let vm = &classes.vm;
@@ -183,8 +186,8 @@ impl<'c, 'p> Monitors<'c, 'p> {
         }
     }
 
-    /// Objects that references on stacks lead to, and whose first words lead back there. Whoever holds a lock has its object in a
-    /// frame, as it must give it up again.
+    /// Adds objects that words on stacks reference, and whose first words point back there. A thread that holds a lock
+    /// has its object in a frame, since it must release the lock.
     fn stacks(&mut self, spaces: Option<&Spaces>) {
         let Some(spaces) = spaces else { return };
         let mut heap: Vec<AddrRange> = spaces.all.iter().map(|space| space.used).filter(|r| !r.is_empty()).collect();
@@ -220,14 +223,14 @@ impl<'c, 'p> Monitors<'c, 'p> {
         }
     }
 
-    /// How the first word of an object says that a thread holds its lock.
+    /// Returns how the object's first word shows that the thread holds its lock.
     fn held_at(&self, thread: &JavaThread, stack: AddrRange, object: Addr) -> Option<(&'static str, Confidence)> {
         let memory = self.classes.vm.memory;
         let word = memory.u64(object).ok()?;
         let at = Addr::new(word & !mark::LOCK_MASK);
         match word & mark::LOCK_MASK {
             mark::STACK_LOCKED if stack.contains(at) => {
-                // It keeps what the first word was before.
+                // It contains the previous value of the first word.
                 let displaced = memory.u64(at).unwrap_or(0);
                 let is_held = displaced & mark::LOCK_MASK == mark::UNLOCKED && self.classes.class_of(object).is_some();
                 is_held.then_some((how::STACK, Confidence::Derived))
@@ -242,7 +245,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
     }
 }
 
-/// The objects in a thread's LockStack: from its base on, up to its top, an offset from the thread's start.
+/// Returns the objects in a thread's LockStack, from its base to its top. The top is an offset from the thread's start.
 fn lock_stack(classes: &Classes<'_>, thread: Addr) -> Result<Vec<Addr>, VmError> {
     let vm = &classes.vm;
     let stack = vm.at("LockStack", vm.at("JavaThread", thread).addr_of("_lock_stack")?);

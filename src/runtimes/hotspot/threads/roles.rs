@@ -1,9 +1,9 @@
-//! What threads of the VM are for.
+//! Roles of threads in the VM.
 
 use crate::map::Confidence;
 use crate::runtimes::hotspot::threads::known::Known;
 
-/// Threads that the JDK makes, by the class of their object.
+/// Threads that the JDK creates, by the class of their object.
 const BY_CLASS: [(&str, &str); 5] = [
     ("java.lang.ref.Reference$ReferenceHandler", "reference handler"),
     ("java.lang.ref.Finalizer$FinalizerThread", "finalizer"),
@@ -12,8 +12,8 @@ const BY_CLASS: [(&str, &str); 5] = [
     ("sun.nio.ch.Poller", "poller"),
 ];
 
-/// Threads of the VM that have an object, and threads that the JDK makes, by how their names begin. A program may give
-/// such a name to a thread of its own, so that more must speak for it.
+/// Threads with an object that the VM or the JDK creates, by the prefix of their names. A program may use such a name
+/// too, so more evidence is needed.
 const BY_NAME: [(&str, &str); 14] = [
     ("C1 CompilerThread", "compiler"),
     ("C2 CompilerThread", "compiler"),
@@ -31,25 +31,25 @@ const BY_NAME: [(&str, &str); 14] = [
     ("C2 Compiler", "compiler"),
 ];
 
-/// Made by the JDK to run Java code, of a class that programs can't use.
+/// Threads that the JDK creates to run Java code, of a class that programs cannot use.
 const INNOCUOUS: [(&str, &str); 3] =
     [("Common-Cleaner", "cleaner"), ("Cleaner-", "cleaner"), ("Read-Poller", "poller")];
 const INNOCUOUS_CLASS: &str = "jdk.internal.misc.InnocuousThread";
 
-/// The one thread of the VM without a name of its own (WatcherThread).
+/// The name for the VM's only thread without one (WatcherThread).
 pub(super) const WATCHER: &str = "VM Periodic Task Thread";
 
-/// Threads of the VM without an object.
+/// Threads of the VM without an object, by the prefix of their names.
 const HIDDEN: [(&str, &str); 3] = [("VM Thread", "vm"), (WATCHER, "vm"), ("JFR ", "flight recorder")];
 
-/// What a thread is for, and how sure that is.
+/// Returns what a thread is for, and the confidence.
 pub(super) fn role(thread: &Known, runs_java: bool) -> Option<(&'static str, Confidence)> {
     let named = |table: &[(&str, &'static str)]| {
         let name = thread.name.as_deref()?;
         table.iter().find(|(start, _)| name.starts_with(start)).map(|&(_, role)| role)
     };
     let Some(object) = &thread.object else {
-        // The rest are the collector's: GC Thread#0, G1 Conc#0, ZDriver, Shenandoah Control Thread, StrDedup.
+        // All others belong to the collector: GC Thread#0, G1 Conc#0, ZDriver, Shenandoah Control Thread, StrDedup.
         let role = named(&HIDDEN).unwrap_or("gc");
         return (thread.hidden && thread.name.is_some()).then_some((role, Confidence::Derived));
     };

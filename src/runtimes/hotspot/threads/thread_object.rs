@@ -1,4 +1,4 @@
-//! What Java keeps of a thread: an object of java.lang.Thread.
+//! java.lang.Thread objects: Java's record of a thread.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -6,37 +6,37 @@ use crate::memory::Memory;
 use crate::runtimes::hotspot::classes::{Classes, Klass};
 use crate::runtimes::hotspot::vm::VmError;
 
-/// What an object of java.lang.Thread says.
+/// The fields of a java.lang.Thread object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadObject {
-    /// The object.
+    /// Address of the object.
     pub address: Addr,
-    /// Its class.
+    /// Name of its class.
     pub class: String,
-    /// Its name.
+    /// The thread's name.
     pub name: Option<String>,
-    /// Its number (`Thread.threadId()`).
+    /// The thread's number (`Thread.threadId()`).
     pub id: Option<u64>,
-    /// What it does, as the VM writes it there: bits of [`state`].
+    /// The thread's state, as bits of JVMTI; see [`state`].
     pub status: Option<u32>,
-    /// What it said that it is parked for (`LockSupport.park`).
+    /// The object for which the thread is parked (`LockSupport.park`).
     pub blocker: Option<Addr>,
 }
 
 impl ThreadObject {
-    /// The thread of a JavaThread; `None` while that is made, or where it can't be read.
+    /// Returns the object of a JavaThread. `None` while it is being created, or if it cannot be read.
     pub fn of(classes: &Classes<'_>, java_thread: Addr) -> Option<ThreadObject> {
         ThreadObject::read(classes, thread_object(classes, java_thread, "_threadObj").ok()?)
     }
 
-    /// The object at `object`.
+    /// Reads the thread object at `object`.
     pub fn read(classes: &Classes<'_>, object: Addr) -> Option<ThreadObject> {
         if object.is_null() {
             return None;
         }
         let class = classes.class_of(object)?;
         classes.keep_class(object);
-        // Since JDK 19 what only threads of the system have stands in an object of its own.
+        // Since JDK 19 another object has the fields that only platform threads have.
         let status = number(classes, &class, object, "threadStatus").or_else(|| {
             let holder = reference(classes, &class, object, "holder")?;
             classes.keep_class(holder);
@@ -58,7 +58,7 @@ impl ThreadObject {
     }
 }
 
-/// The object that a handle of a JavaThread leads to. It was no handle but the reference itself up to JDK 15.
+/// Returns the object in a field of a JavaThread. The field is an OopHandle, up to JDK 15 the reference itself.
 pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static str) -> Result<Addr, VmError> {
     let vm = &classes.vm;
     let at = vm.at("JavaThread", thread).addr_of(field)?;
@@ -68,16 +68,17 @@ pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static
     vm.memory.u64(at).map(|word| classes.encoding.wide(word)).map_err(VmError::fault("JavaThread", field))
 }
 
-/// The object that a field of this name holds; `None` where it is null.
+/// Returns the object in the field of this name. `None` if it is null.
 pub(super) fn reference(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<Addr> {
     let field = classes.field(class, field).filter(|field| field.is_reference())?;
     let at = object.wrapping_add(field.offset);
-    // What leads to an object may be older than its last move: where it was is no heap any more, and nothing else says what it was.
+    // The reference that led to this object may be older than the object's last move. The old address is no longer in
+    // the heap, so nothing else says what these bytes are.
     classes.keep_reference(at);
     classes.reference(at).ok().filter(|at| !at.is_null())
 }
 
-/// The `int` that a field of this name holds.
+/// Returns the `int` in the field of this name.
 pub(super) fn number(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<u32> {
     let field = classes.field(class, field).filter(|field| field.descriptor == "I")?;
     let at = object.wrapping_add(field.offset);
@@ -85,7 +86,7 @@ pub(super) fn number(classes: &Classes<'_>, class: &Klass, object: Addr, field: 
     classes.vm.memory.u32(at).ok()
 }
 
-/// Bits of a thread's state, as JVMTI numbers them (JVM Tool Interface, GetThreadState): the same in all releases.
+/// Bits of a thread's state in JVMTI (JVM Tool Interface, GetThreadState), equal in all releases.
 mod bits {
     pub(super) const TERMINATED: u32 = 0x2;
     pub(super) const RUNNABLE: u32 = 0x4;
@@ -96,7 +97,7 @@ mod bits {
     pub(super) const BLOCKED: u32 = 0x400;
 }
 
-/// A state as jstack writes it: `TIMED_WAITING (sleeping)`.
+/// Returns a state as jstack writes it: `TIMED_WAITING (sleeping)`.
 pub fn state(status: u32) -> Option<&'static str> {
     let is = |bit| status & bit != 0;
     Some(match status {
@@ -113,7 +114,6 @@ pub fn state(status: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether a thread of this state is parked.
 pub(super) fn is_parked(status: u32) -> bool {
     status & bits::PARKED != 0
 }
@@ -122,7 +122,7 @@ pub(super) fn is_parked(status: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// The numbers are the VM's own constants (`JavaThreadStatus::…`) of JDK 17 and 25, the words those of jstack.
+    /// The numbers are the VM's constants (`JavaThreadStatus::…`) of JDK 17 and 25, the words are jstack's.
     #[test]
     fn states_as_jstack_writes_them() {
         for (status, words) in [

@@ -1,4 +1,4 @@
-//! Virtual threads (java.lang.VirtualThread, since JDK 21): those on a thread of the system, and those whose stacks are in the heap.
+//! Virtual threads (java.lang.VirtualThread, since JDK 21), mounted ones and those with their stack in the heap.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,9 @@ use crate::runtimes::hotspot::threads::waits::parked;
 use crate::runtimes::hotspot::threads::{ThreadObject, chunk};
 use crate::units::exact;
 
-/// Their class.
 const VIRTUAL: &str = "java.lang.VirtualThread";
 
-/// Constants of that class that name states; it has others. Their numbers differ between releases, and are read.
+/// Constants of that class that are states; it has others too. Their values differ between releases and are read.
 const STATES: [&str; 20] = [
     "NEW",
     "STARTED",
@@ -42,14 +41,14 @@ const STATES: [&str; 20] = [
 ];
 const TERMINATED: &str = "TERMINATED";
 
-/// The bit that is set beside a state while a debugger holds the thread (`VirtualThread.SUSPENDED`).
+/// The bit that is set beside a state while a debugger suspends the thread (`VirtualThread.SUSPENDED`).
 const SUSPENDED: u32 = 1 << 8;
 
 impl HotSpot<'_> {
-    /// Visit all virtual threads that have begun and have not ended, in the order of their addresses.
+    /// Visits all virtual threads that have started and not ended, by address.
     pub(in crate::runtimes::hotspot) fn each_virtual_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         let Some(heap) = self.objects() else { return };
-        // What finding the threads of the system reads is no part of this.
+        // Read the platform threads first, so that their reads are not part of this.
         self.all_threads();
         let _phase = self.vm().process.enter(Phase::ManagedThreads);
         let (mut walker, mut losses) = (heap.walker(), Losses::default());
@@ -104,7 +103,7 @@ impl HotSpot<'_> {
     }
 }
 
-/// Names of states by number, as the class itself has them.
+/// Returns the names of states by number, from the class's static fields.
 fn states(classes: &Classes<'_>, class: &Klass) -> HashMap<u32, &'static str> {
     let Some(mirror) = classes.mirror(class.address) else { return HashMap::new() };
     let fields = classes.declared_fields(class.address);

@@ -1,8 +1,8 @@
-//! Threads of the VM that are in no list: those of the collector, the VM thread, the watcher.
+//! Threads of the VM that are in no list: the collector's threads, the VM thread, the watcher.
 //!
-//! Each thread of the VM keeps its own C++ Thread in a slot of the C library (pthread_setspecific, since JDK 9
-//! threadLocalStorage_posix.cpp), which glibc has in the thread's control block for the first 32 keys. Which slot that is, Java threads
-//! tell; a Thread is believed where its OSThread has the number of the very thread.
+//! Each thread of the VM stores its C++ Thread in thread-specific data (pthread_setspecific, since JDK 9
+//! threadLocalStorage_posix.cpp). glibc has the first 32 keys in the thread's control block. Java threads show which
+//! slot it is. A Thread is accepted if its OSThread has the thread's own tid.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,18 +14,18 @@ use crate::runtimes::hotspot::threads::JavaThread;
 use crate::runtimes::hotspot::vm::Vm;
 use crate::targets::Thread;
 
-/// A thread of the VM that runs no Java.
+/// A thread of the VM that runs no Java code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmThread {
-    /// Its Thread.
+    /// Address of its Thread.
     pub address: Addr,
-    /// The system's number of it.
+    /// Thread id of the operating system.
     pub tid: u32,
-    /// Its name, `GC Thread#0`; `None` of the one that is no NamedThread.
+    /// The thread's name, such as `GC Thread#0`. `None` for the only thread that is no NamedThread.
     pub name: Option<String>,
 }
 
-/// All of them among the process's threads.
+/// Finds all such threads among the process's threads.
 pub fn vm_threads(vm: &Vm<'_>, java: &[JavaThread]) -> Vec<VmThread> {
     let slots = slots(vm, java);
     let known: HashSet<u32> = java.iter().filter_map(|thread| thread.tid).collect();
@@ -33,7 +33,7 @@ pub fn vm_threads(vm: &Vm<'_>, java: &[JavaThread]) -> Vec<VmThread> {
     others.filter_map(|thread| of_thread(vm, thread, &slots)).collect()
 }
 
-/// From a control block to the slot, as Java threads have it; all that it may be where none tells.
+/// Returns the offset of the slot in control blocks, by Java threads. If none shows it, returns all possible offsets.
 fn slots(vm: &Vm<'_>, java: &[JavaThread]) -> Vec<u64> {
     let by_tid = |tid| vm.process.threads().iter().find(|thread| thread.tid == tid);
     let mut out = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a thread waits for: a monitor, to be notified, or to be let go on by whatever parked it.
+//! The waits of threads: for a monitor, for a notification, or to be unparked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::runtimes::hotspot::threads::monitors::{Held, Holder, Monitors};
 use crate::runtimes::hotspot::threads::thread_object::{is_parked, reference};
 use crate::words::WaitKind;
 
-/// Where java.util.concurrent's locks keep who holds them (AbstractOwnableSynchronizer).
+/// The field with the owner of a java.util.concurrent lock (AbstractOwnableSynchronizer).
 const OWNER: &str = "exclusiveOwnerThread";
 
 mod how {
@@ -30,19 +30,19 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// What each thread waits for, and the locks that it holds.
+    /// Reads what each thread waits for. `monitors` has the locks that it holds.
     pub(super) fn new(classes: &Classes<'_>, threads: &Threads, monitors: Monitors<'_, '_>) -> Locks {
         let wait = |thread: &Addr| Some((*thread, wait(classes, threads, &monitors, *thread)?));
         let waits = threads.by_address.keys().filter_map(wait).collect();
         Locks { waits, held: monitors.into_held() }
     }
 
-    /// What the thread with this JavaThread waits for.
+    /// Returns what the thread with this JavaThread waits for.
     pub fn wait(&self, thread: Addr) -> Option<WaitRow> {
         self.waits.get(&thread).cloned()
     }
 
-    /// The locks that it holds.
+    /// Returns the locks that the thread with this JavaThread holds.
     pub fn held(&self, classes: &Classes<'_>, thread: Addr) -> Vec<HeldRow> {
         let held = self.held.get(&thread).into_iter().flat_map(BTreeMap::values);
         let row = |held: &Held| HeldRow {
@@ -79,7 +79,7 @@ fn wait(classes: &Classes<'_>, threads: &Threads, monitors: &Monitors<'_, '_>, t
     Some(parked(classes, threads, object.blocker?))
 }
 
-/// Of a thread that is parked for `blocker`.
+/// Returns the wait of a thread that is parked for `blocker`.
 pub(super) fn parked(classes: &Classes<'_>, threads: &Threads, blocker: Addr) -> WaitRow {
     let owner = classes.class_of(blocker).and_then(|class| reference(classes, &class, blocker, OWNER));
     let Some(owner) = owner else {

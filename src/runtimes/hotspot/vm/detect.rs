@@ -1,4 +1,4 @@
-//! Finding HotSpot: a module that exports the tables of vmStructs.
+//! Detects HotSpot: a module that exports the vmStructs tables.
 
 use crate::addr::Addr;
 use crate::diag::{Warning, WarningCode};
@@ -10,21 +10,21 @@ use crate::process::Process;
 use crate::runtimes::hotspot::vm::flags::Flags;
 use crate::runtimes::hotspot::vm::{Tables, Vm, VmError, VmStruct};
 
-/// The VM's library, where it is not inside the program.
+/// Name of the VM's library, unless it is linked into the program.
 const LIBJVM: &str = "libjvm.so";
 
 /// The export that no other library has.
 const STRUCTS: &str = "gHotSpotVMStructs";
 
-/// Whether a module is a VM.
+/// A module that is a VM.
 pub enum Detection<'p> {
-    /// It is one.
+    /// A readable VM.
     Found(Box<Vm<'p>>),
-    /// It is one, but can't be used, for this reason.
+    /// A VM that cannot be read, and why.
     Unusable(Warning),
 }
 
-/// Look at the modules of the process that may be a VM: libjvm, and a program that may have it inside.
+/// Finds the VMs among the process's modules: libjvm, and a program that may contain it.
 pub fn detect(process: &Process) -> Vec<Detection<'_>> {
     let _phase = process.enter(Phase::Runtime);
     let candidates = process.modules.iter().enumerate();
@@ -84,7 +84,8 @@ fn text(memory: &dyn Memory, tables: &Tables, kind: &str, field: &str) -> Option
     memory.text(memory.ptr(Addr::new(place)).ok()?, limits::MAX_VM_NAME).ok()
 }
 
-/// The JDK's major version: `JDK_Version::_current` up to 24, the VM's own from 25 on, which is the same since 10.
+/// Returns the JDK's major version. Up to 24 it is in `JDK_Version::_current`. From 25 on it is the VM's own version,
+/// which has been the same since 10.
 fn major(memory: &dyn Memory, tables: &Tables, version: &str) -> Result<u32, VmError> {
     let current = tables.static_field("JDK_Version", "_current").ok().map(|f| Addr::new(f.place));
     let of_jdk = current.and_then(|at| VmStruct::new(memory, tables, "JDK_Version", at).number("_major").ok());

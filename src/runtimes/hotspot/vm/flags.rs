@@ -1,4 +1,4 @@
-//! Flags of the VM (`-XX:`), as they stand when the core is taken: `JVMFlag::flags`, an array of names and places.
+//! Flags of the VM (`-XX:`) with their values in the core: `JVMFlag::flags`, an array of names and addresses.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::runtimes::hotspot::vm::view::{VmStruct, number};
 use crate::runtimes::hotspot::vm::{Tables, VmError};
 
-/// Where each flag stands, by name.
+/// Addresses of the flags' values, by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
     places: HashMap<String, Addr>,
@@ -26,7 +26,7 @@ impl Flags {
         for i in 0..count {
             let flag = VmStruct::new(memory, tables, "JVMFlag", first.wrapping_add(i.wrapping_mul(size)));
             let name = flag.ptr("_name")?;
-            // The last one has none.
+            // The last entry has no name.
             if name.is_null() {
                 continue;
             }

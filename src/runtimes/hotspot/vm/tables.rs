@@ -1,6 +1,8 @@
-//! The VM's tables, read once: src/hotspot/share/runtime/vmStructs.cpp, and its reader in the JDK,
-//! jdk.hotspot.agent's HotSpotTypeDataBase.java. Four arrays, each of rows whose stride and columns are told by
-//! further exported variables, end with a row without a name.
+//! The VM's exported tables, read once.
+//!
+//! Sources: src/hotspot/share/runtime/vmStructs.cpp, and its reader in the JDK, jdk.hotspot.agent's
+//! HotSpotTypeDataBase.java. There are four arrays of rows. Further exported variables give their stride and columns. A
+//! row without a name ends an array.
 
 use std::collections::HashMap;
 
@@ -10,49 +12,48 @@ use crate::image::symbols;
 use crate::limits;
 use crate::memory::{Fault, Memory};
 
-/// Bytes of a pointer in the VM.
 const POINTER: u8 = 8;
 
-/// Why the VM's description of itself has no answer.
+/// Why the VM's structures cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VmError {
     /// libjvm exports no variable of that name, or its symbol table is not in the core.
     #[error("libjvm exports no {0}")]
     MissingExport(String),
-    /// No C++ type of that name.
+    /// The tables have no C++ type of that name.
     #[error("the VM's tables have no type {0}")]
     MissingType(String),
-    /// No such field, neither in the type nor in those above it.
+    /// Neither the type nor its superclasses have the field.
     #[error("the VM's tables have no {kind}::{field}")]
     MissingField {
-        /// Type asked for.
+        /// The type.
         kind: String,
-        /// Field asked for.
+        /// The field.
         field: String,
     },
-    /// Its memory can't be read.
+    /// The memory cannot be read.
     #[error("{kind}::{field}: {fault}")]
     Fault {
         /// Type of the struct.
         kind: String,
-        /// Field.
+        /// The field.
         field: String,
-        /// Where and why.
+        /// The address and the reason.
         fault: Fault,
     },
-    /// A value makes no sense.
+    /// A value is invalid.
     #[error("{what} at {at}")]
     Nonsense {
-        /// What is wrong, in words.
+        /// Description of the problem.
         what: &'static str,
-        /// Where.
+        /// Address of the structure.
         at: Addr,
     },
 }
 
 impl VmError {
-    /// Whether memory of the VM is damaged or missing, rather than of a version that is not supported.
+    /// Whether memory of the VM is damaged or missing. If not, its version is not supported.
     pub fn is_damage(&self) -> bool {
         match self {
             VmError::Fault { .. } | VmError::Nonsense { .. } => true,
@@ -62,7 +63,7 @@ impl VmError {
 }
 
 impl VmError {
-    /// The error of a fault in `field` of `kind`.
+    /// Makes the error of a fault in `field` of `kind`.
     pub fn fault<'n>(kind: &'n str, field: &'n str) -> impl Fn(Fault) -> VmError + Copy + use<'n> {
         move |fault| VmError::Fault { kind: kind.into(), field: field.into(), fault }
     }
@@ -71,17 +72,16 @@ impl VmError {
 /// A field of a C++ type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its offset in bytes; of a static variable, its address.
+    /// Offset in bytes. For a static variable, its address.
     pub place: u64,
     /// Whether it is a static variable.
     pub is_static: bool,
-    /// Its type, as C++ writes it; empty where the tables hide it.
+    /// Type in C++ syntax. Empty if the tables hide it.
     pub type_name: String,
-    /// Its bytes, where it is a number or a pointer; 0 for structs.
+    /// Size in bytes of a number or pointer. 0 for structs.
     pub width: u8,
 }
 
-/// A C++ type.
 #[derive(Clone, Debug, Default)]
 struct Type {
     superclass: String,
@@ -94,11 +94,10 @@ struct Type {
 pub struct Tables {
     types: HashMap<String, Type>,
     constants: HashMap<String, i64>,
-    /// Whether a table has more rows than are taken.
+    /// Whether rows are missing because a table has more than the limit.
     pub capped: bool,
 }
 
-/// Reads exported variables.
 struct Exports<'a> {
     memory: &'a dyn Memory,
     image: &'a ElfImage,
@@ -111,8 +110,10 @@ impl Exports<'_> {
         self.memory.u64(symbol.addr).map_err(VmError::fault("libjvm", name))
     }
 
-    /// One of the arrays: visit its rows until one has no name. `columns` are the exported names of the columns' offsets, the
-    /// first that of the name; `row` gets their addresses.
+    /// Visits the rows of an array until one has no name. Returns whether the limit ended it.
+    ///
+    /// `columns` are the names of the columns in the exports of their offsets, the name's column first. `row` gets the
+    /// addresses of the columns.
     fn rows<const N: usize>(
         &self,
         array: &str,
@@ -149,10 +150,10 @@ impl Exports<'_> {
 }
 
 impl Tables {
-    /// The tables that `image` exports.
+    /// Reads the tables that `image` exports.
     ///
     /// # Errors
-    /// Where it exports none, or they can't be read.
+    /// If it exports none, or they cannot be read.
     pub fn read(memory: &dyn Memory, image: &ElfImage) -> Result<Tables, VmError> {
         let exports = Exports { memory, image };
         let mut tables = Tables::default();
@@ -186,7 +187,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Bytes of a value of a type: what the types say, for what they lack the C++ of x86_64 and aarch64.
+    /// Returns the size in bytes of a value: from the type table, otherwise by the C++ ABI of x86_64 and aarch64.
     fn width(&self, type_name: &str) -> u8 {
         let plain = type_name.replace("volatile", "").replace("const", "");
         let plain = plain.trim();
@@ -203,7 +204,7 @@ impl Tables {
                 "address" | "size_t" | "intptr_t" | "uintptr_t" | "intx" | "uintx" | "jlong" | "julong" | "u8"
                 | "int64_t" | "uint64_t" | "oop" | "long" => 8,
                 "" => 0,
-                // Enumerations are no types of the tables; what holds one in a byte is.
+                // Enumerations are not in the type table, except those stored in a byte.
                 _ => 4,
             },
         }
@@ -214,7 +215,7 @@ impl Tables {
         self.types.contains_key(kind)
     }
 
-    /// Size of a C++ type in bytes.
+    /// Returns the size of a C++ type in bytes.
     ///
     /// # Errors
     /// [`VmError::MissingType`]
@@ -223,7 +224,7 @@ impl Tables {
         found.map(|t| t.size).ok_or_else(|| VmError::MissingType(kind.to_owned()))
     }
 
-    /// A field of a type, or of one above it.
+    /// Finds a field of a type or of its superclasses.
     ///
     /// # Errors
     /// [`VmError::MissingField`]
@@ -236,17 +237,17 @@ impl Tables {
             }
             at = &found.superclass;
         }
-        // What belongs to Thread is listed below JavaThread where the agent asks for it there.
+        // The tables list some fields of Thread under JavaThread, where the agent looks for them.
         let listed_below = (kind == "Thread").then(|| self.types.get("JavaThread")?.fields.get(field)).flatten();
         listed_below.ok_or_else(|| VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() })
     }
 
-    /// Whether a type, or one above it, has the field.
+    /// Whether a type or one of its superclasses has the field.
     pub fn has(&self, kind: &str, field: &str) -> bool {
         self.field(kind, field).is_ok()
     }
 
-    /// A static variable.
+    /// Finds a static variable.
     ///
     /// # Errors
     /// [`VmError::MissingField`]
@@ -255,10 +256,10 @@ impl Tables {
         self.field(kind, field).ok().filter(|f| f.is_static).ok_or_else(missing)
     }
 
-    /// Offset of a field that is no static variable.
+    /// Returns the offset of a field that is not static.
     ///
     /// # Errors
-    /// [`VmError::MissingField`], also where no struct is as large as the offset.
+    /// [`VmError::MissingField`], also if the offset is implausibly large.
     pub fn offset(&self, kind: &str, field: &str) -> Result<u64, VmError> {
         let missing = || VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() };
         let most = limits::MAX_FIELD_OFFSET.unsigned_abs();
@@ -266,17 +267,17 @@ impl Tables {
         found.map(|f| f.place).ok_or_else(missing)
     }
 
-    /// A constant.
+    /// Returns a constant.
     pub fn constant(&self, name: &str) -> Option<i64> {
         self.constants.get(name).copied()
     }
 
-    /// All constants.
+    /// Iterates over all constants.
     pub fn constants(&self) -> impl Iterator<Item = (&str, i64)> {
         self.constants.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Static variables of a type: name and address.
+    /// Iterates over the static variables of a type, with their names.
     pub fn statics(&self, kind: &str) -> impl Iterator<Item = (&str, &Field)> {
         let fields = self.types.get(kind).into_iter().flat_map(|t| &t.fields);
         fields.filter(|(_, f)| f.is_static).map(|(name, f)| (name.as_str(), f))

@@ -1,7 +1,7 @@
-//! A C++ object of the VM, its fields read by name and by the width that the tables tell.
+//! A view of a C++ object of the VM. Fields are read by name, with the width in the tables.
 //!
-//! It is not [`crate::layout::StructView`]: the VM's tables know of each field how wide it is and from which class
-//! it is inherited, and widths differ between releases (`nmethod::_comp_level` had four bytes and has one).
+//! It differs from [`crate::layout::StructView`]: the VM's tables also have each field's width and the class it is
+//! inherited from. Widths differ between releases (`nmethod::_comp_level` had four bytes and has one).
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -15,11 +15,11 @@ pub struct VmStruct<'a> {
     memory: &'a dyn Memory,
     tables: &'a Tables,
     kind: &'a str,
-    /// Where it is.
+    /// Address of the object.
     pub addr: Addr,
 }
 
-/// The little-endian number of `width` bytes at `at`.
+/// Reads the little-endian number of `width` bytes at `at`.
 pub(super) fn number(memory: &dyn Memory, at: Addr, width: u8) -> Result<u64, Fault> {
     let mut buf = [0; 8];
     let len = usize::from(width).min(buf.len());
@@ -32,20 +32,20 @@ impl<'a> VmStruct<'a> {
         VmStruct { memory, tables, kind, addr }
     }
 
-    /// Whether the tables know the field.
+    /// Whether the tables have the field.
     pub fn has(&self, field: &str) -> bool {
         self.tables.has(self.kind, field)
     }
 
-    /// Address of a field.
+    /// Returns the address of a field.
     ///
     /// # Errors
-    /// Where the tables do not know it.
+    /// If the tables do not have it.
     pub fn addr_of(&self, field: &str) -> Result<Addr, VmError> {
         self.tables.offset(self.kind, field).map(|offset| self.addr.wrapping_add(offset))
     }
 
-    /// A pointer.
+    /// Reads a pointer field.
     ///
     /// # Errors
     /// [`VmError`]
@@ -54,10 +54,10 @@ impl<'a> VmStruct<'a> {
         self.memory.ptr(at).map_err(VmError::fault(self.kind, field))
     }
 
-    /// A number without a sign, by the width of its type.
+    /// Reads an unsigned number, by the width of its type.
     ///
     /// # Errors
-    /// [`VmError`], also where its type is no number.
+    /// [`VmError`], also if its type is no number.
     pub fn number(&self, field: &str) -> Result<u64, VmError> {
         let (at, width) = (self.addr_of(field)?, self.tables.field(self.kind, field)?.width);
         if width == 0 {
@@ -66,10 +66,10 @@ impl<'a> VmStruct<'a> {
         number(self.memory, at, width).map_err(VmError::fault(self.kind, field))
     }
 
-    /// A number with a sign, by the width of its type.
+    /// Reads a signed number, by the width of its type.
     ///
     /// # Errors
-    /// [`VmError`], also where its type is no number.
+    /// [`VmError`], also if its type is no number.
     pub fn signed(&self, field: &str) -> Result<i64, VmError> {
         let value = self.number(field)?;
         let width = u32::from(self.tables.field(self.kind, field)?.width.clamp(1, 8));

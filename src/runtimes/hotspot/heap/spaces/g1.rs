@@ -1,4 +1,4 @@
-//! G1: a table of regions of one size (src/hotspot/share/gc/g1: g1HeapRegion.hpp, g1HeapRegionType.hpp,
+//! G1: a table of equal regions (src/hotspot/share/gc/g1: g1HeapRegion.hpp, g1HeapRegionType.hpp,
 //! g1HeapRegionManager.hpp).
 
 use crate::addr::Addr;
@@ -8,7 +8,7 @@ use crate::runtimes::hotspot::classes::WORD;
 use crate::runtimes::hotspot::heap::spaces::{Generation, Space};
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-/// Numbers of the types of regions: they moved between releases, and the tables tell them.
+/// Numbers of the region types. They changed between releases, and are constants of the VM's tables.
 struct Tags {
     free: Option<i64>,
     eden: Option<i64>,
@@ -45,7 +45,7 @@ impl Tags {
         } else if is(self.humongous) || is(self.continues) {
             Generation::Humongous
         } else if has(self.archive) {
-            // Open and closed archives are made of masks, as old regions are.
+            // Tags of open and closed archive regions are bit masks, like those of old regions.
             Generation::Archive
         } else if has(self.old) {
             Generation::Old
@@ -70,7 +70,7 @@ pub(super) fn read(vm: &Vm<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<V
     let mut out = Vec::new();
     for i in 0..count.min(limits::MAX_HEAP_REGIONS) {
         let at = vm.memory.ptr(base.wrapping_add(i * WORD)).map_err(VmError::fault("G1HeapRegionTable", "_base"))?;
-        // Not committed, and never was.
+        // The region was never committed.
         if at.is_null() {
             continue;
         }
@@ -78,7 +78,7 @@ pub(super) fn read(vm: &Vm<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<V
         let tag = vm.at(type_of, region.addr_of("_type")?).number("_tag")? as i64;
         let generation = tags.generation(tag);
         let (bottom, top, end) = (region.ptr("_bottom")?, region.ptr("_top")?, region.ptr("_end")?);
-        // A region that was given back keeps what was written of it last.
+        // A freed region still has its last `_top`.
         let top = if generation == Generation::Free { bottom } else { top };
         let mut space = Space::new(generation, bottom, top, end);
         space.one_object = Some(tag) == tags.humongous;

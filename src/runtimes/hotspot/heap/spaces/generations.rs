@@ -1,11 +1,11 @@
-//! Collectors with spaces in generations: Serial, Parallel, and Epsilon with its only one (src/hotspot/share/gc:
+//! Collectors with spaces: Serial, Parallel, and Epsilon with its single space (src/hotspot/share/gc:
 //! serial/defNewGeneration.hpp, parallel/psYoungGen.hpp, shared/space.hpp, epsilon/epsilonHeap.hpp).
 
 use crate::addr::Addr;
 use crate::runtimes::hotspot::heap::spaces::{Generation, Space};
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-/// A space whose generation is known: the pointer in `field` of `holder`, which is of type `kind`.
+/// Reads the space that `field` of `holder` points to. `holder` has type `kind`, and the space has type `of`.
 fn space(
     vm: &Vm<'_>,
     (kind, holder): (&str, Addr),

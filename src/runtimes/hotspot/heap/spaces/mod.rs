@@ -1,5 +1,5 @@
-//! Where a collector keeps objects: regions, spaces and pages, each from its first object to where allocation
-//! stands. A file for each collector.
+//! The spaces of each collector: regions, spaces or pages, each from its first object to its allocation pointer. There
+//! is a file per collector.
 
 mod g1;
 mod generations;
@@ -33,19 +33,19 @@ words! {
 }
 
 words! {
-    /// What a part of the heap is for, in the words of the VM's logs.
+    /// The use of a space, in the words of the VM's logs.
     pub enum Generation {
         /// New objects.
         Eden = "eden",
-        /// Objects that outlived a few collections.
+        /// Objects that survived a few collections.
         Survivor = "survivor",
         /// Old objects.
         Old = "old",
-        /// Objects larger than half a region, each in regions of its own.
+        /// Objects larger than half a region, each in its own regions.
         Humongous = "humongous",
-        /// Objects of the CDS archive, mapped and never moved.
+        /// Objects of the CDS archive, which are mapped and never moved.
         Archive = "archive",
-        /// Objects of any age (Shenandoah of one generation, Epsilon).
+        /// Objects of any age (non-generational Shenandoah, Epsilon).
         Regular = "regular",
         /// Pages of small objects.
         Small = "small",
@@ -55,18 +55,18 @@ words! {
         Large = "large",
         /// No objects.
         Free = "free",
-        /// A region whose type the VM's tables do not name.
+        /// A region type that the VM's tables do not name.
         Other = "other",
     }
 }
 
 impl Generation {
-    /// The same in the words that all runtimes share.
+    /// Converts the generation to the form shared by all runtimes.
     pub(super) const fn managed(self) -> api::Generation {
         api::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Archive) }
     }
 
-    /// All of them in the words that all runtimes share.
+    /// All generations in the form shared by all runtimes.
     pub(super) const MANAGED: [api::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Eden.managed(); Generation::ALL.len()];
         let mut i = 0;
@@ -78,18 +78,18 @@ impl Generation {
     };
 }
 
-/// A part of the heap.
+/// A region, space or page of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// What it is for.
+    /// Use of the space.
     pub generation: Generation,
-    /// From its first object to where allocation stands.
+    /// From the first object to the allocation pointer.
     pub used: AddrRange,
-    /// Where it ends.
+    /// End of the space.
     pub end: Addr,
-    /// Whether there is one object in it, and nothing behind that.
+    /// Whether it contains exactly one object.
     pub one_object: bool,
-    /// Whether the object of the space before it goes on here.
+    /// Whether the previous space's object continues here.
     pub continues: bool,
 }
 
@@ -105,17 +105,17 @@ impl Space {
 pub struct Spaces {
     /// The collector.
     pub collector: Collector,
-    /// By address.
+    /// The spaces, by address.
     pub all: Vec<Space>,
-    /// The address space that is set aside for the heap; empty where that is not one range (ZGC).
+    /// Addresses reserved for the heap. Empty if they are not one range (ZGC).
     pub reserved: AddrRange,
-    /// Where that is known from, for evidence.
+    /// The VM's structure that has the spaces, for evidence.
     pub source: &'static str,
-    /// What was left out, in words.
+    /// Descriptions of what was left out.
     pub notes: Vec<String>,
 }
 
-/// Which collector a VM has, by its flags: exactly one of them is set.
+/// Returns the VM's collector, by its flags. Exactly one of them is set.
 fn collector(vm: &Vm<'_>) -> Option<Collector> {
     let flags = [
         ("UseSerialGC", Collector::Serial),
@@ -130,10 +130,10 @@ fn collector(vm: &Vm<'_>) -> Option<Collector> {
 }
 
 impl Spaces {
-    /// The heap of a VM.
+    /// Reads the spaces of a VM's heap.
     ///
     /// # Errors
-    /// Where its tables do not tell where it is.
+    /// If the VM's tables do not lead to the heap, or its collector is not supported.
     pub fn read(classes: &Classes<'_>) -> Result<Spaces, VmError> {
         let vm = &classes.vm;
         let heap = vm.static_ptr("Universe", "_collectedHeap")?;
@@ -147,7 +147,7 @@ impl Spaces {
             Collector::Epsilon => (generations::epsilon(vm, heap)?, "EpsilonHeap::_space"),
             Collector::Shenandoah => (shenandoah::read(vm, heap, &mut notes)?, "ShenandoahHeap::_regions"),
             Collector::Z => (z::read(classes, heap, &mut notes)?, "ZHeap::_page_table"),
-            // Its old generation has free lists between objects, which no table tells.
+            // Its old generation has free lists between objects, which are in no table.
             Collector::Cms => return Err(unknown),
         };
         all.retain(|space| space.end > space.used.start);
@@ -157,7 +157,7 @@ impl Spaces {
     }
 }
 
-/// What is set aside for the heap: `CollectedHeap::_reserved`.
+/// Returns the addresses reserved for the heap (`CollectedHeap::_reserved`).
 fn reserved(vm: &Vm<'_>, heap: Addr) -> Result<AddrRange, VmError> {
     let region = vm.at("MemRegion", vm.at("CollectedHeap", heap).addr_of("_reserved")?);
     let bytes = region.number("_word_size")?.saturating_mul(crate::runtimes::hotspot::classes::WORD);

@@ -1,4 +1,4 @@
-//! Shenandoah: an array of regions of one size (src/hotspot/share/gc/shenandoah/shenandoahHeapRegion.hpp).
+//! Shenandoah: an array of equal regions (src/hotspot/share/gc/shenandoah/shenandoahHeapRegion.hpp).
 
 use crate::addr::Addr;
 use crate::limits;
@@ -30,7 +30,7 @@ pub(super) fn read(vm: &Vm<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<V
         let state = Some(region.number("_state")? as i64);
         let (bottom, top, end) = (region.ptr("_bottom")?, region.ptr("_top")?, region.ptr("_end")?);
         let (starts, continues) = (starts.contains(&state), continues == state);
-        // Trash is what waits to be given back: no object of it is used, and classes may be gone.
+        // A trash region is about to be reclaimed. None of its objects are used, and their classes may be gone.
         let (generation, top) = if empty.contains(&state) {
             (Generation::Free, bottom)
         } else if starts || continues {

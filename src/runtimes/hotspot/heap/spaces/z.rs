@@ -1,5 +1,5 @@
-//! ZGC: a table that has for each granule of its address space the page that it is of (src/hotspot/share/gc/z:
-//! zPage.hpp, zPageTable.hpp, zGranuleMap.hpp; in 21 to 23 the collector without generations is gc/x).
+//! ZGC: a table with the page of each granule of the address space (src/hotspot/share/gc/z: zPage.hpp, zPageTable.hpp,
+//! zGranuleMap.hpp; in 21 to 23 the non-generational collector is gc/x).
 
 use std::collections::HashSet;
 
@@ -24,15 +24,15 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
     let shift = shift.ok_or(VmError::Nonsense { what: "no ZGC granule size", at: map })?;
     let offsets = classes.encoding.heap_offsets().unwrap_or(0);
     let most = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
-    // ZGranuleMap has its size before its array. No table lists it: it is believed where it can be, as in JDK 25 the
-    // table ends before the address space does.
+    // ZGranuleMap has its size before its array, but no table lists that field. The word is accepted if it is
+    // plausible. In JDK 25 the table ends before the address space does.
     let before = holder.addr_of("_map")?.checked_sub(WORD).filter(|at| *at == holder.addr);
     let size = before.and_then(|at| vm.memory.u64(at).ok()).filter(|size| (1..=most).contains(size));
     let count = size.unwrap_or(most);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     let mut lost = 0_u64;
-    // A table for terabytes of address space, and all but empty.
+    // The table covers terabytes of address space and is nearly empty.
     for window in Window::written(vm.process.target(), AddrRange::sized(map, count * WORD)) {
         for at in (window.start..window.end).step_by(WORD as usize) {
             let Some(page) = window.word(at).filter(|&page| page != 0) else { continue };
@@ -53,12 +53,13 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
             };
             let end =
                 if range.has("_end") { range.ptr("_end")? } else { start.saturating_add(range.ptr("_size")?.get()) };
-            // Where its size is not known what follows the table is anything: a page has the granule that led to it.
+            // If the size is unknown, any data may follow the table. A page must contain the granule that led to it.
             if !(start.get()..end.get()).contains(&offset) || end.get() > offsets || !start.is_aligned(1 << shift) {
                 continue;
             }
             let generation = [Generation::Small, Generation::Medium, Generation::Large].get((kind & 0xff) as usize);
-            // A small page is one granule (ZPageSizeSmall); what was freed in one piece has an entry too (JDK 25).
+            // A small page is one granule (ZPageSizeSmall). Memory that was freed in one piece has an entry too (JDK
+            // 25).
             if generation == Some(&Generation::Small) && end.since(start) != 1 << shift {
                 continue;
             }
