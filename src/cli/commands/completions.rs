@@ -20,6 +20,6 @@ impl Command for Completions {
         // By way of memory: the generator takes a closed pipe for a reason to panic.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut common.program.0(), "coremap", &mut text);
-        write_text(&text)
+        write_text(Self::NAME, common, &text)
     }
 }

@@ -14,7 +14,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::core::mapped::Losses;
 use crate::limits;
 use crate::progress::Progress;
 use crate::units::{human, round};
@@ -57,6 +59,8 @@ pub struct Inflated {
     pub broken: Option<String>,
     /// Whether something follows that is not compressed, and was left out.
     pub trailing: bool,
+    /// What could not be read back from the file while it was written.
+    pub losses: Arc<Losses>,
 }
 
 /// Why a core could not be decompressed.
@@ -187,10 +191,10 @@ pub fn to_temporary_file<R: Read>(
             }
         }
     }
-    let written = sink.len();
+    let (written, losses) = (sink.len(), sink.losses().clone());
     let (file, holes) =
         sink.finish().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written, source })?;
-    Ok(Inflated { file, holes, compression, broken, trailing })
+    Ok(Inflated { file, holes, compression, broken, trailing, losses })
 }
 
 /// Bytes that tell what comes next: those of a skippable frame's header.

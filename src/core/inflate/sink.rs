@@ -2,8 +2,10 @@ use crate::host::FileAt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Ended;
+use crate::core::mapped::Losses;
 use crate::limits;
 
 /// Block in which zeros become a hole: what file systems allocate by.
@@ -20,11 +22,14 @@ pub(super) struct Sink {
     /// Where in the file the buffer begins.
     at: u64,
     holes: Vec<Range<u64>>,
+    /// What could not be read back from the file.
+    losses: Arc<Losses>,
 }
 
 impl Sink {
     pub(super) fn new() -> io::Result<Sink> {
-        Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
+        let (file, losses) = (tempfile::tempfile()?, Arc::default());
+        Ok(Sink { file, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new(), losses })
     }
 
     /// Bytes so far.
@@ -44,6 +49,10 @@ impl Sink {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(super) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
     }
 
     /// Where the next bytes may be put; never empty.
