@@ -2,8 +2,9 @@
 //! argument.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::addr::{Addr, PAGE};
@@ -26,7 +27,9 @@ use crate::progress::Progress;
 use crate::resident::saved::{self, SavedError};
 use crate::targets::budget::{Allowed, Spent};
 use crate::targets::reads::{InPhase, Loss};
-use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
+use crate::targets::{
+    AddressSpace, Arch, Facts, FileLoss, FileMapping, Mapping, Producer, Reads, Residence, Stood, Target, Thread, at,
+};
 use crate::units::round;
 
 /// Options for opening a process.
@@ -128,6 +131,8 @@ pub struct Process {
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
     base: OnceLock<Base>,
+    /// Codes and subjects of the warnings of [`Process::conclude`] so far.
+    warned: Mutex<BTreeSet<(WarningCode, &'static str)>>,
 }
 
 impl Process {
@@ -163,7 +168,7 @@ impl Process {
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
             let names = if options.to_dump { None } else { SymbolDirs::open(roots).ok() };
             let mut process = Process::assemble(Arc::new(own), dirs, diag);
-            process.symbols = names.unwrap_or_default();
+            process.symbols = names.unwrap_or_default().with_losses_of(&process.symbols);
             return Ok(process);
         }
         let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;
@@ -211,8 +216,8 @@ impl Process {
             bundle::add_modules(&*target, &memory, bundle, &mut found);
         }
         drop(phase);
-        let (strings, main_tid, base) = Default::default();
-        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base }
+        let (strings, main_tid, base, warned) = Default::default();
+        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base, warned }
     }
 
     /// The target, for scans of its bytes.
@@ -287,11 +292,77 @@ impl Process {
         self.target.reads().phase().doing()
     }
 
-    /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
-    /// the answer is computed.
-    pub fn tell_unread(&self) {
+    /// Ends an answer: a stopped process resumes, and [`Process::diag`] gets a warning for everything that the
+    /// answer may lack because it could not be read. Call it when the answer is computed. It can be called again
+    /// when more was read; nothing is warned about twice. Returns how the reading went, for a running process.
+    pub fn conclude(&self) -> Option<Stood> {
+        let stood = self.target.finish();
         let budget = self.target.reads().budget();
         tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
+        for (whose, loss) in self.file_losses() {
+            let (code, message) = match loss {
+                FileLoss::Shrank => {
+                    let what = "became shorter while it was read: the missing bytes are read as zero";
+                    (WarningCode::Shrank, format!("{whose} {what}"))
+                }
+                FileLoss::Unreadable => {
+                    let what = "could not be read (I/O error): it is read as zero";
+                    (WarningCode::IoError, format!("some of {whose} {what}"))
+                }
+            };
+            self.warn_once((code, whose), true, message);
+        }
+        if let Some(stood) = &stood {
+            self.warn_of_stop(stood);
+        }
+        self.warn_of_unread();
+        stood
+    }
+
+    /// Losses of the files that were read, with the name of the file in words.
+    fn file_losses(&self) -> impl Iterator<Item = (&'static str, FileLoss)> {
+        let core = self.target.file_losses().into_iter().map(|loss| ("the core file", loss));
+        core.chain(self.symbols.losses().all().into_iter().map(|loss| ("a program file", loss)))
+    }
+
+    /// Adds a warning, unless there was one for this code and subject.
+    fn warn_once(&self, about: (WarningCode, &'static str), is_partial: bool, message: impl Into<String>) {
+        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
+        match (is_new, is_partial) {
+            (false, _) => {}
+            (true, true) => self.diag.partial(about.0, message),
+            (true, false) => self.diag.note(about.0, message),
+        }
+    }
+
+    /// Warns about what a reader must know of how a running process was read.
+    fn warn_of_stop(&self, stood: &Stood) {
+        if stood.lost {
+            self.warn_once(
+                (WarningCode::Gone, ""),
+                true,
+                "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
+            );
+        }
+        if stood.timed_out {
+            self.warn_once(
+                (WarningCode::RanOn, ""),
+                true,
+                "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
+            );
+        }
+        if stood.ran {
+            self.warn_once(
+                (WarningCode::NotStopped, ""),
+                false,
+                "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
+            );
+        }
+    }
+
+    /// Warns about each phase with failed reads, and what the answer may lack because of them.
+    fn warn_of_unread(&self) {
+        let budget = self.target.reads().budget();
         let spent = match budget.spent() {
             Some(Spent::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",
@@ -302,7 +373,8 @@ impl Process {
         };
         if let Some(why) = spent {
             let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
-            self.diag.partial(WarningCode::Budget, format!("{why}, so the answer is incomplete. {more}"));
+            let message = format!("{why}, so the answer is incomplete. {more}");
+            self.warn_once((WarningCode::Budget, ""), true, message);
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
@@ -311,7 +383,8 @@ impl Process {
                 Loss::Spent => WarningCode::Budget,
             };
             let fault = Fault { addr: at, kind: loss.into() };
-            self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
+            let message = format!("{}: {fault}; {}", phase.name(), phase.loses());
+            self.warn_once((code, phase.name()), true, message);
         }
     }
 

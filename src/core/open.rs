@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::{Addr, AddrRange};
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
-use crate::core::mapped::MappedFile;
+use crate::core::mapped::{FileLoss, Losses, MappedFile};
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
 use crate::diag::{Diagnostics, WarningCode};
@@ -77,6 +77,7 @@ pub struct Core {
     extents: OnceLock<Extents>,
     bytes: MappedFile,
     file: File,
+    losses: Arc<Losses>,
 }
 
 impl Core {
@@ -131,7 +132,15 @@ impl Core {
         let mut head = Vec::new();
         (&file).take(16).read_to_end(&mut head).map_err(io_error)?;
         if Compression::detect(&head).is_none() {
-            return Core::from_file(name, file, None, &[], reads, allowed, diag);
+            let own = Inflated {
+                file,
+                holes: Vec::new(),
+                compression: None,
+                broken: None,
+                trailing: false,
+                losses: Arc::default(),
+            };
+            return Core::from_file(name, own, reads, allowed, diag);
         }
         (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
         progress.start(meta.len());
@@ -146,7 +155,7 @@ impl Core {
         allowed: Allowed,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
-        if let Some(reason) = out.broken {
+        if let Some(reason) = &out.broken {
             diag.partial(
                 WarningCode::Inflate,
                 format!(
@@ -158,14 +167,12 @@ impl Core {
         if out.trailing {
             diag.note(WarningCode::Trailing, "uncompressed bytes follow the compressed core; they are ignored");
         }
-        Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
+        Core::from_file(path, out, reads, allowed, diag)
     }
 
     fn from_file(
         path: String,
-        file: File,
-        compression: Option<Compression>,
-        holes: &[Range<u64>],
+        Inflated { file, holes, compression, losses, .. }: Inflated,
         reads: Reads,
         allowed: Allowed,
         diag: &Diagnostics,
@@ -181,8 +188,8 @@ impl Core {
                 None => OpenError::Empty { path },
             });
         }
-        let bytes =
-            MappedFile::with_holes(&file, holes).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let bytes = MappedFile::with_holes(&file, &holes, &losses)
+            .map_err(|source| OpenError::Io { path: path.clone(), source })?;
         let reads = reads.within(size, allowed);
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
@@ -241,7 +248,7 @@ impl Core {
             residence: residence.map(Arc::new),
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());
-        Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })
+        Ok(Core { facts, segments, note_segments, reads, extents, bytes, file, losses })
     }
 
     /// All bytes of the (decompressed) file.
@@ -267,9 +274,22 @@ impl Target for Core {
         loop {
             match self.file.read_at(out, place) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.losses.note(FileLoss::Unreadable);
+                    return Err(e);
+                }
                 read => return read,
             }
         }
+    }
+
+    fn file_losses(&self) -> Vec<FileLoss> {
+        // A short file does not always raise SIGBUS: the rest of its last page reads as zero, and system calls
+        // return fewer bytes.
+        if self.file.metadata().is_ok_and(|meta| meta.len() < self.facts.size) {
+            self.losses.note(FileLoss::Shrank);
+        }
+        self.losses.all()
     }
 
     fn extents(&self) -> &Extents {

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use crate::core::mapped::Losses;
 use crate::host::Folder;
 use crate::image::modules::Module;
 use crate::limits;
@@ -19,6 +21,8 @@ use crate::limits;
 pub struct SymbolDirs {
     roots: Vec<Root>,
     by_name: HashMap<String, Vec<Place>>,
+    /// What could not be read of the files that were mapped.
+    losses: Arc<Losses>,
 }
 
 struct Root {
@@ -65,7 +69,18 @@ impl SymbolDirs {
         Ok(dirs)
     }
 
-    /// Whether no folder was given.
+    /// The same, with the losses of `other` in one record.
+    #[must_use]
+    pub(crate) fn with_losses_of(self, other: &SymbolDirs) -> SymbolDirs {
+        SymbolDirs { losses: other.losses.clone(), ..self }
+    }
+
+    /// The record of what could not be read of its files.
+    pub(crate) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Whether none was given.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }

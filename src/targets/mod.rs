@@ -133,11 +133,25 @@ pub trait Target: Any + Send + Sync {
     /// [`Target::finish`].
     fn hold(&self) {}
 
+    /// Why bytes of the target's file were read as zero, each reason once.
+    fn file_losses(&self) -> Vec<FileLoss> {
+        Vec::new()
+    }
+
     /// Ends reading for this answer; a stopped process resumes. Later reads see it running. Returns how the
     /// reading went, or `None` if this is not a running process.
     fn finish(&self) -> Option<Stood> {
         None
     }
+}
+
+/// Why bytes of a file were read as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileLoss {
+    /// The file is shorter than when it was opened.
+    Shrank,
+    /// Bytes inside the file could not be read: the disk or the network failed.
+    Unreadable,
 }
 
 /// How a running process was read.

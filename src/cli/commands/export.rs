@@ -119,7 +119,6 @@ impl Command for Export {
         if report.is_err() {
             files.remove();
         }
-        process.target().finish();
         let report = report.map_err(|e| not_written(&self.out, &e))?;
         let nothing = report.files.is_empty();
         Ok(answer(Self::NAME, common, &session, report)?.or_nothing(nothing))

@@ -17,7 +17,7 @@ use coremap::units::{human, seconds};
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer_of, message};
+use crate::cli::output::{Origin, answer_of, end, merge, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, interrupt};
@@ -164,10 +164,12 @@ impl Command for Record {
             warnings: looker.warnings,
             body: report,
         };
-        if report.body.file.is_some() {
-            answer_of(common, &report)?;
+        let sources = [Origin::Read(&report.warnings)];
+        match report.body.file {
+            Some(_) => answer_of(common, &report, &sources),
+            // The looks are on stdout.
+            None => end(common, Self::NAME, &sources, |_| Ok(())),
         }
-        Ok(Exit::Done)
     }
 }
 
@@ -242,11 +244,7 @@ impl Looker<'_> {
         let report = commands::envelope(Record::NAME, &session, ());
         moment.warnings = report.warnings.iter().map(|w| w.code.name().into()).collect();
         moment.warnings.dedup();
-        for warning in report.warnings {
-            if !self.warnings.iter().any(|known| known.code == warning.code) {
-                self.warnings.push(warning);
-            }
-        }
+        merge(&mut self.warnings, report.warnings);
         let is_live = process.producer() == Producer::Live;
         moment.time = if is_live { Some(time) } else { modified(self.path) };
         let recorded = coremap::series::Subject { start_ticks, ..record::subject(&session) };

@@ -12,7 +12,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::core::mapped::Losses;
 use crate::limits;
 use crate::progress::Progress;
 use crate::units::{human, round};
@@ -55,6 +57,8 @@ pub struct Inflated {
     pub broken: Option<String>,
     /// Whether uncompressed data follows. It was left out.
     pub trailing: bool,
+    /// What could not be read back from the file while it was written.
+    pub losses: Arc<Losses>,
 }
 
 /// Why a core could not be decompressed.
@@ -184,10 +188,10 @@ pub fn to_temporary_file<R: Read>(
             }
         }
     }
-    let written = sink.len();
+    let (written, losses) = (sink.len(), sink.losses().clone());
     let (file, holes) =
         sink.finish().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written, source })?;
-    Ok(Inflated { file, holes, compression, broken, trailing })
+    Ok(Inflated { file, holes, compression, broken, trailing, losses })
 }
 
 /// Bytes needed to detect the next part: the length of a skippable frame's header.

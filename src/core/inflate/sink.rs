@@ -2,8 +2,10 @@ use crate::host::FileAt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Ended;
+use crate::core::mapped::Losses;
 use crate::limits;
 
 /// Block size for holes: the allocation unit of file systems.
@@ -20,11 +22,14 @@ pub(super) struct Sink {
     /// File offset of the buffer.
     at: u64,
     holes: Vec<Range<u64>>,
+    /// What could not be read back from the file.
+    losses: Arc<Losses>,
 }
 
 impl Sink {
     pub(super) fn new() -> io::Result<Sink> {
-        Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
+        let (file, losses) = (tempfile::tempfile()?, Arc::default());
+        Ok(Sink { file, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new(), losses })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -45,7 +50,11 @@ impl Sink {
         &self.file
     }
 
-    /// Space for the next bytes; never empty.
+    pub(super) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Where the next bytes may be put; never empty.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.filled..]
     }

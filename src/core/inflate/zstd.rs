@@ -168,7 +168,7 @@ fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
     let told = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(AHEAD));
     let mut len = told.unwrap_or(UNTOLD);
     loop {
-        match Window::reserve(sink.file(), sink.len(), len) {
+        match Window::reserve(sink.file(), sink.len(), len, sink.losses()) {
             Ok(window) => return Ok(window),
             Err(_) if told.is_none() && len > STEP => len /= 2,
             Err(_) => {
