@@ -102,7 +102,9 @@ impl Core {
     /// Opens the core at `path` (`-`: standard input).
     ///
     /// # Errors
-    /// [`OpenError`], if there is no core to read. A truncated or damaged core opens with diagnostics.
+    /// [`OpenError`] where there is no core to read. A cut or damaged core
+    /// opens, with diagnostics.
+    #[cfg(feature = "internals")]
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
         Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
     }

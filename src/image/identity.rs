@@ -284,7 +284,7 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
 /// parts only, because no file has what a process wrote. The second has writable parts of
 /// PE files, which show only what was there before anybody wrote. For the file of module
 /// `image_only`, only ranges in its image are returned.
-pub fn overlays(
+pub(crate) fn overlays(
     facts: &Facts,
     modules: &[Module],
     proven: &[Proven],

@@ -11,17 +11,23 @@
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
 
 pub mod api;
-#[doc(hidden)]
-pub mod clr_gc;
-#[doc(hidden)]
-pub mod coreclr;
-#[doc(hidden)]
-pub mod cpython;
 pub mod graph;
-#[doc(hidden)]
-pub mod hotspot;
-#[doc(hidden)]
-pub mod nativeaot;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod clr_gc;
+        pub mod coreclr;
+        pub mod cpython;
+        pub mod hotspot;
+        pub mod nativeaot;
+    } else {
+        pub(crate) mod clr_gc;
+        pub(crate) mod coreclr;
+        pub(crate) mod cpython;
+        pub(crate) mod hotspot;
+        pub(crate) mod nativeaot;
+    }
+}
 
 use crate::process::Process;
 use crate::runtimes::api::ManagedRuntime;
@@ -31,7 +37,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 
 /// Finds the runtimes of one kind in a process.
-pub struct Finder {
+pub(crate) struct Finder {
     /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
     /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
@@ -43,7 +49,7 @@ pub struct Finder {
 
 /// A feature that only some runtimes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub(crate) enum Offer {
     /// The runtime is CoreCLR ([`Found::coreclr`]).
     CoreClr,
     /// The runtime uses .NET's garbage collector ([`ManagedRuntime::clr_gc`]).
@@ -51,7 +57,7 @@ pub enum Offer {
 }
 
 /// All runtimes that coremap detects, in the order in which a session lists them.
-pub const RUNTIMES: &[Finder] = &[
+pub(crate) const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
         offers: &[Offer::CoreClr, Offer::ClrGc],
@@ -75,7 +81,7 @@ pub const RUNTIMES: &[Finder] = &[
 ];
 
 /// A runtime that was found in a process.
-pub enum Found<'p> {
+pub(crate) enum Found<'p> {
     /// CoreCLR. Commands that only .NET has read its own structures.
     CoreClr(Box<CoreClr<'p>>),
     /// Any other runtime.
@@ -92,7 +98,7 @@ impl<'p> Found<'p> {
     }
 
     /// Returns the interface that all runtimes implement.
-    pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
+    pub(crate) fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
         match self {
             Found::CoreClr(runtime) => &**runtime,
             Found::Other(runtime) => &**runtime,
@@ -100,7 +106,7 @@ impl<'p> Found<'p> {
     }
 
     /// Returns CoreCLR by type. `None` for any other runtime.
-    pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
+    pub(crate) fn coreclr(&self) -> Option<&CoreClr<'p>> {
         match self {
             Found::CoreClr(runtime) => Some(runtime),
             Found::Other(_) => None,

@@ -13,7 +13,7 @@ use crate::targets::{Arch, Producer};
 use crate::words::Part;
 
 /// Version of the format. New fields don't need a new version.
-pub const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// The first line: the subject of the recording.
 #[derive(Debug, Serialize, Deserialize)]

@@ -5,6 +5,8 @@ mod table;
 
 pub use report::*;
 
+pub use crate::dump::{Dumped, Keep, Plan, for_debugger, write, write_packed};
+
 use crate::commands::command::{Command, answer, of_live};
 
 pub(super) const COMMAND: Command =

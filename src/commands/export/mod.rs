@@ -7,6 +7,8 @@ mod table;
 pub use analysis::{ExportOptions, Files, export};
 pub use report::*;
 
+pub use crate::export::{ExportError, Output};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

@@ -11,6 +11,11 @@ pub use meter::Meter;
 pub use pace::Pace;
 pub use report::*;
 
+pub use crate::series::{
+    BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment, Objects, Recording, RecordingWriter, Rest, Subject,
+    Sum, start_ticks,
+};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

@@ -7,6 +7,11 @@ mod table;
 pub use plan::scrub_plan;
 pub use report::*;
 
+pub use crate::scrub::{
+    Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Places, Plan, Rule, Runs, unmapped,
+};
+pub use crate::shrink::{Scrubbed, Shrunk, Texts, write, write_scrubbed};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

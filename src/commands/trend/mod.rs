@@ -9,6 +9,8 @@ mod table;
 pub use analysis::{Source, TrendError, trend};
 pub use report::*;
 
+pub use crate::series::{ReadRecording, RecordingError, is_recording, read_recording};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command =

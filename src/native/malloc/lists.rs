@@ -42,7 +42,7 @@ impl FreeLists {
         let known: HashSet<Addr> = self.tcaches.iter().map(|t| t.address).collect();
         let others = seen.iter().any(|at| !known.contains(&malloc.block(*at)));
         let lists = others.then(|| FreeLists::read(process, malloc, seen))?;
-        (lists.len() > self.len()).then_some(lists)
+        (lists.count() > self.count()).then_some(lists)
     }
 
     /// Reads the lists. `others` are checked as caches too: chunks of a cache's size that no thread points to.
@@ -124,14 +124,9 @@ impl FreeLists {
         rest.iter().map(|c| (c & !State::MASK, State::of((c & State::MASK) as usize)))
     }
 
-    /// Number of chunks in all lists.
-    pub fn len(&self) -> usize {
+    /// Chunks in all lists.
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether no list has a chunk.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 
     /// Returns the state of the chunk at `chunk`. `None` if no list has it.

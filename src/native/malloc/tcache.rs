@@ -56,14 +56,9 @@ pub struct Tcache {
 }
 
 impl Tcache {
-    /// Number of blocks in the cache.
-    pub fn len(&self) -> usize {
+    /// Blocks in it.
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether the cache has no blocks.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Stacks {
     /// Indexes into `list` of each thread's stacks, its own first.
     by_tid: HashMap<u32, Vec<usize>>,
     /// Position of the stack fields in control blocks. `None` if not found.
-    pub layout: Option<RecordLayout>,
+    pub(crate) layout: Option<RecordLayout>,
     /// Stack pointers outside all stacks found through structures.
     adrift: Vec<Adrift>,
 }

@@ -151,8 +151,9 @@ impl<'a> NativeSymbols<'a> {
         module.map_or(VDSO, |m| m.name())
     }
 
-    /// Returns the number of code and of data symbols in a module ([`Process::modules`]), or in the vdso. Reads its
-    /// tables.
+    /// How many names of code and of data are known in a module
+    /// ([`Process::modules`]), or in the vdso; reads its tables.
+    #[cfg(feature = "internals")]
     pub fn count(&self, module: Option<usize>) -> (usize, usize) {
         let image = self.images.iter().find(|image| image.module == module);
         let symbols = image.map(|image| self.symbols(image));

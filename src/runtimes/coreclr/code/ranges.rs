@@ -34,8 +34,6 @@ pub struct CodeRange {
     pub begin: Addr,
     /// Contents of the range.
     pub kind: CodeRangeKind,
-    /// Address of the RangeSection.
-    pub section: Addr,
 }
 
 impl Ranged for CodeRange {
@@ -109,7 +107,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
             module => CodeRangeKind::ReadyToRun(module),
         }
     };
-    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
+    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind })
 }
 
 /// Up to .NET 7: reads the list linked by RangeSection::pnext.

@@ -69,6 +69,7 @@ pub struct FrameSlots {
 
 /// Totals of a method's GC info, for checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg(feature = "internals")]
 pub struct GcInfoFacts {
     /// Bytes of code, including funclets and the cold part.
     pub code_length: u32,
@@ -246,7 +247,8 @@ impl Methods<'_> {
     /// Reads all GC info of the method at `start`.
     ///
     /// # Errors
-    /// If any of it is invalid.
+    /// Where anything of it makes no sense, in words.
+    #[cfg(feature = "internals")]
     pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, String> {
         let found = self.gc_info_at(start)?;
         self.with_gc_info(&found, |info| {

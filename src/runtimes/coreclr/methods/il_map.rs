@@ -167,7 +167,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
 }
 
 /// Returns the last step that begins at or before a native offset.
-pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+pub(crate) fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
     let after = steps.partition_point(|s| u64::from(s.native) <= native);
     steps.get(after.checked_sub(1)?).copied()
 }

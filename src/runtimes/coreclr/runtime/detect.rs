@@ -38,12 +38,8 @@ pub struct Runtime {
     pub path: String,
     /// Load address of the module.
     pub base: Addr,
-    /// Address range of the module.
-    pub range: AddrRange,
     /// Architecture of the process.
     pub arch: Arch,
-    /// Major version.
-    pub major: u32,
     /// Version as users know it, such as `8.0.33`.
     pub version: String,
     /// Where the version was read.
@@ -202,9 +198,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             module: index,
             path: module.path.to_string(),
             base: module.range.start,
-            range: module.range,
             arch,
-            major,
             version,
             version_source,
             own_table,

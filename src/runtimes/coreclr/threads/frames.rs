@@ -79,7 +79,7 @@ const CLASSES: [(&str, Keeps); 29] = [
 ];
 
 /// Reads the Frames of one runtime.
-pub struct FrameClasses<'p> {
+pub(crate) struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
     arch: Arch,
@@ -94,7 +94,7 @@ pub struct FrameClasses<'p> {
 
 impl<'p> FrameClasses<'p> {
     /// A reader for the Frames of `runtime`.
-    pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
+    pub(crate) fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
         let identifier = |name: &str| {
             let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.get());
@@ -116,7 +116,7 @@ impl<'p> FrameClasses<'p> {
 
     /// Reads the list that begins at `first`, with the error that ended it early. Newer Frames have lower addresses, so
     /// a descending address ends the list with an error.
-    pub fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
+    pub(crate) fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
             if out.last().is_some_and(|last| last.addr >= at) {
@@ -180,7 +180,7 @@ impl<'p> FrameClasses<'p> {
 
     /// References in a thread's GCFrames, which are not Frames from .NET 5 on, with the error that ended the list
     /// early.
-    pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
+    pub(crate) fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
         let first = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
         let mut last = Addr::NULL;

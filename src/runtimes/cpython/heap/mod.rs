@@ -132,11 +132,6 @@ impl<'p> Heap<'p> {
         &self.objects
     }
 
-    /// The arenas of obmalloc.
-    pub fn arenas(&self) -> &[Arenas] {
-        &self.arenas
-    }
-
     /// The type at `address`. `None` if it is not a valid type.
     pub fn type_at(&self, address: Addr) -> Option<Arc<PyType>> {
         self.types.lookup(address.get()).map(|(_, found)| found)
@@ -210,18 +205,6 @@ impl<'p> Heap<'p> {
     /// Visits owned memory outside the arenas, in address order: range, kind, owner.
     pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
         self.census.each_owned_outside(visit);
-    }
-
-    /// Visits the memory that the object at `object` owns: range and kind.
-    pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
-        let Some(kind) = self.type_of(object) else { return };
-        let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| {
-            if let visit::Held::Memory(owned) = held {
-                visit(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind);
-            }
-            true
-        });
     }
 
     /// Visits the possible objects that the object at `object`, of type `kind`, references. `visit` returns whether to

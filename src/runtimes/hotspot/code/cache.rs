@@ -13,8 +13,6 @@ use crate::runtimes::hotspot::vm::{Vm, VmError};
 /// A heap of the code cache (CodeHeap).
 #[derive(Debug)]
 pub struct CodeHeap {
-    /// Address of its CodeHeap.
-    pub address: Addr,
     /// The VM's name of the heap: `profiled nmethods`. Empty if not found.
     pub name: String,
     /// Reserved addresses.
@@ -65,7 +63,7 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     let segment = segment.ok_or(VmError::Nonsense { what: "an invalid segment size in the code heap", at: address })?;
     let segment_map = heap.addr_of("_segmap").and_then(|at| vm.virtual_space(at)).ok();
     let name = name(vm, address);
-    Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
+    Ok(CodeHeap { name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
 }
 
 /// Returns the VM's name of a heap. No table has the field; it is the word of the CodeHeap that points to such a text.

@@ -98,7 +98,7 @@ mod bits {
 }
 
 /// Returns a state as jstack writes it: `TIMED_WAITING (sleeping)`.
-pub fn state(status: u32) -> Option<&'static str> {
+pub(crate) fn state(status: u32) -> Option<&'static str> {
     let is = |bit| status & bit != 0;
     Some(match status {
         0 => "NEW",

@@ -101,7 +101,8 @@ impl<'b> GcInfo<'b> {
     /// Reads the live states at all safe points and at both ends of each range. Returns how many these are.
     ///
     /// # Errors
-    /// If one of them is invalid.
+    /// Where one of them makes no sense.
+    #[cfg(feature = "internals")]
     pub(in crate::runtimes::coreclr) fn check(&self) -> Result<u64, GcInfoError> {
         let mut states = 0;
         let shift = self.encoding.own.code_shift;
