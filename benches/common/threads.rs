@@ -160,7 +160,7 @@ impl Made {
         let (models, last) = models(session, process.core().ok_or("no core file")?)?;
         let runtime =
             session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
-        let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
+        let store = runtime.globals.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);
         let known = (store.addr_of("ThreadCount")?, store.u32("ThreadCount")?);
         let mut made =

@@ -35,7 +35,7 @@ pub use methods::{
 pub(crate) use object::string_text;
 pub use runtime::{Detection, Runtime, detect, has_coreclr};
 pub use threads::{
-    AllocContext, FrameClasses, KnownThread, ManagedThread, StackRef, StackRefs, Stretch, ThreadsError,
+    AllocContext, ConservativeRange, FrameClasses, ManagedThread, StackRef, StackRefs, ThreadEntry, ThreadsError,
     ThrownException, sync_blocks, threads,
 };
 pub use types::{
