@@ -15,6 +15,7 @@ use crate::runtimes::api::fields::{
 };
 use crate::runtimes::api::{Heap as _, Root, RootKind};
 use crate::runtimes::coreclr::heap::{Heap, VALUE_TYPE};
+use crate::runtimes::coreclr::types::METHOD_TABLE;
 use crate::runtimes::coreclr::{
     CoreClr, FieldDesc, FieldStorage, Handle, Scope, Shape, TypeHandle, TypeSystem, threads,
 };
@@ -24,9 +25,6 @@ const WORD: u64 = 8;
 
 /// Bytes of `java.lang.Object`. With this size VisualVM assumes references of 8 bytes, as they are here.
 const OBJECT_SIZE: u32 = 16;
-
-/// Bytes of an object's MethodTable, which precedes its first field.
-const METHOD_TABLE: u64 = 8;
 
 /// Offset of an array's data after its length, in bytes.
 const ARRAY_DATA: u64 = 16;

@@ -9,10 +9,7 @@ use crate::layout::ViewError;
 use crate::limits;
 use crate::runtimes::api::TypeIndex;
 use crate::runtimes::clr_gc::{MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
-use crate::runtimes::coreclr::types::TypeSystem;
-
-/// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
-const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
+use crate::runtimes::coreclr::types::{HAS_COMPONENT_SIZE, TypeSystem};
 
 /// MTFlags and BaseSize of the MethodTable of free space, an array of bytes. They are the same in all versions.
 const FREE_FLAGS: u32 = 0x8000_0001;

@@ -19,8 +19,6 @@ use values::{CoreStruct, is_plain, number};
 /// Bytes of an object's ObjHeader, which its size counts.
 const HEADER: u64 = 8;
 
-const CORE_LIBRARY: &str = "System.Private.CoreLib";
-
 /// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = runtime.object_heap()?;
@@ -222,7 +220,7 @@ impl<'g, 'p> ReportBuilder<'g, 'p> {
         let types = self.types();
         *self.core_structs.entry(method_table).or_insert_with(|| {
             let module = types.module(types.module_of(method_table).ok()?);
-            CoreStruct::of(&types.display_name(method_table)).filter(|_| module.assembly_name() == CORE_LIBRARY)
+            CoreStruct::of(&types.display_name(method_table)).filter(|_| module.is_core_library())
         })
     }
 

@@ -109,14 +109,7 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
     (0..count)
         .map_while(|i| {
             let at = symbol.addr.checked_add(i * width)?;
-            if wide {
-                memory.ptr(at).ok()
-            } else {
-                memory
-                    .u32(at)
-                    .ok()
-                    .map(|rva| if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) })
-            }
+            if wide { memory.ptr(at).ok() } else { Some(from_rva(image, memory.u32(at).ok()?)) }
         })
         .collect()
 }

@@ -18,10 +18,8 @@ use crate::runtimes::api::{Mark, ProtectedRef};
 use crate::runtimes::coreclr::runtime::Runtime;
 use crate::runtimes::coreclr::threads::ManagedThread;
 use crate::runtimes::coreclr::threads::frame_registers::{self, Names};
+use crate::runtimes::coreclr::threads::list::FRAME_TOP;
 use crate::targets::Arch;
-
-/// FRAME_TOP: the end of the list.
-const FRAME_TOP: Addr = Addr::MAX;
 
 /// Bits of InlinedCallFrame.Datum: bit 0 means that it is no MethodDesc. Exception handling uses one more (.NET 9 on).
 const NO_METHOD: u64 = 3;

@@ -15,8 +15,8 @@ pub use crate::runtimes::clr_gc::AllocContext;
 use crate::runtimes::coreclr::runtime::GlobalsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// End of a thread's list of Frames.
-const FRAME_TOP: Addr = Addr::MAX;
+/// FRAME_TOP: the end of a thread's lists of Frames and GCFrames.
+pub(super) const FRAME_TOP: Addr = Addr::MAX;
 
 impl AllocContext {
     /// The context of code without a thread, on machines with one processor.
