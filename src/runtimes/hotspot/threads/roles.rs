@@ -1,7 +1,7 @@
 //! Roles of threads in the VM.
 
 use crate::map::Confidence;
-use crate::runtimes::hotspot::threads::known::Known;
+use crate::runtimes::hotspot::threads::records::VmThreadRecord;
 
 /// Threads that the JDK creates, by the class of their object.
 const BY_CLASS: [(&str, &str); 5] = [
@@ -43,7 +43,7 @@ pub(super) const WATCHER: &str = "VM Periodic Task Thread";
 const HIDDEN: [(&str, &str); 3] = [("VM Thread", "vm"), (WATCHER, "vm"), ("JFR ", "flight recorder")];
 
 /// Returns what a thread is for, and the confidence.
-pub(super) fn role(thread: &Known, runs_java: bool) -> Option<(&'static str, Confidence)> {
+pub(super) fn role(thread: &VmThreadRecord, runs_java: bool) -> Option<(&'static str, Confidence)> {
     let named = |table: &[(&str, &'static str)]| {
         let name = thread.name.as_deref()?;
         table.iter().find(|(start, _)| name.starts_with(start)).map(|&(_, role)| role)
