@@ -37,10 +37,6 @@ impl Flags {
         Ok(Flags { values })
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.values.contains_key(name)
-    }
-
     pub(super) fn value(&self, memory: &dyn Memory, name: &str, width: u8) -> Option<u64> {
         number(memory, *self.values.get(name)?, width).ok()
     }

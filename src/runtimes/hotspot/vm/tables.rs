@@ -272,11 +272,6 @@ impl Tables {
         self.constants.get(name).copied()
     }
 
-    /// Iterates over all constants.
-    pub fn constants(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.constants.iter().map(|(name, value)| (name.as_str(), *value))
-    }
-
     /// Iterates over the static variables of a type, with their names.
     pub fn statics(&self, kind: &str) -> impl Iterator<Item = (&str, &Field)> {
         let fields = self.types.get(kind).into_iter().flat_map(|t| &t.fields);
