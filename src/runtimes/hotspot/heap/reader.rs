@@ -65,12 +65,7 @@ pub(super) struct ObjectLayouts {
 
 impl ObjectLayouts {
     pub(super) fn new(classes: &Classes<'_>) -> ObjectLayouts {
-        let offset = classes.vm.static_number("java_lang_Class", "_klass_offset");
-        ObjectLayouts {
-            by_class: RwLock::default(),
-            statics: RwLock::default(),
-            klass_at: offset.ok().map(|at| at & 0xffff_ffff),
-        }
+        ObjectLayouts { by_class: RwLock::default(), statics: RwLock::default(), klass_at: classes.klass_at() }
     }
 }
 

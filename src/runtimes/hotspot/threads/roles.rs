@@ -14,9 +14,9 @@ const BY_CLASS: [(&str, &str); 5] = [
 
 /// Threads with an object that the VM or the JDK creates, by the prefix of their names. A program may use such a name
 /// too, so more evidence is needed.
-const BY_NAME: [(&str, &str); 14] = [
-    ("C1 CompilerThread", "compiler"),
-    ("C2 CompilerThread", "compiler"),
+const BY_NAME: [(&str, &str); 12] = [
+    ("C1 Compiler", "compiler"),
+    ("C2 Compiler", "compiler"),
     ("JVMCI CompilerThread", "compiler"),
     ("Signal Dispatcher", "signal dispatcher"),
     ("Service Thread", "service"),
@@ -27,8 +27,6 @@ const BY_NAME: [(&str, &str); 14] = [
     ("DestroyJavaVM", "waits for the program's end"),
     ("Surrogate Locker Thread", "gc"),
     ("JFR ", "flight recorder"),
-    ("C1 Compiler", "compiler"),
-    ("C2 Compiler", "compiler"),
 ];
 
 /// Threads that the JDK creates to run Java code, of a class that programs cannot use.
