@@ -85,7 +85,11 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
-    let heap = internals::coreclr(&session).ok_or("no runtime")?.objects();
+    let heap = session
+        .found(Offer::CoreClr)
+        .find_map(|(_, found)| found.coreclr())
+        .ok_or("no runtime")?
+        .object_heap_or_empty();
     process.target().expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
@@ -112,7 +116,7 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
     let runtime = internals::coreclr(&session).ok_or("no runtime")?;
     runtime.heaps();
     let begun = Instant::now();
-    let answer = with(made, Graph::new(runtime.objects()), &runtime.roots_with(&[]).all)?;
+    let answer = with(made, Graph::new(runtime.object_heap_or_empty()), &runtime.roots_with(&[]).all)?;
     Ok((begun.elapsed(), answer))
 }
 

@@ -91,8 +91,8 @@ impl Real {
     /// Finds the types in the process.
     pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
         let process = session.process;
-        let clr = internals::coreclr(session).ok_or("no runtime")?;
-        let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
+        let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
+        let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.object_heap_or_empty());
         let stat = stat(heap, &Selection::default(), &Progress::silent());
         let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
             stat.types

@@ -157,9 +157,10 @@ fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Ad
 impl Made {
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
-        let (models, last) = models(session, internals::core(process).ok_or("no core file")?)?;
-        let runtime = internals::coreclr(session).ok_or("no runtime")?.runtime();
-        let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
+        let (models, last) = models(session, process.core().ok_or("no core file")?)?;
+        let runtime =
+            session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
+        let store = runtime.globals.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);
         let known = (store.addr_of("ThreadCount")?, store.u32("ThreadCount")?);
         let mut made =

@@ -44,7 +44,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
         for (tid, thread) in official["threads"].as_object().unwrap() {
             let Some(theirs) = thread["roots"].as_array() else { continue };
             let own = ours.iter().find(|s| s.thread.to_string() == *tid).expect("each thread is walked");
-            let mut left: Vec<_> = own.known.iter().filter(|k| k.value != 0).collect();
+            let mut left: Vec<_> = own.precise.iter().filter(|k| k.value != 0).collect();
             for root in theirs {
                 let (sp, slot, object) = (hex(&root[0]), hex(&root[1]), hex(&root[2]));
                 let (interior, pinned) = (root[3].as_bool().unwrap(), root[4].as_bool().unwrap());
@@ -95,8 +95,8 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 fn sizes_of_code(core: &str) -> (usize, usize) {
     recorded(core, |refs, session| {
-        let methods = internals::coreclr(&session).unwrap().methods();
-        let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
+        let methods = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
+        let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.precise).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {
             let Some(CodeAt::Method(method)) = methods.at(ip) else { continue };
@@ -130,7 +130,7 @@ fn gc_info_agrees_with_unwind_data_on_aarch64() {
 fn nothing_of_its_stacks_is_conservative() {
     recorded("dotnet8-threads", |refs, _| {
         assert!(refs.iter().all(|s| s.frames.1 == 0), "all managed frames are read");
-        let guessed: Vec<_> = refs.iter().filter(|s| !s.stretches.is_empty()).map(|s| s.thread).collect();
+        let guessed: Vec<_> = refs.iter().filter(|s| !s.conservative.is_empty()).map(|s| s.thread).collect();
         assert!(guessed.is_empty() && refs.iter().all(|s| s.registers.is_empty()), "{guessed:?}");
     });
 }

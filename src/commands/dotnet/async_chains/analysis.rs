@@ -61,16 +61,16 @@ fn one<'p>(
     report: &mut AsyncReport,
 ) {
     let _phase = process.enter(Phase::Tasks);
-    let Some(heap) = runtime.heap_of_objects() else { return };
+    let Some(heap) = runtime.object_heap() else { return };
     let types = runtime.types();
     tell_in_gc(process, runtime, heap);
-    runtime.tell("heap", heap.notes());
+    runtime.warn("heap", heap.notes());
     let tasks = Tasks::find(heap, progress);
     if tasks.lost > 0 {
-        runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
+        runtime.warn("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
-    if tasks.more > 0 {
-        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.more)));
+    if tasks.omitted > 0 {
+        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.omitted)));
     }
     let chains = tasks.chains(merge);
     if chains.cut {

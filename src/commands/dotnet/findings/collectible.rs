@@ -108,7 +108,7 @@ fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) 
 
 /// Names of the unloading load contexts on the heap.
 fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<String> {
-    let Some(heap) = runtime.heap_of_objects() else { return Vec::new() };
+    let Some(heap) = runtime.object_heap() else { return Vec::new() };
     let types = runtime.types();
     let is_context = |kind: TypeIndex| {
         let info = heap.method_table(kind).filter(|info| !info.free);

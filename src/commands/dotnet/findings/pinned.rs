@@ -47,7 +47,7 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
     let (mut pinned, mut asynchronous, mut objects, mut bytes) = (0u64, 0u64, 0u64, 0u64);
     let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
     for runtime in coreclr(session) {
-        let Some(heap) = runtime.heap_of_objects() else { continue };
+        let Some(heap) = runtime.object_heap() else { continue };
         let mut names = ObjectNames::new(heap);
         let mut seen = HashSet::new();
         for handle in runtime.handles() {

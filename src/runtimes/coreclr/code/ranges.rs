@@ -47,13 +47,13 @@ pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime)
     let mut notes = Vec::new();
     let layout = &runtime.layout;
     let mut found = Vec::new();
-    if let Ok(head) = runtime.roots.pointer(memory, layout, "CodeRangeList") {
+    if let Ok(head) = runtime.globals.pointer(memory, layout, "CodeRangeList") {
         list(memory, runtime, head, &mut found, &mut notes);
     } else {
         let top = runtime
-            .roots
+            .globals
             .global(layout, "ExecutionManagerCodeRangeMapAddress")
-            .or_else(|_| runtime.roots.global(layout, "CodeRangeMap"));
+            .or_else(|_| runtime.globals.global(layout, "CodeRangeMap"));
         match top {
             Ok(top) => {
                 let mut walk = Radix {

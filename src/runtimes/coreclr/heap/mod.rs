@@ -8,7 +8,7 @@
 mod method_tables;
 mod names;
 
-pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
+pub use crate::runtimes::clr_gc::{MethodTableInfo, References, RunAndGap, Series};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;
@@ -22,7 +22,9 @@ use crate::process::Process;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{self, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker};
-use crate::runtimes::clr_gc::{ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, Layouts, MIN_OBJECT, Reader, parts};
+use crate::runtimes::clr_gc::{
+    ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, MIN_OBJECT, ObjectLayouts, Reader, parts,
+};
 use crate::runtimes::coreclr::gc::handles;
 use crate::runtimes::coreclr::threads::threads;
 use crate::runtimes::coreclr::types::TypeSystem;
@@ -45,7 +47,7 @@ pub struct Heap<'p> {
     in_gc: bool,
     notes: Vec<String>,
     space: OnceLock<Space<'p>>,
-    layouts: Layouts,
+    layouts: ObjectLayouts,
     dependents: OnceLock<Dependents>,
     statics: Statics,
     /// Bytes searched for the first object after a loss.
@@ -79,7 +81,7 @@ impl<'p> Heap<'p> {
             in_gc: heaps.in_gc,
             notes,
             space: OnceLock::new(),
-            layouts: Layouts::default(),
+            layouts: ObjectLayouts::default(),
             dependents: OnceLock::new(),
             statics: Statics::default(),
             types,
@@ -93,7 +95,7 @@ impl<'p> Heap<'p> {
 
     /// MethodTable of a type.
     pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        self.tables.known.get(kind)
+        self.tables.cache.get(kind)
     }
 
     /// Offsets of references, in bytes, in objects of a type without elements. From the GCDesc.
@@ -106,10 +108,10 @@ impl<'p> Heap<'p> {
         };
         let size = u64::from(info.base_size);
         let places = all.iter().flat_map(|series| {
-            let bytes = size.saturating_add_signed(series.less_size).min(size);
+            let bytes = size.saturating_add_signed(series.size_delta).min(size);
             (0..bytes / ALIGN).map(|word| series.start.saturating_add(word * ALIGN))
         });
-        places.filter(|place| *place < size).collect()
+        places.filter(|offset| *offset < size).collect()
     }
 
     /// Offsets of a string's length and of its first character.
@@ -124,7 +126,7 @@ impl<'p> Heap<'p> {
 }
 
 impl ClrHeap for Heap<'_> {
-    const ROUNDS: bool = false;
+    const SIZES_ARE_ROUNDED: bool = false;
 
     fn process(&self) -> &Process {
         self.types.process
@@ -164,7 +166,7 @@ impl ClrHeap for Heap<'_> {
         &self.searched
     }
 
-    fn layouts(&self) -> &Layouts {
+    fn layouts(&self) -> &ObjectLayouts {
         &self.layouts
     }
 
@@ -202,15 +204,15 @@ impl api::Heap for Heap<'_> {
     }
 
     fn types(&self) -> usize {
-        self.tables.known.len()
+        self.tables.cache.len()
     }
 
     fn has_too_many_types(&self) -> bool {
-        self.tables.known.is_full()
+        self.tables.cache.is_full()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        self.tables.known.get(kind).map(|info| info.info(self.string_form))
+        self.tables.cache.get(kind).map(|info| info.info(self.string_form))
     }
 
     fn tell_missing(&self) {
@@ -222,14 +224,14 @@ impl api::Heap for Heap<'_> {
 
     /// `Free`, or the name from [`TypeSystem::display_name`].
     fn type_name(&self, kind: TypeIndex) -> String {
-        match self.tables.known.get(kind) {
+        match self.tables.cache.get(kind) {
             Some(info) if !info.free => self.types.display_name(info.address),
             _ => FREE_NAME.into(),
         }
     }
 
     fn type_module(&self, kind: TypeIndex) -> Option<String> {
-        let info = self.tables.known.get(kind).filter(|info| !info.free)?;
+        let info = self.tables.cache.get(kind).filter(|info| !info.free)?;
         let module = self.types.module(self.types.module_of(info.address).ok()?);
         (!module.path.is_empty()).then(|| module.path.clone())
     }
@@ -242,8 +244,8 @@ impl api::Heap for Heap<'_> {
         self.name_in_element(kind, offset)
     }
 
-    fn static_at(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
-        self.name_of_static(place, near)
+    fn static_at(&self, addr: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(addr, near)
     }
 
     fn statics(&self) -> HashMap<Addr, Arc<str>> {
@@ -251,7 +253,7 @@ impl api::Heap for Heap<'_> {
     }
 
     fn string_type(&self) -> Option<TypeIndex> {
-        self.tables.known.string()
+        self.tables.cache.string()
     }
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {

@@ -88,7 +88,7 @@ const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"
 const IL_STUB: &str = "ILStubClass.";
 
 /// Prefixes of the methods with which managed threads start.
-const BEGINNINGS: [&str; 3] =
+const THREAD_STARTS: [&str; 3] =
     ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
 
 /// Prefix of the methods that find handlers of an exception (.NET 9 on).
@@ -99,7 +99,7 @@ fn role(name: &str, module: &str) -> MethodRole {
     match name {
         _ if name.starts_with(IL_STUB) => MethodRole::NativeCall,
         _ if name.starts_with(DISPATCHER) => MethodRole::Dispatcher,
-        _ if BEGINNINGS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
+        _ if THREAD_STARTS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
         _ if FRAMEWORK.iter().any(|start| module.starts_with(start)) => MethodRole::Framework,
         _ => MethodRole::Program,
     }

@@ -11,17 +11,17 @@ use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::process::Process;
-pub(crate) use crate::runtimes::clr_gc::AllocContext;
-use crate::runtimes::coreclr::runtime::RootsError;
+pub use crate::runtimes::clr_gc::AllocContext;
+use crate::runtimes::coreclr::runtime::GlobalsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// End of a thread's list of Frames.
-const FRAME_TOP: Addr = Addr::MAX;
+/// FRAME_TOP: the end of a thread's lists of Frames and GCFrames.
+pub(super) const FRAME_TOP: Addr = Addr::MAX;
 
 impl AllocContext {
     /// The context of code without a thread, on machines with one processor.
     pub(in crate::runtimes::coreclr) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
-        let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
+        let at = runtime.globals.global(&runtime.layout, "GlobalAllocContext").ok()?;
         AllocContext::in_ee(memory, &runtime.layout, at)
     }
 
@@ -65,7 +65,7 @@ pub struct ManagedThread {
 pub enum ThreadsError {
     /// The list's global can't be found or read.
     #[error(transparent)]
-    Roots(#[from] RootsError),
+    Globals(#[from] GlobalsError),
     /// A field of the list can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -79,7 +79,7 @@ pub fn threads<'r>(
     process: &Process,
     runtime: &'r Runtime,
 ) -> Result<(&'r [ManagedThread], Option<&'r str>), &'r ThreadsError> {
-    let list = runtime.read.threads.get_or_init(|| read(process, runtime)).as_ref();
+    let list = runtime.cache.threads.get_or_init(|| read(process, runtime)).as_ref();
     list.map(|(threads, broken)| (threads.as_slice(), broken.as_deref()))
 }
 
@@ -91,7 +91,7 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let _phase = process.enter(Phase::ManagedThreads);
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
-    let store = runtime.roots.pointer(memory, layout, "ThreadStore")?;
+    let store = runtime.globals.pointer(memory, layout, "ThreadStore")?;
     let store = StructView::new(memory, layout, "ThreadStore", store);
     let count = store.u32("ThreadCount").ok();
     let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;

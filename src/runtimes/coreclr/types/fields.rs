@@ -29,7 +29,7 @@ const VALUE_TYPE: u8 = 0x11;
 const CLASS: u8 = 0x12;
 
 /// Bytes of an object's MethodTable, which precedes its first field.
-const METHOD_TABLE: u64 = 8;
+pub(in crate::runtimes::coreclr) const METHOD_TABLE: u64 = 8;
 
 /// Bits with the length of a packed field, minus one (packedfields.inl).
 const LENGTH_BITS: u32 = 5;

@@ -15,7 +15,7 @@ mod slots;
 
 pub(in crate::runtimes::coreclr) use encoding::Encoding;
 pub(in crate::runtimes::coreclr) use header::Header;
-pub(in crate::runtimes::coreclr) use live::At;
+pub(in crate::runtimes::coreclr) use live::StopKind;
 pub(in crate::runtimes::coreclr) use slots::{Place, Slot, StackBase};
 
 use std::cell::Cell;
@@ -107,8 +107,8 @@ impl<'b> GcInfo<'b> {
         let mut states = 0;
         let shift = self.encoding.own.code_shift;
         let back = u32::from(self.encoding.version.within_call);
-        let calls = self.safe_points.iter().map(|&point| ((point << shift) + back, At::Call));
-        let ranges = self.ranges.iter().flat_map(|r| [r.0, r.1 - 1]).map(|at| (at << shift, At::Interrupted));
+        let calls = self.safe_points.iter().map(|&point| ((point << shift) + back, StopKind::Call));
+        let ranges = self.ranges.iter().flat_map(|r| [r.0, r.1 - 1]).map(|at| (at << shift, StopKind::Interrupted));
         for (offset, at) in calls.chain(ranges) {
             if !self.live(offset, at)?.safe {
                 return Err(GcInfoError::Bad("one of its own safe points or ranges has no live state"));
