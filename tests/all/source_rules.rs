@@ -25,7 +25,7 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "chunks, upwards, at most GUESS_CHUNKS",
     ),
     ("src/runtimes/api/linear.rs", "while at < window.end && at < end", "objects, upwards, to the end of their part"),
-    ("src/runtimes/graph/knot.rs", "while let Some(number) = next", "set bits of a row, upwards"),
+    ("src/runtimes/graph/reduced_graph.rs", "while let Some(number) = next", "set bits of a row, upwards"),
     ("src/runtimes/api/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
     ("src/runtimes/api/linear.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
     ("src/runtimes/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),

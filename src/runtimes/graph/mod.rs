@@ -3,46 +3,46 @@
 //! Works for every runtime, through [`Heap`] and [`ObjectReader`]. Finding the roots is the runtime's task; printing is
 //! the commands'.
 
-mod above;
+mod adjacency;
+mod bfs_order;
+mod budget;
+mod graph_cache;
+mod heap_pass;
+mod live_graph;
 #[cfg(test)]
-mod agree;
-mod ahead;
-mod bits;
-mod deep;
-mod dominators;
-mod fold;
-mod ids;
-mod knot;
-mod live;
-mod marks;
-mod narrow;
-mod order;
-mod pieces;
-mod reach;
-mod read;
+mod model_tests;
+mod object_ids;
+mod own_sizes;
+mod packed_index;
+mod packed_size;
+mod parallel_bfs;
+mod path_search;
+mod path_shapes;
+mod rank_select;
+mod reduced_graph;
+#[cfg(test)]
+mod reference;
 mod retained;
-mod room;
-mod rows;
-mod search;
-mod shapes;
-mod shared;
+mod root_bfs;
+mod segmented_vec;
+mod semi_nca;
+mod shared_dominators;
+mod shared_objects;
+mod shortest_path_tree;
 #[cfg(test)]
-mod simple;
-mod states;
-#[cfg(test)]
-mod toy;
-mod tree;
-mod weigh;
-mod wide;
+mod toy_heap;
+mod type_sums;
+mod visit_states;
+mod visited;
 
-pub(crate) use ids::{Ids, Walked};
-pub use live::{Live, Needs, Numbered, Source};
+pub use budget::{GraphError, Room};
+pub(crate) use graph_cache::{Graphs, Keeping};
+pub use live_graph::{Live, Needs, Numbered, Source};
+pub(crate) use object_ids::{Ids, Walked};
+pub use path_search::{Found, Path, Search};
+pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
 pub use retained::{Retained, Sums, TypeSum};
-pub use room::{GraphError, Room};
-pub use search::{Found, Path, Search};
-pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
-pub(crate) use shared::{Graphs, Keeping};
-pub use tree::Tree;
+pub use shortest_path_tree::Tree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
 

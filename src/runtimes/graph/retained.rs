@@ -6,15 +6,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::runtimes::api::{ObjectReader, Root, Tally, TypeIndex};
-use crate::runtimes::graph::above::{Known, Not, types};
-use crate::runtimes::graph::deep::Uppers;
-use crate::runtimes::graph::live::{Found, Needs, Numbered};
-use crate::runtimes::graph::narrow::Narrow;
-use crate::runtimes::graph::reach::{has, set};
-use crate::runtimes::graph::read::KindSum;
-use crate::runtimes::graph::room::{GraphError, Room};
-use crate::runtimes::graph::weigh::{Weighed, weigh};
-use crate::runtimes::graph::wide::Wide;
+use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::heap_pass::KindSum;
+use crate::runtimes::graph::live_graph::{Found, Needs, Numbered};
+use crate::runtimes::graph::own_sizes::{Weighed, weigh};
+use crate::runtimes::graph::packed_index::Narrow;
+use crate::runtimes::graph::packed_size::Wide;
+use crate::runtimes::graph::root_bfs::{has, set};
+use crate::runtimes::graph::shared_dominators::Uppers;
+use crate::runtimes::graph::type_sums::{Known, Not, types};
 use crate::runtimes::graph::{Graph, Live};
 
 /// Live objects, with the sizes that they retain.

@@ -1,7 +1,7 @@
 //! A growing list of numbers that never moves its elements.
 
 use crate::core::mapped::table::Number;
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Number of elements in a piece.
 pub(super) const PIECE: usize = 1 << 20;

@@ -1,14 +1,14 @@
 //! Dominators of the objects that have several referrers.
 
 use crate::runtimes::graph::Source;
-use crate::runtimes::graph::bits::Ranked;
-use crate::runtimes::graph::dominators::dominators;
-use crate::runtimes::graph::fold::several;
-use crate::runtimes::graph::knot::Knot;
-use crate::runtimes::graph::reach::{Reached, has, set};
-use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
-use crate::runtimes::graph::rows::Rows;
-use crate::runtimes::graph::states::States;
+use crate::runtimes::graph::adjacency::Rows;
+use crate::runtimes::graph::budget::{GraphError, Held, Room, Table};
+use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::reduced_graph::Knot;
+use crate::runtimes::graph::root_bfs::{Reached, has, set};
+use crate::runtimes::graph::semi_nca::dominators;
+use crate::runtimes::graph::shared_objects::several;
+use crate::runtimes::graph::visit_states::States;
 
 /// Referrers of each number, without its parent in the depth-first tree.
 pub(super) struct Edges {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Byte counts, in two tables: the low four bytes and the rest.
 pub(super) struct Wide {

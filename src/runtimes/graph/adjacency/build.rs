@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::block::bias;
 use super::{BLOCK, Chunk, MANY, NONE, Place, STRAY};
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Builds one chunk. Its objects are added in order.
 #[derive(Default)]
@@ -172,7 +172,7 @@ impl<'r> Store<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::graph::rows::Rows;
+    use crate::runtimes::graph::adjacency::Rows;
 
     #[test]
     fn blocks_can_begin_farther_apart() {

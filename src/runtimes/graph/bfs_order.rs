@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::bits::Ranked;
-use crate::runtimes::graph::room::{Held, Room, Table};
+use crate::runtimes::graph::budget::{Held, Room, Table};
+use crate::runtimes::graph::rank_select::Ranked;
 
 /// Flag in an entry of `ids` during the search: the object has no references.
 pub(super) const LEAF: u32 = 1 << 31;

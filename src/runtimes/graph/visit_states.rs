@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::bits::Ranked;
+use crate::runtimes::graph::rank_select::Ranked;
 
 /// Not visited, has no references.
 pub(super) const LEAF: u64 = 0;

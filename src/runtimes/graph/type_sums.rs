@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::core::mapped::table::Number;
 use crate::runtimes::api::{Tally, TypeIndex};
 use crate::runtimes::graph::TypeSum;
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Maximum number of entries in the table of sets, and of steps to find out whether a type is in a set. Real heaps have
 /// some thousand sets. With more, the sums need a walk of the dominator tree.

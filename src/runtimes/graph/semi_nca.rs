@@ -13,8 +13,8 @@
 //! Vertices are preorder numbers of a depth-first search. Besides the edges there are three numbers per vertex. Two of
 //! them are stored together, because they are read together and in random order.
 
-use crate::runtimes::graph::deep::Edges;
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::shared_dominators::Edges;
 
 const NONE: u32 = u32::MAX;
 
@@ -147,7 +147,7 @@ fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::graph::simple::naive;
+    use crate::runtimes::graph::reference::naive;
     use proptest::prelude::*;
 
     /// Depth-first search from 0. Returns the parents and all edges between reached vertices, by preorder number.

@@ -6,11 +6,11 @@
 use std::hint::black_box;
 
 use crate::runtimes::graph::Source;
-use crate::runtimes::graph::ahead::{self, run};
-use crate::runtimes::graph::order::{LEAF as IS_LEAF, Order};
-use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
-use crate::runtimes::graph::rows::{Block, Rows, STRAY};
-use crate::runtimes::graph::states::{HOLDER, LEAF, ONCE, SEVERAL, States};
+use crate::runtimes::graph::adjacency::{Block, Rows, STRAY};
+use crate::runtimes::graph::bfs_order::{LEAF as IS_LEAF, Order};
+use crate::runtimes::graph::budget::{GraphError, Held, Room, Table};
+use crate::runtimes::graph::parallel_bfs::{self, run};
+use crate::runtimes::graph::visit_states::{HOLDER, LEAF, ONCE, SEVERAL, States};
 
 /// Number of objects whose references are looked up together.
 const AHEAD: usize = 64;
@@ -141,7 +141,7 @@ pub(super) fn reach(
     Ok(Reached { order: Order::new(room, ids, base, met as u32, firsts, ways_on), back, strays, _held: held })
 }
 
-impl ahead::Search for Search<'_> {
+impl parallel_bfs::Search for Search<'_> {
     type Next = Next;
     type Looked = LookedUp;
 

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Numbers below a limit that is set at creation. All bits set means none.
 pub(super) enum Narrow {

@@ -13,8 +13,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 #[cfg(test)]
-use crate::runtimes::graph::room::{GraphError, Room};
-use crate::runtimes::graph::room::{Held, Table};
+use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::budget::{Held, Table};
 
 pub(super) use block::{Block, Row};
 pub(super) use build::{Builder, Store};

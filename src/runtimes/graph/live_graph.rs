@@ -11,15 +11,15 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::api::{FREE, Losses, Object, ObjectReader, Part, Root, RootKind};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::deep::Uppers;
-use crate::runtimes::graph::ids::{Ids, Walked};
-use crate::runtimes::graph::narrow::Narrow;
-use crate::runtimes::graph::order::Order;
-use crate::runtimes::graph::reach::reach;
-use crate::runtimes::graph::read::{KindSum, Read};
-use crate::runtimes::graph::room::{GraphError, Held, Room};
-use crate::runtimes::graph::rows::Rows;
-use crate::runtimes::graph::states::States;
+use crate::runtimes::graph::adjacency::Rows;
+use crate::runtimes::graph::bfs_order::Order;
+use crate::runtimes::graph::budget::{GraphError, Held, Room};
+use crate::runtimes::graph::heap_pass::{KindSum, Read};
+use crate::runtimes::graph::object_ids::{Ids, Walked};
+use crate::runtimes::graph::packed_index::Narrow;
+use crate::runtimes::graph::root_bfs::reach;
+use crate::runtimes::graph::shared_dominators::Uppers;
+use crate::runtimes::graph::visit_states::States;
 
 /// All roots of one kind, as a node of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::bits::Ranked;
-use crate::runtimes::graph::reach::{Reached, has, set};
-use crate::runtimes::graph::states::{SEVERAL, States};
+use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::root_bfs::{Reached, has, set};
+use crate::runtimes::graph::visit_states::{SEVERAL, States};
 
 /// Number of objects that a thread scans at once. A multiple of 64.
 const SHARE: u32 = 1 << 16;

@@ -11,7 +11,7 @@ use crate::limits;
 pub use crate::runtimes::api::FieldKey;
 use crate::runtimes::api::{Link, TypeIndex, TypeInfo};
 use crate::runtimes::graph::Retained;
-use crate::runtimes::graph::room::{GraphError, Table};
+use crate::runtimes::graph::budget::{GraphError, Table};
 
 /// Maximum number of earlier steps that a new step is compared with.
 const BACK: usize = 64;

@@ -5,7 +5,7 @@
 //! later searches skip them.
 //!
 //! Marks take one bit per word of the heap. The queue takes four bytes per visited object, and the parent links take
-//! two bits ([`super::order`]).
+//! two bits ([`super::bfs_order`]).
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -16,11 +16,11 @@ use crate::limits;
 use crate::runtimes::api::space::Run;
 use crate::runtimes::api::{Link, Looked, ObjectReader, Root};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::ahead::{self, run};
-use crate::runtimes::graph::bits::Ranked;
-use crate::runtimes::graph::marks::Marks;
-use crate::runtimes::graph::pieces::{PIECE, Pieces};
-use crate::runtimes::graph::room::{GraphError, Room};
+use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::parallel_bfs::{self, run};
+use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::segmented_vec::{PIECE, Pieces};
+use crate::runtimes::graph::visited::Marks;
 
 /// Number of objects read in one batch, and the maximum number of references stored before they are processed.
 const TOGETHER: usize = 64;
@@ -235,7 +235,7 @@ struct Walk<'s, 'g, W> {
     end: Option<Result<usize, GraphError>>,
 }
 
-impl<W: Word> ahead::Search for Walk<'_, '_, W> {
+impl<W: Word> parallel_bfs::Search for Walk<'_, '_, W> {
     type Next = Next;
     type Looked = Held;
 

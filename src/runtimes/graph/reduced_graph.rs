@@ -5,12 +5,12 @@
 //! of the chain dominates what follows, the last one is the immediate dominator.
 
 use crate::runtimes::graph::Source;
-use crate::runtimes::graph::bits::Ranked;
-use crate::runtimes::graph::pieces::Pieces;
-use crate::runtimes::graph::reach::{Reached, has, set};
-use crate::runtimes::graph::room::{GraphError, Room, Table};
-use crate::runtimes::graph::rows::{Row, Rows, STRAY};
-use crate::runtimes::graph::states::{SEVERAL, States};
+use crate::runtimes::graph::adjacency::{Row, Rows, STRAY};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::root_bfs::{Reached, has, set};
+use crate::runtimes::graph::segmented_vec::Pieces;
+use crate::runtimes::graph::visit_states::{SEVERAL, States};
 
 /// Vertices, and the edges between them. Vertex 0 is the virtual root.
 pub(super) struct Knot {

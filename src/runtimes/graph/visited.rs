@@ -1,6 +1,6 @@
 //! Marks for the search for one object: one bit per word of the heap. The marks of the last root can be undone.
 
-use crate::runtimes::graph::room::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Room, Table};
 
 /// Number of mark words in a block. Changes are tracked and undone per block.
 const BLOCK: usize = 512;

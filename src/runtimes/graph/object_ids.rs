@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::space::{Run, Space};
 use crate::runtimes::api::{FREE, Heap, Losses, Object, Part};
-use crate::runtimes::graph::room::{GraphError, Held, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, Held, Room, Table};
 
 /// Maximum number of objects.
 const MOST: u32 = 1 << 31;

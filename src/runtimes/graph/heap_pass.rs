@@ -4,11 +4,11 @@ use std::ops::AddAssign;
 
 use crate::runtimes::api::{Looked, Tally};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::ids::Ids;
-use crate::runtimes::graph::narrow::Narrow;
-use crate::runtimes::graph::room::{GraphError, Held, Room};
-use crate::runtimes::graph::rows::{Builder, CHUNK, Chunk, Rows, STRAY, Store};
-use crate::runtimes::graph::states::States;
+use crate::runtimes::graph::adjacency::{Builder, CHUNK, Chunk, Rows, STRAY, Store};
+use crate::runtimes::graph::budget::{GraphError, Held, Room};
+use crate::runtimes::graph::object_ids::Ids;
+use crate::runtimes::graph::packed_index::Narrow;
+use crate::runtimes::graph::visit_states::States;
 
 /// Number of objects read in one batch, and the maximum number of references per batch.
 const TOGETHER: usize = 128;

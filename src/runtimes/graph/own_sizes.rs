@@ -4,10 +4,10 @@ use std::hint::black_box;
 
 use crate::runtimes::api::{ObjectReader, Tally};
 use crate::runtimes::graph::Live;
-use crate::runtimes::graph::narrow::Narrow;
-use crate::runtimes::graph::read::KindSum;
-use crate::runtimes::graph::room::{GraphError, Room};
-use crate::runtimes::graph::wide::Wide;
+use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::heap_pass::KindSum;
+use crate::runtimes::graph::packed_index::Narrow;
+use crate::runtimes::graph::packed_size::Wide;
 
 /// Number of objects that a thread processes at once.
 const SHARE: u32 = 1 << 16;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::addr::Addr;
 use crate::runtimes::api::{Link, Root, RootKind, Tally, TypeIndex};
-use crate::runtimes::graph::simple::{distances, iterated, naive, reached};
-use crate::runtimes::graph::toy::{TYPES, Toy, Words};
+use crate::runtimes::graph::reference::{distances, iterated, naive, reached};
+use crate::runtimes::graph::toy_heap::{TYPES, Toy, Words};
 use crate::runtimes::graph::{Graph, Retained, Room, Search, Tree, TypeSum};
 
 const KINDS: [RootKind; 2] = [RootKind::Of(0, "handle"), RootKind::Stack];
