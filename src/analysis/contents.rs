@@ -7,7 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::map::kind_facts::Destination;
 use crate::map::{AddressMap, Region};
-use crate::memory::content::{Content, Lead, Makeup, Words};
+use crate::memory::content::{AddressClassifier, Content, DestinationId, Makeup};
 use crate::range_map::{RangeMap, Ranged};
 
 /// Destinations of pointers, by address.
@@ -20,7 +20,7 @@ pub(crate) struct Destinations {
 /// A range of memory with one name.
 struct Part {
     range: AddrRange,
-    lead: Lead,
+    destination: DestinationId,
 }
 
 impl Ranged for Part {
@@ -33,23 +33,23 @@ impl Destinations {
     /// Creates the destinations from all regions of a map.
     pub(crate) fn of(map: &AddressMap) -> Destinations {
         let mut names: Vec<Arc<str>> = Vec::new();
-        let mut known: HashMap<Arc<str>, Lead> = HashMap::new();
+        let mut known: HashMap<Arc<str>, DestinationId> = HashMap::new();
         let mut parts: Vec<Part> = Vec::new();
         for region in map.regions.iter() {
             let name = destination(region);
-            let lead = *known.entry(name).or_insert_with_key(|name| {
+            let destination = *known.entry(name).or_insert_with_key(|name| {
                 // Modules beyond this number share the last one.
-                let lead = Lead(names.len().min(usize::from(u16::MAX)) as u16);
+                let destination = DestinationId(names.len().min(usize::from(u16::MAX)) as u16);
                 if names.len() <= usize::from(u16::MAX) {
                     names.push(printable(name).into());
                 }
-                lead
+                destination
             });
             match parts.last_mut() {
-                Some(last) if last.lead == lead && last.range.end == region.range.start => {
+                Some(last) if last.destination == destination && last.range.end == region.range.start => {
                     last.range.end = region.range.end;
                 }
-                _ => parts.push(Part { range: region.range, lead }),
+                _ => parts.push(Part { range: region.range, destination }),
             }
         }
         let hull = parts.first().zip(parts.last());
@@ -62,7 +62,7 @@ impl Destinations {
     pub(crate) fn told(&self, content: Content) -> String {
         match content {
             Content::Pointers(None) => "pointers (mixed)".to_owned(),
-            Content::Pointers(Some(Lead(n))) => match self.names.get(usize::from(n)) {
+            Content::Pointers(Some(DestinationId(n))) => match self.names.get(usize::from(n)) {
                 Some(name) => format!("pointers (into {name})"),
                 None => content.to_string(),
             },
@@ -87,16 +87,16 @@ impl Destinations {
     /// they lead to several kinds of memory.
     pub(crate) fn into(&self, content: Content) -> Option<&str> {
         match content {
-            Content::Pointers(Some(Lead(n))) => self.names.get(usize::from(n)).map(|name| &**name),
+            Content::Pointers(Some(DestinationId(n))) => self.names.get(usize::from(n)).map(|name| &**name),
             _ => None,
         }
     }
 }
 
-impl Words for Destinations {
-    fn lead(&self, word: u64) -> Option<Lead> {
+impl AddressClassifier for Destinations {
+    fn destination(&self, word: u64) -> Option<DestinationId> {
         let addr = Addr::new(word);
-        self.hull.contains(addr).then(|| self.parts.at(addr).map(|part| part.lead)).flatten()
+        self.hull.contains(addr).then(|| self.parts.at(addr).map(|part| part.destination)).flatten()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::map::Kind;
 use crate::map::kind_facts::Backing;
 use crate::native::unwind::code::{follows_call, is_signal_return};
 use crate::scrub::letters::{is_printable, is_readable};
-use crate::scrub::plan::{Part, Use};
+use crate::scrub::plan::{MemoryPart, Use};
 use crate::scrub::{Plan, Rule};
 use crate::targets::{Piece, PieceState};
 
@@ -36,27 +36,26 @@ impl Plan<'_> {
             let is_number = self.objects.is_number(used, value)
                 || is_object && self.objects.is_outside(value)
                 || part.is_some_and(|part| self.is_reservation(part, value))
-                || value < LOW && !self.leads_where_addresses_do(value, used, part);
+                || value < LOW && !self.has_address_target(value, used, part);
             if is_number {
                 return Some(Rule::Numbers);
             }
         }
-        (self.has(Rule::Readable) && self.is_text_for_all_we_know(word, used, after_text, part))
-            .then_some(Rule::Readable)
+        (self.has(Rule::Readable) && self.is_likely_text(word, used, after_text, part)).then_some(Rule::Readable)
     }
 
     /// Whether a register's value is an address, by the rules for stacks. An address of an object that reveals a value
     /// is none.
     pub(super) fn is_address(&self, value: u64) -> bool {
-        let tells = |other: u64| self.has(Rule::Alike) && other != value;
-        self.leads_somewhere(value)
+        let reveals = |other: u64| self.has(Rule::Alike) && other != value;
+        self.is_mapped(value)
             && self.is_no_address(value.to_le_bytes(), Use::Stack, false).is_none()
-            && !self.objects.alike(value).is_some_and(tells)
+            && !self.objects.substitute(value).is_some_and(reveals)
     }
 
     /// Whether an address is in reserved memory of which the core has nothing. Files are excluded, because their bytes
     /// are on disk.
-    fn is_reservation(&self, part: &Part, value: u64) -> bool {
+    fn is_reservation(&self, part: &MemoryPart, value: u64) -> bool {
         let is_file = matches!(part.kind.facts().backing, Backing::Image | Backing::File | Backing::Shared);
         let piece = || self.process.space().pieces.at(Addr::new(value));
         let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= RESERVATION;
@@ -65,12 +64,12 @@ impl Plan<'_> {
 
     /// Whether a low address points to something that addresses point to: a named symbol of the program, the
     /// instruction after a call, or a word of variables or of a heap. Memory that is only reserved is excluded.
-    fn leads_where_addresses_do(&self, value: u64, used: Use, part: Option<&Part>) -> bool {
+    fn has_address_target(&self, value: u64, used: Use, part: Option<&MemoryPart>) -> bool {
         let at = Addr::new(value);
         let starts = |at: Option<u64>| at.is_some_and(|at| self.low_symbols.binary_search(&at).is_ok());
         match part {
             Some(part) if part.used == Use::Image && part.is_writable => at.is_aligned(WORD),
-            Some(Part { used: Use::Image, .. }) | None => {
+            Some(MemoryPart { used: Use::Image, .. }) | None => {
                 let is_code = || used == Use::Stack && self.is_return_address(at);
                 starts(Some(value)) || at.is_aligned(WORD) && starts(value.checked_sub(VTABLE_HEAD)) || is_code()
             }
@@ -80,7 +79,7 @@ impl Plan<'_> {
 
     /// Whether a word that may be text points only to where texts point: into a program file, or into data without
     /// structure. On a stack, most words that point into a file are return addresses.
-    fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool, part: Option<&Part>) -> bool {
+    fn is_likely_text(&self, word: [u8; 8], used: Use, after_text: bool, part: Option<&MemoryPart>) -> bool {
         let value = u64::from_le_bytes(word);
         let place = Addr::new(value);
         // A text that ends within an old address: its last letters, a NUL, and the rest of the address.
@@ -109,13 +108,13 @@ impl Plan<'_> {
     }
 
     /// Whether a word is an address of mapped memory.
-    pub(super) fn leads_somewhere(&self, value: u64) -> bool {
+    pub(super) fn is_mapped(&self, value: u64) -> bool {
         let after = self.mapped.partition_point(|&(start, _)| start <= value);
         after.checked_sub(1).and_then(|i| self.mapped.get(i)).is_some_and(|&(_, end)| value < end)
     }
 
     /// Returns the part of memory that contains an address.
-    pub(super) fn part(&self, at: Addr) -> Option<&Part> {
+    pub(super) fn part(&self, at: Addr) -> Option<&MemoryPart> {
         let i = self.parts.partition_point(|part| part.range.end <= at);
         self.parts.get(i).filter(|part| part.range.contains(at))
     }

@@ -21,9 +21,9 @@ impl Plan<'_> {
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: &mut LeftTexts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let before = self.names.as_ref().map(|_| bytes.to_vec());
-        let within = self.objects.within(start, bytes.len().div_ceil(8));
-        let texts = self.texts(range, &within.texts, bytes);
-        let mut run = Run::new(self, start, within, texts);
+        let masks = self.objects.masks(start, bytes.len().div_ceil(8));
+        let texts = self.texts(range, &masks.texts, bytes);
+        let mut run = Run::new(self, start, masks, texts);
         let mut at = start;
         let first = self.parts.partition_point(|part| part.range.end <= start);
         for of in self.parts.iter().skip(first).take_while(|part| part.range.start < range.end) {

@@ -23,7 +23,7 @@ use crate::targets::reads::ReadBytes;
 
 /// A part of memory with one use.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct MemoryPart {
     pub(super) range: AddrRange,
     /// Use of the memory.
     pub(super) used: Use,
@@ -59,7 +59,7 @@ impl Level {
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
     /// Parts of mapped memory by address, in whole words, without gaps.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MemoryPart>,
     /// Seeds of the replacements of long texts, by address.
     pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
@@ -189,9 +189,9 @@ pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'
 
 /// Divides all memory by use. Objects may be in other memory too (frozen ones in images); their headers are preserved
 /// there.
-fn parts(session: &Session<'_>) -> Vec<Part> {
+fn parts(session: &Session<'_>) -> Vec<MemoryPart> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
-    let mut out: Vec<Part> = Vec::new();
+    let mut out: Vec<MemoryPart> = Vec::new();
     let mut push = |start: Addr, end: Addr, used: Use, region: &Region| {
         // A word that two regions share belongs to the first.
         let start = out.last().map_or(start, |before| start.max(before.range.end));
@@ -200,7 +200,7 @@ fn parts(session: &Session<'_>) -> Vec<Part> {
             let range = AddrRange::new(start, end);
             let is_held = session.process.space().dumped_in(range) > 0;
             let is_writable = region.perms.is_some_and(|perms| perms.write);
-            out.push(Part { range, used, kind: region.kind, is_held, is_writable });
+            out.push(MemoryPart { range, used, kind: region.kind, is_held, is_writable });
         }
     };
     for region in session.map().regions.iter() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::addr::AddrRange;
 use crate::runtimes::api::anatomy::{Anatomy, Meaning, Scattered};
-use crate::scrub::heaps::Within;
+use crate::scrub::heaps::RunMasks;
 use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
@@ -22,7 +22,7 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
             out.named.push(NameAt { at: range.start, len: range.len(), script });
         }
         Meaning::Alike(other) => {
-            out.alike.insert(range.start.get(), other.get());
+            out.substitutes.insert(range.start.get(), other.get());
         }
         Meaning::Value => value(range, out),
         // It is a value too, in case it is not overwritten as a text.
@@ -44,7 +44,7 @@ fn value(range: AddrRange, out: &mut Objects<'_>) {
 }
 
 /// Adds the masks and texts of a run of memory.
-pub(super) fn within(objects: &dyn Scattered, range: AddrRange, out: &mut Within) {
+pub(super) fn add_masks(objects: &dyn Scattered, range: AddrRange, out: &mut RunMasks) {
     objects.each_in(range, &mut |bytes, meaning| match meaning {
         Meaning::Structure | Meaning::Name(..) => out.add_own(bytes),
         Meaning::Value => out.add_value(bytes),

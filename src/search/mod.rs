@@ -19,10 +19,10 @@
 //! | `secrets` | keys, tokens, passwords and other secrets, by their forms |
 
 mod error;
-mod gate;
 mod hex;
 mod needle;
 mod pattern;
+mod prefilter;
 #[cfg(test)]
 mod random;
 mod scan;

@@ -7,7 +7,7 @@ use crate::commands::trend::sentences;
 use crate::map::Kind;
 use crate::map::kind_facts::Contents;
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
-use crate::series::shape::{Nature, Point, Shape, judge};
+use crate::series::shape::{Point, SeriesTraits, Shape, judge};
 use crate::series::{Moment, Recording};
 use crate::shell::quoted;
 
@@ -167,8 +167,8 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn nature(&self, key: &Key) -> Nature {
-        let least = if key.measure == Measure::Count { LEAST_COUNT } else { LEAST_BYTES };
+    fn traits(&self, key: &Key) -> SeriesTraits {
+        let min_change = if key.measure == Measure::Count { LEAST_COUNT } else { LEAST_BYTES };
         let objects = match key.of {
             SeriesOf::Type => true,
             SeriesOf::Kind => Kind::from_name(&key.name).is_some_and(Kind::holds_objects),
@@ -176,13 +176,13 @@ impl About<'_> {
             _ => false,
         };
         let collections = (self.collected && objects).then(|| self.collections.unwrap_or(0));
-        Nature { least, collections }
+        SeriesTraits { min_change, collections }
     }
 
     fn row(&self, key: &Key, values: &[Value]) -> SeriesRow {
         let at = |v: &Value| self.times.get(v.look).copied().unwrap_or_default();
         let points: Vec<Point> = values.iter().map(|v| Point { at: at(v), value: v.value as f64 }).collect();
-        let shape = judge(&points, self.nature(key));
+        let shape = judge(&points, self.traits(key));
         let one_way = matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks);
         let per_hour = |of: f64| Some(of * HOUR).filter(|rate| self.rated && rate.is_finite()).map(rounded);
         let trend = shape.trend;

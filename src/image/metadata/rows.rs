@@ -138,13 +138,13 @@ pub struct GenericParam<'a> {
 }
 
 /// Typed access to the cells of a row.
-struct Row<'m> {
+struct CellReader<'m> {
     metadata: &'m Metadata<'m>,
     table: Table,
     rid: u32,
 }
 
-impl<'m> Row<'m> {
+impl<'m> CellReader<'m> {
     fn u32(&self, column: usize) -> Option<u32> {
         self.metadata.cell(self.table, self.rid, column)
     }
@@ -171,8 +171,8 @@ impl<'m> Row<'m> {
 }
 
 impl Metadata<'_> {
-    fn row(&self, table: Table, rid: u32) -> Row<'_> {
-        Row { metadata: self, table, rid }
+    fn row(&self, table: Table, rid: u32) -> CellReader<'_> {
+        CellReader { metadata: self, table, rid }
     }
 
     /// Returns the module's own row.

@@ -8,12 +8,12 @@
 //! | `runs` | classifies all pages of given ranges, in one parallel pass |
 //! | `stretches` | divides a range where its content changes for good; a range's main content |
 
-mod leads;
+mod destinations;
 mod page;
 mod runs;
 mod stretches;
 
-pub use leads::{Lead, Words};
+pub use destinations::{AddressClassifier, DestinationId};
 pub use page::Content;
 pub use runs::{Filled, filled};
 pub use stretches::{Makeup, stretches, within};

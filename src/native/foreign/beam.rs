@@ -145,7 +145,7 @@ impl Carriers<'_> {
         }
         for forward in [true, false] {
             // Both directions start at the same carrier. A ring or a list that was visited ends the walk.
-            let mut walk = self.walks.alone();
+            let mut walk = self.walks.begin_own_set();
             let mut at = at;
             while !at.is_null() && walk.step(at).is_ok() {
                 let Some(head) = head(self.scene, at).filter(|h| is_linked(self.scene, at, h) == Some(true)) else {

@@ -93,7 +93,7 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     let first = sides.filter(|(last, first)| candidates.contains(last) && candidates.contains(first)).map(|(_, f)| *f);
     first.into_iter().find_map(|first| {
         let mut out = Vec::new();
-        let end = walks.alone().follow(first, |at| {
+        let end = walks.begin_own_set().follow(first, |at| {
             let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is not an entry of this root")?;
             let next = entry.next;
             out.push((at, entry));

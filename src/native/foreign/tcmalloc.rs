@@ -82,7 +82,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
         let room = range.len() / size;
         let mut bits = vec![0_u64; room.div_ceil(64) as usize].into_boxed_slice();
         let mut free = 0;
-        let list = walks.light().follow(Addr::new(words[OBJECTS]), |object| {
+        let list = walks.begin_cycle_only().follow(Addr::new(words[OBJECTS]), |object| {
             let number = object_number(range, size, object).ok_or("no object of the span")?;
             if let Some(word) = bits.get_mut((number / 64) as usize) {
                 *word |= 1 << (number % 64);
@@ -229,7 +229,7 @@ fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr,
     let mut out = HashSet::new();
     for &(head, most) in chains {
         let mut left = most;
-        let end = walks.light().follow(head, |object| {
+        let end = walks.begin_cycle_only().follow(head, |object| {
             let i = extents.partition_point(|e| e.range.end <= object);
             let extent = extents.get(i).filter(|e| e.slab.is_some()).ok_or("no object")?;
             if left == 0 || extent.used_at(object) != Some(object) {

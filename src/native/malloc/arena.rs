@@ -217,7 +217,7 @@ fn pieces(
     for k in 0..b.count {
         let head = main.bins.saturating_add(k * b.bin).saturating_sub(b.header);
         let mut before = head;
-        let mut walk = walks.light();
+        let mut walk = walks.begin_cycle_only();
         let mut at = finder.memory.ptr(head.saturating_add(finder.shape.chunk.fd)).ok();
         while let Some(chunk) = at.filter(|&c| c != head && walk.step(c).is_ok()) {
             // A chunk that does not link back ends the list: what follows is not a list of chunks.

@@ -184,7 +184,7 @@ impl Reader<'_> {
         let mut chunks = Vec::new();
         // Upper bound: the arena has no room for more blocks of this size.
         let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        let end = self.walks.light().at_most(most).follow(head, |at| {
+        let end = self.walks.begin_cycle_only().at_most(most).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
                 return Err("not a chunk of this list");
             }
@@ -214,7 +214,7 @@ impl Reader<'_> {
             };
             let head = bins.saturating_add(k * b.bin).saturating_sub(b.header);
             let mut before = head;
-            let mut walk = self.walks.light();
+            let mut walk = self.walks.begin_cycle_only();
             let mut at = self.memory.ptr(head.saturating_add(c.fd)).ok();
             loop {
                 let Some(chunk) = at else {

@@ -241,7 +241,7 @@ impl Reader<'_> {
     fn list(&self, head: Addr, bin: u64, form: &TcacheShape, linking: Linking) -> List {
         let mut out = List { chunks: Vec::new(), whole: false };
         let mut at = head;
-        let mut walk = self.walks.alone().at_most(limits::MAX_TCACHE_LIST);
+        let mut walk = self.walks.begin_own_set().at_most(limits::MAX_TCACHE_LIST);
         let c = &self.shape.chunk;
         while !at.is_null() {
             let chunk = at.saturating_sub(c.mem);

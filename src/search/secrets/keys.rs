@@ -4,7 +4,7 @@
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde_json::Value;
 
-use crate::search::secrets::found::{Found, before, count, is_base64, is_word};
+use crate::search::secrets::matches::{SecretMatch, byte_before, is_base64, is_word, prefix_len};
 use crate::words::SecretKind;
 
 /// Maximum length of a block in characters. An RSA key of 16384 bits has 12,700.
@@ -20,11 +20,11 @@ const LONGEST_PART: usize = 4096;
 const LEAST_SIGNATURE: usize = 22;
 
 /// Returns the key whose `-----BEGIN ` is at `at`.
-pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
+pub(super) fn pem(text: &[u8], at: usize) -> Option<SecretMatch> {
     let rest = text.get(at..)?;
     let rest = &rest[..rest.len().min(LONGEST_KEY)];
     let label = rest.strip_prefix(b"-----BEGIN ")?;
-    let label = &label[..count(label, 40, |b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ')];
+    let label = &label[..prefix_len(label, 40, |b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ')];
     if !(label.ends_with(b"PRIVATE KEY") || label == b"PGP PRIVATE KEY BLOCK") {
         return None;
     }
@@ -45,7 +45,7 @@ pub(super) fn pem(text: &[u8], at: usize) -> Option<Found> {
     let value = at + body_at..at + body_at + len;
     let to = if let Some(close) = closed { at + body_at + close + end.len() } else { value.end };
     let checked = whole && is_key(&key);
-    Some(Found { kind: SecretKind::PrivateKey, at: at..to, value, checked })
+    Some(SecretMatch { kind: SecretKind::PrivateKey, at: at..to, value, checked })
 }
 
 /// Returns the base64 of a block, and its length in the text. The length includes line ends, which may be written as
@@ -54,12 +54,12 @@ fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
     let (mut out, mut at, mut len) = (Vec::new(), 0, 0);
     while let Some(&byte) = inner.get(at) {
         let rest = &inner[at..];
-        let line = count(rest, 100, |b| is_base64(b) || b == b'=');
+        let line = prefix_len(rest, 100, |b| is_base64(b) || b == b'=');
         if line > 0 {
             let behind = rest.get(line).copied();
             if out.is_empty() && matches!(behind, Some(b':' | b'-')) {
                 // Skip a header line, however it ends.
-                at += count(rest, 200, |b| !matches!(b, b'\n' | b'\\'));
+                at += prefix_len(rest, 200, |b| !matches!(b, b'\n' | b'\\'));
                 continue;
             }
             out.extend_from_slice(&rest[..line]);
@@ -85,15 +85,15 @@ fn is_key(key: &[u8]) -> bool {
 }
 
 /// Returns the token whose `eyJ` is at `at`.
-pub(super) fn jwt(text: &[u8], at: usize) -> Option<Found> {
-    if before(text, at).is_some_and(is_word) {
+pub(super) fn jwt(text: &[u8], at: usize) -> Option<SecretMatch> {
+    if byte_before(text, at).is_some_and(is_word) {
         return None;
     }
     let mut end = at;
     let mut parts: Vec<&[u8]> = Vec::new();
     while parts.len() < 5 {
         let rest = text.get(end..)?;
-        let part = &rest[..count(rest, LONGEST_PART, is_word)];
+        let part = &rest[..prefix_len(rest, LONGEST_PART, is_word)];
         parts.push(part);
         end += part.len();
         if text.get(end) != Some(&b'.') || !text.get(end + 1).is_some_and(|b| is_word(*b) || *b == b'.') {
@@ -109,5 +109,5 @@ pub(super) fn jwt(text: &[u8], at: usize) -> Option<Found> {
         5 => encrypted && parts[3].len() >= 4 && parts[4].len() >= LEAST_SIGNATURE,
         _ => false,
     };
-    whole.then(|| Found::form(SecretKind::Jwt, at..end).checked(true))
+    whole.then(|| SecretMatch::form(SecretKind::Jwt, at..end).checked(true))
 }

@@ -14,9 +14,9 @@
 //! | `scan` | the parallel pass over memory |
 
 mod find;
-mod found;
 mod keys;
 mod mail;
+mod matches;
 mod names;
 mod numbers;
 mod scan;

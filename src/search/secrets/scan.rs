@@ -98,12 +98,12 @@ impl SecretScan {
         let scanned = spans.all().iter().map(AddrRange::len).sum();
         progress.start(near.iter().map(AddrRange::len).sum());
         target.expect_scan();
-        let mut told = Secrets { scanned, dropped: 0 };
+        let mut totals = Secrets { scanned, dropped: 0 };
         let mut tasks = near.iter().flat_map(|range| cut(*range, TASK));
         loop {
             let wave: Vec<AddrRange> = tasks.by_ref().take(WAVE).collect();
             if wave.is_empty() {
-                return told;
+                return totals;
             }
             let task = |(i, task): (usize, &AddrRange)| {
                 if let Some(later) = wave.get(i + AHEAD) {
@@ -116,7 +116,7 @@ impl SecretScan {
             };
             let found: Vec<Hits> = wave.par_iter().enumerate().map(task).collect();
             for hits in found {
-                told.dropped += hits.dropped;
+                totals.dropped += hits.dropped;
                 hits.kept.iter().for_each(&mut each);
             }
         }

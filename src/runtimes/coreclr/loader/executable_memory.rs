@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
     /// walk remembers its own nodes.
     fn walk<T>(&self, kind: &'a str, first: Addr, take: impl Fn(&StructView<'a>) -> Option<T>) -> Option<Vec<T>> {
         let mut out = Vec::new();
-        let end = self.walks.alone().follow(first, |at| {
+        let end = self.walks.begin_own_set().follow(first, |at| {
             let view = self.view(kind, at);
             let fits = at.is_aligned(8).then(|| take(&view)).flatten();
             out.push(fits.ok_or("no block")?);

@@ -156,7 +156,7 @@ impl TypeSystem<'_> {
             out.push(CodeVersion { code, tier, node: Addr::NULL, il_version: 0 });
         }
         let first = self.first_node(desc, &known.nodes);
-        let end = known.walks.alone().at_most(limits::MAX_CODE_VERSIONS).follow(first, |node| {
+        let end = known.walks.begin_own_set().at_most(limits::MAX_CODE_VERSIONS).follow(first, |node| {
             let view = self.view("NativeCodeVersionNode", node);
             let (code, next) = (view.ptr("NativeCode")?, view.ptr("Next")?);
             let tier = if !code.is_null() && precompiled(code) {

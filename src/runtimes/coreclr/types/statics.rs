@@ -212,7 +212,7 @@ impl TypeSystem<'_> {
     fn in_flight(&self, data: &StructView<'_>, index: u32) -> Option<Addr> {
         let mut found = None;
         let walks = Walks::new(Phase::References, limits::MAX_IN_FLIGHT);
-        let end = walks.light().follow(data.ptr("InFlightData").ok()?, |at| {
+        let end = walks.begin_cycle_only().follow(data.ptr("InFlightData").ok()?, |at| {
             let view = self.view("InFlightTLSData", at);
             if view.u32("TlsIndex")? == index {
                 found = self.memory.ptr(view.ptr("TLSData")?).ok().filter(|o| !o.is_null());
