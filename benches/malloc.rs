@@ -1,7 +1,7 @@
-//! Speed of walking glibc's heaps, in chunks per second. The heap of 1 GiB is
-//! synthetic. It has chunks of 32 to 1,040 bytes, and one in eight is free.
+//! How fast glibc's heaps are walked: a heap of 1 GiB with chunks of 32 to 1,040
+//! bytes, one in eight of them free, made by hand; chunks a second.
 //!
-//! `COREMAP_BENCH_HEAP` is the heap's size in MiB (default 64 in a test run).
+//! `COREMAP_BENCH_HEAP` is the heap's size in MiB; 64 where it is a mere test run.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "shares its builder with the tests")]
 
 #[path = "../tests/all/support/mod.rs"]
@@ -18,7 +18,7 @@ use coremap::progress::Progress;
 use coremap::session::Session;
 use support::malloc_builder::{Fake, VERSIONS};
 
-/// Number of rounds, of which the best counts.
+/// Rounds of which the best counts.
 const ROUNDS: usize = 7;
 
 fn best(mut run: impl FnMut() -> u64) -> (Duration, u64) {

@@ -194,7 +194,7 @@ pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let wanted = image.build_id.as_ref()?;
     dirs.debug_candidates(module).into_iter().find_map(|place| {
         let Opened::File(file) = dirs.look(&place) else { return None };
-        let map = MappedFile::map(&file).ok()?;
+        let map = MappedFile::map(&file, dirs.losses()).ok()?;
         (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
     })
 }

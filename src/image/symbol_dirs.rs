@@ -21,6 +21,8 @@ use crate::limits;
 pub struct SymbolDirs {
     roots: Vec<Root>,
     by_name: HashMap<String, Vec<Location>>,
+    /// What could not be read of the files that were mapped.
+    losses: Arc<Losses>,
 }
 
 struct Root {

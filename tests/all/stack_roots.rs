@@ -95,7 +95,7 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 fn sizes_of_code(core: &str) -> (usize, usize) {
     recorded(core, |refs, session| {
-        let methods = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
+        let methods = internals::coreclr(session).unwrap().methods();
         let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.precise).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {

@@ -29,11 +29,5 @@ pub use loader::{AllocatorHeaps, Collectible, HeapBlock};
 pub use methods::{CodeAt, FrameSlots, FrameState, Methods};
 pub(crate) use object::string_text;
 pub use runtime::{Detection, Runtime, detect, has_coreclr};
-pub use threads::{
-    AllocContext, ConservativeRange, FrameClasses, ManagedThread, StackRef, StackRefs, ThreadEntry, ThreadsError,
-    ThrownException, sync_blocks, threads,
-};
-pub use types::{
-    Classification, DynamicKind, FieldDesc, FieldStorage, MethodDesc, ModuleInfo, Scope, Shape, Struct, TypeArg,
-    TypeHandle, TypeSystem,
-};
+pub use threads::{ManagedThread, StackRefs, sync_blocks, threads};
+pub use types::{FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem};

@@ -17,7 +17,7 @@ mod unwind;
 pub(super) use jitted::{CodeBlock, CodeHeap};
 pub(crate) use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
-pub use stubs::{Stub, StubKind};
+pub(crate) use stubs::Stub;
 pub(super) use unwind::{dwarf, gc_info_address, unwind};
 
 pub(super) use ranges::read as read_ranges;

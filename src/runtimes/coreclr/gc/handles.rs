@@ -10,6 +10,6 @@ pub(in crate::runtimes::coreclr) fn read<'r>(process: &Process, runtime: &'r Run
 }
 
 /// Handles that refer to an object, by address, with messages about what could not be read. Cached.
-pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
+pub(crate) fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
     runtime.cache.handles.get_or_init(|| handles_in(process, runtime.gc(process), read(process, runtime)))
 }

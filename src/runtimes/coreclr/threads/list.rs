@@ -11,7 +11,7 @@ use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::process::Process;
-pub use crate::runtimes::clr_gc::AllocContext;
+pub(crate) use crate::runtimes::clr_gc::AllocContext;
 use crate::runtimes::coreclr::runtime::GlobalsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 

@@ -12,12 +12,13 @@ pub mod sync_blocks;
 mod table;
 mod waits;
 
-pub use frames::FrameClasses;
+pub(crate) use frames::FrameClasses;
 pub(super) use list::ThreadList;
 pub use list::{ManagedThread, threads};
 pub(super) use references::stack_refs;
 pub(super) use roles::{role, state};
-pub use stack_refs::{ConservativeRange, StackRef, StackRefs};
-pub use table::ThreadEntry;
+pub use stack_refs::StackRefs;
+pub(crate) use stack_refs::{ConservativeRange, StackRef};
+pub(crate) use table::ThreadEntry;
 pub(super) use table::ThreadTable;
 pub(super) use waits::Locks;

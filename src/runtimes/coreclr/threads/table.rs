@@ -12,7 +12,7 @@ use crate::runtimes::coreclr::threads::{FrameClasses, ManagedThread, threads};
 
 /// A thread of the runtime's list.
 #[derive(Clone, Debug)]
-pub struct ThreadEntry {
+pub(crate) struct ThreadEntry {
     /// Fields of the Thread.
     pub thread: ManagedThread,
     /// References in lists of the runtime's own code.

@@ -15,10 +15,10 @@ mod waits;
 
 pub(super) use claims::claim;
 pub use list::{JavaThread, java_threads};
-pub use monitors::{HeldLock, LockOwner, Monitors};
-pub use records::{Threads, VmThreadRecord};
-pub use thread_object::{ThreadObject, state};
-pub use vm_threads::{VmThread, vm_threads};
+pub use monitors::Monitors;
+pub use records::Threads;
+pub use thread_object::ThreadObject;
+pub use vm_threads::vm_threads;
 pub use waits::Locks;
 
 use crate::facts::FrameRow;
