@@ -40,7 +40,7 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
     ("src/runtimes/coreclr/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
-    ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
+    ("src/native/malloc/tcache.rs", "(link.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/runtimes/api/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
 ];

@@ -266,7 +266,7 @@ impl Tally {
         };
         self.list(block.start, size, state, None, kept, look);
         if let Some(row) = self.chunks.last_mut().filter(|row| row.address == block.start) {
-            row.asked = slot.asked;
+            row.asked = slot.requested;
         }
     }
 

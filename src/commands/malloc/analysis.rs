@@ -10,7 +10,9 @@ use crate::commands::malloc::report::{
 use crate::commands::malloc::{findings, slots};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
+use crate::native::malloc::{
+    Arena, ChunkRange, Damage, FreeLists, Malloc, State, UnwalkedRange, WalkSummary, warn_cache_limit,
+};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
@@ -44,7 +46,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let mut walked = walk(&lists);
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
     if seen.len() > limits::MAX_TCACHES || walked.iter().any(|(_, _, tally, _)| tally.more_caches) {
-        tell_more_caches(session.process);
+        warn_cache_limit(session.process);
     }
     seen.truncate(limits::MAX_TCACHES);
     if let Some(with_others) = lists.with_caches(session.process, malloc, &seen) {
@@ -128,7 +130,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
+    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -162,7 +164,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
+fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, misplaced_entries: u64) {
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
@@ -177,8 +179,9 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
             ),
         );
     }
-    if off_border > 0 {
-        let what = format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(off_border));
+    if misplaced_entries > 0 {
+        let what =
+            format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(misplaced_entries));
         process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
@@ -199,7 +202,7 @@ fn arena_row<'a>(
     index: usize,
     arena: &Arena,
     lists: &FreeLists,
-    parts: impl Iterator<Item = (&'a Part, &'a Tally, &'a Walked)>,
+    parts: impl Iterator<Item = (&'a ChunkRange, &'a Tally, &'a WalkSummary)>,
 ) -> ArenaRow {
     let mut states = [ChunkSum::default(); State::COUNT];
     let (mut trimmed, mut overhead, mut foreign, mut lost, mut trimmable, mut largest) = (0, 0, 0, 0, 0, 0);
@@ -331,7 +334,7 @@ fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &
     CategoriesRow { whose: whose.whose(), categories: rows, others }
 }
 
-fn add_losses(row: &mut LostRow, walked: &Walked) {
+fn add_losses(row: &mut LostRow, walked: &WalkSummary) {
     row.bytes += walked.lost_bytes;
     row.count += walked.losses;
     let lost = walked.lost.iter().filter(|l| l.damage != Damage::Foreign);
@@ -339,7 +342,7 @@ fn add_losses(row: &mut LostRow, walked: &Walked) {
     row.places.extend(lost.take(room).map(|l| LossRow { range: l.range.into(), reason: reason(l) }));
 }
 
-fn reason(lost: &Lost) -> String {
+fn reason(lost: &UnwalkedRange) -> String {
     match lost.damage {
         Damage::NotDumped => "not in the core".into(),
         Damage::BadSize(word) => format!("invalid chunk size {word:#x}; the walk resumes at the next run of chunks"),

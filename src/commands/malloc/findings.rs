@@ -2,7 +2,7 @@
 
 use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
 use crate::map::Confidence;
-use crate::native::malloc::{Malloc, Split};
+use crate::native::malloc::{Malloc, UsageSplit};
 use crate::process::Process;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::units::{count, exact, round};
@@ -74,7 +74,7 @@ fn count_have(arenas: u64) -> String {
 }
 
 /// Findings that need no walk of the heaps.
-pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding> {
+pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit) -> Vec<Finding> {
     let mut out = Vec::new();
     let all = split.used.saturating_add(split.free).saturating_add(split.overhead);
     if split.free >= LARGE && split.free.saturating_mul(100) >= all.saturating_mul(MOSTLY) {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -52,7 +52,7 @@ struct Head {
     allocator: Addr,
 }
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["beam"]) else { return };
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
     let mut carriers =
@@ -81,7 +81,7 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
         && [next, prev].iter().all(|a| a.is_aligned(PAGE))
         && !allocator.is_null()
         && scene.memory.readable(allocator, 8) == 8
-        && scene.open_at(at).is_some_and(|open| open.covers(&range));
+        && scene.unclaimed_at(at).is_some_and(|open| open.covers(&range));
     sound.then_some(Head { range, flags: size & FLAGS, next, prev, allocator })
 }
 
@@ -89,7 +89,7 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
 /// included, since nothing in them differs.
 fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut by_allocator: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
-    for range in scene.open() {
+    for range in scene.unclaimed() {
         let mut at = range.start.align_up(PAGE);
         while let Some(head) = head(scene, at) {
             let block = scene.memory.peek_u64(at.saturating_add(CARRIER_HEAD)).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Carriers<'_> {
     fn look(&mut self, linked: bool) {
         let scene = self.scene;
         let mut take = |at| if linked { self.linked(at) } else { self.of_known(at) };
-        for range in scene.open() {
+        for range in scene.unclaimed() {
             let mut at = range.start.align_up(PAGE);
             // Carriers follow each other where mappings were joined.
             while let Some(head) = take(at) {

@@ -4,7 +4,7 @@
 //! ntotalpools, three links}, 48 bytes each. An arena consists of pools, and each pool's header has its arena's index
 //! in the array. Source: Objects/obmalloc.c and pycore_obmalloc.h of CPython 3.6 to 3.14; measured on 3.11.
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -26,7 +26,7 @@ const PROVED: u64 = 4;
 /// Maximum number of consecutive unused entries in the array.
 const MAX_UNUSED: u64 = 256;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["libpython", "python", "uwsgi", "mod_wsgi"]) else { return };
     let mut arrays: Vec<Addr> = Vec::new();
     for &part in &image.writable {
@@ -57,7 +57,7 @@ fn first_arena(scene: &Scene<'_>, array: Addr) -> Option<(u64, u64)> {
             return SIZES.into_iter().find(|size| arena(scene, entry, index, *size).is_some());
         }
         // An entry that was never used has no pool either.
-        if entry[1] > u64::from(u32::MAX) && scene.open_at(Addr::new(entry[1])).is_none() {
+        if entry[1] > u64::from(u32::MAX) && scene.unclaimed_at(Addr::new(entry[1])).is_none() {
             return None;
         }
         unused += 1;
@@ -100,7 +100,7 @@ fn arena(scene: &Scene<'_>, entry: [u64; 6], index: u64, (size, pool): (u64, u64
             number & 0xffff_ffff == index && number >> 32 < MAX_CLASSES && offsets & 0xffff_ffff <= pool
         })
     });
-    (scene.open_at(arena.range.start).is_some() && arena.carved > 0 && numbered).then_some(arena.range)
+    (scene.unclaimed_at(arena.range.start).is_some() && arena.carved > 0 && numbered).then_some(arena.range)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -41,11 +41,11 @@ const WINDOW: u64 = 4096;
 /// Number of span words that are tried in a heapArena once their offset is known.
 const TRIED: usize = PAGES as usize;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.images.iter().find(|i| i.is_program && is_go(scene, i)) else { return };
     let pointers = scene.pointers(image, 8);
     let arenas: BTreeSet<Addr> =
-        scene.open().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PLACES).collect();
+        scene.unclaimed().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PLACES).collect();
     let mut tables: Vec<Addr> = pointers.iter().map(|p| p.to).filter(|to| to.is_aligned(4096)).collect();
     tables.sort_unstable();
     tables.dedup();
@@ -62,7 +62,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     );
     found.add(known.list, &label("Go: heap", evidence));
     // The other structures are in mappings of their own. Pointers of the runtime's data lead into them.
-    let holds = |at: Addr| scene.open_at(at);
+    let holds = |at: Addr| scene.unclaimed_at(at);
     let own = known.structures.iter().copied().filter_map(holds);
     let evidence = "the mapping contains heapArenas, mspans or their table";
     let mut ranges: Vec<AddrRange> = own.collect();
@@ -114,18 +114,18 @@ impl Arenas {
             let index = arena.wrapping_add(base).since(Addr::NULL) / ARENA;
             let header = table.checked_add(8 * index).and_then(|at| scene.memory.peek_u64(at).ok());
             let Some(header) = header.map(Addr::new) else { continue };
-            if scene.open_at(header).is_none() {
+            if scene.unclaimed_at(header).is_none() {
                 continue;
             }
             let near = match spans_at {
                 Some(offset) => AddrRange::sized(header.saturating_add(offset), 8 * TRIED as u64),
                 None => AddrRange::sized(header, limits::MAX_GO_ARENA_HEADER),
             };
-            let Some((place, page, span)) = first_span(scene, near, arena) else { continue };
-            let Some(spans) = place.checked_since(header).and_then(|at| at.checked_sub(8 * page)) else { continue };
+            let Some((addr, page, span)) = first_span(scene, near, arena) else { continue };
+            let Some(spans) = addr.checked_since(header).and_then(|at| at.checked_sub(8 * page)) else { continue };
             if *spans_at.get_or_insert(spans) == spans {
                 out.list.push(AddrRange::sized(arena, ARENA));
-                out.structures.extend([table.saturating_add(8 * index), header, place, span]);
+                out.structures.extend([table.saturating_add(8 * index), header, addr, span]);
             }
         }
         out
@@ -143,14 +143,14 @@ fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr,
 fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
     let memory: &dyn Memory = scene.memory;
     let mut first = None;
-    scene.each_word(range, |place, word| {
+    scene.each_word(range, |addr, word| {
         let span = Addr::new(word);
-        if first.is_some() || !span.is_aligned(8) || scene.open_at(span).is_none() {
+        if first.is_some() || !span.is_aligned(8) || scene.unclaimed_at(span).is_none() {
             return;
         }
         let start = span.checked_add(START_ADDR).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
         let inside = start.filter(|s| s.is_aligned(HEAP_PAGE)).and_then(|s| s.checked_since(arena));
-        first = inside.filter(|offset| *offset < ARENA).map(|offset| (place, offset / HEAP_PAGE, span));
+        first = inside.filter(|offset| *offset < ARENA).map(|offset| (addr, offset / HEAP_PAGE, span));
     });
     first
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -30,13 +30,13 @@ const ROOT_WORDS: usize = 2048;
 const SPAN_WORDS: usize = 4;
 const BUCKET: usize = 2;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
     // Guards on both sides make an entry's page the start of a range of memory. Without a hint from a module's name,
     // large ranges are skipped: each would cost a page read, and a process may have a hundred thousand.
     let small = |range: &&AddrRange| image.is_some() || range.len() <= MAX_ENTRY_RANGE;
     let mut roots: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();
-    for at in scene.open().iter().filter(small).map(|r| r.start) {
+    for at in scene.unclaimed().iter().filter(small).map(|r| r.start) {
         if let Some(entry) = entry(scene, at) {
             roots.entry(entry.root).or_default().insert(at);
         }
@@ -85,8 +85,8 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     // The root may be only partly in the core.
     let len = scene.memory.readable(root, 8 * ROOT_WORDS as u64);
     let mut words: Vec<Addr> = Vec::new();
-    scene.each_word(AddrRange::sized(root, len), |place, word| {
-        words.resize((place.since(root) / 8) as usize, Addr::NULL);
+    scene.each_word(AddrRange::sized(root, len), |addr, word| {
+        words.resize((addr.since(root) / 8) as usize, Addr::NULL);
         words.push(Addr::new(word));
     });
     let sides = words.windows(2).filter_map(|w| w.first().zip(w.last()));
@@ -117,7 +117,7 @@ fn distance(scene: &Scene<'_>, root: Addr, list: &[(Addr, Entry)]) -> Option<i64
         for span in words.chunks_exact(SPAN_WORDS).skip(1) {
             let free = span.first().map_or(Addr::NULL, |w| Addr::new(*w));
             let its = span.get(BUCKET).is_some_and(|w| of_root.contains(Addr::new(*w)));
-            if its && scene.open_at(free).is_some() {
+            if its && scene.unclaimed_at(free).is_some() {
                 *votes.entry(free.align_down(SUPER_PAGE).offset_from(*at)).or_default() += 1;
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -33,7 +33,7 @@ const MIN_SHAPES: u64 = 2 << 20;
 /// Bytes of the guard page at the end of each fiber's stack.
 const GUARD: u64 = 4096;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["libruby", "ruby"]) else { return };
     let mut by_word: BTreeMap<usize, Vec<AddrRange>> = BTreeMap::new();
     scene.each_aligned(HEAP_PAGE, |at| {
@@ -61,7 +61,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let arena = |at: Addr| {
         let range = AddrRange::sized(at, TRANSIENT_HEAP);
-        scene.open_at(at).filter(|open| open.covers(&range))?;
+        scene.unclaimed_at(at).filter(|open| open.covers(&range))?;
         let mut links = 0;
         for i in 1..TRANSIENT_HEAP / BLOCK {
             let [_, next] = scene.words(at.saturating_add(i * BLOCK))?;
@@ -84,10 +84,10 @@ fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let mut left = limits::MAX_FOREIGN_POINTERS;
     for part in &image.writable {
         // The structure is in the data or in a malloc block.
-        scene.each_word(*part, |place, word| {
+        scene.each_word(*part, |addr, word| {
             if left > 0 && out.is_empty() {
                 left -= 1;
-                let trees = [place, Addr::new(word)].into_iter().filter(|at| at.is_aligned(8));
+                let trees = [addr, Addr::new(word)].into_iter().filter(|at| at.is_aligned(8));
                 out.extend(trees.filter_map(|tree| shapes_of(scene, tree)).next());
             }
         });
@@ -98,14 +98,15 @@ fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
 fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
     let words: [u64; TREE_WORDS] = scene.words(tree)?;
     let list = Addr::new(words[0]);
-    let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
+    let open = scene.unclaimed_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
     let is_cache = |at: &Addr| {
         // `redblack_node_t`: key, shape, two links.
         let node = |i: u64| scene.words::<2>(at.saturating_add(NODE * i)).map(|[_, shape]| Addr::new(shape));
         let in_list = |shape: Addr| shape.checked_since(list).is_some_and(|n| n < MIN_SHAPES);
         at.is_aligned(PAGE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
     };
-    let cache = words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.open_at(*at).is_some() && is_cache(at))?;
+    let cache =
+        words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.unclaimed_at(*at).is_some() && is_cache(at))?;
     // List and cache are adjacent, and the kernel joins their mappings.
     Some(AddrRange::new(cache.min(list), open.end)).filter(|range| open.covers(range))
 }
@@ -114,7 +115,7 @@ fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
 fn fibers(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let next = |a: &AddrRange, b: &AddrRange| a.len() == b.len() && b.start.checked_since(a.end) == Some(GUARD);
-    for row in scene.open().chunk_by(next).filter(|row| row.len() >= ENOUGH) {
+    for row in scene.unclaimed().chunk_by(next).filter(|row| row.len() >= ENOUGH) {
         out.extend_from_slice(row);
     }
     out

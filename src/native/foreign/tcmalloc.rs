@@ -40,7 +40,7 @@ const CACHE_TAIL: u64 = 128;
 const SLOTS: u64 = 64;
 
 /// Inverse of the share of spans that may be inconsistent.
-const SOUND: usize = 20;
+const BAD_SHARE_DIVISOR: usize = 20;
 
 /// Bytes of TLS below and above a thread pointer in which the pointer to a cache is searched.
 const TLS: u64 = 16 << 10;
@@ -54,14 +54,14 @@ struct Cut {
 }
 
 /// Reads the heap from the structures of its spans. `None` if their form is unknown.
-pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Image<'_>) -> Option<ExtentHeap> {
+pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &Image<'_>) -> Option<ExtentHeap> {
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_STEPS);
     let caches = caches(scene, &walks);
     let first = *caches.iter().next()?;
     let sizes = sizes(scene, first)?;
     let (mut extents, mut cuts, mut unsound) = (Vec::new(), Vec::new(), 0_usize);
     let mut spans = Vec::new();
-    let mut sorted = holders.to_vec();
+    let mut sorted = structures.to_vec();
     sorted.sort_by_key(|(_, range)| range.start);
     sorted.dedup_by(|next, kept| next.1.start < kept.1.end);
     for (at, range) in sorted {
@@ -98,7 +98,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
         cuts.push(Cut { class, next, prev, free });
         extents.push(Extent { range, start: range.start, size, slab: Some(bits) });
     }
-    if cuts.is_empty() || unsound * SOUND > holders.len() {
+    if cuts.is_empty() || unsound * BAD_SHARE_DIVISOR > structures.len() {
         return None;
     }
     spans.into_iter().for_each(|at| scene.keep(at, SPAN / 8));
@@ -106,13 +106,13 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     caches.iter().for_each(|at| scene.keep(*at, ENTRY / 8 * (sizes.len() as u64 + 1)));
     let evidence = format!(
         "{}; in {} of them, free and used objects add up to the span's capacity",
-        count(holders.len() as u64, "span"),
+        count(structures.len() as u64, "span"),
         cuts.len()
     );
     let mut heap = ExtentHeap {
         name: AllocatorName::Tcmalloc,
         owner: image.owner,
-        committed: holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add),
+        committed: structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add),
         extents,
         cached: HashSet::new(),
         own: HashSet::new(),
@@ -164,16 +164,17 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
             Some(at) => AddrRange::sized(thread.wrapping_offset(at), 8),
             None => near,
         };
-        let mut place = None;
+        let mut found_at = None;
         scene.each_word(near, |at, word| {
             let to = Addr::new(word);
-            if place.is_none() && to.is_aligned(8) && scene.open_at(to).is_some() && sizes(scene, to).is_some() {
-                place = Some(at);
+            if found_at.is_none() && to.is_aligned(8) && scene.unclaimed_at(to).is_some() && sizes(scene, to).is_some()
+            {
+                found_at = Some(at);
                 queue.push(to);
             }
         });
         let signed = |at: Addr| if at >= thread { at.since(thread) as i64 } else { -(thread.since(at) as i64) };
-        distance = distance.or(place.map(signed));
+        distance = distance.or(found_at.map(signed));
     }
     while let Some(at) = queue.pop() {
         let Some(classes) = sizes(scene, at).filter(|_| walks.spend(at, 1).is_ok() && found.insert(at)) else {
@@ -183,7 +184,7 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
         let end = at.saturating_add(ENTRY * MOST_CLASSES + CACHE_TAIL);
         scene.each_word(AddrRange::new(tail, end), |_, word| {
             let to = Addr::new(word);
-            let fresh = to.is_aligned(8) && !found.contains(&to) && scene.open_at(to).is_some();
+            let fresh = to.is_aligned(8) && !found.contains(&to) && scene.unclaimed_at(to).is_some();
             if fresh && sizes(scene, to).as_ref() == Some(&classes) {
                 queue.push(to);
             }
@@ -227,9 +228,9 @@ fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u
 /// Returns the objects in chains. A chain is followed while its objects are allocated objects of spans.
 fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr, u64)]) -> HashSet<Addr> {
     let mut out = HashSet::new();
-    for &(head, most) in chains {
-        let mut left = most;
-        let end = walks.begin_cycle_only().follow(head, |object| {
+    for &(head, limit) in chains {
+        let mut left = limit;
+        let end = walks.light().follow(head, |object| {
             let i = extents.partition_point(|e| e.range.end <= object);
             let extent = extents.get(i).filter(|e| e.slab.is_some()).ok_or("no object")?;
             if left == 0 || extent.used_at(object) != Some(object) {
@@ -284,8 +285,8 @@ mod tests {
         };
         let mut scene = Scene::new(&lab, vec![image()], open);
         scene.thread_pointers = vec![Addr::new(TLS_AT + 0x800)];
-        let holders = [(OWN, 0), (OWN + 48, 0x2000)].map(|(at, from)| (Addr::new(at), range(HEAP + from, 0x2000)));
-        let (used, free, cached) = heap(&scene, &holders, &image())?.sums();
+        let structures = [(OWN, 0), (OWN + 48, 0x2000)].map(|(at, from)| (Addr::new(at), range(HEAP + from, 0x2000)));
+        let (used, free, cached) = heap(&scene, &structures, &image())?.sums();
         Some((used.count, free.count, cached.count))
     }
 

@@ -108,7 +108,7 @@ impl FreeLists {
     }
 
     /// Warns about lists that were not found.
-    pub fn tell_unknown(&self, process: &Process) {
+    pub fn warn_missing_lists(&self, process: &Process) {
         for what in &self.unknown {
             process.diag.partial(
                 WarningCode::MallocList,
@@ -183,15 +183,15 @@ impl Reader<'_> {
         let size = c.min_size + k * c.alignment;
         let mut chunks = Vec::new();
         // Upper bound: the arena has no room for more blocks of this size.
-        let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        let end = self.walks.begin_cycle_only().at_most(most).follow(head, |at| {
+        let limit = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
+        let end = self.walks.light().at_most(limit).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
                 return Err("not a chunk of this list");
             }
             chunks.push(at);
-            let place = at.saturating_add(c.fd);
-            let word = self.memory.u64(place).map_err(|_| "not in the core")?;
-            Ok(linking.reveal(self.shape, place, word))
+            let link = at.saturating_add(c.fd);
+            let word = self.memory.u64(link).map_err(|_| "not in the core")?;
+            Ok(linking.reveal(self.shape, link, word))
         });
         if let Err(Broken::Stop(Stop::Cycle(_))) = end {
             // The cycle may have been followed more than once.

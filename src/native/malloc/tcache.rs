@@ -30,11 +30,11 @@ pub(super) enum Linking {
 impl Linking {
     pub(super) const BOTH: [Linking; 2] = [Linking::Safe, Linking::Plain];
 
-    /// Decodes the link `word` at address `place`.
-    pub(super) fn reveal(self, shape: &Shape, place: Addr, word: u64) -> Addr {
+    /// Decodes the link `word` at address `link`.
+    pub(super) fn reveal(self, shape: &Shape, link: Addr, word: u64) -> Addr {
         match self {
             Linking::Plain => Addr::new(word),
-            Linking::Safe => Addr::new((place.get() >> shape.safe_linking) ^ word),
+            Linking::Safe => Addr::new((link.get() >> shape.safe_linking) ^ word),
         }
     }
 }

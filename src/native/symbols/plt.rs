@@ -150,8 +150,8 @@ impl Slots {
     }
 }
 
-fn code(memory: &dyn Memory, at: Addr, most: u64) -> Option<Vec<u8>> {
-    memory.bytes(at, usize::try_from(memory.readable(at, most)).ok()?).ok()
+fn code(memory: &dyn Memory, at: Addr, limit: u64) -> Option<Vec<u8>> {
+    memory.bytes(at, usize::try_from(memory.readable(at, limit)).ok()?).ok()
 }
 
 /// How a stub identifies its slot.

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::memory::window::Window;
-use crate::native::malloc::Split;
+use crate::native::malloc::UsageSplit;
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -151,8 +151,8 @@ impl Mallocng {
     }
 
     /// Returns used, free and overhead bytes, from the metas alone.
-    pub fn split(&self) -> Split {
-        let mut out = Split::default();
+    pub fn split(&self) -> UsageSplit {
+        let mut out = UsageSplit::default();
         for group in &self.groups {
             let (used, free) = group.counts();
             out.used = out.used.saturating_add(used.saturating_mul(group.stride));
