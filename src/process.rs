@@ -17,14 +17,14 @@ use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
-use crate::live::{self, How, Live, LiveError};
+use crate::live::{self, AttachOptions, Live, LiveError};
 use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::resident::saved::{self, SavedError};
-use crate::targets::budget::{Allowed, Spent};
+use crate::targets::budget::{Exhausted, UserLimits};
 use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
@@ -150,14 +150,15 @@ impl Process {
             _ => Reads::default(),
         };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
-        let allowed = Allowed { memory: options.memory, alone: options.alone };
+        let allowed = UserLimits { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
-            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
+            let attach =
+                AttachOptions { no_stop: options.no_stop, max_stop: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
-            let own = Live::open(pid, how, reads, allowed, &diag)?;
+            let own = Live::open(pid, attach, reads, allowed, &diag)?;
             // The process's own files as it sees them, even in another container.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
@@ -289,15 +290,15 @@ impl Process {
 
     /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
     /// the answer is computed.
-    pub fn tell_unread(&self) {
+    pub fn warn_unread(&self) {
         let budget = self.target.reads().budget();
-        tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
+        tracing::debug!(work = budget.work(), memory = machine::used_memory(), "spent");
         let spent = match budget.spent() {
-            Some(Spent::Memory) => Some(format!(
+            Some(Exhausted::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",
                 round(budget.memory())
             )),
-            Some(Spent::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
+            Some(Exhausted::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
             None => None,
         };
         if let Some(why) = spent {

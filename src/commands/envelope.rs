@@ -5,7 +5,7 @@ use crate::diag::WarningCode;
 use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
-use crate::targets::Stood;
+use crate::targets::StopReport;
 
 /// Puts a command's answer into the envelope that all answers share.
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
@@ -22,11 +22,11 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
         session.process.diag.partial(code, message);
     }
     let runtimes = session.runtimes().iter().map(|runtime| runtime.row()).collect();
-    let stood = session.process.target().finish();
-    if let Some(stood) = &stood {
-        tell_of_stop(stood, session.process);
+    let stop = session.process.target().finish();
+    if let Some(stop) = &stop {
+        warn_stop(stop, session.process);
     }
-    session.process.tell_unread();
+    session.process.warn_unread();
     let facts = session.process.facts();
     Envelope {
         schema_version: SCHEMA_VERSION,
@@ -44,7 +44,7 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             threads: facts.threads.len(),
             runtimes,
             // Rounded to a tenth of a millisecond.
-            stopped_ms: stood.map(|stood| (stood.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
+            stopped_ms: stop.map(|stop| (stop.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
         },
         warnings: session.process.diag.warnings(),
         body,
@@ -52,20 +52,20 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
 }
 
 /// Adds warnings about how a running process was read.
-fn tell_of_stop(stood: &Stood, process: &Process) {
-    if stood.lost {
+fn warn_stop(stop: &StopReport, process: &Process) {
+    if stop.lost {
         process.diag.partial(
             WarningCode::Gone,
             "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
         );
     }
-    if stood.timed_out {
+    if stop.timed_out {
         process.diag.partial(
             WarningCode::RanOn,
             "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
         );
     }
-    if stood.ran {
+    if stop.never_stopped {
         process.diag.note(
             WarningCode::NotStopped,
             "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",

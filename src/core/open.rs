@@ -16,7 +16,7 @@ use crate::core::producer;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
-use crate::targets::budget::Allowed;
+use crate::targets::budget::UserLimits;
 use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
@@ -103,14 +103,14 @@ impl Core {
     /// # Errors
     /// [`OpenError`], if there is no core to read. A truncated or damaged core opens with diagnostics.
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
-        Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
+        Core::open_with(path, Reads::default(), UserLimits::default(), diag, progress)
     }
 
     /// Opens the core with a record of reads, which includes headers and notes, and with limits for the answer.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
         progress: &Progress,
     ) -> Result<Core, OpenError> {
@@ -143,7 +143,7 @@ impl Core {
         path: String,
         out: Inflated,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
@@ -167,7 +167,7 @@ impl Core {
         compression: Option<Compression>,
         holes: &[Range<u64>],
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
@@ -188,7 +188,7 @@ impl Core {
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
         let space = AddressSpace::new(mappings(&headers.segments), pieces);
-        elf::tell_repeated(space.repeated(), diag);
+        elf::warn_repeated(space.repeated(), diag);
         let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());

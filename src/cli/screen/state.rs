@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use coremap::bytes::printable;
 use coremap::commands::threads::ThreadsReport;
-use coremap::render::{self, Look as Form, Render};
+use coremap::render::{self, DrawOptions as Form, Render};
 
 use crate::cli::screen::clock::{Clock, Cost};
 use crate::cli::screen::cursor::Cursor;

@@ -41,7 +41,7 @@ pub use retained::{Retained, Sums, TypeSum};
 pub use room::{GraphError, Room};
 pub use search::{Found, Path, Search};
 pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
-pub(crate) use shared::{Graphs, Keeping};
+pub(crate) use shared::{GraphCacheGuard, Graphs};
 pub use tree::Tree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
