@@ -18,14 +18,14 @@ use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
-use crate::live::{self, How, Live};
+use crate::live::{self, AttachOptions, Live, LiveError};
 use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::resident::saved;
-use crate::targets::budget::{Allowed, Spent};
+use crate::resident::saved::{self, SavedError};
+use crate::targets::budget::{Exhausted, UserLimits};
 use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{
     AddressSpace, Arch, Facts, FileLoss, FileMapping, Mapping, Producer, Reads, Residence, Stood, Target, Thread, at,
@@ -164,14 +164,15 @@ impl Process {
             _ => Reads::default(),
         };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
-        let allowed = Allowed { memory: options.memory, alone: options.alone };
+        let allowed = UserLimits { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
-            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
+            let attach =
+                AttachOptions { no_stop: options.no_stop, max_stop: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
-            let own = Live::open(pid, how, reads, allowed, &diag)?;
+            let own = Live::open(pid, attach, reads, allowed, &diag)?;
             // The process's own files as it sees them, even in another container.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
@@ -301,83 +302,17 @@ impl Process {
         self.target.reads().phase().doing()
     }
 
-    /// Ends an answer: a stopped process resumes, and [`Process::diag`] gets a warning for everything that the
-    /// answer may lack because it could not be read. Call it when the answer is computed. It can be called again
-    /// when more was read; nothing is warned about twice. Returns how the reading went, for a running process.
-    pub fn conclude(&self) -> Option<Stood> {
-        let stood = self.target.finish();
+    /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
+    /// the answer is computed.
+    pub fn warn_unread(&self) {
         let budget = self.target.reads().budget();
-        tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
-        for (whose, loss) in self.file_losses() {
-            let (code, message) = match loss {
-                FileLoss::Shrank => {
-                    let what = "became shorter while it was read: the missing bytes are read as zero";
-                    (WarningCode::Shrank, format!("{whose} {what}"))
-                }
-                FileLoss::Unreadable => {
-                    let what = "could not be read (I/O error): it is read as zero";
-                    (WarningCode::IoError, format!("some of {whose} {what}"))
-                }
-            };
-            self.warn_once((code, whose), true, message);
-        }
-        if let Some(stood) = &stood {
-            self.warn_of_stop(stood);
-        }
-        self.warn_of_unread();
-        stood
-    }
-
-    /// Losses of the files that were read, with the name of the file in words.
-    fn file_losses(&self) -> impl Iterator<Item = (&'static str, FileLoss)> {
-        let core = self.target.file_losses().into_iter().map(|loss| ("the core file", loss));
-        core.chain(self.symbols.losses().all().into_iter().map(|loss| ("a program file", loss)))
-    }
-
-    /// Adds a warning, unless there was one for this code and subject.
-    fn warn_once(&self, about: (WarningCode, &'static str), is_partial: bool, message: impl Into<String>) {
-        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
-        match (is_new, is_partial) {
-            (false, _) => {}
-            (true, true) => self.diag.partial(about.0, message),
-            (true, false) => self.diag.note(about.0, message),
-        }
-    }
-
-    /// Warns about what a reader must know of how a running process was read.
-    fn warn_of_stop(&self, stood: &Stood) {
-        if stood.lost {
-            self.warn_once(
-                (WarningCode::Gone, ""),
-                true,
-                "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
-            );
-        }
-        if stood.timed_out {
-            self.warn_once(
-                (WarningCode::RanOn, ""),
-                true,
-                "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
-            );
-        }
-        if stood.ran {
-            self.warn_once(
-                (WarningCode::NotStopped, ""),
-                false,
-                "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
-            );
-        }
-    }
-
-    /// Warns about each phase with failed reads, and what the answer may lack because of them.
-    fn warn_of_unread(&self) {
-        let budget = self.target.reads().budget();
+        tracing::debug!(work = budget.work(), memory = machine::used_memory(), "spent");
         let spent = match budget.spent() {
-            Some(Spent::Memory) => Some(format!(
+            Some(Exhausted::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",
                 round(budget.memory())
             )),
-            Some(Spent::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
+            Some(Exhausted::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
             None => None,
         };
         if let Some(why) = spent {

@@ -12,7 +12,7 @@ use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
 use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
-use crate::runtimes::graph::{Graphs, Keeping};
+use crate::runtimes::graph::{GraphCacheGuard, Graphs};
 use crate::runtimes::{Finder, Found, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
@@ -166,7 +166,7 @@ impl<'p> Session<'p> {
     }
 
     /// Adds warnings about threads of the runtimes that could not be read.
-    pub fn tell_threads(&self) {
+    pub fn warn_threads(&self) {
         for runtime in self.runtimes() {
             for (code, note) in &runtime.threads().notes {
                 self.process.diag.partial(*code, note.clone());
@@ -177,7 +177,7 @@ impl<'p> Session<'p> {
     /// The GC roots of a runtime.
     pub fn roots(&self, id: RuntimeId) -> Roots {
         let Some(runtime) = self.runtime(id) else { return Roots::default() };
-        self.tell_threads();
+        self.warn_threads();
         let walker = self.walker(self.stacks());
         runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
@@ -187,7 +187,7 @@ impl<'p> Session<'p> {
     }
 
     /// Retains the graph of each heap for later requests while the returned guard lives.
-    pub(crate) fn keep_graphs(&self) -> Keeping<'_> {
+    pub(crate) fn retain_graphs(&self) -> GraphCacheGuard<'_> {
         self.graphs.keep()
     }
 

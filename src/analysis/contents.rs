@@ -12,18 +12,18 @@ use crate::range_map::{RangeMap, Ranged};
 
 /// Destinations of pointers, by address.
 pub(crate) struct Destinations {
-    parts: RangeMap<Part>,
+    parts: RangeMap<DestinationRange>,
     names: Vec<Arc<str>>,
     hull: AddrRange,
 }
 
 /// A range of memory with one name.
-struct Part {
+struct DestinationRange {
     range: AddrRange,
     destination: DestinationId,
 }
 
-impl Ranged for Part {
+impl Ranged for DestinationRange {
     fn range(&self) -> AddrRange {
         self.range
     }
@@ -34,7 +34,7 @@ impl Destinations {
     pub(crate) fn of(map: &AddressMap) -> Destinations {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut known: HashMap<Arc<str>, DestinationId> = HashMap::new();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<DestinationRange> = Vec::new();
         for region in map.regions.iter() {
             let name = destination(region);
             let destination = *known.entry(name).or_insert_with_key(|name| {
@@ -49,7 +49,7 @@ impl Destinations {
                 Some(last) if last.destination == destination && last.range.end == region.range.start => {
                     last.range.end = region.range.end;
                 }
-                _ => parts.push(Part { range: region.range, destination }),
+                _ => parts.push(DestinationRange { range: region.range, destination }),
             }
         }
         let hull = parts.first().zip(parts.last());
@@ -58,8 +58,8 @@ impl Destinations {
         Destinations { parts: RangeMap::from_sorted(parts).unwrap_or_default(), names, hull }
     }
 
-    /// A content as text: `pointers (into malloc)`.
-    pub(crate) fn told(&self, content: Content) -> String {
+    /// A content as text: `pointers (pointee malloc)`.
+    pub(crate) fn describe(&self, content: Content) -> String {
         match content {
             Content::Pointers(None) => "pointers (mixed)".to_owned(),
             Content::Pointers(Some(DestinationId(n))) => match self.names.get(usize::from(n)) {
@@ -72,20 +72,20 @@ impl Destinations {
 
     /// Describes the contents of a range. If it has several, names the most frequent one. `None` if none of the range
     /// is in the core.
-    pub(crate) fn described(&self, makeup: &Makeup) -> Option<String> {
+    pub(crate) fn describe_makeup(&self, makeup: &Makeup) -> Option<String> {
         let content = makeup.content()?;
         let most = makeup.by_size().into_iter().next().filter(|(most, _)| *most != Content::Mixed);
         Some(match (content, most) {
             (Content::Mixed, Some((most, _))) => {
-                format!("mixed, {} % {}", makeup.percent(most), self.told(most))
+                format!("mixed, {} % {}", makeup.percent(most), self.describe(most))
             }
-            _ => self.told(content),
+            _ => self.describe(content),
         })
     }
 
     /// Name of the memory that pointers of this content lead to: `malloc`. `None` if the content is not pointers, or if
     /// they lead to several kinds of memory.
-    pub(crate) fn into(&self, content: Content) -> Option<&str> {
+    pub(crate) fn pointee(&self, content: Content) -> Option<&str> {
         match content {
             Content::Pointers(Some(DestinationId(n))) => self.names.get(usize::from(n)).map(|name| &**name),
             _ => None,

@@ -5,9 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
-use coremap::program::has_coreclr;
-use coremap::program::units::count;
-use coremap::render::{self, Document, Look, Render};
+use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
 use coremap::targets::Producer;
@@ -16,7 +14,7 @@ use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
 
 /// Width, colours and bars of text on this terminal.
-pub(crate) fn look(common: &Common) -> Look {
+pub(crate) fn look(common: &Common) -> DrawOptions {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
     let shown = shown_in();
@@ -26,7 +24,7 @@ pub(crate) fn look(common: &Common) -> Look {
         Colour::Never => false,
     };
     let bars = (terminal || shown.is_some()) && common.color != Colour::Never;
-    Look { width: width.or(shown), color, bars }
+    DrawOptions { width: width.or(shown), color, bars }
 }
 
 /// Environment variable that passes the width of the screen, in columns, to a
@@ -54,7 +52,7 @@ pub(crate) fn message(sentence: &str) {
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
-    let look = Look { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
+    let look = DrawOptions { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
@@ -215,9 +213,9 @@ const BUFFER: usize = 1 << 18;
 /// Commands about whatever a core contains. For them, memory that was left out on purpose is not lost.
 const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
 
-/// Collects the warnings about `process`. Returns why a core lacks memory, if warnings follow from that.
-fn settle(command: &str, process: &Process) -> Option<Removed> {
-    process.conclude();
+/// The exit status of `command`, and why the core lacks memory if it does.
+fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
+    process.warn_unread();
     let of_contents = |w: &Warning| w.is_partial && WarningCode::OF_CONTENTS.contains(&w.code);
     let removed = removed(process).filter(|_| process.diag.warnings().iter().any(of_contents));
     if removed.is_some() && OVERVIEWS.contains(&command) {

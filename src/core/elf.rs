@@ -316,7 +316,7 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
 
 /// Warns about pieces that share bytes of the file. No known dump tool writes such loads, but sixty thousand of them
 /// over the same 8 MB claim 480 GB.
-pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
+pub(super) fn warn_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
     if repeated.is_empty() {
         return;
     }

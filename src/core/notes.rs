@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::own_notes::{self, Own};
+use crate::core::own_notes::{self, OwnNotes};
 use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
@@ -68,7 +68,7 @@ pub struct Notes {
     /// Unit of the offsets in NT_FILE: 4096 from the kernel and createdump, 1 from gdb.
     pub file_page_size: Option<u64>,
     /// The notes that coremap writes into its own cores.
-    pub own: Own,
+    pub own: OwnNotes,
     /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
     pub order: Vec<(String, u32)>,
 }
@@ -210,7 +210,7 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
         }
         (b"CORE", nt::SIGINFO) => "the signal is missing",
         (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing, so its stack has its mapping's bounds",
-        (own_notes::OWNER_BYTES, kind) => return Own::loses(kind),
+        (own_notes::OWNER_BYTES, kind) => return OwnNotes::loses(kind),
         _ => return None,
     })
 }

@@ -16,7 +16,7 @@ use crate::core::producer;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
-use crate::targets::budget::Allowed;
+use crate::targets::budget::UserLimits;
 use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
@@ -106,14 +106,14 @@ impl Core {
     /// opens, with diagnostics.
     #[cfg(feature = "internals")]
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
-        Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
+        Core::open_with(path, Reads::default(), UserLimits::default(), diag, progress)
     }
 
     /// Opens the core with a record of reads, which includes headers and notes, and with limits for the answer.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
         progress: &Progress,
     ) -> Result<Core, OpenError> {
@@ -154,7 +154,7 @@ impl Core {
         path: String,
         out: Inflated,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         if let Some(reason) = &out.broken {
@@ -176,7 +176,7 @@ impl Core {
         path: String,
         Inflated { file, holes, compression, losses, .. }: Inflated,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
@@ -197,7 +197,7 @@ impl Core {
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
         let space = AddressSpace::new(mappings(&headers.segments), pieces);
-        elf::tell_repeated(space.repeated(), diag);
+        elf::warn_repeated(space.repeated(), diag);
         let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());

@@ -180,7 +180,7 @@ impl ProcessMemory {
         let bytes = match self.run(addr, pristine).ok()? {
             Source::Here(bytes) => bytes.get(..len)?,
             Source::At(place) if len as u64 <= place.end - place.start => {
-                self.target.kept(place.start..place.start + len as u64)?
+                self.target.cached_slice(place.start..place.start + len as u64)?
             }
             Source::At(_) => return None,
         };

@@ -71,7 +71,7 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
         }
         bytes += line.len() as u64;
         let lacks = |why: String| Some(format!("line {number} {why}; {} samples were read", recording.moments.len()));
-        if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_LOOKS {
+        if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_SAMPLES {
             break lacks("exceeds the limit on recordings".into());
         }
         if !whole {

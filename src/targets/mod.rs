@@ -100,7 +100,7 @@ pub trait Target: Any + Send + Sync {
 
     /// The bytes at `place`, for scans of the whole memory. A target without slices copies a range on first use
     /// and retains the copy. `None` if the bytes can't be read.
-    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+    fn cached_slice(&self, place: Range<u64>) -> Option<&[u8]> {
         self.slice(place)
     }
 
@@ -148,11 +148,11 @@ pub trait Target: Any + Send + Sync {
 
     /// Ends the consistent part of reading: all related structures are read, and only samples follow. A stopped
     /// process may resume.
-    fn let_go(&self) {}
+    fn release(&self) {}
 
-    /// Several answers must come from the same moment, so [`Target::let_go`] has no effect until
+    /// Several answers must come from the same moment, so [`Target::release`] has no effect until
     /// [`Target::finish`].
-    fn hold(&self) {}
+    fn pin(&self) {}
 
     /// Why bytes of the target's file were read as zero, each reason once.
     fn file_losses(&self) -> Vec<FileLoss> {
@@ -161,7 +161,7 @@ pub trait Target: Any + Send + Sync {
 
     /// Ends reading for this answer; a stopped process resumes. Later reads see it running. Returns how the
     /// reading went, or `None` if this is not a running process.
-    fn finish(&self) -> Option<Stood> {
+    fn finish(&self) -> Option<StopReport> {
         None
     }
 }
@@ -177,13 +177,13 @@ pub enum FileLoss {
 
 /// How a running process was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stood {
+pub struct StopReport {
     /// How long it was stopped.
     pub lasted: Duration,
     /// Whether it was resumed before everything was read, because its time limit was reached.
     pub timed_out: bool,
     /// Whether it was never stopped, as requested.
-    pub ran: bool,
+    pub never_stopped: bool,
     /// Whether some of its memory could not be read, because it ended or unmapped it.
     pub lost: bool,
     /// Bytes read from it.
@@ -288,7 +288,7 @@ impl dyn Target {
             if self.reads().refuses(range.start, range.len()).is_some() {
                 return None;
             }
-            let bytes = self.kept(offset..offset.saturating_add(range.len()));
+            let bytes = self.cached_slice(offset..offset.saturating_add(range.len()));
             if bytes.is_none() {
                 self.reads().lose(range.start, Loss::Failed);
             }

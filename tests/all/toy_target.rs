@@ -44,17 +44,17 @@ impl Target for Toy {
     }
 
     fn slice(&self, place: Range<u64>) -> Option<&[u8]> {
-        self.kept(place).filter(|_| self.has_slices)
+        self.cached_slice(place).filter(|_| self.has_slices)
     }
 
-    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+    fn cached_slice(&self, place: Range<u64>) -> Option<&[u8]> {
         self.bytes.get(place.start as usize..place.end as usize)
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
         // A short one: who copies has to go on.
         let len = out.len().min(5);
-        let bytes = self.kept(place..place + len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = self.cached_slice(place..place + len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         out[..len].copy_from_slice(bytes);
         Ok(len)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
-use crate::analysis::blocks::tally::{Alike, BySize, Content, OfSize};
+use crate::analysis::blocks::tally::{BySize, Cluster, Content, SizeCounts};
 use crate::bytes::printable;
 use crate::native::NativeSymbols;
 use crate::process::Process;
@@ -20,14 +20,14 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
     let mut out = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
         for (size, of) in sizes.iter().filter(|(_, of)| of.used > 0) {
-            let row = |alike: &Alike| row(session, size, of, alike, mmapped);
-            let (kept, rest): (Vec<&Alike>, Vec<&Alike>) = of.alike.iter().partition(|a| is_cluster(of, a));
+            let row = |alike: &Cluster| row(session, size, of, alike, mmapped);
+            let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(|a| is_cluster(of, a));
             out.extend(kept.into_iter().map(row));
             if let Some(first) = rest.first() {
                 let count = rest.iter().map(|a| a.count).sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
                 let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
-                out.push(row(&Alike { content, label, count, example: first.example }));
+                out.push(row(&Cluster { content, label, count, example: first.example }));
             }
         }
     }
@@ -35,14 +35,14 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
     out
 }
 
-fn is_cluster(of: &OfSize, alike: &Alike) -> bool {
+fn is_cluster(of: &SizeCounts, alike: &Cluster) -> bool {
     match alike.content {
         Content::Mixed => false,
         _ => alike.count >= LEAST && alike.count >= of.used / SHARE,
     }
 }
 
-pub(super) fn row(session: &Session<'_>, size: u64, of: &OfSize, alike: &Alike, mmapped: bool) -> ClusterRow {
+pub(super) fn row(session: &Session<'_>, size: u64, of: &SizeCounts, alike: &Cluster, mmapped: bool) -> ClusterRow {
     let (kind, first_word, fill) = match alike.content {
         Content::Fill(0) => (ClusterContent::Zero, Some(0), Some(0)),
         Content::Fill(byte) => (ClusterContent::Fill, Some(u64::from_ne_bytes([byte; 8])), Some(byte)),

@@ -113,8 +113,8 @@ impl Dump {
         };
         let (objects, blocks) = (held(&Kind::holds_objects), held(&Kind::holds_blocks));
         let is_large = |purpose: Purpose| {
-            purpose.keeps_objects() && objects > limits::MOST_HEAP_KEPT
-                || purpose.keeps_blocks() && blocks > limits::MOST_HEAP_KEPT
+            purpose.keeps_objects() && objects > limits::MAX_DUMPED_HEAP
+                || purpose.keeps_blocks() && blocks > limits::MAX_DUMPED_HEAP
         };
         let (left, kept): (Vec<_>, Vec<_>) =
             Purpose::each().partition(|&purpose| is_large(purpose) && !self.purpose.contains(&purpose));

@@ -2,8 +2,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
-use coremap::commands::export::{ExportError, Output};
-use coremap::commands::export::{ExportedRow, Files};
+use coremap::commands::export::{ExportedRow, OutputFiles};
 use coremap::commands::{self, ExportOptions};
 use coremap::report::{ExportFormat, ExportSubject};
 use coremap::session::Session;
@@ -177,8 +176,8 @@ fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
 }
 
-impl Files for Place<'_> {
-    fn make(
+impl OutputFiles for Place<'_> {
+    fn create(
         &mut self,
         name: Option<&str>,
         fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,

@@ -113,7 +113,7 @@ impl Command for Record {
                 writer.add(moment).map_err(|e| failed(e, costs.len() - 1))?;
             }
             if !is_live {
-                break RecordingEnd::OneLook;
+                break RecordingEnd::SingleSample;
             }
             if self.looks.is_some_and(|looks| costs.len() as u64 >= looks)
                 || self.length.is_some_and(|length| pace.next() > length)

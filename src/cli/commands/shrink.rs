@@ -166,13 +166,13 @@ impl Command for Shrink {
         let report = ShrinkReport {
             file: out.display().to_string(),
             size: shrunk.size,
-            kept: shrunk.kept,
-            in_core: shrunk.of,
+            kept: shrunk.written,
+            in_core: shrunk.total,
             segments: shrunk.segments,
             text_utf8: shrunk.text.utf8,
             text_utf16: shrunk.text.utf16,
             rules: scrubbed.as_ref().map(|s| rule_rows(&s.memory)),
-            beside: scrubbed.as_ref().map(|s| rule_rows(&s.beside)),
+            beside: scrubbed.as_ref().map(|s| rule_rows(&s.outside_memory)),
             text_left: scrubbed.as_ref().map(|s| text_left(&s.left)),
             left_texts: scrubbed.and_then(|s| left_texts(&session, s.left)),
         };

@@ -4,7 +4,7 @@ mod analysis;
 mod report;
 mod table;
 
-pub use analysis::{ExportOptions, Files, export};
+pub use analysis::{ExportOptions, OutputFiles, export};
 pub use report::*;
 
 pub use crate::export::{ExportError, Output};

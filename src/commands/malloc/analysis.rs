@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::blocks::{BySize, Labelled, Looker, Tally, clusters, merge_labels, size_classes, tell_lists};
+use crate::analysis::blocks::{BlockReader, BySize, Labelled, Tally, clusters, merge_labels, size_classes, warn_lists};
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
@@ -37,11 +37,11 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     progress.start(malloc.arenas.iter().map(Arena::committed).sum::<u64>().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
-    let look = Looker::new(session, if options.chunks { most } else { 0 });
+    let reader = BlockReader::new(session, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
     let walk = |lists: &FreeLists| {
         let make = |i| Tally { arena: name(i), ..Tally::default() };
-        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &look))
+        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &reader))
     };
     let mut walked = walk(&lists);
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
@@ -53,7 +53,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         lists = with_others;
         walked = walk(&lists);
     }
-    tell_lists(session.process, &lists);
+    warn_lists(session.process, &lists);
     let mut sizes = BySize::default();
     let mut chunks = Vec::new();
     let mut listable = 0;
@@ -74,17 +74,17 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     let mut mapped = Tally::default();
     for c in &malloc.mapped {
-        mapped.add_mapped(c, lists.state_of(c.chunk).is_some(), &look);
+        mapped.add_mapped(c, lists.state_of(c.chunk).is_some(), &reader);
     }
     report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
     listable += mapped.listable;
     merge_labels(&mut labels, &mapped.labels);
-    let shares = slots::walk(session.process, &malloc.musl, &look);
+    let shares = slots::walk(session.process, &malloc.musl, &reader);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
     let mut shares = shares;
     for heap in malloc.others(session.process) {
-        let (row, more) = slots::other(session.process, heap, &look, &mut report.total);
+        let (row, more) = slots::other(session.process, heap, &reader, &mut report.total);
         report.others.push(row);
         shares.extend(more);
     }
@@ -130,7 +130,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
+    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -164,7 +164,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, misplaced_entries: u64) {
+fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
@@ -322,7 +322,7 @@ fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &
         number: label,
         name: whose.name(label),
         blocks: sum.chunks,
-        asked: sum.asked,
+        asked: sum.requested,
     };
     let mut rows: Vec<CategoryRow> = labels.iter().map(row).collect();
     rows.sort_by_key(|r| std::cmp::Reverse((r.asked, r.number)));

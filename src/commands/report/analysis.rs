@@ -36,7 +36,7 @@ pub struct Page {
 
 /// Makes a page about one process.
 pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
-    session.process.target().hold();
+    session.process.target().pin();
     let limits = Limits::default();
     let answers = gather::ask(session, &limits, options.show_data, progress);
     fit(session, &answers, None, options)
@@ -44,7 +44,7 @@ pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) 
 
 /// Makes a page about a process and its changes since an older core of the same program.
 pub fn report_pair(old: &Session<'_>, new: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
-    new.process.target().hold();
+    new.process.target().pin();
     let limits = Limits::default();
     let answers = gather::ask(new, &limits, options.show_data, progress);
     let summary = commands::summary(old, true, progress);
@@ -106,7 +106,7 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
 /// The contents of a page, cut to its limits.
 pub(super) struct Made {
     answers: Answers,
-    boxes: boxes::Boxes,
+    boxes: boxes::TreemapBox,
     flames: Vec<(&'static str, flame::Merged)>,
     left_out: Vec<LeftOut>,
     limits: Limits,
@@ -121,7 +121,7 @@ pub(super) fn data(
 ) -> (Value, Made) {
     let mut limits = Limits::default();
     (0..halved).for_each(|_| limits = limits.halved());
-    let boxes = boxes::boxes(answers, limits.boxes);
+    let boxes = boxes::build(answers, limits.boxes);
     let strip = strip::strip(answers, limits.strip);
     let groups = answers.threads.groups.as_deref().unwrap_or_default();
     let mut flames = vec![("all frames", flame::merge(groups, false))];

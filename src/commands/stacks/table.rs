@@ -12,7 +12,7 @@ use crate::report::{Resident, StackState};
 use crate::units::{count, exact, human};
 
 /// Maximum number of groups shown. The others are summed.
-const SHOWN: usize = 24;
+const MAX_SHOWN: usize = 24;
 
 /// Minimum width of the activity column, to which other columns give way.
 /// Enough for a wait and its caller: `Monitor.Wait ← Lab.Parking.Park`.
@@ -171,7 +171,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
         table = table.number("Touched").number("Written").optional();
     }
     table = table.flexible("Activity").least(DOES).cut(Cut::Middle);
-    for g in groups.iter().take(SHOWN) {
+    for g in groups.iter().take(MAX_SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if in_ram {
             row.push(rss(&Resident { rss: g.rss, rss_estimated: g.rss_estimated, ..Resident::default() }));
@@ -184,7 +184,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     }
     doc.line("");
     doc.table(table);
-    let rest = groups.get(SHOWN..).unwrap_or_default();
+    let rest = groups.get(MAX_SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let threads = rest.iter().map(|g| g.count).sum();
         let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other activity"));

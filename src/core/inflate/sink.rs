@@ -4,8 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Ended;
-use crate::core::mapped::Losses;
+use super::StreamEnd;
 use crate::limits;
 
 /// Block size for holes: the allocation unit of file systems.
@@ -42,8 +41,8 @@ impl Sink {
     }
 
     /// The end of a stream that reached the size limit.
-    pub(super) fn full(&self) -> Ended {
-        Ended::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
+    pub(super) fn full(&self) -> StreamEnd {
+        StreamEnd::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
     }
 
     pub(super) fn file(&self) -> &File {
@@ -95,7 +94,7 @@ impl Sink {
         match self.holes.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             // A short hole is replaced.
-            Some(last) if last.end - last.start < limits::LEAST_HOLE => *last = range,
+            Some(last) if last.end - last.start < limits::MIN_HOLE => *last = range,
             _ if room => self.holes.push(range),
             _ => {}
         }
@@ -109,7 +108,7 @@ impl Sink {
     pub(super) fn finish(mut self) -> io::Result<(File, Vec<Range<u64>>)> {
         self.flush()?;
         self.file.set_len(self.at)?;
-        self.holes.retain(|h| h.end - h.start >= limits::LEAST_HOLE);
+        self.holes.retain(|h| h.end - h.start >= limits::MIN_HOLE);
         Ok((self.file, self.holes))
     }
 }

@@ -1,6 +1,6 @@
 //! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers of the children.
 
-use crate::export::gcdump::Numbered;
+use crate::export::gcdump::NumberedHeap;
 
 /// Number of an object's references that are read at once.
 const AT_ONCE: usize = 256;
@@ -63,7 +63,7 @@ impl Sums {
 
 /// Encodes the objects of a page of `heap`. Their numbers in the file are `before` above their numbers over all
 /// objects. Stops after `most` bytes.
-pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize) -> Piece {
+pub(super) fn of_page(heap: &NumberedHeap<'_>, page: usize, before: u32, most: usize) -> Piece {
     let (objects, before) = (&heap.objects, before + heap.first);
     let mut piece = Piece::default();
     let mut reader = heap.source.heap.reader();

@@ -75,14 +75,14 @@ enum Elements {
     /// Consecutive values from this address on.
     Values(Addr, Type),
     /// References within structs, which start at this address.
-    Within(Addr),
+    StructRefs(Addr),
 }
 
 impl Elements {
     fn kind(self) -> Type {
         match self {
             Elements::Values(_, kind) => kind,
-            Elements::Within(_) => Type::Object,
+            Elements::StructRefs(_) => Type::Object,
         }
     }
 }
@@ -154,7 +154,13 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
                 sums.object_arrays = sums.object_arrays.plus(one);
                 // Bytes outside of the elements are the header and one more word. Tools add them themselves.
                 let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
-                Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
+                Array {
+                    at,
+                    id: at.get(),
+                    class: place,
+                    length,
+                    elements: Elements::StructRefs(at.saturating_add(header)),
+                }
             }
         };
         dump.array(&mut piece, array, &mut *reader)?;
@@ -202,7 +208,7 @@ impl Dump<'_> {
     fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
         let (start, width) = match array.elements {
             Elements::Values(start, kind) => (start, self.width(kind)),
-            Elements::Within(start) => (start, WORD),
+            Elements::StructRefs(start) => (start, WORD),
         };
         let want = array.length * width;
         let have = self.source.memory.readable(start, want);
@@ -220,7 +226,7 @@ impl Dump<'_> {
                 self.elements(bytes, kind, &values, &mut sums.references);
                 Ok(())
             }
-            Elements::Within(_) => within(&array, reader, bytes, sums),
+            Elements::StructRefs(_) => write_struct_refs(&array, reader, bytes, sums),
         }
     }
 
@@ -287,7 +293,7 @@ pub(super) fn write_large(
     head(out, tag::SEGMENT, piece.len() as u64 + length * kind.size())?;
     let Elements::Values(mut at, _) = array.elements else {
         out.write_all(&piece)?;
-        return within(array, &mut *dump.source.heap.reader(), out, sums);
+        return write_struct_refs(array, &mut *dump.source.heap.reader(), out, sums);
     };
     let mut left = length * dump.width(kind);
     while left > 0 {
@@ -302,13 +308,13 @@ pub(super) fn write_large(
 }
 
 /// Writes one word for each word of the structs: the reference if the object has one there, else zero.
-fn within(
+fn write_struct_refs(
     array: &Array,
     reader: &mut dyn ObjectReader,
     out: &mut dyn Write,
     sums: &mut Sums,
 ) -> Result<(), ExportError> {
-    let Elements::Within(start) = array.elements else { return Ok(()) };
+    let Elements::StructRefs(start) = array.elements else { return Ok(()) };
     let first = start.since(array.at);
     let (mut next, mut failed) = (0, Ok(()));
     reader.each(array.at.get(), |link, value| {

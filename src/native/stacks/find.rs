@@ -79,7 +79,7 @@ impl Finder<'_> {
         let memory = &self.process.memory;
         let mut out = Vec::new();
         // One control block leads to the others, through glibc's list.
-        for top in self.space.tops(PAGE, limits::MAX_ENDED_LOOKS) {
+        for top in self.space.tops(PAGE, limits::MAX_ENDED_MAPPINGS) {
             if out.len() >= limits::MAX_ENDED_VOTERS {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Graphs of a process's heaps, stored while one command asks several questions.
 //!
-//! A graph takes up to about twenty bytes per object. So none is stored unless a [`Keeping`] exists.
+//! A graph takes up to about twenty bytes per object. So none is stored unless a [`GraphCacheGuard`] exists.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,16 +24,16 @@ struct Inner {
 
 impl Graphs {
     /// Stores graphs for as long as the returned value exists.
-    pub(crate) fn keep(&self) -> Keeping<'_> {
+    pub(crate) fn keep(&self) -> GraphCacheGuard<'_> {
         self.lock().askers += 1;
-        Keeping { graphs: self }
+        GraphCacheGuard { graphs: self }
     }
 
     pub(crate) fn get(&self, runtime: RuntimeId) -> Option<Found> {
         self.lock().found.get(&runtime).cloned()
     }
 
-    /// Stores a graph, if a [`Keeping`] exists. Otherwise `found` is not called.
+    /// Stores a graph, if a [`GraphCacheGuard`] exists. Otherwise `found` is not called.
     pub(crate) fn put(&self, runtime: RuntimeId, found: impl FnOnce() -> Found) {
         let mut inner = self.lock();
         if inner.askers > 0 {
@@ -49,11 +49,11 @@ impl Graphs {
 
 /// Keeps graphs stored while it exists. When the last one is dropped, the graphs are freed.
 #[must_use]
-pub(crate) struct Keeping<'s> {
+pub(crate) struct GraphCacheGuard<'s> {
     graphs: &'s Graphs,
 }
 
-impl Drop for Keeping<'_> {
+impl Drop for GraphCacheGuard<'_> {
     fn drop(&mut self) {
         let mut inner = self.graphs.lock();
         inner.askers = inner.askers.saturating_sub(1);

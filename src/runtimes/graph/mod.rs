@@ -42,7 +42,11 @@ pub(crate) use object_ids::{Ids, Walked};
 pub use path_search::{Found, Path, Search};
 pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
 pub use retained::{Retained, Sums, TypeSum};
-pub use shortest_path_tree::Tree;
+pub use room::{GraphError, Room};
+pub use search::{Found, Path, Search};
+pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub(crate) use shared::{GraphCacheGuard, Graphs};
+pub use tree::Tree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
 

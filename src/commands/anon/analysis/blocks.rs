@@ -12,7 +12,7 @@ use crate::report::BlockBorders;
 
 /// Blocks of one size above which none of them is cut by content. If an owner has many blocks of one size, it writes
 /// each in the same way, and a change of content is a change within a block.
-const MANY: usize = 8;
+const MAX_CUT_BLOCKS: usize = 8;
 
 pub(super) struct Block {
     pub(super) range: AddrRange,
@@ -64,7 +64,7 @@ pub(super) fn cut_by_content(known: &[(AddrRange, bool)], runs: &[Filled]) -> Ve
     let blocks = |&(range, whole): &(AddrRange, bool)| {
         let borders = if whole { BlockBorders::Regions } else { BlockBorders::Pointers };
         let held = within(runs, range);
-        if sizes.get(&range.len()).is_some_and(|count| *count >= MANY) {
+        if sizes.get(&range.len()).is_some_and(|count| *count >= MAX_CUT_BLOCKS) {
             return vec![Block { range, borders, makeup: Makeup::of(held) }];
         }
         let parts = stretches(range, held);

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandlesReport};
-use crate::render::brief::{LISTED, RANKED};
+use crate::render::brief::{LISTED, RANKED_ROWS};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
@@ -71,7 +71,7 @@ fn group_table(groups: &[HandleGroupRow]) -> TableBlock<'_> {
         .optional()
         .type_name("Type")
         .least(34)
-        .brief(RANKED, "group")
+        .brief(RANKED_ROWS, "group")
         .bytes(|i| groups.get(i).map_or(0, |g| g.bytes));
     for g in groups {
         table.rows.push(vec![

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::commands::diff::DiffReport;
 use crate::commands::report::gather::{Answers, LeftOut, Limits};
 use crate::commands::report::page::html::Html;
-use crate::commands::report::pictures::{Boxes, flame::Merged};
+use crate::commands::report::pictures::{TreemapBox, flame::Merged};
 use crate::commands::summary::SummaryReport;
 use crate::commands::triage::TriageReport;
 use crate::report::CoreRow;
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     /// The core's path, quoted for a shell.
     pub(super) path: String,
     pub(super) answers: &'a Answers,
-    pub(super) boxes: &'a Boxes,
+    pub(super) boxes: &'a TreemapBox,
     /// Merged stacks: with all frames, and with managed frames only, if there are any.
     pub(super) flames: &'a [(&'static str, Merged)],
     pub(super) left_out: &'a [LeftOut],

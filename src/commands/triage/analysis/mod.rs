@@ -99,7 +99,7 @@ pub(in crate::commands) fn quick(
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last step that reads: pages without a known owner, and the pointers to them.
-    session.process.target().let_go();
+    session.process.target().release();
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings
