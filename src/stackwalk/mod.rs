@@ -58,7 +58,7 @@ struct WalkState {
 
 impl<'a, 'p> Walker<'a, 'p> {
     /// Creates a walker for `process` and the code of its runtimes.
-    pub fn new(
+    pub(crate) fn new(
         process: &'p Process,
         codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
         stacks: &'a Stacks,
@@ -77,7 +77,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// Adds the methods that these runtimes list.
-    pub fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
+    pub(crate) fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
         Walker { lists, ..self }
     }
 

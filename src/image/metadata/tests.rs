@@ -107,7 +107,7 @@ fn relations_and_names() {
         assert_eq!(m.full_name(INNER).unwrap(), "Ns.Outer`2+Inner");
         assert_eq!(m.full_name(Token(0x0100_0002)).unwrap(), "System.Object+Fwd");
         assert_eq!(m.full_name(Token(0x2700_0001)).unwrap(), "Ns.Fwd");
-        assert_eq!([1, 2].map(|rid| m.generic_param(rid).unwrap().number), [1, 0]);
+        assert_eq!([1, 2].map(|rid| m.generic_param(rid).unwrap().number), [0, 1]);
         assert_eq!(m.constant(Token(0x0400_0001)).unwrap().element_type, 8);
     }
 }
