@@ -18,17 +18,18 @@ use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
-use crate::live::{self, AttachOptions, Live, LiveError};
+use crate::live::{self, AttachOptions, Live};
 use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::resident::saved::{self, SavedError};
+use crate::resident::saved;
 use crate::targets::budget::{Exhausted, UserLimits};
 use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{
-    AddressSpace, Arch, Facts, FileLoss, FileMapping, Mapping, Producer, Reads, Residence, Stood, Target, Thread, at,
+    AddressSpace, Arch, Facts, FileLoss, FileMapping, Mapping, Producer, Reads, Residence, StopReport, Target, Thread,
+    at,
 };
 use crate::units::round;
 
@@ -152,23 +153,6 @@ impl Process {
     /// # Errors
     /// [`ProcessError`], if the file is not a core, the process can't be read, or a `--symbols` directory
     /// can't be listed.
-    ///
-    /// ```no_run
-    /// # use std::path::Path;
-    /// # use std::time::Duration;
-    /// # use coremap::commands;
-    /// # use coremap::process::{Options, Process};
-    /// # use coremap::progress::Progress;
-    /// # use coremap::session::Session;
-    /// // It runs again after 200 ms, and an answer that took longer says what it lacks.
-    /// let options = Options { stop_at_most: Some(Duration::from_millis(200)), ..Options::default() };
-    /// let process = Process::open(Path::new("/proc/4711"), &options, &Progress::silent())?;
-    /// let session = Session::new(&process);
-    /// let report = commands::summary(&session, false, &Progress::silent());
-    /// let answer = commands::envelope("summary", &session, report);
-    /// println!("{} bytes in {} kinds", answer.body.total.size, answer.body.kinds.len());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -259,21 +243,6 @@ impl Process {
     }
 
     /// Everything about the process except its bytes.
-    ///
-    /// ```
-    /// # use std::path::Path;
-    /// # use coremap::process::{Options, Process};
-    /// # use coremap::progress::Progress;
-    /// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
-    /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
-    /// let facts = process.facts();
-    /// println!("{} on {:?}, written by {:?}", facts.path, facts.arch, facts.producer);
-    /// assert!(facts.truncation.is_none() && !facts.threads.is_empty());
-    /// for mapping in &facts.space.mappings {
-    ///     println!("{}", mapping.range);
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn facts(&self) -> &Facts {
         self.target.facts()
     }
@@ -334,11 +303,77 @@ impl Process {
         self.target.reads().phase().doing()
     }
 
-    /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
-    /// the answer is computed.
-    pub fn warn_unread(&self) {
+    /// Ends an answer: a stopped process resumes, and [`Process::diag`] gets a warning for everything that the
+    /// answer may lack because it could not be read. Call it when the answer is computed. It can be called again
+    /// when more was read; nothing is warned about twice. Returns how the reading went, for a running process.
+    pub fn conclude(&self) -> Option<StopReport> {
+        let stop = self.target.finish();
         let budget = self.target.reads().budget();
         tracing::debug!(work = budget.work(), memory = machine::used_memory(), "spent");
+        for (whose, loss) in self.file_losses() {
+            let (code, message) = match loss {
+                FileLoss::Shrank => {
+                    let what = "became shorter while it was read: the missing bytes are read as zero";
+                    (WarningCode::Shrank, format!("{whose} {what}"))
+                }
+                FileLoss::Unreadable => {
+                    let what = "could not be read (I/O error): it is read as zero";
+                    (WarningCode::IoError, format!("some of {whose} {what}"))
+                }
+            };
+            self.warn_once((code, whose), true, message);
+        }
+        if let Some(stop) = &stop {
+            self.warn_of_stop(stop);
+        }
+        self.warn_of_unread();
+        stop
+    }
+
+    /// Losses of the files that were read, with the name of the file in words.
+    fn file_losses(&self) -> impl Iterator<Item = (&'static str, FileLoss)> {
+        let core = self.target.file_losses().into_iter().map(|loss| ("the core file", loss));
+        core.chain(self.symbols.losses().all().into_iter().map(|loss| ("a program file", loss)))
+    }
+
+    /// Adds a warning, unless there was one for this code and subject.
+    fn warn_once(&self, about: (WarningCode, &'static str), is_partial: bool, message: impl Into<String>) {
+        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
+        match (is_new, is_partial) {
+            (false, _) => {}
+            (true, true) => self.diag.partial(about.0, message),
+            (true, false) => self.diag.note(about.0, message),
+        }
+    }
+
+    /// Warns about what a reader must know of how a running process was read.
+    fn warn_of_stop(&self, stop: &StopReport) {
+        if stop.lost {
+            self.warn_once(
+                (WarningCode::Gone, ""),
+                true,
+                "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
+            );
+        }
+        if stop.timed_out {
+            self.warn_once(
+                (WarningCode::RanOn, ""),
+                true,
+                "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
+            );
+        }
+        if stop.never_stopped {
+            self.warn_once(
+                (WarningCode::NotStopped, ""),
+                false,
+                "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
+            );
+        }
+    }
+
+    /// Warns about each phase with failed reads, and what the answer may lack because of them.
+    fn warn_of_unread(&self) {
+        let budget = self.target.reads().budget();
         let spent = match budget.spent() {
             Some(Exhausted::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",

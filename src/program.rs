@@ -18,7 +18,7 @@ pub fn same_allocator(one: &Session<'_>, other: &Session<'_>) -> bool {
 /// Limits on what the program reads itself.
 pub mod limits {
     pub use crate::limits::{
-        MAX_ADDRESS_INPUT, MAX_BASELINE, MAX_PAGE_READ, MAX_REGEX, MAX_SHOWN_BYTES, MOST_HEAP_KEPT,
+        MAX_ADDRESS_INPUT, MAX_BASELINE, MAX_DUMPED_HEAP, MAX_PAGE_READ, MAX_REGEX, MAX_SHOWN_BYTES,
     };
 }
 

@@ -26,6 +26,6 @@
 //!
 //! [`commands::threads`](crate::commands::threads()) adds names, lines, locks and roles.
 
-pub use crate::native::stacks::{Lost, StackState, Stacks, ThreadStack};
+pub use crate::native::stacks::{StackState, Stacks, ThreadStack, ThreadWithoutStack};
 pub use crate::native::unwind::{End, Trust};
 pub use crate::stackwalk::Walker;

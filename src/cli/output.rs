@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
+use coremap::program::has_coreclr;
+use coremap::program::units::count;
 use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
@@ -213,9 +215,9 @@ const BUFFER: usize = 1 << 18;
 /// Commands about whatever a core contains. For them, memory that was left out on purpose is not lost.
 const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
 
-/// The exit status of `command`, and why the core lacks memory if it does.
-fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
-    process.warn_unread();
+/// Collects the warnings about `process`. Returns why a core lacks memory, if warnings follow from that.
+fn settle(command: &str, process: &Process) -> Option<Removed> {
+    process.conclude();
     let of_contents = |w: &Warning| w.is_partial && WarningCode::OF_CONTENTS.contains(&w.code);
     let removed = removed(process).filter(|_| process.diag.warnings().iter().any(of_contents));
     if removed.is_some() && OVERVIEWS.contains(&command) {

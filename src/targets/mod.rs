@@ -59,14 +59,14 @@ use byteorder::{ByteOrder, LittleEndian};
 pub use crate::range_map::{RangeMap, Ranged};
 pub use arch::Arch;
 pub use byte_set::ByteSet;
-pub use dump_notes::{DumpNotes, Dumped, RegisterSet, Standstill, ThreadNotes};
+pub use dump_notes::{DumpNotes, DumpStop, Dumped, RegisterSet, ThreadNotes};
 pub use extents::Extents;
 pub use facts::{Facts, ProcessInfo, SecondView, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::{NameAt, ReadBytes, Reads, Script};
 pub use residence::{
-    CgroupFigures, Figure, Figures, KnownPages, MappingResidence, PageRuns, Pages, Residence, StatusFigures, Told,
+    CgroupFigures, Figure, FigureSet, Figures, KnownPages, MappingResidence, PageRuns, Pages, Residence, StatusFigures,
     VmFlags,
 };
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};

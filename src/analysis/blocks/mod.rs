@@ -16,7 +16,7 @@ pub(crate) use tally::{BlockReader, BySize, Labelled, Tally, merge_labels};
 
 /// Warns about free lists that could not be followed to their end.
 pub(crate) fn warn_lists(process: &Process, lists: &FreeLists) {
-    lists.tell_unknown(process);
+    lists.warn_missing_lists(process);
     for (_, what) in &lists.broken {
         process.diag.partial(WarningCode::MallocList, format!("a free list ends early: {what}"));
     }

@@ -130,7 +130,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
+    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -164,7 +164,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
+fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, misplaced_entries: u64) {
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(

@@ -10,7 +10,7 @@ pub use report::*;
 pub use crate::scrub::{
     Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Places, Plan, Rule, Runs, unmapped,
 };
-pub use crate::shrink::{Scrubbed, Shrunk, Texts, write, write_scrubbed};
+pub use crate::shrink::{Scrubbed, Shrunk, TextRuns, write, write_scrubbed};
 
 use crate::commands::command::{Command, answer, of_process};
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::StreamEnd;
+use crate::core::mapped::Losses;
 use crate::limits;
 
 /// Block size for holes: the allocation unit of file systems.

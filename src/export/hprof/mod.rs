@@ -16,7 +16,7 @@ mod objects;
 mod records;
 mod supported;
 
-pub use supported::{SupportedHeap, heaps};
+pub use supported::heaps;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};

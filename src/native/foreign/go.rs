@@ -45,7 +45,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.images.iter().find(|i| i.is_program && is_go(scene, i)) else { return };
     let pointers = scene.pointers(image, 8);
     let arenas: BTreeSet<Addr> =
-        scene.open().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PROBES).collect();
+        scene.unclaimed().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PROBES).collect();
     let mut tables: Vec<Addr> = pointers.iter().map(|p| p.to).filter(|to| to.is_aligned(4096)).collect();
     tables.sort_unstable();
     tables.dedup();

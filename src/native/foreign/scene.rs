@@ -174,7 +174,7 @@ impl<'a> Scene<'a> {
     /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
         let mut left = limits::MAX_FOREIGN_PROBES;
-        for part in self.open.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
+        for part in self.unclaimed.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
             let mut at = part.start.align_up(align);
             while at < part.end && left > 0 {
                 left -= 1;

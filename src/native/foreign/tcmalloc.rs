@@ -230,7 +230,7 @@ fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr,
     let mut out = HashSet::new();
     for &(head, limit) in chains {
         let mut left = limit;
-        let end = walks.light().follow(head, |object| {
+        let end = walks.begin_cycle_only().follow(head, |object| {
             let i = extents.partition_point(|e| e.range.end <= object);
             let extent = extents.get(i).filter(|e| e.slab.is_some()).ok_or("no object")?;
             if left == 0 || extent.used_at(object) != Some(object) {

@@ -184,7 +184,7 @@ impl Reader<'_> {
         let mut chunks = Vec::new();
         // Upper bound: the arena has no room for more blocks of this size.
         let limit = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        let end = self.walks.light().at_most(limit).follow(head, |at| {
+        let end = self.walks.begin_cycle_only().at_most(limit).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
                 return Err("not a chunk of this list");
             }

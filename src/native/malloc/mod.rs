@@ -72,7 +72,6 @@ pub use mallocng::{Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
-pub use tcache::Tcache;
 pub use walk::{Chunk, Damage, State, UnwalkedRange, WalkSummary};
 
 use find::Finder;

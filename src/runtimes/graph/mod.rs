@@ -36,17 +36,13 @@ mod visit_states;
 mod visited;
 
 pub use budget::{GraphError, Room};
-pub(crate) use graph_cache::{Graphs, Keeping};
+pub(crate) use graph_cache::{GraphCacheGuard, Graphs};
 pub use live_graph::{Live, Needs, Numbered, Source};
 pub(crate) use object_ids::{Ids, Walked};
 pub use path_search::{Found, Path, Search};
 pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
 pub use retained::{Retained, Sums, TypeSum};
-pub use room::{GraphError, Room};
-pub use search::{Found, Path, Search};
-pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
-pub(crate) use shared::{GraphCacheGuard, Graphs};
-pub use tree::Tree;
+pub use shortest_path_tree::Tree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
 

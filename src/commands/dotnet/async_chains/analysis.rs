@@ -64,7 +64,7 @@ fn one<'p>(
     let Some(heap) = runtime.object_heap() else { return };
     let types = runtime.types();
     warn_in_gc(process, runtime, heap);
-    runtime.tell("heap", heap.notes());
+    runtime.warn("heap", heap.notes());
     let tasks = Tasks::find(heap, progress);
     if tasks.lost > 0 {
         runtime.warn("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);

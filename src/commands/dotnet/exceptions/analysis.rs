@@ -21,7 +21,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
-        let base = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
+        let base = types.runtime.globals.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
         let is_exception = |kind: TypeIndex| {
             let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
             let info = heap.method_table(kind).filter(|info| !info.free);

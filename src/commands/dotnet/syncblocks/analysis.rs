@@ -14,8 +14,8 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
         runtime.warn("sync blocks", &notes);
         let _phase = session.process.enter(Phase::References);
-        warn_in_gc(session.process, runtime, runtime.objects());
-        let mut names = ObjectNames::new(runtime.objects());
+        warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
+        let mut names = ObjectNames::new(runtime.object_heap_or_empty());
         report.blocks.extend(blocks.iter().map(|b| SyncBlockRow {
             index: b.index,
             address: b.address,

@@ -8,7 +8,7 @@
 mod method_tables;
 mod names;
 
-pub use crate::runtimes::clr_gc::{MethodTableInfo, References, RunAndGap, Series};
+pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;
