@@ -74,7 +74,7 @@ pub struct Notes {
 }
 
 /// Maximum length of `order`, apart from gdb's notes: enough to see two threads.
-const ORDER_KEPT: usize = 64;
+const MAX_ORDER: usize = 64;
 
 /// Parses the note segments, given by file offset and size.
 pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, diag: &Diagnostics) -> Notes {
@@ -132,7 +132,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             return;
         };
         rest = next;
-        if notes.order.len() < ORDER_KEPT || owner == b"GDB" {
+        if notes.order.len() < MAX_ORDER || owner == b"GDB" {
             notes.order.push((String::from_utf8_lossy(owner).into_owned(), kind));
         }
         let Some(loses) = loses(owner, kind) else { continue };

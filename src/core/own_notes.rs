@@ -481,12 +481,12 @@ mod tests {
     #[test]
     fn what_the_group_counted_comes_back() {
         let known = CgroupFigures { version: 2, current: Some(7), page_tables: Some(0), ..CgroupFigures::default() };
-        let mut told = String::from("version 2\n");
+        let mut text = String::from("version 2\n");
         for (key, value) in figures_of(&mut known.clone()) {
-            told.extend(value.map(|value| format!("{key} {value}\n")));
+            text.extend(value.map(|value| format!("{key} {value}\n")));
         }
-        assert_eq!(told, "version 2\ncurrent 7\npagetables 0\n");
-        assert_eq!(cgroup(told.as_bytes()), known);
+        assert_eq!(text, "version 2\ncurrent 7\npagetables 0\n");
+        assert_eq!(cgroup(text.as_bytes()), known);
         assert_eq!(cgroup(b"version 300\ncurrent -1\nanon \n"), CgroupFigures::default());
     }
 

@@ -59,7 +59,8 @@ pub(crate) fn flags(perms: Perms) -> u32 {
     bit(perms.read, PF_R) | bit(perms.write, PF_W) | bit(perms.exec, PF_X)
 }
 
-/// Cuts the pieces of `space` as `write_mode` says. `of` returns the flags and the start of the mapping with this number.
+/// Cuts the pieces of `space` as `write_mode` says. `of` returns the flags and the start of the mapping with this
+/// number.
 pub(crate) fn split_loads<'a>(
     space: &AddressSpace,
     of: impl Fn(u32) -> (u32, Addr),

@@ -207,17 +207,17 @@ impl Bytes {
     pub(super) fn fill(&self, place: u64, out: &mut [u8]) -> bool {
         let mut whole = true;
         let mut at = place;
-        let mut absent_source = out;
-        while !absent_source.is_empty() {
+        let mut rest = out;
+        while !rest.is_empty() {
             let Some(part) = self.index_of(at).and_then(|index| self.parts.get(index)) else { break };
             let skip = at - part.place;
-            let len = (part.range.len() - skip).min(absent_source.len() as u64);
-            let (now, later) = absent_source.split_at_mut(len as usize);
+            let len = (part.range.len() - skip).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(len as usize);
             if !part.is_empty() || !matches!(part.absent_source, AbsentSource::Zero) {
                 whole &= self.fill_part(part, skip, now);
             }
             at += len;
-            absent_source = later;
+            rest = later;
         }
         whole
     }
@@ -375,8 +375,8 @@ fn read_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
 /// Errors of pread(2), if no byte could be read.
 fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
-    while let Some(absent_source) = out.get_mut(done..).filter(|absent_source| !absent_source.is_empty()) {
-        match file.read_at(absent_source, offset.saturating_add(done as u64)) {
+    while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(done as u64)) {
             Ok(0) => break,
             Ok(n) => done += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

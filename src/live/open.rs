@@ -83,11 +83,11 @@ impl Live {
         let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
         let (space, parts) = build_space(&proc, &vmas, &residence.mappings);
         let bytes = Arc::new(Bytes::new(pid, mem, pagemap, parts));
-        let told = proc.read("status").unwrap_or_default();
-        let text = String::from_utf8_lossy(&told);
+        let status_text = proc.read("status").unwrap_or_default();
+        let text = String::from_utf8_lossy(&status_text);
         let residence = Residence {
             pages: Some(Arc::new(PagesOf(bytes.clone()))),
-            status: status::parse(&told),
+            status: status::parse(&status_text),
             cgroup: cgroup::of(pid),
             ..residence
         };
@@ -101,8 +101,9 @@ impl Live {
         thread_names.extend(names(pid, tids.into_iter().filter(|tid| !thread_names.contains_key(tid))));
         facts.thread_names = thread_names;
         let threads = stopped.notes;
-        let notes =
-            attach.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
+        let notes = attach
+            .to_dump
+            .then(|| notes(&proc, DumpNotes { threads, smaps, status: status_text, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
         facts.residence = Some(Arc::new(residence));
@@ -116,7 +117,7 @@ pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     let text = path.to_str()?;
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     match text.strip_prefix("/proc/") {
-        Some(absent_source) => number(absent_source.trim_end_matches('/')),
+        Some(rest) => number(rest.trim_end_matches('/')),
         None => number(text).filter(|_| fs::symlink_metadata(path).is_err()),
     }
 }
@@ -323,8 +324,8 @@ fn notes(proc: &Folder, mut notes: DumpNotes) -> DumpNotes {
     let fields = |path: String| {
         let text = fs::read(path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let absent_source = text.rsplit(')').next().unwrap_or_default();
-        absent_source.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect::<Vec<i64>>()
+        let rest = text.rsplit(')').next().unwrap_or_default();
+        rest.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect::<Vec<i64>>()
     };
     let field = |fields: &[i64], number: usize| fields.get(number - 3).copied().unwrap_or(0);
     let of_process = fields(format!("/proc/{}/stat", proc.pid));

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
-use crate::targets::{AHEAD, Run, Target};
+use crate::targets::{READ_AHEAD_TASKS, Run, Target};
 
 /// Bytes per task: large enough that starting one costs nothing, small enough that all threads finish at about the
 /// same time.
@@ -41,7 +41,7 @@ pub(super) fn walk<S: Send>(
     progress.start(chunks.iter().map(|(_, chunk)| chunk.range.len()).sum());
     let extents = target.extents();
     let walk = |(number, (i, chunk)): (usize, &(usize, Run<'_>))| {
-        if let Some((_, later)) = chunks.get(number + AHEAD) {
+        if let Some((_, later)) = chunks.get(number + READ_AHEAD_TASKS) {
             target.expect_soon(later.range);
         }
         let mut state = begin(*i, chunk.range);

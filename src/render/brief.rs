@@ -18,7 +18,7 @@ pub struct Brief<'a> {
 pub(crate) const RANKED_ROWS: usize = 40;
 
 /// Default number of rows for a table sorted by address or number.
-pub(crate) const LISTED: usize = 200;
+pub(crate) const LISTED_ROWS: usize = 200;
 
 impl Brief<'_> {
     /// The line about rows that are not shown. `None` if all `rows` are shown.

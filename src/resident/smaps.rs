@@ -72,7 +72,7 @@ pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
 
 /// The mapping whose lines are being read.
 #[derive(Default)]
-struct Open {
+struct OpenMapping {
     mapping: MappingResidence,
     reported: FigureSet,
     rollup: bool,
@@ -84,7 +84,7 @@ struct Reader {
     done: Vec<MappingResidence>,
     /// The figures that all finished mappings have.
     reported: Option<FigureSet>,
-    open: Option<Open>,
+    open: Option<OpenMapping>,
 }
 
 impl Reader {
@@ -101,7 +101,7 @@ impl Reader {
 
     fn begin(&mut self, mapping: MappingResidence, name: &[u8]) {
         self.close(false);
-        self.open = Some(Open { mapping, reported: FigureSet::EMPTY, rollup: name == b"[rollup]" });
+        self.open = Some(OpenMapping { mapping, reported: FigureSet::EMPTY, rollup: name == b"[rollup]" });
     }
 
     /// The text ended within the first line of a mapping.
@@ -135,7 +135,7 @@ impl Reader {
 
     /// Finishes the open mapping. `last`: whether the text ended here.
     fn close(&mut self, last: bool) {
-        let Some(Open { mapping, reported, rollup }) = self.open.take() else { return };
+        let Some(OpenMapping { mapping, reported, rollup }) = self.open.take() else { return };
         let less = self.reported.is_some_and(|all| reported.and(all) != all);
         if rollup {
             self.out.rollup = Some(mapping.figures);

@@ -1,6 +1,6 @@
 //! Decides whether a word is an address: it points into mapped memory, and to something that addresses point to.
 //!
-//! A number of 15 digits points into a mapping by a chance of one in millions. Below [`LOW`] the chance is higher.
+//! A number of 15 digits points into a mapping by a chance of one in millions. Below [`LOW_END`] the chance is higher.
 //! Programs that are not position-independent, heaps of Java and Go, and programs that map low memory themselves have
 //! addresses of 7 to 12 digits, which can also be texts of a few letters. Stricter conditions apply there. They also
 //! apply to memory that is only reserved, of which sanitizers have many TiB.
@@ -15,11 +15,11 @@ use crate::scrub::{Plan, Rule};
 use crate::targets::{Piece, PieceState};
 
 /// Addresses below this value are numbers of up to 12 digits. They can be read as texts of a few letters.
-pub(super) const LOW: u64 = 1 << 40;
+pub(super) const LOW_END: u64 = 1 << 40;
 
 /// Minimum size in bytes of a reservation: memory of which the core has no byte. Numbers point into it by chance, and
 /// no answer uses such a pointer. Smaller gaps separate stacks and heaps.
-const RESERVATION: u64 = 64 << 20;
+const MIN_RESERVATION: u64 = 64 << 20;
 
 /// Offset of the address point in a virtual function table, after two words (Itanium C++ ABI, 2.5.2).
 const VTABLE_HEAD: u64 = 16;
@@ -36,7 +36,7 @@ impl Plan<'_> {
             let is_number = self.objects.is_number(used, value)
                 || is_object && self.objects.is_outside(value)
                 || part.is_some_and(|part| self.is_reservation(part, value))
-                || value < LOW && !self.has_address_target(value, used, part);
+                || value < LOW_END && !self.has_address_target(value, used, part);
             if is_number {
                 return Some(Rule::Numbers);
             }
@@ -58,8 +58,8 @@ impl Plan<'_> {
     fn is_reservation(&self, part: &MemoryPart, value: u64) -> bool {
         let is_file = matches!(part.kind.facts().backing, Backing::Image | Backing::File | Backing::Shared);
         let piece = || self.process.space().pieces.at(Addr::new(value));
-        let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= RESERVATION;
-        !is_file && part.range.len() >= RESERVATION && piece().is_some_and(is_large)
+        let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= MIN_RESERVATION;
+        !is_file && part.range.len() >= MIN_RESERVATION && piece().is_some_and(is_large)
     }
 
     /// Whether a low address points to something that addresses point to: a named symbol of the program, the
@@ -81,21 +81,21 @@ impl Plan<'_> {
     /// structure. On a stack, most words that point into a file are return addresses.
     fn is_likely_text(&self, word: [u8; 8], used: Use, after_text: bool, part: Option<&MemoryPart>) -> bool {
         let value = u64::from_le_bytes(word);
-        let place = Addr::new(value);
+        let at = Addr::new(value);
         // A text that ends within an old address: its last letters, a NUL, and the rest of the address.
         let letters = word.iter().take_while(|b| is_printable(**b)).count();
         let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
-        if ends && value >= LOW && !matches!(used, Use::Image | Use::Dead) {
+        if ends && value >= LOW_END && !matches!(used, Use::Image | Use::Dead) {
             // One in some hundred return addresses reads so. n8-mixed has one that no answer reads by itself.
-            let is_code = || used == Use::Stack && self.is_return_address(place);
-            return !place.is_aligned(WORD) && !is_code();
+            let is_code = || used == Use::Stack && self.is_return_address(at);
+            return !at.is_aligned(WORD) && !is_code();
         }
-        if value >= LOW || !is_readable(word) {
+        if value >= LOW_END || !is_readable(word) {
             return false;
         }
         match part.map(|part| part.used) {
-            Some(Use::Blocks | Use::Objects) => !place.is_aligned(WORD),
-            Some(Use::Image) if used == Use::Stack && !after_text => !self.is_return_address(place),
+            Some(Use::Blocks | Use::Objects) => !at.is_aligned(WORD),
+            Some(Use::Image) if used == Use::Stack && !after_text => !self.is_return_address(at),
             _ => true,
         }
     }

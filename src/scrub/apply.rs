@@ -13,7 +13,7 @@ use crate::scrub::{Counts, Plan, Rule};
 
 /// Texts of at least this many bytes are overwritten in parts. Their replacement depends on a seed of the whole text,
 /// which is computed once.
-const LARGE: u64 = 1 << 20;
+const MIN_LARGE_TEXT: u64 = 1 << 20;
 
 impl Plan<'_> {
     /// Overwrites `bytes`, which start at `start` (a multiple of 8), and counts them by rule. Remaining texts are
@@ -38,7 +38,7 @@ impl Plan<'_> {
             let mut pass = Pass { memory, start, before: &before, bytes, texts: &run.texts, why: &run.why, counts };
             names.apply(&mut pass);
         }
-        left.look(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
+        left.collect(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
     }
 
     /// Overwrites the characters of strings in `range`. Returns a mask of those bytes: one byte per word, the lowest
@@ -66,7 +66,7 @@ impl Plan<'_> {
     fn overwrite_text(&self, text: AddrRange, width: usize, part: AddrRange, to: &mut [u8]) -> bool {
         let memory = &self.process.memory;
         let skip = part.start.since(text.start) as usize;
-        if text.len() <= LARGE {
+        if text.len() <= MIN_LARGE_TEXT {
             let Ok(mut whole) = memory.look(text.start, text.len() as usize) else { return false };
             self.fill.text(&mut whole, width);
             to.iter_mut().zip(whole.iter().skip(skip)).for_each(|(to, new)| *to = *new);

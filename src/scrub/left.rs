@@ -32,7 +32,7 @@ pub enum Encoding {
 
 /// Occurrences of a remaining text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Occurrences {
     /// Lowest address.
     pub first: Addr,
     /// Number of occurrences.
@@ -55,7 +55,7 @@ pub struct LeftTexts {
     /// Amount of text, by kind of region and reason.
     pub runs: BTreeMap<(Kind, Kept), Runs>,
     /// Occurrences by text, if requested.
-    pub texts: Option<BTreeMap<(String, Encoding), Places>>,
+    pub texts: Option<BTreeMap<(String, Encoding), Occurrences>>,
     /// Number of occurrences of texts beyond the limit.
     pub more: u64,
 }
@@ -84,7 +84,7 @@ impl LeftTexts {
     }
 
     /// Collects the texts in a run. `kind` returns the kind of the region at an address.
-    pub(super) fn look(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
+    pub(super) fn collect(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
         let Overwritten { start, bytes, kept, .. } = *run;
         let stayed = |i: usize| kept.get(i / 8).is_some_and(|bits| bits >> (i % 8) & 1 != 0);
         let letter = |i: usize| bytes.get(i).copied().filter(|b| is_printable(*b) && stayed(i));
@@ -124,7 +124,7 @@ impl LeftTexts {
         match texts.get_mut(&(text.clone(), encoding)) {
             Some(places) => places.count += 1,
             None if full => self.more += 1,
-            None => drop(texts.insert((text, encoding), Places { first: at, count: 1 })),
+            None => drop(texts.insert((text, encoding), Occurrences { first: at, count: 1 })),
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
 
     fn look(left: &mut LeftTexts, start: u64, bytes: &[u8], kept: &[u8]) {
         let why = vec![Kept::Found; kept.len()];
-        left.look(&Overwritten { start: Addr::new(start), bytes, kept, why: &why }, |_| Kind::Image);
+        left.collect(&Overwritten { start: Addr::new(start), bytes, kept, why: &why }, |_| Kind::Image);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
-use crate::scrub::addresses::LOW;
+use crate::scrub::addresses::LOW_END;
 use crate::scrub::objects::{self, Objects};
 use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, stacks};
 use crate::session::Session;
@@ -110,7 +110,7 @@ impl<'p> Plan<'p> {
         let views = alias::find(session.process.target()).into_iter();
         let views = views.map(|Alias { range, first, compared, .. }| SecondView { range, first, compared }).collect();
         let mut low_symbols: Vec<u64> =
-            session.symbols().starts_below(Addr::new(LOW)).into_iter().map(|at| at.since(Addr::NULL)).collect();
+            session.symbols().starts_below(Addr::new(LOW_END)).into_iter().map(|at| at.since(Addr::NULL)).collect();
         low_symbols.sort_unstable();
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();

@@ -9,7 +9,7 @@ use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
 /// Minimum length in bytes of a value that is stored as a range instead of byte by byte.
-const LARGE: u64 = 64 << 10;
+const MIN_LARGE_VALUE: u64 = 64 << 10;
 
 /// Adds the objects of one runtime. Returns whether its objects are outside of heaps. `shown` are texts that answers
 /// print as names of threads.
@@ -38,7 +38,7 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
 
 fn value(range: AddrRange, out: &mut Objects<'_>) {
     match range.len() {
-        0..LARGE => out.values.add(range.start, range.len()),
+        0..MIN_LARGE_VALUE => out.values.add(range.start, range.len()),
         _ => out.large_values.push(range),
     }
 }

@@ -210,7 +210,7 @@ fn a_low_number_is_an_address_where_it_leads_to_what_addresses_lead_to() {
     let session = Session::new(&process);
     let mut plan = plan(&session);
     let numbers = words(&plan, |used, at, value| {
-        let is_low = value < super::addresses::LOW && plan.is_mapped(value) && used == Use::Data;
+        let is_low = value < super::addresses::LOW_END && plan.is_mapped(value) && used == Use::Data;
         is_low
             && plan.is_no_address(value.to_le_bytes(), used, false) == Some(Rule::Numbers)
             && masks_at(&plan, used, at).keep == 0

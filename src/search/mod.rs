@@ -12,7 +12,7 @@
 //! | `hex` | bytes with wildcards, as text |
 //! | `utf16` | turns a regular expression into one over UTF-16LE bytes |
 //! | `needle` | one encoded form of a pattern, and the search for it in a block |
-//! | `gate` | a prefilter that excludes most chunks |
+//! | `prefilter` | a prefilter that excludes most chunks |
 //! | `window` | the bytes searched at once, with the context that a match needs |
 //! | `spans` | dumped memory as contiguous spans, divided into windows |
 //! | `scan` | the parallel pass, and the selection of hits |

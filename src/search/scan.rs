@@ -20,7 +20,7 @@ use crate::search::pattern::Pattern;
 use crate::search::prefilter::{CHUNK, MarkSet, Prefilter, near_data};
 use crate::search::spans::{Spans, intersect};
 use crate::search::window::{Reach, Window};
-use crate::targets::AHEAD;
+use crate::targets::READ_AHEAD_TASKS;
 use crate::targets::Target;
 
 /// Maximum number of encodings of a pattern.
@@ -263,7 +263,7 @@ impl Merged {
             .par_iter()
             .enumerate()
             .map_init(Default::default, |mark_set, (i, task)| {
-                if let Some(later) = tasks.get(i + AHEAD) {
+                if let Some(later) = tasks.get(i + READ_AHEAD_TASKS) {
                     scan.target.expect_soon(*later);
                 }
                 let (tallies, hits) = scan.task(*task, [Addr::NULL; FORMS], lowest.limit_for(i), mark_set);

@@ -234,21 +234,21 @@ impl FileMappings {
         }
         let parts = self.text.get(path).map_or(&[][..], Vec::as_slice);
         // The mapping listed last is the current one.
-        let told = parts
+        let from_text = parts
             .iter()
             .rev()
             .take(limits::MAX_MAPPINGS_TRIED)
             .find_map(|p| Some(AddressMatch { at: Addr::new(p.at(offset)?), rank: p.rank, several: false }));
-        match (core, told) {
-            (Some(core), Some(told)) => Some(if told.rank > core.rank { told } else { core }),
-            (core, told) => core.or(told),
+        match (core, from_text) {
+            (Some(core), Some(from_text)) => Some(if from_text.rank > core.rank { from_text } else { core }),
+            (core, from_text) => core.or(from_text),
         }
     }
 
     fn contains(&self, path: &[u8], address: u64) -> bool {
-        let told = self.text.get(path).map_or(&[][..], Vec::as_slice);
+        let from_text = self.text.get(path).map_or(&[][..], Vec::as_slice);
         self.file(path).is_some_and(|f| f.contains(address))
-            || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.contains(address))
+            || from_text.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.contains(address))
     }
 
     /// Returns the virtual address of perf's number, and a note about it.

@@ -77,7 +77,7 @@ use reads::Loss;
 
 /// Tasks ahead of a scan that are requested from the disk. At 4 MiB each this exceeds what disks have in
 /// flight; the kernel alone reads 128 KiB ahead.
-pub(crate) const AHEAD: usize = 8;
+pub(crate) const READ_AHEAD_TASKS: usize = 8;
 
 /// An address space that coremap can read: facts about it, and its bytes.
 ///

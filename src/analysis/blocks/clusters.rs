@@ -10,10 +10,10 @@ use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
 
-/// Blocks of one size with the same content are a cluster if there are at least `LEAST` of them, and at least one in
-/// `SHARE` of the used blocks of that size.
-const LEAST: u64 = 2;
-const SHARE: u64 = 20;
+/// Blocks of one size with the same content are a cluster if there are at least `MIN_BLOCKS` of them, and at least one
+/// in `MIN_SHARE_DIVISOR` of the used blocks of that size.
+const MIN_BLOCKS: u64 = 2;
+const MIN_SHARE_DIVISOR: u64 = 20;
 
 /// The clusters, largest first.
 pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
@@ -38,7 +38,7 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
 fn is_cluster(of: &SizeCounts, alike: &Cluster) -> bool {
     match alike.content {
         Content::Mixed => false,
-        _ => alike.count >= LEAST && alike.count >= of.used / SHARE,
+        _ => alike.count >= MIN_BLOCKS && alike.count >= of.used / MIN_SHARE_DIVISOR,
     }
 }
 

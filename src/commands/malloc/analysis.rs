@@ -297,7 +297,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
     };
     let (committed, bytes_used, bytes_free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let bytes_free_pools = blocks.free_pool_bytes();
-    let told = [bytes_used, bytes_free, bytes_free_pools, blocks.headers];
+    let accounted = [bytes_used, bytes_free, bytes_free_pools, blocks.headers];
     SmallBlocksRow {
         name: blocks.name,
         arenas: blocks.arenas.len() as u64,
@@ -311,7 +311,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
         bytes_free,
         bytes_free_pools,
         bytes_headers: blocks.headers,
-        bytes_lost: committed.saturating_sub(told.into_iter().fold(0, u64::saturating_add)),
+        bytes_lost: committed.saturating_sub(accounted.into_iter().fold(0, u64::saturating_add)),
         classes: blocks.classes.iter().map(class).collect(),
     }
 }

@@ -99,11 +99,11 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
         words.extend(share.words.into_iter().take(room));
     });
     if report.total > words.len() as u64 {
-        let (all, told) = (exact(report.total), exact(words.len() as u64));
+        let (all, listed) = (exact(report.total), exact(words.len() as u64));
         session
             .process
             .diag
-            .note(WarningCode::Limit, format!("{all} words point there; only the first {told} are identified"));
+            .note(WarningCode::Limit, format!("{all} words point there; only the first {listed} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;

@@ -104,7 +104,7 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
 }
 
 /// The contents of a page, cut to its limits.
-pub(super) struct Made {
+pub(super) struct PageContents {
     answers: Answers,
     boxes: boxes::TreemapBox,
     flames: Vec<(&'static str, flame::Merged)>,
@@ -118,7 +118,7 @@ pub(super) fn data(
     pair: Option<&Pair>,
     options: PageOptions,
     halved: u32,
-) -> (Value, Made) {
+) -> (Value, PageContents) {
     let mut limits = Limits::default();
     (0..halved).for_each(|_| limits = limits.halved());
     let boxes = boxes::build(answers, limits.boxes);
@@ -156,13 +156,13 @@ pub(super) fn data(
     put("strip", value(&strip));
     put("left_out", value(&left_out));
     let mut data = Value::Object(data);
-    if let Some(told) = gather::shorten(&mut data) {
-        left_out.push(told);
+    if let Some(cut) = gather::shorten(&mut data) {
+        left_out.push(cut);
         if let Value::Object(data) = &mut data {
             data.insert("left_out".to_owned(), value(&left_out));
         }
     }
-    (data, Made { answers: kept, boxes, flames, left_out, limits })
+    (data, PageContents { answers: kept, boxes, flames, left_out, limits })
 }
 
 #[derive(Serialize)]

@@ -49,12 +49,12 @@ impl Render for SummaryReport {
                 percent(k.in_core, self.total.in_core),
             ];
             if let Some(columns) = &resident {
-                let resident = k.resident;
+                let figures = k.resident;
                 row.extend([
-                    rss(&resident),
+                    rss(&figures),
                     k.resident.rss.map(|rss| percent(rss, t.resident.rss.unwrap_or(0))).unwrap_or_default(),
                 ]);
-                row.extend(columns.cells(&resident));
+                row.extend(columns.cells(&figures));
             }
             row.push(human(k.largest));
             if zero_fill {
@@ -72,9 +72,9 @@ impl Render for SummaryReport {
             percent(t.in_core, t.in_core),
         ];
         if let Some(columns) = &resident {
-            let resident = t.resident.as_sum();
-            footer.extend([rss(&resident), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
-            footer.extend(columns.cells(&resident));
+            let figures = t.resident.as_sum();
+            footer.extend([rss(&figures), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
+            footer.extend(columns.cells(&figures));
         }
         footer.push(String::new());
         if zero_fill {
@@ -117,8 +117,8 @@ impl Render for SummaryReport {
             if ok { "=" } else { "≠" },
             exact(self.base.in_core)
         ));
-        if let Some(resident) = &self.rss {
-            rss_lines(&mut doc, resident);
+        if let Some(report) = &self.rss {
+            rss_lines(&mut doc, report);
             let rows = self.kinds.iter().map(|k| k.resident);
             legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         }

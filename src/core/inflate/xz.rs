@@ -17,8 +17,8 @@ const EDGE: u64 = 12;
 /// Maximum bytes read of an index. It has about 10 bytes per block, and blocks are several MiB.
 const MAX_INDEX: u64 = 16 << 20;
 
-/// Decompresses the next stream. `memory` limits the dictionary, in bytes. `known_size` is the decompressed size according to
-/// the file's indexes.
+/// Decompresses the next stream. `memory` limits the dictionary, in bytes. `known_size` is the decompressed size
+/// according to the file's indexes.
 pub(super) fn decompress<R: Read>(
     source: &mut Source<'_, R>,
     sink: &mut Sink,

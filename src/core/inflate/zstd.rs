@@ -173,12 +173,12 @@ fn decode_in_file<R: Read>(
 
 /// Reserves address space for the frame's content. If its size is not known, reserves as much as is available.
 fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
-    let told = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(MAX_OVERRUN));
-    let mut len = told.unwrap_or(MAX_UNSIZED);
+    let known_len = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(MAX_OVERRUN));
+    let mut len = known_len.unwrap_or(MAX_UNSIZED);
     loop {
         match Window::reserve(sink.file(), sink.len(), len, sink.losses()) {
             Ok(window) => return Ok(window),
-            Err(_) if told.is_none() && len > STEP => len /= 2,
+            Err(_) if known_len.is_none() && len > STEP => len /= 2,
             Err(_) => {
                 let content = header.content.unwrap_or(header.window);
                 let what = "address space for unpacking".to_owned();

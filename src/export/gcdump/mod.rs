@@ -19,7 +19,7 @@ use crate::export::{ExportError, Output};
 use crate::limits;
 use crate::progress::Progress;
 use crate::runtimes::api::{FREE, Heap, Losses, Root, Tally, TypeIndex};
-use nodes::{FileType, Piece, Sums, of_page, put_node};
+use nodes::{FileType, NodeBatch, Sums, of_page, put_node};
 use roots::{Child, Tree};
 use stream::{Stream, tag};
 
@@ -231,7 +231,7 @@ impl Graph<'_> {
     fn write(&mut self, heaps: &[NumberedHeap<'_>], tree: &Tree, progress: &Progress) -> Result<Sums, ExportError> {
         let before = tree.nodes.len() as u32;
         // At 0 is the node for no object, with type 0 and no children.
-        let mut piece = Piece { bytes: vec![0, 0], ..Piece::default() };
+        let mut piece = NodeBatch { bytes: vec![0, 0], ..NodeBatch::default() };
         for (number, node) in (0..).zip(&tree.nodes) {
             piece.starts.push(piece.bytes.len() as u32);
             let children = node.children.iter().map(|child| match child {
@@ -248,7 +248,7 @@ impl Graph<'_> {
                 let pages = first..heap.objects.pages().min(first + PAGES_AT_ONCE);
                 let most = MAX_NODE_BYTES.saturating_sub(self.bytes) as usize;
                 let pieces = pages.into_par_iter().map(|page| of_page(heap, page, before, most));
-                for piece in pieces.collect::<Vec<Piece>>() {
+                for piece in pieces.collect::<Vec<NodeBatch>>() {
                     self.put(&piece)?;
                     sums = sums.plus(piece.sums);
                     progress.add(piece.sums.size);
@@ -258,7 +258,7 @@ impl Graph<'_> {
         Ok(sums)
     }
 
-    fn put(&mut self, piece: &Piece) -> Result<(), ExportError> {
+    fn put(&mut self, piece: &NodeBatch) -> Result<(), ExportError> {
         let from = self.bytes;
         self.bytes += piece.bytes.len() as u64;
         if self.bytes > MAX_NODE_BYTES {

@@ -12,10 +12,10 @@ use crate::runtimes::api::fields::{CHARACTERS, Class, Form, Type};
 use crate::runtimes::api::{Link, ObjectReader, Tally};
 
 /// Maximum size of one piece of a page in bytes, about. Further objects go into the next piece.
-const PIECE: usize = 32 << 20;
+const MAX_BATCH: usize = 32 << 20;
 
 /// Maximum size in bytes of an array within a piece. Larger ones are written separately.
-const LARGE: u64 = 1 << 20;
+const MAX_INLINE_ARRAY: u64 = 1 << 20;
 
 /// Bytes of a large array that are read at once, a multiple of every element size.
 const CHUNK: u64 = 1 << 20;
@@ -89,7 +89,7 @@ impl Elements {
 
 /// Sub-records of a part of a page.
 #[derive(Default)]
-pub(super) struct Piece {
+pub(super) struct RecordBatch {
     pub(super) bytes: Vec<u8>,
     /// Arrays to be written separately.
     pub(super) large: Vec<Array>,
@@ -99,12 +99,12 @@ pub(super) struct Piece {
 }
 
 /// Writes the objects of a page, without the first `skip`.
-pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece, ExportError> {
-    let mut piece = Piece::default();
+pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<RecordBatch, ExportError> {
+    let mut piece = RecordBatch::default();
     let mut reader = dump.source.heap.reader();
     let (_, addrs) = dump.objects.page(page);
     for (place, at) in addrs.enumerate().skip(skip) {
-        if piece.bytes.len() > PIECE {
+        if piece.bytes.len() > MAX_BATCH {
             piece.next = Some(place);
             break;
         }
@@ -189,7 +189,7 @@ impl Dump<'_> {
         }))
     }
 
-    fn instance(&self, piece: &mut Piece, at: Addr, class: &Class, fields: &[(u64, Type)]) {
+    fn instance(&self, piece: &mut RecordBatch, at: Addr, class: &Class, fields: &[(u64, Type)]) {
         let end = fields.iter().map(|(offset, kind)| offset + self.width(*kind)).max().unwrap_or(0);
         let bytes = self.bytes(at, end, &mut piece.sums.lost);
         put_object(&mut piece.bytes, sub::INSTANCE, at.get());
@@ -205,7 +205,7 @@ impl Dump<'_> {
 
     /// Writes an array, or records it if it is large. Leaves out elements at its end that are not in the core, because
     /// any length may be claimed.
-    fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
+    fn array(&self, piece: &mut RecordBatch, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
         let (start, width) = match array.elements {
             Elements::Values(start, kind) => (start, self.width(kind)),
             Elements::StructRefs(start) => (start, WORD),
@@ -214,7 +214,7 @@ impl Dump<'_> {
         let have = self.source.memory.readable(start, want);
         let array = Array { length: have / width, ..array };
         piece.sums.lost += u64::from(have < want);
-        if array.length * array.elements.kind().size() > LARGE {
+        if array.length * array.elements.kind().size() > MAX_INLINE_ARRAY {
             piece.large.push(array);
             return Ok(());
         }

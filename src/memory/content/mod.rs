@@ -4,7 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `page` | classifies one page by its bytes |
-//! | `leads` | the destination of a page's pointers |
+//! | `destinations` | the destination of a page's pointers |
 //! | `runs` | classifies all pages of given ranges, in one parallel pass |
 //! | `stretches` | divides a range where its content changes for good; a range's main content |
 

@@ -67,7 +67,7 @@ const VALUES: usize = 256;
 
 /// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the expected
 /// count. With 255 degrees of freedom it is 255 ± 23 for random bytes. x86 code, text and structures have thousands.
-const EVEN: f64 = 400.0;
+const MAX_CHI_SQUARED: f64 = 400.0;
 
 /// Minimum length in bytes of a page that can be called random.
 const MIN_RANDOM_LEN: usize = 2048;
@@ -258,7 +258,7 @@ fn in_utf8(page: &[u8]) -> usize {
 fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {
     let expected = bytes as f64 / VALUES as f64;
     let off = |n: &u16| (f64::from(*n) - expected).powi(2) / expected;
-    counts.iter().map(off).sum::<f64>() < EVEN
+    counts.iter().map(off).sum::<f64>() < MAX_CHI_SQUARED
 }
 
 /// Whether the words of a page are doubles. Their exponents must be plausible, and enough words must have one.

@@ -13,7 +13,7 @@ use crate::targets::reads::Script;
 const MIN_TOKEN: usize = 6;
 
 /// Bytes on each side of a run that are searched for tokens that cross its ends.
-const BESIDE: u64 = 512;
+const CONTEXT: u64 = 512;
 
 /// A run of memory: its old bytes, and those to be written.
 pub(in crate::scrub) struct Pass<'a> {
@@ -77,12 +77,12 @@ impl Names {
 
     fn replace_elsewhere(&self, pass: &mut Pass<'_>) {
         let memory = pass.memory;
-        let left = pass.start.saturating_sub(BESIDE);
-        let parts = memory.readable_parts(AddrRange::new(left, pass.start), BESIDE);
+        let left = pass.start.saturating_sub(CONTEXT);
+        let parts = memory.readable_parts(AddrRange::new(left, pass.start), CONTEXT);
         let left = parts.last().filter(|part| part.end == pass.start);
         let left = left.and_then(|part| memory.look(part.start, part.len() as usize).ok()).unwrap_or_default();
         let end = pass.start.saturating_add(pass.bytes.len() as u64);
-        let right = memory.look(end, memory.readable(end, BESIDE) as usize).unwrap_or_default();
+        let right = memory.look(end, memory.readable(end, CONTEXT) as usize).unwrap_or_default();
         let from = pass.start.saturating_sub(left.len() as u64);
         let all = [&left, pass.before, &right].concat();
         each_run(&all, &mut |at, token, script| {

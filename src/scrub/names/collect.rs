@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::targets::reads::{NameAt, Script};
 
 /// Bytes on each side of a recorded name in which its first or last token may continue.
-const AROUND: u64 = 1024;
+const CONTEXT: u64 = 1024;
 
 /// Maximum number of bytes read of a name, or of a table of names.
 const MAX_NAME: u64 = 64 << 20;
@@ -152,8 +152,8 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
     let mut from = name.at;
     let mut out = Vec::new();
     if before {
-        let start = name.at.saturating_sub(AROUND);
-        let parts = memory.readable_parts(AddrRange::new(start, name.at), AROUND);
+        let start = name.at.saturating_sub(CONTEXT);
+        let parts = memory.readable_parts(AddrRange::new(start, name.at), CONTEXT);
         let part = parts.last().filter(|part| part.end == name.at);
         if let Some(bytes) = part.and_then(|part| memory.look(part.start, part.len() as usize).ok()) {
             let skip = bytes.iter().rposition(|&b| !is_part_byte(b)).map_or(0, |i| i + 1);
@@ -163,7 +163,7 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
     }
     out.extend(own);
     if after {
-        let len = memory.readable(end, AROUND);
+        let len = memory.readable(end, CONTEXT);
         let bytes = memory.look(end, len as usize).unwrap_or_default();
         out.extend(bytes.into_iter().take_while(|&b| is_part_byte(b)));
     }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use super::parts::{Piece, pieces};
+use super::parts::{NamePart, pieces};
 
 /// Maximum number of characters of a token that is never replaced.
-const SHORT: usize = 2;
+const MAX_KEPT_LEN: usize = 2;
 
 /// Maximum number of digits of a number that is never replaced. Threads and versions have many such numbers, and
 /// answers would be hard to read with others.
-const SHORT_NUMBER: usize = 3;
+const MAX_KEPT_DIGITS: usize = 3;
 
 /// Number of draws after which a replacement may equal another own token, after which it may equal a public one, and
 /// in all. Most forms have many more tokens than are used.
@@ -34,7 +34,7 @@ impl Tokens {
     /// Adds a token that stays.
     pub(super) fn add_public(&mut self, token: &str) {
         for piece in pieces(token) {
-            if let Piece::Name(name) = piece
+            if let NamePart::Name(name) = piece
                 && !self.public.contains(name)
             {
                 self.public.insert(name.to_owned());
@@ -58,7 +58,7 @@ impl Tokens {
             self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();
         for (token, lens) in all {
             let last = match pieces(&token).last() {
-                Some(Piece::Name(name)) => name.len(),
+                Some(NamePart::Name(name)) => name.len(),
                 _ => 0,
             };
             for len in lens.iter().copied().chain([last]) {
@@ -129,8 +129,8 @@ impl Maker<'_> {
     }
 
     fn make(&mut self, token: &str, depth: usize) -> String {
-        let is_short = token.chars().nth(SHORT).is_none()
-            || token.len() <= SHORT_NUMBER && token.bytes().all(|b| b.is_ascii_digit());
+        let is_short = token.chars().nth(MAX_KEPT_LEN).is_none()
+            || token.len() <= MAX_KEPT_DIGITS && token.bytes().all(|b| b.is_ascii_digit());
         if is_short || depth > MAX_DEPTH || self.tokens.public.contains(token) || token.bytes().all(|b| b == b'_') {
             return token.to_owned();
         }
@@ -140,10 +140,10 @@ impl Maker<'_> {
             return letters.to_owned() + &self.replacement(class, depth + 1);
         }
         let pieces = pieces(token);
-        if pieces.as_slice() != [Piece::Name(token)] {
+        if pieces.as_slice() != [NamePart::Name(token)] {
             let each = pieces.into_iter().map(|piece| match piece {
-                Piece::Stays(text) => text.to_owned(),
-                Piece::Name(name) => self.replacement(name, depth + 1),
+                NamePart::Stays(text) => text.to_owned(),
+                NamePart::Name(name) => self.replacement(name, depth + 1),
             });
             return each.collect();
         }

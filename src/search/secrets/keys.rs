@@ -8,21 +8,21 @@ use crate::search::secrets::matches::{SecretMatch, byte_before, is_base64, is_wo
 use crate::words::SecretKind;
 
 /// Maximum length of a block in characters. An RSA key of 16384 bits has 12,700.
-const LONGEST_KEY: usize = 14_000;
+const MAX_KEY: usize = 14_000;
 
 /// Minimum length of a truncated key in characters. Less is only the header line, which every crypto library contains.
-const LEAST_KEY: usize = 48;
+const MIN_KEY: usize = 48;
 
 /// Maximum length of a token's part in characters.
-const LONGEST_PART: usize = 4096;
+const MAX_PART: usize = 4096;
 
 /// Minimum length of a signature in characters: a keyed hash of 128 bits.
-const LEAST_SIGNATURE: usize = 22;
+const MIN_SIGNATURE: usize = 22;
 
 /// Returns the key whose `-----BEGIN ` is at `at`.
 pub(super) fn pem(text: &[u8], at: usize) -> Option<SecretMatch> {
     let rest = text.get(at..)?;
-    let rest = &rest[..rest.len().min(LONGEST_KEY)];
+    let rest = &rest[..rest.len().min(MAX_KEY)];
     let label = rest.strip_prefix(b"-----BEGIN ")?;
     let label = &label[..prefix_len(label, 40, |b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ')];
     if !(label.ends_with(b"PRIVATE KEY") || label == b"PGP PRIVATE KEY BLOCK") {
@@ -39,7 +39,7 @@ pub(super) fn pem(text: &[u8], at: usize) -> Option<SecretMatch> {
     let inner = &behind[..closed.or(next).unwrap_or(behind.len())];
     let (key, len) = letters(inner);
     let whole = closed.is_some();
-    if key.len() < LEAST_KEY {
+    if key.len() < MIN_KEY {
         return None;
     }
     let value = at + body_at..at + body_at + len;
@@ -81,7 +81,7 @@ fn letters(inner: &[u8]) -> (Vec<u8>, usize) {
 fn is_key(key: &[u8]) -> bool {
     // OpenPGP's checksum follows the padding.
     let end = key.iter().position(|&b| b == b'=').map_or(key.len(), |pad| (pad + 1).next_multiple_of(4));
-    key.get(..end).is_some_and(|key| BASE64.decode(key).is_ok_and(|bytes| bytes.len() >= LEAST_KEY / 2))
+    key.get(..end).is_some_and(|key| BASE64.decode(key).is_ok_and(|bytes| bytes.len() >= MIN_KEY / 2))
 }
 
 /// Returns the token whose `eyJ` is at `at`.
@@ -93,7 +93,7 @@ pub(super) fn jwt(text: &[u8], at: usize) -> Option<SecretMatch> {
     let mut parts: Vec<&[u8]> = Vec::new();
     while parts.len() < 5 {
         let rest = text.get(end..)?;
-        let part = &rest[..prefix_len(rest, LONGEST_PART, is_word)];
+        let part = &rest[..prefix_len(rest, MAX_PART, is_word)];
         parts.push(part);
         end += part.len();
         if text.get(end) != Some(&b'.') || !text.get(end + 1).is_some_and(|b| is_word(*b) || *b == b'.') {
@@ -105,8 +105,8 @@ pub(super) fn jwt(text: &[u8], at: usize) -> Option<SecretMatch> {
     header.get("alg")?.as_str()?;
     let encrypted = header.get("enc").is_some_and(Value::is_string);
     let whole = match parts.len() {
-        3 => parts[1].len() >= 4 && BASE64URL_NOPAD.decode(parts[1]).is_ok() && parts[2].len() >= LEAST_SIGNATURE,
-        5 => encrypted && parts[3].len() >= 4 && parts[4].len() >= LEAST_SIGNATURE,
+        3 => parts[1].len() >= 4 && BASE64URL_NOPAD.decode(parts[1]).is_ok() && parts[2].len() >= MIN_SIGNATURE,
+        5 => encrypted && parts[3].len() >= 4 && parts[4].len() >= MIN_SIGNATURE,
         _ => false,
     };
     whole.then(|| SecretMatch::form(SecretKind::Jwt, at..end).checked(true))

@@ -4,7 +4,7 @@ use crate::search::secrets::matches::{SecretMatch, byte_before, is_word, prefix_
 use crate::words::SecretKind;
 
 /// Minimum length of an address in characters.
-const SHORTEST: usize = 8;
+const MIN_ADDRESS: usize = 8;
 
 /// Top-level domains of more than two letters in which people have addresses.
 const DOMAINS: &str = "com org net edu gov mil int info biz name pro dev app cloud online site tech xyz email jobs mobi \
@@ -52,5 +52,5 @@ pub(super) fn address(text: &[u8], at: usize) -> Option<SecretMatch> {
         && !matches!(rest.get(len), Some(b'@' | b'_' | b'('));
     let nobody = NOBODY.iter().any(|n| domain == *n || domain.strip_suffix(n).is_some_and(|d| d.ends_with('.')));
     let end = at + 1 + len;
-    (fits && !nobody && end - start >= SHORTEST).then(|| SecretMatch::form(SecretKind::EmailAddress, start..end))
+    (fits && !nobody && end - start >= MIN_ADDRESS).then(|| SecretMatch::form(SecretKind::EmailAddress, start..end))
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `text` | text among bytes, in both encodings |
 //! | `find` | the keywords of secrets, each with its check |
-//! | `found` | a secret in a text, and the choice between overlapping ones |
+//! | `matches` | a secret in a text, and the choice between overlapping ones |
 //! | `keys`, `tokens`, `names`, `numbers`, `mail` | the checks |
 //! | `scan` | the parallel pass over memory |
 

@@ -8,12 +8,12 @@ use crate::search::secrets::tokens::mixed;
 use crate::words::SecretKind;
 
 /// Maximum lengths of a name and of a value, in characters.
-const LONGEST_NAME: usize = 64;
-const LONGEST_VALUE: usize = 512;
+const MAX_NAME: usize = 64;
+const MAX_VALUE: usize = 512;
 
 /// Number of characters around a password in which the other fields of its connection string are
 /// searched for.
-const AROUND: usize = 400;
+const CONTEXT: usize = 400;
 
 /// Fields of connection strings that name a server.
 const SERVERS: [&str; 8] =
@@ -104,7 +104,7 @@ pub(super) fn credentials(text: &[u8], at: usize) -> Option<SecretMatch> {
         checked,
     };
     if word == "Basic".len() {
-        let len = prefix_len(rest, LONGEST_VALUE, |b| is_base64(b) || b == b'=');
+        let len = prefix_len(rest, MAX_VALUE, |b| is_base64(b) || b == b'=');
         let decoded = BASE64.decode(rest.get(..len)?).ok()?;
         let pair = decoded.iter().all(|b| (b' '..=b'~').contains(b)) && decoded.iter().skip(1).any(|b| *b == b':');
         return pair.then(|| found(len, true));
@@ -142,7 +142,7 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<SecretMatch>
     if text.get(end).is_some_and(|b| in_name(*b)) {
         return None;
     }
-    let start = word - suffix_len(text, word, LONGEST_NAME, in_name);
+    let start = word - suffix_len(text, word, MAX_NAME, in_name);
     let name = text.get(start..end)?;
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     let plain: String = lower.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -162,8 +162,8 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<SecretMatch>
     let quotes = quote(text, &mut at);
     let rest = text.get(at..)?;
     let len = match quotes {
-        Some(quote) => prefix_len(rest, LONGEST_VALUE, |b| b != quote && !matches!(b, b'\n' | b'\r' | b'\\')),
-        None => prefix_len(rest, LONGEST_VALUE, |b| {
+        Some(quote) => prefix_len(rest, MAX_VALUE, |b| b != quote && !matches!(b, b'\n' | b'\r' | b'\\')),
+        None => prefix_len(rest, MAX_VALUE, |b| {
             b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b'\'' | b',' | b'&' | b'<' | b'>' | b'`' | b'\\')
         }),
     };
@@ -228,8 +228,8 @@ fn spaces(text: &[u8], at: &mut usize) -> usize {
 /// Whether a field that names a server is on the same line as `start..end`.
 fn connects(text: &[u8], start: usize, end: usize) -> bool {
     let inside = |b: u8| b.is_ascii_graphic() || b == b' ';
-    let from = start - suffix_len(text, start, AROUND, inside);
-    let to = end + prefix_len(text.get(end..).unwrap_or_default(), AROUND, inside);
+    let from = start - suffix_len(text, start, CONTEXT, inside);
+    let to = end + prefix_len(text.get(end..).unwrap_or_default(), CONTEXT, inside);
     let line = String::from_utf8_lossy(text.get(from..to).unwrap_or_default()).to_ascii_lowercase();
     SERVERS.iter().any(|server| {
         line.match_indices(server).any(|(at, _)| {

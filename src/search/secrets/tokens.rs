@@ -6,13 +6,13 @@ use crate::search::secrets::matches::{SecretMatch, byte_before, is_base64, is_wo
 use crate::words::SecretKind;
 
 /// Maximum length in characters of a token without fixed length.
-const LONGEST: usize = 512;
+const MAX_TOKEN: usize = 512;
 
-/// Form of a token: `prefix`, then `least` to `most` characters of one class, and no more of that class.
+/// Form of a token: `prefix`, then `min` to `max` characters of one class, and no more of that class.
 struct Form {
     prefix: &'static str,
-    least: usize,
-    most: usize,
+    min: usize,
+    max: usize,
     of: fn(u8) -> bool,
 }
 
@@ -22,11 +22,11 @@ fn token(text: &[u8], at: usize, form: &Form) -> Option<usize> {
         return None;
     }
     let rest = text.get(at..)?.strip_prefix(form.prefix.as_bytes())?;
-    let len = prefix_len(rest, form.most + 1, form.of);
+    let len = prefix_len(rest, form.max + 1, form.of);
     // A placeholder repeats one character.
     let first = rest.first()?;
     let filler = rest[..len].iter().filter(|b| *b == first).count() * 2 > len;
-    ((form.least..=form.most).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
+    ((form.min..=form.max).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
 }
 
 fn base62(byte: u8) -> bool {
@@ -43,7 +43,7 @@ fn base62_or_line(byte: u8) -> bool {
 
 /// AWS access keys (IAM User Guide, unique identifiers): AKIA is a user's, ASIA a session's.
 pub(super) fn aws(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 16, of: base32 });
+    let of = |prefix| token(text, at, &Form { prefix, min: 16, max: 16, of: base32 });
     let end = of("AKIA").or_else(|| of("ASIA"))?;
     // Examples in documentation end so.
     let is_placeholder = text.get(at..end)?.ends_with(b"EXAMPLE") || text.get(end).is_some_and(|b| base62_or_line(*b));
@@ -62,7 +62,7 @@ pub(super) fn with_checksum(text: &[u8], at: usize) -> Option<SecretMatch> {
         ("npm_", SecretKind::NpmToken),
     ];
     sorts.into_iter().find_map(|(prefix, kind)| {
-        let end = token(text, at, &Form { prefix, least: 36, most: 36, of: base62 })?;
+        let end = token(text, at, &Form { prefix, min: 36, max: 36, of: base62 })?;
         let summed = text.get(at + prefix.len()..end).is_some_and(has_sum);
         let mixed = mixed(text.get(at + prefix.len()..end)?);
         (summed || mixed).then(|| SecretMatch::form(kind, at..end).checked(summed))
@@ -82,13 +82,13 @@ fn has_sum(token: &[u8]) -> bool {
 
 /// GitHub's fine-grained tokens.
 pub(super) fn github_pat(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let end = token(text, at, &Form { prefix: "github_pat_", least: 82, most: 82, of: base62_or_line })?;
+    let end = token(text, at, &Form { prefix: "github_pat_", min: 82, max: 82, of: base62_or_line })?;
     (text.get(at + 33) == Some(&b'_')).then(|| SecretMatch::form(SecretKind::GithubToken, at..end))
 }
 
 /// GitLab's personal access tokens.
 pub(super) fn gitlab(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let end = token(text, at, &Form { prefix: "glpat-", least: 20, most: LONGEST, of: |b| is_word(b) || b == b'.' })?;
+    let end = token(text, at, &Form { prefix: "glpat-", min: 20, max: MAX_TOKEN, of: |b| is_word(b) || b == b'.' })?;
     mixed(text.get(at..end)?).then(|| SecretMatch::form(SecretKind::GitlabToken, at..end))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn slack(text: &[u8], at: usize) -> Option<SecretMatch> {
         return None;
     }
     let rest = text.get(at..)?;
-    let len = prefix_len(rest, LONGEST, |b| base62(b) || b == b'-');
+    let len = prefix_len(rest, MAX_TOKEN, |b| base62(b) || b == b'-');
     let token = std::str::from_utf8(rest.get(..len)?).ok()?;
     let mut parts = token.split('-');
     let letter = parts.next()?.strip_prefix("xox")?;
@@ -109,20 +109,20 @@ pub(super) fn slack(text: &[u8], at: usize) -> Option<SecretMatch> {
 
 /// Stripe's live keys.
 pub(super) fn stripe(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 247, of: base62 });
+    let of = |prefix| token(text, at, &Form { prefix, min: 16, max: 247, of: base62 });
     let end = of("sk_live_").or_else(|| of("rk_live_"))?;
     mixed(text.get(at + 8..end)?).then(|| SecretMatch::form(SecretKind::StripeKey, at..end))
 }
 
 /// Google's API keys.
 pub(super) fn google(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let end = token(text, at, &Form { prefix: "AIza", least: 35, most: 35, of: is_word })?;
+    let end = token(text, at, &Form { prefix: "AIza", min: 35, max: 35, of: is_word })?;
     mixed(text.get(at..end)?).then(|| SecretMatch::form(SecretKind::GoogleApiKey, at..end))
 }
 
 /// PyPI's tokens: a macaroon in base64url, with pypi.org or test.pypi.org as its location.
 pub(super) fn pypi(text: &[u8], at: usize) -> Option<SecretMatch> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 50, most: LONGEST, of: is_word });
+    let of = |prefix| token(text, at, &Form { prefix, min: 50, max: MAX_TOKEN, of: is_word });
     let end = of("pypi-AgEIcHlwaS5vcmc").or_else(|| of("pypi-AgENdGVzdC5weXBpLm9yZw"))?;
     Some(SecretMatch::form(SecretKind::PypiToken, at..end))
 }

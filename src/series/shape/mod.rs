@@ -108,7 +108,7 @@ pub const MIN_POINTS: usize = 4;
 
 /// Significance level of a growth verdict. Hundreds of series are judged together, and even one that grows by chance
 /// is too many.
-const CHANCE: f64 = 0.001;
+const SIGNIFICANCE: f64 = 0.001;
 
 /// Minimum number of points of a part of the time that is judged by itself.
 const MIN_WINDOW: usize = 8;
@@ -117,11 +117,11 @@ const MIN_WINDOW: usize = 8;
 const MAX_HALVINGS: usize = 2;
 
 /// Minimum change in the last half, as a share of the first half's, that counts as the same rate.
-const AS_FAST: f64 = 0.5;
+const SAME_RATE_RATIO: f64 = 0.5;
 
 /// Minimum change in the last half of the last half, as a share of its first half's, that counts as even growth.
 /// Curves that level off have less.
-const EVEN: f64 = 0.75;
+const EVEN_RATIO: f64 = 0.75;
 
 /// Maximum change in the last half, as a share of the first half's, that counts as settled.
 const SETTLED_SHARE: f64 = 0.25;
@@ -145,7 +145,7 @@ const SAME_LOWS: f64 = 0.25;
 const VISIBLE_RATIO: f64 = 0.5;
 
 /// Minimum effective points, and minimum probability of chance, for a series without a trend to be called steady.
-const QUIET: (f64, f64) = (8.0, 0.05);
+const STEADY_EVIDENCE: (f64, f64) = (8.0, 0.05);
 
 /// Judges `points`, which are sorted by time.
 pub fn judge(points: &[Point], traits: SeriesTraits) -> Shape {
@@ -168,7 +168,7 @@ fn by_values(points: &[Point], traits: SeriesTraits, depth: usize) -> Shape {
     if highest - lowest <= traits.min_change {
         return shape(Verdict::Steady, Evidence::Within);
     }
-    let quiet = whole.effective >= QUIET.0 && whole.apparent > QUIET.1;
+    let quiet = whole.effective >= STEADY_EVIDENCE.0 && whole.apparent > STEADY_EVIDENCE.1;
     let no_trend =
         if quiet { shape(Verdict::Steady, Evidence::Noise) } else { shape(Verdict::Unclear, Evidence::Wanders) };
     let lows = floors::lows(points);
@@ -201,7 +201,7 @@ fn significant(points: &[Point], traits: SeriesTraits) -> Option<Trend> {
     let trend = trend(points)?;
     let span = points.last()?.at - points.first()?.at;
     let far = (trend.line.slope * span).abs() > traits.min_change;
-    (points.len() >= MIN_POINTS && trend.chance < CHANCE && far).then_some(trend)
+    (points.len() >= MIN_POINTS && trend.chance < SIGNIFICANCE && far).then_some(trend)
 }
 
 /// Returns the verdict for points that go one way.
@@ -263,7 +263,7 @@ fn judge_rate(points: &[Point], trend: Trend, traits: SeriesTraits) -> Shape {
 
 /// Whether a part of the time that goes one way does so evenly.
 fn is_even(part: &[Point]) -> bool {
-    Halves::of(part).is_some_and(|halves| part.len() >= MIN_WINDOW && halves.last >= EVEN * halves.first)
+    Halves::of(part).is_some_and(|halves| part.len() >= MIN_WINDOW && halves.last >= EVEN_RATIO * halves.first)
 }
 
 /// Judges the last half of a series without a trend: it may have started to go one way, or stopped.
@@ -328,7 +328,7 @@ impl Halves<'_> {
         let (noise, walk) = noises(points);
         // The median of some values varies by this, and the middle one counts twice. A walk continues in either half.
         let chance = 6.0 * 1.25 * 1.25 * noise / some as f64 + walk * points.len() as f64;
-        let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < AS_FAST * first.max(last);
+        let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < SAME_RATE_RATIO * first.max(last);
         let eighth = (points.len() / 8).max(1);
         let levels = |of: &[Point]| of.chunks(eighth).filter_map(level).collect::<Vec<f64>>();
         let ways: f64 = levels(points).windows(2).map(|w| (w[1] - w[0]).abs()).sum();
@@ -339,7 +339,7 @@ impl Halves<'_> {
 
     /// Whether it goes one way in the last half, and hardly moved in the first.
     fn begins(&self) -> bool {
-        self.last > self.first && self.moved < AS_FAST * self.last && !self.turns()
+        self.last > self.first && self.moved < SAME_RATE_RATIO * self.last && !self.turns()
     }
 
     /// Whether it went the other way in the first half.
@@ -353,7 +353,8 @@ impl Halves<'_> {
     fn slowing(&self, trend: Trend) -> Shape {
         let (first, last) = (self.first * self.sign, self.last * self.sign);
         // There may be a slow leak after a warm-up, still hidden by noise.
-        let rises = slope::trend(self.tail).is_some_and(|t| t.apparent < QUIET.1 && t.line.slope * self.sign > 0.0);
+        let rises =
+            slope::trend(self.tail).is_some_and(|t| t.apparent < STEADY_EVIDENCE.1 && t.line.slope * self.sign > 0.0);
         let (verdict, evidence) = if self.last <= SETTLED_SHARE * self.first && !(rises && is_even(self.tail)) {
             (Verdict::Settled, Evidence::LevelsOff { first, last })
         } else {

@@ -128,13 +128,13 @@ mod tests {
     fn a_few_blocks_are_cut_by_content_and_many_equal_ones_are_not() {
         let (known, runs) = blocks(3);
         let all = clusters(&cut_by_content(&known, &runs));
-        let told: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
+        let found: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
         let (text, random) = (Some(Content::Utf8), Some(Content::Random));
-        assert_eq!(told, [(0x30000, 3, random, BlockBorders::Content), (0x10000, 3, text, BlockBorders::Content)]);
+        assert_eq!(found, [(0x30000, 3, random, BlockBorders::Content), (0x10000, 3, text, BlockBorders::Content)]);
         let (known, runs) = blocks(8);
         let all = clusters(&cut_by_content(&known, &runs));
-        let told: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
-        assert_eq!(told, [(0x40000, 8, Some(Content::Mixed), BlockBorders::Pointers)]);
+        let found: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
+        assert_eq!(found, [(0x40000, 8, Some(Content::Mixed), BlockBorders::Pointers)]);
         let random = all.first().map(|c| c.makeup.percent(Content::Random));
         assert_eq!(random, Some(75));
     }

@@ -44,9 +44,9 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
         let walk = session.walk(&walker, thread);
         let wait = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == WaitKind::Lock);
-        let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
-        let told = told.or_else(|| natives.text(&walk.frames));
-        let text = told.map(|(text, last)| text + guess(&walk.frames, last));
+        let described = managed(&walk.frames, locked, || natives.first(&walk.frames));
+        let described = described.or_else(|| natives.text(&walk.frames));
+        let text = described.map(|(text, last)| text + guess(&walk.frames, last));
         (thread.tid, Doing { managed_id: known.first().and_then(|(_, known)| known.id), text })
     };
     process.threads().iter().map(of_thread).collect()

@@ -14,13 +14,13 @@ use crate::targets::Producer;
 use crate::units::{human, noun};
 
 /// Number of findings shown without a click.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 /// Minimum number of findings shown that account for memory, even if fewer problems were found.
-const BIGGEST: usize = 3;
+const MIN_ACCOUNTING: usize = 3;
 
 /// Minimum share of the written bytes for such a finding.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
@@ -33,13 +33,13 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     }
     // If nothing is wrong, the question is still where the memory went.
     let mut biggest: Vec<&Finding> =
-        counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(LEAST)).collect();
+        counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(MIN_SHARE)).collect();
     biggest.sort_by_key(|f| Reverse(f.share.map_or(0, |share| (share * 1e6) as u64)));
-    biggest.truncate(BIGGEST.saturating_sub(news.len()));
+    biggest.truncate(MIN_ACCOUNTING.saturating_sub(news.len()));
     let mut sorted = news;
     sorted.extend(biggest);
     sorted.extend(notes);
-    let more = sorted.split_off(SHOWN.min(sorted.len()));
+    let more = sorted.split_off(MAX_SHOWN.min(sorted.len()));
     if let Some(pair) = view.pair {
         since(out, view, pair);
     }

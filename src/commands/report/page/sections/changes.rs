@@ -13,7 +13,7 @@ use crate::map::Kind;
 use crate::units::{exact, human};
 
 /// Maximum number of rows of each table.
-const SHOWN: usize = 200;
+const MAX_ROWS: usize = 200;
 
 pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     let Some(pair) = view.pair else { return };
@@ -247,10 +247,10 @@ fn blocks(out: &mut Html, pair: &Pair) {
 
 /// Returns the rows at both ends, and those between.
 fn ends<T>(sorted: &[T]) -> (&[T], &[T], &[T]) {
-    if sorted.len() <= SHOWN {
+    if sorted.len() <= MAX_ROWS {
         return (sorted, &[], &[]);
     }
-    let (first, rest) = sorted.split_at(SHOWN * 3 / 4);
-    let (between, last) = rest.split_at(rest.len() - SHOWN / 4);
+    let (first, rest) = sorted.split_at(MAX_ROWS * 3 / 4);
+    let (between, last) = rest.split_at(rest.len() - MAX_ROWS / 4);
     (first, between, last)
 }
