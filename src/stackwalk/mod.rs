@@ -15,7 +15,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
-use crate::native::unwind::{End, Step, Trust, Unwinder};
+use crate::native::unwind::{End, Trust, Unwinder, UnwoundFrame};
 use crate::process::Process;
 use crate::registers::Regs;
 use crate::runtimes::api::{
@@ -93,7 +93,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         };
         let runs = self.lists.iter().flat_map(of).collect();
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
-        let mut step = Step { regs, exact: true, trust: Trust::Context };
+        let mut step = UnwoundFrame { regs, exact: true, trust: Trust::Context };
         let mut state = WalkState {
             arch: self.process.arch(),
             frames: Vec::new(),
@@ -138,7 +138,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// The managed frame at `step`, if a runtime needs more than the address to identify it.
-    fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
+    fn frame_at(&self, tid: u32, step: &UnwoundFrame, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
         let at = FrameAt { tid, regs: &step.regs, exact: step.exact, stack };
         self.codes.iter().find_map(|(runtime, code)| Some((*runtime, code.frame(&at)?)))
     }
@@ -147,13 +147,15 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn unwind_identified(
         &self,
         state: &mut WalkState,
-        step: &Step,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
         runtime: RuntimeId,
         frame: ManagedFrame,
-    ) -> Result<Step, End> {
+    ) -> Result<UnwoundFrame, End> {
         let up = match frame.caller {
-            Caller::Regs(ref regs) => Some(Step { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData }),
+            Caller::Regs(ref regs) => {
+                Some(UnwoundFrame { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData })
+            }
             Caller::Unknown => None,
         };
         let up = up.filter(|up| self.is_caller(state, step, up));
@@ -173,7 +175,12 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    fn pass_native(&self, state: &mut WalkState, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+    fn pass_native(
+        &self,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
+        stack: Option<AddrRange>,
+    ) -> Result<UnwoundFrame, End> {
         state.pass(step.regs.sp());
         state.native = true;
         let (sp, at) = (step.regs.sp(), state.frames.len());
@@ -189,7 +196,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         up
     }
 
-    fn managed_at(&self, step: &Step) -> Option<(RuntimeId, Arc<Method>)> {
+    fn managed_at(&self, step: &UnwoundFrame) -> Option<(RuntimeId, Arc<Method>)> {
         let ip = step.regs.ip();
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
         self.codes.iter().find_map(|(runtime, code)| match code.code_at(at)? {
@@ -207,14 +214,14 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn unwind_managed(
         &self,
         state: &mut WalkState,
-        step: &Step,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
         runtime: RuntimeId,
         method: Arc<Method>,
-    ) -> Result<Step, End> {
+    ) -> Result<UnwoundFrame, End> {
         let sp = step.regs.sp();
         let up = self.code(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
-        let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
+        let up = up.map(|regs| UnwoundFrame { regs, exact: false, trust: Trust::UnwindData });
         let up = up.filter(|up| self.is_caller(state, step, up));
         // A mark within a managed frame marks the call from it.
         state.pass(up.as_ref().map_or(sp, |up| up.regs.sp()));
@@ -231,7 +238,12 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    fn unwind_native(&self, state: &mut WalkState, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+    fn unwind_native(
+        &self,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
+        stack: Option<AddrRange>,
+    ) -> Result<UnwoundFrame, End> {
         let by_data = self.unwinder.by_unwind_data(step);
         if let Some(chained) = self.prefer_frame_pointer(state, step, stack, &by_data) {
             return Ok(chained);
@@ -261,10 +273,10 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn prefer_frame_pointer(
         &self,
         state: &WalkState,
-        step: &Step,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
-        by_data: &Result<Step, End>,
-    ) -> Option<Step> {
+        by_data: &Result<UnwoundFrame, End>,
+    ) -> Option<UnwoundFrame> {
         if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
             return None;
         }
@@ -277,11 +289,11 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn unwind_without_data(
         &self,
         state: &mut WalkState,
-        step: &Step,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
         end: End,
-    ) -> Result<Step, End> {
-        let fits = |state: &WalkState, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
+    ) -> Result<UnwoundFrame, End> {
+        let fits = |state: &WalkState, up: Option<UnwoundFrame>| up.filter(|up| self.is_caller(state, step, up));
         if let Some(stack) = stack.filter(|_| step.exact)
             && let Some(up) = fits(state, self.unwinder.by_leaf(step, stack))
         {
@@ -321,7 +333,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// Index of the next pending mark that leads to code.
-    fn next_mark(&self, state: &WalkState, step: &Step) -> Option<usize> {
+    fn next_mark(&self, state: &WalkState, step: &UnwoundFrame) -> Option<usize> {
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
@@ -331,7 +343,7 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// Whether `up` can be the caller's frame: in code, and higher on the stack. A frame that a signal interrupted may
     /// be on another stack.
-    fn is_caller(&self, state: &WalkState, step: &Step, up: &Step) -> bool {
+    fn is_caller(&self, state: &WalkState, step: &UnwoundFrame, up: &UnwoundFrame) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
         let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
         let upward = there > here || same && step.exact;
@@ -362,17 +374,17 @@ impl WalkState {
     }
 
     /// Continues at the registers of a mark.
-    fn follow(&mut self, at: usize) -> Option<Step> {
+    fn follow(&mut self, at: usize) -> Option<UnwoundFrame> {
         let frame = self.pending.get(at)?.clone();
         self.pass(frame.addr.saturating_add(1));
-        Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
+        Some(UnwoundFrame { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
     }
 
-    fn push(&mut self, step: &Step, kind: FrameKind) {
+    fn push(&mut self, step: &UnwoundFrame, kind: FrameKind) {
         self.push_at(step, kind, None);
     }
 
-    fn push_at(&mut self, step: &Step, kind: FrameKind, position: Option<Box<Position>>) {
+    fn push_at(&mut self, step: &UnwoundFrame, kind: FrameKind, position: Option<Box<Position>>) {
         let (ip, sp) = (step.regs.ip(), step.regs.sp());
         // Only frames that a signal interrupted are looked up again.
         if step.exact {

@@ -111,19 +111,19 @@ mod tests {
     const ARENA: u64 = 0x7f00_0010_0000;
 
     /// An arena of 1 MiB with two used pools, at index 1 of its array.
-    fn ask(name: &str, number: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(name: &str, number: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).put(0x1_0000, &[0x2_0000]);
         lab.map(0x2_0000, 4096).put(0x2_0030, &[ARENA, ARENA + 0x8000, 62 | 64 << 32]);
         lab.map(ARENA, 0x10000);
         lab.put(ARENA + ARENA_INDEX, &[1 | 3 << 32, 112]).put(ARENA + 0x4000 + ARENA_INDEX, &[number | 5 << 32, 96]);
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(ARENA, 1 << 20)])
+        lab.recognise(find, (name, range(0x1_0000, 64)), &[range(ARENA, 1 << 20)])
     }
 
     #[test]
     fn pools_must_have_their_arenas_number() {
-        assert_eq!(ask("python3.11", 1)[0].0, range(ARENA, 1 << 20));
-        assert!(ask("python3.11", 2).is_empty());
-        assert!(ask("perl", 1).is_empty());
+        assert_eq!(recognise("python3.11", 1)[0].0, range(ARENA, 1 << 20));
+        assert!(recognise("python3.11", 2).is_empty());
+        assert!(recognise("perl", 1).is_empty());
     }
 }

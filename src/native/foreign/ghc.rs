@@ -71,7 +71,7 @@ mod tests {
 
     const A: u64 = 0x42_0000_0000;
 
-    fn ask(count: u64, wrong: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(count: u64, wrong: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(A, 4 << 20);
         for i in 0..count {
@@ -82,14 +82,14 @@ mod tests {
         }
         // The last one is the first of a group of two.
         lab.put(A + (count - 1) * MEGABLOCK + FIRST * DESCRIPTION + COUNT, &[BLOCKS - FIRST + 3]);
-        lab.ask(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
+        lab.recognise(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
     }
 
     #[test]
     fn megablocks_describe_their_blocks() {
-        let found = ask(2, 0);
+        let found = recognise(2, 0);
         assert_eq!((found.len(), found[0].0), (1, range(A, 3 * MEGABLOCK)));
-        assert!(ask(2, BLOCK).is_empty());
-        assert!(ask(1, 0).is_empty());
+        assert!(recognise(2, BLOCK).is_empty());
+        assert!(recognise(1, 0).is_empty());
     }
 }

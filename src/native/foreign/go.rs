@@ -164,7 +164,7 @@ mod tests {
     const HEAP: u64 = 0xc0_0000_0000;
     const TABLE: u64 = 0x7000_0000_0000;
 
-    fn ask(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
         let word = |i: usize| crate::bytes::u64_at(magic, i).unwrap_or_default();
         let mut lab = Lab::default();
         lab.map(0x50_0000, 4096).put(0x50_0000, &[word(0), word(8)]).put(0x50_0100, &[TABLE]);
@@ -173,19 +173,19 @@ mod tests {
         lab.put(slot + 1024 + START_ADDR, &[start]);
         lab.map(HEAP, 4096);
         let open = [range(HEAP, 4 << 20), range(TABLE, 32 << 20)];
-        lab.ask(find, ("server", range(0x50_0000, 4096)), &open)
+        lab.recognise(find, ("server", range(0x50_0000, 4096)), &open)
     }
 
     #[test]
     fn an_arena_whose_span_begins_in_it_is_gos() {
-        let found = ask(b"\xff Go buildinf:\x08\x02", HEAP + HEAP_PAGE);
+        let found = recognise(b"\xff Go buildinf:\x08\x02", HEAP + HEAP_PAGE);
         assert_eq!(found[0].0, range(HEAP, ARENA));
         assert_eq!((found[0].1.owner, found[0].1.detail.as_str()), (Owner::None, "Go: heap"));
     }
 
     #[test]
     fn without_the_magic_or_with_a_span_elsewhere_there_is_none() {
-        assert!(ask(b"\xff No buildinf:\x08\x02", HEAP + HEAP_PAGE).is_empty());
-        assert!(ask(b"\xff Go buildinf:\x08\x02", HEAP + 2 * ARENA).is_empty());
+        assert!(recognise(b"\xff No buildinf:\x08\x02", HEAP + HEAP_PAGE).is_empty());
+        assert!(recognise(b"\xff Go buildinf:\x08\x02", HEAP + 2 * ARENA).is_empty());
     }
 }

@@ -69,21 +69,21 @@ fn class_size(index: u64) -> Option<u64> {
 }
 
 /// The fields of a structure contradict each other.
-struct Unsound;
+struct Inconsistent;
 
 impl Form {
     /// Returns the extent of a structure, if it is allocated.
-    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Unsound> {
+    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Inconsistent> {
         let field = |at: u32, width: u32| words[0] >> at & ((1 << width) - 1);
         if field(self.state, self.state_bits) != 0 {
             return Ok(None);
         }
-        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Unsound)?;
+        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Inconsistent)?;
         let start = Addr::new(words[1]);
         if field(self.slab, 1) == 0 {
             // The block begins at a random offset in its extent (cache_oblivious).
             let fits = range.covers(&AddrRange::sized(start, size));
-            return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Unsound) };
+            return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Inconsistent) };
         }
         let blocks = range.len() / size;
         let mut slab = [0; SLAB_WORDS];
@@ -94,7 +94,7 @@ impl Form {
         let free: u64 = slab.iter().map(|word| u64::from(word.count_ones())).sum();
         let sound =
             range.len().is_multiple_of(size) && blocks <= MOST && start == range.start && free == field(self.free, 10);
-        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Unsound) }
+        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Inconsistent) }
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], owner: O
         for (words, range) in &words {
             match form.read(words, *range) {
                 Ok(extent) => extents.extend(extent),
-                Err(Unsound) => unsound += 1,
+                Err(Inconsistent) => unsound += 1,
             }
         }
         (unsound, extents)

@@ -131,7 +131,7 @@ mod tests {
         let mut lab = Lab::default();
         lab.map(0x10_0000, 0x1000).put(0x10_0100, &[7, COOKIE]);
         lab.map(0x3_0000_0000, 0x10000).put(0x3_0000_0080, &[3, cookie ^ 0x3_0000_0000, 512]);
-        lab.ask(find, ("libmimalloc.so.2", range(0x10_0000, 0x1000)), &[range(0x3_0000_0000, 0x10000)])
+        lab.recognise(find, ("libmimalloc.so.2", range(0x10_0000, 0x1000)), &[range(0x3_0000_0000, 0x10000)])
     }
 
     #[test]
@@ -145,16 +145,16 @@ mod tests {
     #[test]
     fn an_arena_and_its_subproc_lead_to_each_other() {
         const ARENA: u64 = 0x320_3000_0000;
-        let ask = |addr: u64, subproc: u64, size: u64| {
+        let recognise = |addr: u64, subproc: u64, size: u64| {
             let mut lab = Lab::default();
             lab.map(0x10_0000, 0x8000).put(addr, &[ARENA + 0x8_0000]);
             lab.map(ARENA, 0x10_0000).put(ARENA + 0x8_0000, &[ARENA, size, 3, subproc, 0, ARENA]);
-            lab.ask(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
+            lab.recognise(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
         };
-        assert_eq!(ask(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
+        assert_eq!(recognise(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
         // Its subproc is elsewhere; the subproc begins after the pointer; not all of the memory is mapped.
-        assert!(ask(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
-        assert!(ask(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
-        assert!(ask(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());
     }
 }

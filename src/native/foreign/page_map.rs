@@ -391,7 +391,7 @@ mod tests {
     const OWN: u64 = 0x41_0000_0000;
 
     /// A root at DATA + 0x1000, and a leaf and two structures at OWN.
-    fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
         let leaf_bits = Shape::new(page).bits()[2];
         let mut lab = Lab::default();
         lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> (leaf_bits + page)) - early, &[OWN]);
@@ -401,13 +401,13 @@ mod tests {
             lab.put(at, &structure);
             lab.put(OWN + 8 * (((HEAP >> page) + slots[i]) & ((1 << leaf_bits) - 1)), &[at]);
         }
-        lab.ask(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
+        lab.recognise(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
     }
 
     #[test]
     fn extents_of_jemalloc_are_found_by_its_map() {
         let extents = [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000 | 5]];
-        let found = ask(12, [0, 4], extents, 0);
+        let found = recognise(12, [0, 4], extents, 0);
         assert_eq!(found[0].0, range(HEAP, 0x3000));
         assert_eq!(found[1].0, range(HEAP + 0x4000, 0x1000));
         assert_eq!(found[2].0, range(OWN, 2 << 20));
@@ -416,16 +416,16 @@ mod tests {
 
     #[test]
     fn an_extent_elsewhere_or_a_root_elsewhere_is_none() {
-        assert!(ask(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
-        assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
+        assert!(recognise(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
+        assert!(recognise(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
         // Not mapped in one piece: two words of another object.
-        assert!(ask(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
+        assert!(recognise(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
     }
 
     #[test]
     fn extents_are_found_by_a_map_of_three_levels_with_entries_of_two_words() {
         let (node, leaf) = (OWN, OWN + 0x4_0000);
-        let ask = |slot: u64, more: u64| {
+        let recognise = |slot: u64, more: u64| {
             let mut lab = Lab::default();
             // Entries of the upper level cover 4 TiB, entries of a node 128 MiB.
             lab.map(DATA, 0x5_0000).put(DATA + 0x1000 + 8 * (HEAP >> 42), &[node]);
@@ -434,14 +434,14 @@ mod tests {
             lab.put(leaf + 16 * (HEAP >> 12 & 0x7fff) + slot, &[OWN + (3 << 20), more]);
             lab.put(OWN + (3 << 20), &[0, HEAP, 0x3000]);
             let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
-            lab.ask(find, ("libjemalloc.so.2", range(DATA, 0x5_0000)), &open)
+            lab.recognise(find, ("libjemalloc.so.2", range(DATA, 0x5_0000)), &open)
         };
-        let found = ask(0, 0x0700_0001);
+        let found = recognise(0, 0x0700_0001);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x3000), "jemalloc"));
         // Only the first word of an entry can lead to a structure.
-        assert!(ask(8, 0x0700_0001).is_empty());
+        assert!(recognise(8, 0x0700_0001).is_empty());
         // A map of mimalloc 3 from pages to structures, without size classes.
-        assert!(ask(0, OWN + (3 << 20)).is_empty());
+        assert!(recognise(0, OWN + (3 << 20)).is_empty());
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
             lab.put(at, &[(HEAP >> 13) + i, 1]).put(OWN + 8 * (((HEAP >> 13) + i) & ((1 << 18) - 1)), &[at]);
         }
         let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
-        let found = lab.ask(find, ("server", range(DATA, 3 << 20)), &open);
+        let found = lab.recognise(find, ("server", range(DATA, 3 << 20)), &open);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x10000), "tcmalloc"));
     }
 }

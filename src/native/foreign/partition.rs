@@ -134,7 +134,7 @@ mod tests {
     const HEAP: u64 = 0x1c8c_0000_0000;
 
     /// Two super pages, with their entries `far` bytes above them. The root says that its first entry is at `first`.
-    fn ask(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(ROOT, 0x4000).put(ROOT + 0x1658, &[HEAP + SUPER_PAGE + far, first]);
         let mut open = Vec::new();
@@ -146,13 +146,13 @@ mod tests {
             lab.map(at + 0x4000, 0x1000);
             open.extend([range(page, PAGE), range(at + 0x4000, 0x1f_8000)]);
         }
-        lab.ask(find, ("chromium", range(ROOT, 0x4000)), &open)
+        lab.recognise(find, ("chromium", range(ROOT, 0x4000)), &open)
     }
 
     #[test]
     fn a_root_and_its_entries_lead_to_each_other() {
         for far in [0x1000, 0xc97_239f_5000] {
-            let found = ask(far, HEAP + far);
+            let found = recognise(far, HEAP + far);
             assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 2 * SUPER_PAGE), "PartitionAlloc"));
             assert_eq!(found[1].0, range(HEAP + far, PAGE));
         }
@@ -160,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_root_that_does_not_has_none() {
-        assert!(ask(0x1000, HEAP + 0x2000).is_empty());
+        assert!(recognise(0x1000, HEAP + 0x2000).is_empty());
     }
 }

@@ -112,18 +112,18 @@ mod tests {
     const B: u64 = A + CHUNK;
     const HUGE: u64 = 0x5000_0000;
 
-    fn ask(back: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(back: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(A, 0x2000).put(A, &[A + 64, B, B]).put(A + 64 + 80, &[A + 0x1000]);
         lab.put(A + 0x1000, &[HUGE, 0x30_0000, 0]);
         lab.map(B, 0x1000).put(B, &[A + 64, A, back]);
         lab.map(HUGE, 0x1000);
-        lab.ask(find, ("php8.2", range(1, 0)), &[range(A, 2 * CHUNK), range(HUGE, 0x30_0000)])
+        lab.recognise(find, ("php8.2", range(1, 0)), &[range(A, 2 * CHUNK), range(HUGE, 0x30_0000)])
     }
 
     #[test]
     fn a_ring_of_chunks_and_its_huge_blocks() {
-        let found = ask(A);
+        let found = recognise(A);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].0, range(A, 2 * CHUNK));
         assert_eq!(found[1].0, range(HUGE, 0x30_0000));
@@ -131,6 +131,6 @@ mod tests {
 
     #[test]
     fn a_ring_that_does_not_close_is_none() {
-        assert!(ask(B).is_empty());
+        assert!(recognise(B).is_empty());
     }
 }

@@ -134,21 +134,21 @@ mod tests {
     use super::super::testing::{Lab, range};
     use super::*;
 
-    fn ask(name: &str, back: u64) -> usize {
+    fn recognise(name: &str, back: u64) -> usize {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 0x1000);
         for i in 0..8u64 {
             let (at, page) = (0x4000_0000 + i * HEAP_PAGE, 0x1_0000 + i * 128);
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + back]);
         }
-        lab.ask(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE)]).len()
+        lab.recognise(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE)]).len()
     }
 
     #[test]
     fn a_heap_page_must_point_back() {
-        assert_eq!(ask("libruby-3.1.so.3.1", 0x28), 1);
-        assert_eq!(ask("libruby-3.1.so.3.1", 0x28 + HEAP_PAGE), 0);
-        assert_eq!(ask("perl", 0x28), 0);
+        assert_eq!(recognise("libruby-3.1.so.3.1", 0x28), 1);
+        assert_eq!(recognise("libruby-3.1.so.3.1", 0x28 + HEAP_PAGE), 0);
+        assert_eq!(recognise("perl", 0x28), 0);
     }
 
     /// Pages of objects at 0x4000_0000, which prove Ruby, and what `more` adds.
@@ -160,13 +160,13 @@ mod tests {
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + 0x28]);
         }
         more(&mut lab);
-        lab.ask(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE), open])
+        lab.recognise(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE), open])
     }
 
     #[test]
     fn blocks_of_the_transient_heap_lead_to_each_other() {
         const HEAP: u64 = 0x7f00_0000_0000;
-        let ask = |next: u64| {
+        let recognise = |next: u64| {
             let fill = |lab: &mut Lab| {
                 lab.put(0x1_0000, &[HEAP]).map(HEAP, TRANSIENT_HEAP as usize);
                 for i in 1..16 {
@@ -175,16 +175,16 @@ mod tests {
             };
             with_pages(fill, range(HEAP, TRANSIENT_HEAP))
         };
-        let found = ask(0);
+        let found = recognise(0);
         assert_eq!((found[1].0, found[1].1.detail.as_str()), (range(HEAP, TRANSIENT_HEAP), "Ruby: transient heap"));
-        assert_eq!(ask(8).len(), 1);
+        assert_eq!(recognise(8).len(), 1);
     }
 
     #[test]
     fn nodes_of_the_cache_lead_to_shapes() {
         const CACHE: u64 = 0x7f00_0000_0000;
         const LIST: u64 = CACHE + (1 << 20);
-        let ask = |shape: u64| {
+        let recognise = |shape: u64| {
             let fill = |lab: &mut Lab| {
                 lab.put(0x1_0000, &[0x2_0000]).map(0x2_0000, 256).put(0x2_0000, &[LIST, LIST, 7, 0, CACHE, 3]);
                 lab.map(CACHE, 4096);
@@ -194,8 +194,8 @@ mod tests {
             };
             with_pages(fill, range(CACHE, (1 << 20) + MIN_SHAPES))
         };
-        let found = ask(LIST + 1);
+        let found = recognise(LIST + 1);
         assert_eq!(found[1].0, range(CACHE, (1 << 20) + MIN_SHAPES));
-        assert_eq!(ask(CACHE).len(), 1);
+        assert_eq!(recognise(CACHE).len(), 1);
     }
 }

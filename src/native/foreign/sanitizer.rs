@@ -116,43 +116,43 @@ mod tests {
 
     const BIG: u64 = 0x7f00_0000_0000;
 
-    fn ask(name: &str, start: u64) -> usize {
+    fn recognise(name: &str, start: u64) -> usize {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(BIG, 0x5000).put(BIG, &[start, 0x5000, 0x3f00]);
         let open = [range(0x7fff_8000, 0x10000), range(0x6020_0000_0000, 0x10000), range(BIG, 0x5000)];
-        lab.ask(find, (name, range(0x1_0000, 64)), &open).len()
+        lab.recognise(find, (name, range(0x1_0000, 64)), &open).len()
     }
 
     #[test]
     fn shadow_and_allocator_have_their_places() {
-        assert_eq!(ask("libasan.so.8.0.0", BIG), 3);
-        assert_eq!(ask("libasan.so.8.0.0", BIG + 4096), 2);
-        assert_eq!(ask("libubsan.so.1", BIG), 0);
+        assert_eq!(recognise("libasan.so.8.0.0", BIG), 3);
+        assert_eq!(recognise("libasan.so.8.0.0", BIG + 4096), 2);
+        assert_eq!(recognise("libubsan.so.1", BIG), 0);
     }
 
     #[test]
     fn linked_into_a_program_its_shadow_tells() {
-        let ask = |end: u64, len: u64| {
+        let recognise = |end: u64, len: u64| {
             let mut lab = Lab::default();
             lab.map(0x1_0000, 64);
             let open = [range(0x6020_0000_0000, 0x10000), range(end - len, len)];
-            lab.ask(find, ("server", range(0x1_0000, 64)), &open).len()
+            lab.recognise(find, ("server", range(0x1_0000, 64)), &open).len()
         };
-        assert_eq!(ask(0x1000_7fff_8000, 0xdff_f000_1000), 2);
-        assert_eq!(ask(0x1000_7fff_9000, 0xdff_f000_1000), 0);
-        assert_eq!(ask(0x1000_7fff_8000, 0x1000_0000), 0);
+        assert_eq!(recognise(0x1000_7fff_8000, 0xdff_f000_1000), 2);
+        assert_eq!(recognise(0x1000_7fff_9000, 0xdff_f000_1000), 0);
+        assert_eq!(recognise(0x1000_7fff_8000, 0x1000_0000), 0);
     }
 
     #[test]
     fn a_space_without_a_fixed_place_begins_where_a_word_says() {
-        let ask = |count: u64, word: u64| {
+        let recognise = |count: u64, word: u64| {
             let mut lab = Lab::default();
             lab.map(0x1_0000, 64).put(0x1_0010, &[word]);
             let open: Vec<AddrRange> = (1..=count).map(|i| range(0x7bc7_b93e_0000 + i * REGION, 0x10000)).collect();
-            lab.ask(find, ("libasan.so.8", range(0x1_0000, 64)), &open).len()
+            lab.recognise(find, ("libasan.so.8", range(0x1_0000, 64)), &open).len()
         };
-        assert_eq!(ask(4, 0x7bc7_b93e_0000), 4);
-        assert_eq!(ask(4, 0x7bc7_b93f_0000), 0);
-        assert_eq!(ask(3, 0x7bc7_b93e_0000), 0);
+        assert_eq!(recognise(4, 0x7bc7_b93e_0000), 4);
+        assert_eq!(recognise(4, 0x7bc7_b93f_0000), 0);
+        assert_eq!(recognise(3, 0x7bc7_b93e_0000), 0);
     }
 }

@@ -46,7 +46,7 @@ const BAD_SHARE_DIVISOR: usize = 20;
 const TLS: u64 = 16 << 10;
 
 /// A span that is cut into objects.
-struct Cut {
+struct ObjectSpan {
     class: usize,
     next: Addr,
     prev: Addr,
@@ -95,7 +95,7 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
             continue;
         }
         let (next, prev) = (Addr::new(words[NEXT]), Addr::new(words[PREV]));
-        cuts.push(Cut { class, next, prev, free });
+        cuts.push(ObjectSpan { class, next, prev, free });
         extents.push(Extent { range, start: range.start, size, slab: Some(bits) });
     }
     if cuts.is_empty() || unsound * BAD_SHARE_DIVISOR > structures.len() {
@@ -195,7 +195,7 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
 
 /// Returns the chains in transfer caches: first object, and maximum length. The transfer caches are found by the heads
 /// of the lists of spans, which are in the image's data.
-fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u64)> {
+fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[ObjectSpan]) -> Vec<(Addr, u64)> {
     let mut classes: BTreeMap<usize, (u64, u64, HashSet<Addr>)> = BTreeMap::new();
     let in_data = |at: &Addr| image.writable.iter().any(|part| part.contains(*at));
     for cut in cuts {
@@ -260,7 +260,7 @@ mod tests {
 
     /// A span of 8 KiB of class 4 (64 bytes) has one object in its own list, one in a thread's cache and one in the
     /// transfer cache. Another span is allocated whole. `counted` is the span's count of objects not in its list.
-    fn ask(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
+    fn recognise(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
         let object = |n: u64| HEAP + 64 * n;
         let mut lab = Lab::default();
         lab.map(DATA, 0x2000).map(HEAP, 0x4000).map(OWN, 0x4000).map(TLS_AT, 0x1000);
@@ -292,13 +292,13 @@ mod tests {
 
     #[test]
     fn objects_are_free_by_all_three_lists() {
-        assert_eq!(ask(127, 1), Some((128 - 3 + 1, 3, 2)));
+        assert_eq!(recognise(127, 1), Some((128 - 3 + 1, 3, 2)));
         // A cache whose length is 0 is empty, whatever its list points to.
-        assert_eq!(ask(127, 0), Some((128 - 2 + 1, 2, 1)));
+        assert_eq!(recognise(127, 0), Some((128 - 2 + 1, 2, 1)));
     }
 
     #[test]
     fn a_span_whose_count_does_not_agree_is_not_believed() {
-        assert_eq!(ask(126, 1), None);
+        assert_eq!(recognise(126, 1), None);
     }
 }

@@ -40,7 +40,7 @@ impl Lab {
     }
 
     /// Runs a recogniser. `open` is unclaimed, and `image` is the name and data of an image.
-    pub(super) fn ask(
+    pub(super) fn recognise(
         &self,
         find: fn(&Scene<'_>, &mut Findings),
         image: (&str, AddrRange),

@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// Pages with metadata made by `words`. The metadata are at `metadata`, to which the header's second word may point.
-    fn ask(
+    fn recognise(
         name: &str,
         pages: u64,
         location: MetadataLocation,
@@ -253,7 +253,7 @@ mod tests {
                 .put(at(i), &[0x10, if location == MetadataLocation::Pointer { metadata } else { 7 * i }]);
             lab.put(metadata, &words(at(i)));
         }
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
+        lab.recognise(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
     }
 
     /// Metadata of V8 11, 12.4 and 13.6.
@@ -276,27 +276,27 @@ mod tests {
             (MetadataLocation::Head, v12),
             (MetadataLocation::Pointer, v13),
         ] {
-            let found = ask("node", 2, location, words);
+            let found = recognise("node", 2, location, words);
             assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * HEAP_PAGE)), "{location:?}");
             assert!(found[0].1.evidence.contains("heap 0x10000"), "{}", found[0].1.evidence);
-            assert_eq!(ask("some-program", 8, location, words).len(), 1, "{location:?}");
-            assert!(ask("some-program", 7, location, words).is_empty(), "{location:?}");
+            assert_eq!(recognise("some-program", 8, location, words).len(), 1, "{location:?}");
+            assert!(recognise("some-program", 7, location, words).is_empty(), "{location:?}");
         }
     }
 
     #[test]
     fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
-        assert_eq!(ask("chrome", 3, MetadataLocation::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
+        assert_eq!(recognise("chrome", 3, MetadataLocation::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
         // Without a name there is no search.
-        assert!(ask("some-program", 9, MetadataLocation::Search, v13).is_empty());
+        assert!(recognise("some-program", 9, MetadataLocation::Search, v13).is_empty());
     }
 
     #[test]
     fn one_page_or_an_area_elsewhere_is_nothing() {
-        assert!(ask("node", 1, MetadataLocation::Head, v11).is_empty());
+        assert!(recognise("node", 1, MetadataLocation::Head, v11).is_empty());
         let elsewhere = |at| vec![HEAP_PAGE, 4, 0x1_0000, at + 2 * HEAP_PAGE, at + 3 * HEAP_PAGE];
-        assert!(ask("node", 2, MetadataLocation::Head, elsewhere).is_empty());
+        assert!(recognise("node", 2, MetadataLocation::Head, elsewhere).is_empty());
         // Metadata of another page.
-        assert!(ask("node", 2, MetadataLocation::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
+        assert!(recognise("node", 2, MetadataLocation::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
     }
 }

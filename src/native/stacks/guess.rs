@@ -23,7 +23,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
     let taken = RangeMap::resolve(
         &known,
         |i, c| (c.range, (c.kind.specificity(), std::cmp::Reverse(i))),
-        |range, c| Taken { range, claim: c },
+        |range, c| ClaimedRange { range, claim: c },
     );
     let mut pointers: Vec<Addr> = unmatched.iter().map(|a| a.sp).collect();
     pointers.sort_unstable();
@@ -62,12 +62,12 @@ fn state(process: &Process, pointer: UnmatchedSp) -> StackState {
 
 /// Memory with a claim.
 #[derive(Clone, Copy)]
-struct Taken<'a> {
+struct ClaimedRange<'a> {
     range: AddrRange,
     claim: &'a Claim,
 }
 
-impl crate::range_map::Ranged for Taken<'_> {
+impl crate::range_map::Ranged for ClaimedRange<'_> {
     fn range(&self) -> AddrRange {
         self.range
     }
@@ -77,7 +77,7 @@ struct Guesser<'a> {
     process: &'a Process,
     malloc: &'a Malloc,
     space: Space<'a>,
-    taken: RangeMap<Taken<'a>>,
+    taken: RangeMap<ClaimedRange<'a>>,
     /// All stack pointers without a stack, sorted.
     pointers: Vec<Addr>,
     /// Blocks of malloc. They are read when a stack pointer is in one.

@@ -12,7 +12,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::registers::{self, Regs};
 use crate::runtimes::api::FrameSlotPlace;
-use crate::runtimes::coreclr::code::gc_info::{Encoding, GcInfo, Place, Slot, StackBase, StopKind};
+use crate::runtimes::coreclr::code::gc_info::{Encoding, GcInfo, Slot, SlotLocation, StackBase, StopKind};
 use crate::runtimes::coreclr::code::{CodeBlock, CodeRangeKind, dwarf, gc_info_address};
 use crate::targets::Arch;
 
@@ -296,13 +296,13 @@ impl SlotResolver<'_, '_> {
     fn resolve(&mut self, slot: &Slot) -> Option<FrameSlot> {
         let arch = self.regs.arch();
         let place = match slot.place {
-            Place::Register(number) => {
+            SlotLocation::Register(number) => {
                 let number = dwarf(arch, number)?;
                 let value = self.regs.get(number)?;
                 let place = FrameSlotPlace::Register(registers::name(arch, number)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
-            Place::Stack(base, distance) => {
+            SlotLocation::Stack(base, distance) => {
                 let distance = i64::from(distance);
                 let (from, name) = match base {
                     StackBase::Sp => (self.regs.sp(), registers::name(arch, self.regs.sp_number())?),

@@ -24,7 +24,7 @@ const COMPLETES: [&str; 2] = ["_task", "m_task"];
 
 /// A pending task, or a box that is not a task.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct AsyncObject {
     pub(super) addr: Addr,
     pub(super) method_table: Addr,
     /// State machine of the async method, if it has one.
@@ -35,7 +35,7 @@ pub(super) struct Item {
 #[derive(Default)]
 pub(super) struct AsyncObjects {
     /// Pending items by address.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<AsyncObject>,
     /// Completion sources by the task that each completes.
     pub(super) sources: HashMap<Addr, Addr>,
     /// Number of items left out.
@@ -104,7 +104,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                 return;
             }
             let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
-            items.push(Item { addr: object.addr, method_table, machine, is_task });
+            items.push(AsyncObject { addr: object.addr, method_table, machine, is_task });
         });
         progress.add(part.range.len());
         share

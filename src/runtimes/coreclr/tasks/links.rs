@@ -196,7 +196,7 @@ impl Linker<'_, '_> {
             let Some(&at) = self.fields(node.method_table).get(CONTINUATION) else { continue };
             let continuation = self.shapes.types.memory.ptr(node.addr.saturating_add(at));
             let Some(continuation) = continuation.ok().filter(|c| !c.is_null()) else { continue };
-            let mut out = Next::default();
+            let mut out = Continuations::default();
             self.follow(continuation, 0, &mut out);
             if let Some(node) = nodes.get_mut(i) {
                 (node.next, node.ends) = (out.nodes, out.ends);
@@ -210,7 +210,7 @@ impl Linker<'_, '_> {
     }
 
     /// Follows a continuation to a task or box, through any wrappers.
-    fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
+    fn follow(&mut self, object: Addr, depth: u32, out: &mut Continuations) {
         if object.is_null()
             || self.steps.spend(object, 1).is_err()
             || depth > limits::MAX_WRAPPERS
@@ -362,7 +362,7 @@ impl Linker<'_, '_> {
 
 /// Targets of one task's continuation.
 #[derive(Default)]
-struct Next {
+struct Continuations {
     nodes: Vec<u32>,
     ends: Vec<End>,
 }

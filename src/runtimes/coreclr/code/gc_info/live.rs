@@ -6,7 +6,7 @@
 
 use super::bits::Bits;
 use super::encoding::CHUNK_BITS;
-use super::slots::Place;
+use super::slots::SlotLocation;
 use super::{GcInfo, GcInfoError, Slot};
 
 /// How execution stopped at a frame's position.
@@ -22,7 +22,7 @@ pub(in crate::runtimes::coreclr) enum StopKind {
 
 /// Slots with references.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::runtimes::coreclr) struct Live {
+pub(in crate::runtimes::coreclr) struct LiveSlots {
     /// Live tracked slots.
     pub(in crate::runtimes::coreclr) tracked: Vec<Slot>,
     /// Untracked stack slots. They contain references or null as long as the frame exists.
@@ -36,7 +36,7 @@ impl GcInfo<'_> {
     ///
     /// # Errors
     /// If the live states are invalid.
-    pub(in crate::runtimes::coreclr) fn live(&self, offset: u32, stop: StopKind) -> Result<Live, GcInfoError> {
+    pub(in crate::runtimes::coreclr) fn live(&self, offset: u32, stop: StopKind) -> Result<LiveSlots, GcInfoError> {
         let version = self.encoding.version;
         let call = stop == StopKind::Call;
         let position = if call && version.within_call { offset.saturating_sub(1) } else { offset };
@@ -59,12 +59,12 @@ impl GcInfo<'_> {
             point.map(|point| self.at_point(point)).transpose()?
         };
         let saved = |slot: &Slot| match slot.place {
-            Place::Register(number) => self.encoding.own.callee_saved >> number & 1 != 0,
-            Place::Stack(..) => true,
+            SlotLocation::Register(number) => self.encoding.own.callee_saved >> number & 1 != 0,
+            SlotLocation::Stack(..) => true,
         };
         let safe = tracked.is_some();
         let named = tracked.unwrap_or_default().into_iter().filter_map(|i| self.slots.all.get(i).copied());
-        Ok(Live {
+        Ok(LiveSlots {
             // In a call, registers that the callee may overwrite belong to the callee.
             tracked: named.filter(|slot| stop == StopKind::Interrupted || saved(slot)).collect(),
             untracked: self.slots.all.get(self.slots.tracked..).unwrap_or_default().to_vec(),

@@ -16,7 +16,7 @@ mod slots;
 pub(in crate::runtimes::coreclr) use encoding::Encoding;
 pub(in crate::runtimes::coreclr) use header::Header;
 pub(in crate::runtimes::coreclr) use live::StopKind;
-pub(in crate::runtimes::coreclr) use slots::{Place, Slot, StackBase};
+pub(in crate::runtimes::coreclr) use slots::{Slot, SlotLocation, StackBase};
 
 use std::cell::Cell;
 

@@ -68,19 +68,19 @@ fn two_calls(version: u64) -> Writer {
 }
 
 fn rbx() -> Slot {
-    Slot { place: Place::Register(3), interior: false, pinned: false }
+    Slot { place: SlotLocation::Register(3), interior: false, pinned: false }
 }
 
 fn r10() -> Slot {
-    Slot { place: Place::Register(10), interior: false, pinned: false }
+    Slot { place: SlotLocation::Register(10), interior: false, pinned: false }
 }
 
 fn on_stack() -> Slot {
-    Slot { place: Place::Stack(StackBase::Sp, 8), interior: false, pinned: true }
+    Slot { place: SlotLocation::Stack(StackBase::Sp, 8), interior: false, pinned: true }
 }
 
 fn untracked() -> Slot {
-    Slot { place: Place::Stack(StackBase::Register, -16), interior: false, pinned: false }
+    Slot { place: SlotLocation::Stack(StackBase::Register, -16), interior: false, pinned: false }
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn aarch64_counts_instructions() {
     let info = GcInfo::read(&bytes, Encoding::of(Arch::Aarch64, 4).unwrap(), nobody()).unwrap();
     assert_eq!((info.header.code_length, info.header.base_register), (100, Some(29)));
     let live = info.live(12, StopKind::Call).unwrap();
-    assert_eq!(live.tracked, [Slot { place: Place::Register(19), interior: true, pinned: false }]);
+    assert_eq!(live.tracked, [Slot { place: SlotLocation::Register(19), interior: true, pinned: false }]);
 }
 
 #[test]
