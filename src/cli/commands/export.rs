@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
-use coremap::commands::export::{ExportedRow, OutputFiles};
+use coremap::commands::export::{ExportError, ExportedRow, Output, OutputFiles};
 use coremap::commands::{self, ExportOptions};
 use coremap::report::{ExportFormat, ExportSubject};
 use coremap::session::Session;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use coremap::commands::threads::ThreadsReport;
+use coremap::program::printable;
 use coremap::render::{self, DrawOptions as Form, Render};
 
 use crate::cli::screen::clock::{Clock, Cost};

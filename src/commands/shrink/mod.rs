@@ -8,7 +8,7 @@ pub use plan::scrub_plan;
 pub use report::*;
 
 pub use crate::scrub::{
-    Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Places, Plan, Rule, Runs, unmapped,
+    Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Occurrences, Plan, Rule, Runs, unmapped,
 };
 pub use crate::shrink::{Scrubbed, Shrunk, TextRuns, write, write_scrubbed};
 
