@@ -12,7 +12,7 @@ use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
 use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
-use crate::runtimes::graph::{GraphCacheGuard, Graphs};
+use crate::runtimes::graph::{CacheGuard, GraphCache};
 use crate::runtimes::{Finder, Found, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
@@ -47,7 +47,7 @@ pub struct Session<'p> {
     blocks: OnceLock<(FreeLists, Blocks)>,
     symbols: OnceLock<NativeSymbols<'p>>,
     threads: OnceLock<HashMap<u32, &'p Thread>>,
-    graphs: Graphs,
+    graphs: GraphCache,
 }
 
 impl<'p> Session<'p> {
@@ -67,7 +67,7 @@ impl<'p> Session<'p> {
             blocks: OnceLock::new(),
             symbols: OnceLock::new(),
             threads: OnceLock::new(),
-            graphs: Graphs::default(),
+            graphs: GraphCache::default(),
         }
     }
 
@@ -182,13 +182,13 @@ impl<'p> Session<'p> {
         runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
 
-    pub(crate) fn graphs(&self) -> &Graphs {
+    pub(crate) fn graphs(&self) -> &GraphCache {
         &self.graphs
     }
 
     /// Retains the graph of each heap for later requests while the returned guard lives.
-    pub(crate) fn retain_graphs(&self) -> GraphCacheGuard<'_> {
-        self.graphs.keep()
+    pub(crate) fn retain_graphs(&self) -> CacheGuard<'_> {
+        self.graphs.guard()
     }
 
     /// The thread with this ID, with its registers.

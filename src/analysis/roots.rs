@@ -10,7 +10,7 @@ use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchR
 use crate::runtimes::api::{
     CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots, RuntimeId,
 };
-use crate::runtimes::graph::{Graph, GraphError, Needs, Path, Retained, Room};
+use crate::runtimes::graph::{Graph, GraphError, GraphSize, MemoryBudget, Path, Retained};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -64,8 +64,8 @@ pub(crate) fn with_retained(
 }
 
 /// Storage for tables of graphs: the memory that the answer may still use, or files.
-pub(crate) fn room(session: &Session<'_>) -> Room {
-    Room::of(session.process.target().reads().spill_headroom())
+pub(crate) fn room(session: &Session<'_>) -> MemoryBudget {
+    MemoryBudget::new(session.process.target().reads().spill_headroom())
 }
 
 /// Roots of a runtime's objects, and what these retain. Uses the stored result of an earlier call, if any.
@@ -76,17 +76,17 @@ fn graph<'g>(
 ) -> Result<(Arc<Roots>, Retained<'g>), GraphError> {
     let graph = Graph::new(heap);
     if let Some((roots, kept)) = session.graphs().get(runtime) {
-        return Ok((roots, Retained::again(graph, kept)));
+        return Ok((roots, Retained::from_cached(graph, kept)));
     }
     was_read("graph");
     let roots = Arc::new(session.roots(runtime));
     let room = room(session);
     let retained = Retained::find(graph, &roots.all, &room, |needs| {
-        let Needs { objects, references, bytes } = needs;
+        let GraphSize { objects, references, bytes } = needs;
         tracing::debug!(objects, references, bytes, left = room.left(), "tables of the graph");
     })?;
-    tracing::debug!(memory = room.most(), files = room.in_files(), "tables of the graph took");
-    session.graphs().put(runtime, || (Arc::clone(&roots), retained.kept()));
+    tracing::debug!(memory = room.peak(), files = room.in_files(), "tables of the graph took");
+    session.graphs().put(runtime, || (Arc::clone(&roots), retained.to_cached()));
     Ok((roots, retained))
 }
 

@@ -4,7 +4,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::progress::Progress;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::{FREE, Heap, Losses, Object, Part, Tally};
-use crate::runtimes::graph::{Ids, Room, Walked};
+use crate::runtimes::graph::{MemoryBudget, ObjectIds, WalkResult};
 
 /// Number of objects in a page, the unit of work of a thread: some MiB of heap.
 const PAGE_OBJECTS: u32 = 1 << 15;
@@ -38,7 +38,7 @@ impl Kind {
 /// All objects by address, without the free space between them.
 pub(crate) struct Objects<'h> {
     space: &'h Space<'h>,
-    ids: Ids,
+    ids: ObjectIds,
     /// Sums by type number.
     pub(crate) kinds: Vec<Kind>,
     /// Number and size of all objects.
@@ -63,8 +63,8 @@ impl<'h> Objects<'h> {
                 *kind = kind.plus(Kind { tally: one, first: (object.addr.get(), object.size) });
             }
         };
-        let (ids, Walked { seen, losses }) =
-            Ids::new(heap, &Room::unbounded(), see, |part| progress.add(part.range.len())).ok()?;
+        let (ids, WalkResult { seen, losses }) =
+            ObjectIds::new(heap, &MemoryBudget::unbounded(), see, |part| progress.add(part.range.len())).ok()?;
         let mut kinds: Vec<Kind> = Vec::new();
         for of_share in seen {
             if kinds.len() < of_share.len() {
@@ -103,7 +103,7 @@ impl<'h> Objects<'h> {
 
     /// Iterates numbers and addresses of the objects that start in `range`.
     pub(crate) fn within(&self, range: AddrRange) -> impl Iterator<Item = (u32, Addr)> + '_ {
-        let ids = self.ids.within(self.space, range);
+        let ids = self.ids.ids_in(self.space, range);
         (ids.start..).zip(self.ids.addresses(self.space, ids))
     }
 }

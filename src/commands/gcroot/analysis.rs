@@ -6,7 +6,7 @@ use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
 use crate::runtimes::api::{ManagedRuntime, ObjectNames, RuntimeId};
-use crate::runtimes::graph::{Graph, Search};
+use crate::runtimes::graph::{Graph, PathSearch};
 use crate::session::Session;
 
 /// Explains why the object at `addr` is alive: a shortest path from each root
@@ -55,7 +55,7 @@ fn of_runtime(
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);
-        let found = match Search::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
+        let found = match PathSearch::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
             Ok(found) => found,
             Err(e) => {
                 session.process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));

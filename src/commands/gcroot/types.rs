@@ -12,7 +12,7 @@ use crate::limits;
 use crate::process::Process;
 use crate::report::{ChainRow, Name, RootPathRow};
 use crate::runtimes::api::{ObjectNames, RootKind, Tally, TypeIndex};
-use crate::runtimes::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
+use crate::runtimes::graph::{FieldKey, Retained, ShapeIndex, Shapes, ShortestPathTree};
 use crate::session::Session;
 
 /// Explains what retains the objects of the types whose name matches: their
@@ -85,7 +85,7 @@ fn one<'g>(
         Ok(shapes) => shapes,
         Err(e) => return process.diag.partial(WarningCode::Limit, e.to_string()),
     };
-    let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
+    let tree = ShortestPathTree::build(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
     if shapes.is_full() {
         process.diag.partial(WarningCode::Limit, "too many different path shapes: some paths are shown shortened");
     }
@@ -147,13 +147,13 @@ struct View<'v, 'g> {
     runtime_roots: &'v RuntimeRoots<'v>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g>,
-    tree: Tree<'v>,
+    tree: ShortestPathTree<'v>,
 }
 
 impl View<'_, '_> {
     fn group(&mut self, shape: ShapeIndex, group: &Group) -> RootGroupRow {
         let steps = self.shapes.steps(shape);
-        let longest = self.tree.way(group.last);
+        let longest = self.tree.path(group.last);
         let mut met: HashMap<ShapeIndex, u64> = HashMap::new();
         for &number in &longest {
             *met.entry(self.shapes.of(number)).or_default() += 1;
@@ -191,8 +191,8 @@ impl View<'_, '_> {
 
     /// Returns a shortest path to an object, and the kind of its root.
     fn example(&mut self, number: u32) -> (Option<RootKind>, RootPathRow) {
-        let way = self.tree.way(number);
-        let kind = way.first().and_then(|&n| self.retained.live.source(n)).map(|s| s.kind);
+        let way = self.tree.path(number);
+        let kind = way.first().and_then(|&n| self.retained.live.root_node(n)).map(|s| s.kind);
         let objects: Vec<Addr> =
             way.iter().filter_map(|&n| self.retained.live.object(n)).take(limits::MAX_PATH).collect();
         let first = objects.first().copied().unwrap_or_default();

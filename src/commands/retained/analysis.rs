@@ -62,7 +62,7 @@ impl View<'_, '_> {
         let total = retained.total;
         report.live = report.live.plus(total.count, total.size);
         let mut several = total.size;
-        for source in &live.sources {
+        for source in &live.root_nodes {
             let bytes = retained.bytes(source.number);
             several = several.saturating_sub(bytes);
             let root_kind = source.kind.name().to_owned();
@@ -172,7 +172,7 @@ impl View<'_, '_> {
             row.dominator_field = self.field(dominator, object);
             return row;
         }
-        let kind = live.source(up).map(|s| s.kind);
+        let kind = live.root_node(up).map(|s| s.kind);
         row.root_kind = Some(kind.map_or("several", RootKind::name).to_owned());
         for root in self.roots.iter().filter(|r| r.object == object) {
             if row.root_address.is_none() {

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::budget::{Held, Room, Table};
-use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::budget::{Charge, MemoryBudget, Table};
+use crate::runtimes::graph::rank_select::RankedBits;
 
 /// Flag in an entry of `ids` during the search: the object has no references.
-pub(super) const LEAF: u32 = 1 << 31;
+pub(super) const LEAF_FLAG: u32 = 1 << 31;
 
 /// Number of objects that a thread scans at once.
 const SHARE: usize = 1 << 18;
@@ -25,32 +25,32 @@ const AT_ONCE: usize = 16;
 const FILTER: usize = 1 << 16;
 
 /// Live objects in breadth-first order, with the tree of shortest paths.
-pub(super) struct Order {
+pub(super) struct BfsOrder {
     /// ID of each object, by number minus `base`.
     ids: Table<u32>,
     /// Number of the first object. Lower numbers are the root kinds, and 0 is the virtual root.
     base: u32,
     len: u32,
     /// The numbers that are the first child of their parent.
-    firsts: Ranked,
+    first_children: RankedBits,
     /// The numbers that have children.
-    ways_on: Ranked,
-    _held: Held,
+    with_children: RankedBits,
+    _charge: Charge,
 }
 
-impl Order {
+impl BfsOrder {
     /// Creates the order of the first `objects` entries of `ids`.
     pub(super) fn new(
-        room: &Room,
+        budget: &MemoryBudget,
         ids: Table<u32>,
         base: u32,
         objects: u32,
-        firsts: Vec<u64>,
-        ways_on: Vec<u64>,
-    ) -> Order {
-        let (firsts, ways_on) = (Ranked::new(firsts), Ranked::new(ways_on));
-        let held = room.hold(firsts.bytes() + ways_on.bytes());
-        Order { ids, base, len: base + objects, firsts, ways_on, _held: held }
+        first_children: Vec<u64>,
+        with_children: Vec<u64>,
+    ) -> BfsOrder {
+        let (first_children, with_children) = (RankedBits::new(first_children), RankedBits::new(with_children));
+        let charge = budget.charge(first_children.bytes() + with_children.bytes());
+        BfsOrder { ids, base, len: base + objects, first_children, with_children, _charge: charge }
     }
 
     /// Number of nodes: virtual root, root kinds and objects.
@@ -66,7 +66,7 @@ impl Order {
     #[inline(always)]
     pub(super) fn id(&self, number: u32) -> Option<u32> {
         let at = number.checked_sub(self.base).filter(|_| number < self.len)?;
-        self.ids.get(at as usize).map(|id| id & !LEAF)
+        self.ids.get(at as usize).map(|id| id & !LEAF_FLAG)
     }
 
     /// Iterates a range of numbers, each with its object's ID.
@@ -74,16 +74,16 @@ impl Order {
         let (from, to) = (numbers.start.max(self.base), numbers.end.clamp(self.base, self.len));
         let at = |number: u32| (number - self.base) as usize;
         let ids = self.ids.get(at(from)..at(to.max(from))).unwrap_or_default();
-        (from..).zip(ids.iter().map(|id| id & !LEAF))
+        (from..).zip(ids.iter().map(|id| id & !LEAF_FLAG))
     }
 
     /// Visits all objects in `wanted`, a set of IDs: ID and number.
-    pub(super) fn numbers_in(&self, wanted: &Ranked, mut visit: impl FnMut(u32, u32)) {
+    pub(super) fn numbers_in(&self, wanted: &RankedBits, mut visit: impl FnMut(u32, u32)) {
         let ids = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
         for (some, ids) in (0..).zip(ids.chunks(SHARE * AT_ONCE)) {
             let of_share = |(share, ids): (usize, &[u32])| {
                 let first = self.base + ((some * AT_ONCE + share) * SHARE) as u32;
-                let numbers = (first..).zip(ids.iter().map(|id| id & !LEAF));
+                let numbers = (first..).zip(ids.iter().map(|id| id & !LEAF_FLAG));
                 numbers.filter(|&(_, id)| wanted.has(id)).collect::<Vec<_>>()
             };
             let found: Vec<Vec<(u32, u32)>> = ids.par_chunks(SHARE).enumerate().map(of_share).collect();
@@ -103,7 +103,7 @@ impl Order {
         }
         let is = |id: u32| filter.get(id as usize % FILTER) == Some(&true);
         let of_share = |(share, ids): (usize, &[u32])| {
-            let numbers = (self.base + (share * SHARE) as u32..).zip(ids.iter().map(|id| id & !LEAF));
+            let numbers = (self.base + (share * SHARE) as u32..).zip(ids.iter().map(|id| id & !LEAF_FLAG));
             numbers
                 .filter(|&(_, id)| is(id) && wanted.contains(&id))
                 .map(|(number, id)| (id, number))
@@ -117,29 +117,29 @@ impl Order {
 
     /// Parent of a number on its shortest path. 0 for 0.
     pub(super) fn parent(&self, number: u32) -> u32 {
-        let firsts = self.firsts.rank(number + 1);
-        firsts.checked_sub(1).and_then(|rank| self.ways_on.select(rank)).unwrap_or(0)
+        let first_children = self.first_children.rank(number + 1);
+        first_children.checked_sub(1).and_then(|rank| self.with_children.select(rank)).unwrap_or(0)
     }
 
     /// Iterates a range of numbers upwards, with each number's parent.
-    pub(super) fn upwards(&self, numbers: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(super) fn ascending(&self, numbers: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         let from = numbers.start.max(1);
         let mut parent = self.parent(from);
         (from..numbers.end.min(self.len)).map(move |number| {
-            if number != from && self.firsts.has(number) {
-                parent = self.ways_on.next(parent + 1).unwrap_or(0);
+            if number != from && self.first_children.has(number) {
+                parent = self.with_children.next(parent + 1).unwrap_or(0);
             }
             (number, parent)
         })
     }
 
     /// Iterates all numbers but 0 downwards, with each number's parent.
-    pub(super) fn downwards(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let mut parent = self.ways_on.previous(self.len).unwrap_or(0);
+    pub(super) fn descending(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut parent = self.with_children.previous(self.len).unwrap_or(0);
         (1..self.len).rev().map(move |number| {
             let own = parent;
-            if self.firsts.has(number) {
-                parent = self.ways_on.previous(parent).unwrap_or(0);
+            if self.first_children.has(number) {
+                parent = self.with_children.previous(parent).unwrap_or(0);
             }
             (number, own)
         })
@@ -150,13 +150,13 @@ impl Order {
     }
 
     /// Up to `most` parents, each with the range of its children, from the group that starts at `from` on.
-    pub(super) fn groups(&self, from: u32, most: usize) -> Vec<(u32, Range<u32>)> {
+    pub(super) fn child_groups(&self, from: u32, most: usize) -> Vec<(u32, Range<u32>)> {
         let mut out = Vec::with_capacity(most);
         let mut at = from;
         let mut parent = None;
         while at < self.len && out.len() < most {
-            let up = parent.map_or_else(|| self.parent(at), |up: u32| self.ways_on.next(up + 1).unwrap_or(0));
-            let end = self.firsts.next(at + 1).unwrap_or(self.len).min(self.len);
+            let up = parent.map_or_else(|| self.parent(at), |up: u32| self.with_children.next(up + 1).unwrap_or(0));
+            let end = self.first_children.next(at + 1).unwrap_or(self.len).min(self.len);
             out.push((up, at..end));
             (parent, at) = (Some(up), end);
         }
@@ -166,7 +166,7 @@ impl Order {
 
 /// Finds the parents of numbers that are close to each other.
 pub(super) struct Cursor<'o> {
-    order: &'o Order,
+    order: &'o BfsOrder,
     /// The last number, with its parent.
     at: Option<(u32, u32)>,
 }
@@ -177,14 +177,14 @@ impl Cursor<'_> {
 
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
-        let Order { firsts, ways_on, .. } = self.order;
+        let BfsOrder { first_children, with_children, .. } = self.order;
         let parent = match self.at {
             Some((last, parent)) if number <= last && last - number < Self::NEAR => {
                 let mut parent = parent;
                 let mut at = last;
                 // Each first child in between is one step back among the parents.
-                while let Some(first) = firsts.previous(at + 1).filter(|&first| first > number) {
-                    parent = ways_on.previous(parent).unwrap_or(0);
+                while let Some(first) = first_children.previous(at + 1).filter(|&first| first > number) {
+                    parent = with_children.previous(parent).unwrap_or(0);
                     at = first - 1;
                 }
                 parent
@@ -192,8 +192,8 @@ impl Cursor<'_> {
             Some((last, parent)) if number > last && number - last < Self::NEAR => {
                 let mut parent = parent;
                 let mut at = last;
-                while let Some(first) = firsts.next(at + 1).filter(|&first| first <= number) {
-                    parent = ways_on.next(parent + 1).unwrap_or(0);
+                while let Some(first) = first_children.next(at + 1).filter(|&first| first <= number) {
+                    parent = with_children.next(parent + 1).unwrap_or(0);
                     at = first;
                 }
                 parent

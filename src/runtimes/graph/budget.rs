@@ -20,7 +20,7 @@ pub enum GraphError {
     /// A table fits neither in memory nor in a temporary file.
     #[error("what keeps objects alive is not computed: a table of {bytes} bytes fits neither in memory nor in a file \
              under {}: {why}", folder.display())]
-    NoRoom {
+    NoSpace {
         /// Size of the table in bytes.
         bytes: u64,
         /// Folder for temporary files.
@@ -31,53 +31,53 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    pub(super) fn no_room(bytes: u64) -> impl FnOnce(io::Error) -> GraphError {
-        move |e| GraphError::NoRoom { bytes, folder: std::env::temp_dir(), why: e.to_string() }
+    pub(super) fn no_space(bytes: u64) -> impl FnOnce(io::Error) -> GraphError {
+        move |e| GraphError::NoSpace { bytes, folder: std::env::temp_dir(), why: e.to_string() }
     }
 }
 
 /// Memory budget for tables of graphs. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct MemoryBudget {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    bound: u64,
+    limit: u64,
     tables: AtomicU64,
     /// Bytes in structures that are in memory whatever the budget.
-    held: AtomicU64,
-    /// Expected maximum of `held`.
+    charged: AtomicU64,
+    /// Expected maximum of `charged`.
     reserved: AtomicU64,
-    most: AtomicU64,
+    peak: AtomicU64,
     in_files: AtomicU64,
 }
 
-impl Room {
-    /// Creates a budget of `bound` bytes.
-    pub fn of(bound: u64) -> Room {
+impl MemoryBudget {
+    /// Creates a budget of `limit` bytes.
+    pub fn new(limit: u64) -> MemoryBudget {
         let zero = || AtomicU64::new(0);
-        Room {
+        MemoryBudget {
             inner: Arc::new(Inner {
-                bound,
+                limit,
                 tables: zero(),
-                held: zero(),
+                charged: zero(),
                 reserved: zero(),
-                most: zero(),
+                peak: zero(),
                 in_files: zero(),
             }),
         }
     }
 
     /// Creates a budget without a limit.
-    pub fn unbounded() -> Room {
-        Room::of(u64::MAX)
+    pub fn unbounded() -> MemoryBudget {
+        MemoryBudget::new(u64::MAX)
     }
 
     /// Peak number of bytes in memory.
-    pub fn most(&self) -> u64 {
-        self.inner.most.load(Ordering::Relaxed)
+    pub fn peak(&self) -> u64 {
+        self.inner.peak.load(Ordering::Relaxed)
     }
 
     /// Number of bytes in files so far.
@@ -86,16 +86,16 @@ impl Room {
     }
 
     /// Number of bytes in memory now.
-    pub(super) fn taken(&self) -> u64 {
-        let Inner { tables, held, .. } = &*self.inner;
-        tables.load(Ordering::Relaxed).saturating_add(held.load(Ordering::Relaxed))
+    pub(super) fn used(&self) -> u64 {
+        let Inner { tables, charged, .. } = &*self.inner;
+        tables.load(Ordering::Relaxed).saturating_add(charged.load(Ordering::Relaxed))
     }
 
     /// Number of bytes left for tables.
     pub(crate) fn left(&self) -> u64 {
-        let Inner { bound, tables, held, reserved, .. } = &*self.inner;
-        let others = held.load(Ordering::Relaxed).max(reserved.load(Ordering::Relaxed));
-        bound.saturating_sub(tables.load(Ordering::Relaxed)).saturating_sub(others)
+        let Inner { limit, tables, charged, reserved, .. } = &*self.inner;
+        let others = charged.load(Ordering::Relaxed).max(reserved.load(Ordering::Relaxed));
+        limit.saturating_sub(tables.load(Ordering::Relaxed)).saturating_sub(others)
     }
 
     /// Sets `bytes` aside for structures that are in memory whatever the budget.
@@ -104,19 +104,19 @@ impl Room {
     }
 
     /// Counts `bytes` as in memory until the result is dropped, whatever the budget.
-    pub(super) fn hold(&self, bytes: u64) -> Held {
-        self.count(bytes, |inner| &inner.held)
+    pub(super) fn charge(&self, bytes: u64) -> Charge {
+        self.count(bytes, |inner| &inner.charged)
     }
 
     /// Counts a table of `bytes`. `None` if it exceeds the budget.
-    fn take(&self, bytes: u64) -> Option<Held> {
+    fn try_charge(&self, bytes: u64) -> Option<Charge> {
         (bytes <= self.left()).then(|| self.count(bytes, |inner| &inner.tables))
     }
 
-    fn count(&self, bytes: u64, of: fn(&Inner) -> &AtomicU64) -> Held {
+    fn count(&self, bytes: u64, of: fn(&Inner) -> &AtomicU64) -> Charge {
         of(&self.inner).fetch_add(bytes, Ordering::Relaxed);
-        self.inner.most.fetch_max(self.taken(), Ordering::Relaxed);
-        Held { inner: Arc::clone(&self.inner), bytes, of }
+        self.inner.peak.fetch_max(self.used(), Ordering::Relaxed);
+        Charge { inner: Arc::clone(&self.inner), bytes, of }
     }
 
     /// Counts `bytes` as written to a file.
@@ -130,28 +130,28 @@ impl Room {
     /// [`GraphError::NoRoom`]
     pub(super) fn table<T: Number>(&self, len: usize) -> Result<Table<T>, GraphError> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let held = self.take(bytes);
-        let numbers = match held {
+        let charge = self.try_charge(bytes);
+        let numbers = match charge {
             Some(_) => table::Table::in_memory(len),
             None => table::Table::in_file(len),
         };
-        let numbers = numbers.map_err(GraphError::no_room(bytes))?;
-        if held.is_none() {
+        let numbers = numbers.map_err(GraphError::no_space(bytes))?;
+        if charge.is_none() {
             self.note_file(bytes);
         }
-        Ok(Table { numbers, _held: held })
+        Ok(Table { numbers, _charge: charge })
     }
 }
 
 /// Bytes counted against the budget. They are freed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Charge {
     inner: Arc<Inner>,
     bytes: u64,
     of: fn(&Inner) -> &AtomicU64,
 }
 
-impl Drop for Held {
+impl Drop for Charge {
     fn drop(&mut self) {
         (self.of)(&self.inner).fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -160,13 +160,13 @@ impl Drop for Held {
 /// An array of numbers in memory or in a file.
 pub(super) struct Table<T> {
     numbers: table::Table<T>,
-    _held: Option<Held>,
+    _charge: Option<Charge>,
 }
 
 impl Table<AtomicU64> {
     /// Converts to a plain table, once a single thread owns it.
     pub(super) fn settled(self) -> Table<u64> {
-        Table { numbers: self.numbers.settled(), _held: self._held }
+        Table { numbers: self.numbers.settled(), _charge: self._charge }
     }
 }
 
@@ -192,31 +192,31 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_goes_to_a_file() -> Result<(), GraphError> {
-        let room = Room::of(1000);
-        let first = room.table::<u32>(200)?;
-        assert_eq!((room.left(), room.in_files()), (200, 0));
-        let mut second = room.table::<u64>(100)?;
+        let budget = MemoryBudget::new(1000);
+        let first = budget.table::<u32>(200)?;
+        assert_eq!((budget.left(), budget.in_files()), (200, 0));
+        let mut second = budget.table::<u64>(100)?;
         second[99] = 7;
-        assert_eq!((room.left(), room.in_files(), second[99]), (200, 800, 7));
+        assert_eq!((budget.left(), budget.in_files(), second[99]), (200, 800, 7));
         drop(first);
-        let _third = room.table::<u8>(1000)?;
-        assert_eq!((room.left(), room.in_files(), room.most()), (0, 800, 1000));
+        let _third = budget.table::<u8>(1000)?;
+        assert_eq!((budget.left(), budget.in_files(), budget.peak()), (0, 800, 1000));
         Ok(())
     }
 
     #[test]
     fn tables_leave_room_for_what_is_to_come() -> Result<(), GraphError> {
-        let room = Room::of(1000);
-        room.reserve(300);
-        let held = room.hold(200);
-        assert_eq!((room.left(), room.taken()), (700, 200));
-        let _table = room.table::<u8>(600)?;
-        let _more = room.hold(150);
-        assert_eq!((room.left(), room.taken(), room.in_files()), (50, 950, 0));
-        drop(held);
-        assert_eq!((room.left(), room.most()), (100, 950));
-        let _in_file = room.table::<u8>(101)?;
-        assert_eq!(room.in_files(), 101);
+        let budget = MemoryBudget::new(1000);
+        budget.reserve(300);
+        let charge = budget.charge(200);
+        assert_eq!((budget.left(), budget.used()), (700, 200));
+        let _table = budget.table::<u8>(600)?;
+        let _more = budget.charge(150);
+        assert_eq!((budget.left(), budget.used(), budget.in_files()), (50, 950, 0));
+        drop(charge);
+        assert_eq!((budget.left(), budget.peak()), (100, 950));
+        let _in_file = budget.table::<u8>(101)?;
+        assert_eq!(budget.in_files(), 101);
         Ok(())
     }
 }

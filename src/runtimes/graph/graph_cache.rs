@@ -1,42 +1,42 @@
 //! Graphs of a process's heaps, stored while one command asks several questions.
 //!
-//! A graph takes up to about twenty bytes per object. So none is stored unless a [`GraphCacheGuard`] exists.
+//! A graph takes up to about twenty bytes per object. So none is stored unless a [`CacheGuard`] exists.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::runtimes::api::{Roots, RuntimeId};
-use crate::runtimes::graph::retained::Kept;
+use crate::runtimes::graph::retained::CachedGraph;
 
 /// Results for one heap, with the roots they were computed from.
-pub(crate) type Found = (Arc<Roots>, Kept);
+pub(crate) type CachedEntry = (Arc<Roots>, CachedGraph);
 
 #[derive(Default)]
-pub(crate) struct Graphs {
+pub(crate) struct GraphCache {
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    askers: usize,
-    found: BTreeMap<RuntimeId, Found>,
+    guards: usize,
+    found: BTreeMap<RuntimeId, CachedEntry>,
 }
 
-impl Graphs {
+impl GraphCache {
     /// Stores graphs for as long as the returned value exists.
-    pub(crate) fn keep(&self) -> GraphCacheGuard<'_> {
-        self.lock().askers += 1;
-        GraphCacheGuard { graphs: self }
+    pub(crate) fn guard(&self) -> CacheGuard<'_> {
+        self.lock().guards += 1;
+        CacheGuard { graphs: self }
     }
 
-    pub(crate) fn get(&self, runtime: RuntimeId) -> Option<Found> {
+    pub(crate) fn get(&self, runtime: RuntimeId) -> Option<CachedEntry> {
         self.lock().found.get(&runtime).cloned()
     }
 
-    /// Stores a graph, if a [`GraphCacheGuard`] exists. Otherwise `found` is not called.
-    pub(crate) fn put(&self, runtime: RuntimeId, found: impl FnOnce() -> Found) {
+    /// Stores a graph, if a [`CacheGuard`] exists. Otherwise `found` is not called.
+    pub(crate) fn put(&self, runtime: RuntimeId, found: impl FnOnce() -> CachedEntry) {
         let mut inner = self.lock();
-        if inner.askers > 0 {
+        if inner.guards > 0 {
             inner.found.insert(runtime, found());
         }
     }
@@ -49,15 +49,15 @@ impl Graphs {
 
 /// Keeps graphs stored while it exists. When the last one is dropped, the graphs are freed.
 #[must_use]
-pub(crate) struct GraphCacheGuard<'s> {
-    graphs: &'s Graphs,
+pub(crate) struct CacheGuard<'s> {
+    graphs: &'s GraphCache,
 }
 
-impl Drop for GraphCacheGuard<'_> {
+impl Drop for CacheGuard<'_> {
     fn drop(&mut self) {
         let mut inner = self.graphs.lock();
-        inner.askers = inner.askers.saturating_sub(1);
-        if inner.askers == 0 {
+        inner.guards = inner.guards.saturating_sub(1);
+        if inner.guards == 0 {
             inner.found.clear();
         }
     }

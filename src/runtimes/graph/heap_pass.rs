@@ -4,24 +4,24 @@ use std::ops::AddAssign;
 
 use crate::runtimes::api::{Looked, Tally};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::adjacency::{Builder, CHUNK, Chunk, Rows, STRAY, Store};
-use crate::runtimes::graph::budget::{GraphError, Held, Room};
-use crate::runtimes::graph::object_ids::Ids;
-use crate::runtimes::graph::packed_index::Narrow;
-use crate::runtimes::graph::visit_states::States;
+use crate::runtimes::graph::adjacency::{Adjacency, Builder, CHUNK, Chunk, STRAY, Store};
+use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
+use crate::runtimes::graph::object_ids::ObjectIds;
+use crate::runtimes::graph::packed_index::PackedIndices;
+use crate::runtimes::graph::visit_states::VisitStates;
 
 /// Number of objects read in one batch, and the maximum number of references per batch.
-const TOGETHER: usize = 128;
-const MOST: usize = 4096;
+const BATCH: usize = 128;
+const MAX_REFS: usize = 4096;
 
-pub(super) struct Read {
-    pub(super) rows: Rows,
-    pub(super) states: States,
+pub(super) struct HeapPass {
+    pub(super) adjacency: Adjacency,
+    pub(super) states: VisitStates,
     /// Type of each object, by ID.
-    pub(super) kinds: Narrow,
+    pub(super) kinds: PackedIndices,
     /// Sums of all objects, by type.
     pub(super) sums: Vec<KindSum>,
-    pub(super) _held: Held,
+    pub(super) _charge: Charge,
 }
 
 /// Count and sizes of all objects of a type.
@@ -29,31 +29,31 @@ pub(super) struct Read {
 pub(super) struct KindSum {
     pub(super) all: Tally,
     /// Minimum and maximum size of one object, in bytes.
-    pub(super) least: u64,
-    pub(super) most: u64,
+    pub(super) min: u64,
+    pub(super) max: u64,
 }
 
 impl Default for KindSum {
     fn default() -> KindSum {
-        KindSum { all: Tally::default(), least: u64::MAX, most: 0 }
+        KindSum { all: Tally::default(), min: u64::MAX, max: 0 }
     }
 }
 
 impl AddAssign for KindSum {
     fn add_assign(&mut self, other: KindSum) {
         self.all = self.all.plus(other.all);
-        (self.least, self.most) = (self.least.min(other.least), self.most.max(other.most));
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
     }
 }
 
 impl KindSum {
     /// The size that all objects of the type have. `None` if sizes differ.
     pub(super) fn fixed(&self) -> Option<u64> {
-        (self.least == self.most).then_some(self.least)
+        (self.min == self.max).then_some(self.min)
     }
 }
 
-struct Seen {
+struct ChunkResult {
     chunk: Chunk,
     /// One bit per object: whether it has references.
     holders: Vec<u64>,
@@ -61,16 +61,16 @@ struct Seen {
     sums: Vec<(u32, KindSum)>,
 }
 
-impl Read {
+impl HeapPass {
     /// Reads all objects.
     ///
     /// # Errors
     /// [`GraphError`]
-    pub(super) fn all(graph: Graph<'_>, ids: &Ids, room: &Room) -> Result<Read, GraphError> {
-        let mut kinds = Narrow::new(room, ids.len() as usize, graph.heap.types())?;
-        let store = Store::new(room, ids.len() as usize);
+    pub(super) fn run(graph: Graph<'_>, ids: &ObjectIds, budget: &MemoryBudget) -> Result<HeapPass, GraphError> {
+        let mut kinds = PackedIndices::new(budget, ids.len() as usize, graph.heap.types())?;
+        let store = Store::new(budget, ids.len() as usize);
         let seen = kinds.fill(CHUNK as usize, |number, share| {
-            one(graph, ids, number as u32 * CHUNK, &store, |at, kind| share.set(at, kind))
+            read_chunk(graph, ids, number as u32 * CHUNK, &store, |at, kind| share.set(at, kind))
         });
         let (mut chunks, mut holders, mut sums) = (Vec::new(), Vec::new(), Vec::<KindSum>::new());
         for seen in seen {
@@ -86,33 +86,33 @@ impl Read {
                 }
             }
         }
-        let states = States::new(holders.into_iter().flatten());
-        let held = room.hold(states.bytes());
-        Ok(Read { rows: Rows::new(store, chunks), states, kinds, sums, _held: held })
+        let states = VisitStates::new(holders.into_iter().flatten());
+        let charge = budget.charge(states.bytes());
+        Ok(HeapPass { adjacency: Adjacency::new(store, chunks), states, kinds, sums, _charge: charge })
     }
 }
 
 /// Reads the objects of one chunk, starting with ID `first`.
-fn one(
+fn read_chunk(
     graph: Graph<'_>,
-    ids: &Ids,
+    ids: &ObjectIds,
     first: u32,
     store: &Store<'_>,
     mut set: impl FnMut(usize, u32),
-) -> Result<Seen, GraphError> {
+) -> Result<ChunkResult, GraphError> {
     let mut reader = graph.reader();
     let mut builder = Builder::from(first);
     let end = (first + CHUNK).min(ids.len());
     let mut holders = vec![0_u64; (end - first).div_ceil(64) as usize];
-    let mut sums = Sums::default();
+    let mut sums = ChunkSums::default();
     let mut looked = Looked::default();
     let mut more: Vec<(u32, u64)> = Vec::new();
     let mut at = 0_usize;
     let mut all: Vec<u64> = Vec::with_capacity((end - first) as usize);
     ids.each(graph.space, first..end, |_, addr| all.push(addr));
     let (mut places, mut targets) = (Vec::new(), Vec::new());
-    while let Some(addrs) = all.get(at..(at + TOGETHER).min(all.len())).filter(|some| !some.is_empty()) {
-        reader.look(addrs, MOST, &mut looked);
+    while let Some(addrs) = all.get(at..(at + BATCH).min(all.len())).filter(|some| !some.is_empty()) {
+        reader.look(addrs, MAX_REFS, &mut looked);
         let done = looked.nodes.len();
         ids.find_all(graph.space, &looked.held, STRAY, &mut places, &mut targets);
         let mut found = targets.iter();
@@ -124,7 +124,7 @@ fn one(
             found.by_ref().take(held.len()).for_each(|&to| builder.push(to));
             let mut next = looked.next.filter(|_| i + 1 == done);
             while let Some(place) = next {
-                next = reader.targets(addrs.get(i).copied().unwrap_or(0), place, MOST, &mut more);
+                next = reader.targets(addrs.get(i).copied().unwrap_or(0), place, MAX_REFS, &mut more);
                 more.iter().for_each(|&(_, value)| builder.push(ids.find(graph.space, value).unwrap_or(STRAY)));
             }
             if builder.end()? > 0
@@ -135,12 +135,12 @@ fn one(
             at += 1;
         }
     }
-    Ok(Seen { chunk: builder.finish(store)?, holders, sums: sums.done() })
+    Ok(ChunkResult { chunk: builder.finish(store)?, holders, sums: sums.done() })
 }
 
 /// Sums by type for few types. Neighbouring objects usually share a type.
 #[derive(Default)]
-struct Sums {
+struct ChunkSums {
     all: Vec<(u32, KindSum)>,
     /// By type: 1 + index in `all`. 0 if the type was not seen yet.
     places: Vec<u32>,
@@ -148,25 +148,25 @@ struct Sums {
     last: (u32, KindSum),
 }
 
-impl Sums {
+impl ChunkSums {
     #[inline(always)]
     fn add(&mut self, kind: u32, size: u64) {
         if kind != self.last.0 {
-            self.settle();
+            self.flush();
             self.last.0 = kind;
         }
-        let KindSum { all, least, most } = &mut self.last.1;
+        let KindSum { all, min: least, max: most } = &mut self.last.1;
         all.count += 1;
         all.size = all.size.saturating_add(size);
         (*least, *most) = ((*least).min(size), (*most).max(size));
     }
 
     fn done(mut self) -> Vec<(u32, KindSum)> {
-        self.settle();
+        self.flush();
         self.all
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         let (kind, sum) = std::mem::take(&mut self.last);
         if sum.all.count == 0 {
             return;
@@ -174,12 +174,12 @@ impl Sums {
         let place = self.places.get(kind as usize).copied().unwrap_or(0) as usize;
         match place.checked_sub(1).and_then(|at| self.all.get_mut(at)) {
             Some((_, all)) => *all += sum,
-            None => self.first(kind, sum),
+            None => self.add_type(kind, sum),
         }
     }
 
     #[cold]
-    fn first(&mut self, kind: u32, sum: KindSum) {
+    fn add_type(&mut self, kind: u32, sum: KindSum) {
         self.all.push((kind, sum));
         if self.places.len() <= kind as usize {
             self.places.resize(kind as usize + 1, 0);

@@ -11,19 +11,19 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::api::{FREE, Losses, Object, ObjectReader, Part, Root, RootKind};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::adjacency::Rows;
-use crate::runtimes::graph::bfs_order::Order;
-use crate::runtimes::graph::budget::{GraphError, Held, Room};
-use crate::runtimes::graph::heap_pass::{KindSum, Read};
-use crate::runtimes::graph::object_ids::{Ids, Walked};
-use crate::runtimes::graph::packed_index::Narrow;
+use crate::runtimes::graph::adjacency::Adjacency;
+use crate::runtimes::graph::bfs_order::BfsOrder;
+use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
+use crate::runtimes::graph::heap_pass::{HeapPass, KindSum};
+use crate::runtimes::graph::object_ids::{ObjectIds, WalkResult};
+use crate::runtimes::graph::packed_index::PackedIndices;
 use crate::runtimes::graph::root_bfs::reach;
-use crate::runtimes::graph::shared_dominators::Uppers;
-use crate::runtimes::graph::visit_states::States;
+use crate::runtimes::graph::shared_dominators::SharedDominators;
+use crate::runtimes::graph::visit_states::VisitStates;
 
 /// All roots of one kind, as a node of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct RootNode {
     /// Kind of the roots.
     pub kind: RootKind,
     /// Number of the root kind.
@@ -41,7 +41,7 @@ const IN_MEMORY: u64 = 2;
 
 /// Size of a graph, known before the search begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
+pub struct GraphSize {
     /// Number of objects in the heap.
     pub objects: u64,
     /// Number of references, including those that point to no object.
@@ -51,60 +51,60 @@ pub struct Needs {
     pub bytes: u64,
 }
 
-impl Needs {
+impl GraphSize {
     /// `width`: bytes per object for its type.
-    fn of(ids: &Ids, rows: &Rows, width: u64, room: &Room) -> Needs {
+    fn of(ids: &ObjectIds, adjacency: &Adjacency, width: u64, budget: &MemoryBudget) -> GraphSize {
         let objects = u64::from(ids.len());
-        let now = room.taken().saturating_add(room.in_files());
+        let now = budget.used().saturating_add(budget.in_files());
         // During the search: the order (a number and three bits per object) besides the references. After it, without
         // the references: retained bytes per object, and either types in two orders or the sets of dominating types.
         let order = 4 * objects + objects * 3 / 8;
         let sums = (4 + width.max(2)) * objects;
-        let bytes = now + order + sums.saturating_sub(rows.bytes());
-        Needs { objects, references: rows.references, bytes }
+        let bytes = now + order + sums.saturating_sub(adjacency.bytes());
+        GraphSize { objects, references: adjacency.references, bytes }
     }
 }
 
 /// The live objects of a heap, with access to the heap.
-pub struct Live<'g> {
+pub struct LiveGraph<'g> {
     pub(super) graph: Graph<'g>,
-    pub(super) numbered: Arc<Numbered>,
+    pub(super) objects: Arc<LiveObjects>,
 }
 
-impl Deref for Live<'_> {
-    type Target = Numbered;
+impl Deref for LiveGraph<'_> {
+    type Target = LiveObjects;
 
-    fn deref(&self) -> &Numbered {
-        &self.numbered
+    fn deref(&self) -> &LiveObjects {
+        &self.objects
     }
 }
 
 /// The live objects without the heap. Stored, so that a second question needs no second search.
-pub struct Numbered {
-    pub(super) ids: Ids,
-    pub(super) states: States,
-    pub(super) order: Order,
+pub struct LiveObjects {
+    pub(super) ids: ObjectIds,
+    pub(super) states: VisitStates,
+    pub(super) order: BfsOrder,
     /// Root kinds, in the order of their numbers.
-    pub sources: Vec<Source>,
+    pub root_nodes: Vec<RootNode>,
     /// Ranges that could not be walked. Their objects are unknown.
     pub losses: Losses,
     /// Number of roots that reference no object.
     pub stray_roots: u64,
-    _held: Held,
+    _charge: Charge,
 }
 
 /// Further results of the search.
-pub(super) struct Found {
-    pub(super) uppers: Option<Uppers>,
+pub(super) struct GraphData {
+    pub(super) shared_dominators: Option<SharedDominators>,
     /// Types of all objects by ID, and sums by type.
-    pub(super) kinds: Narrow,
+    pub(super) kinds: PackedIndices,
     pub(super) sums: Vec<KindSum>,
     pub(super) strays: u64,
     pub(super) references: u64,
 }
 
-impl<'g> Live<'g> {
-    /// Finds what `roots`, and objects in frozen segments, keep alive, and the dominators. Calls `told` with the
+impl<'g> LiveGraph<'g> {
+    /// Finds what `roots`, and objects in frozen segments, keep alive, and the dominators. Calls `on_size` with the
     /// graph's size and memory needs before the search begins.
     ///
     /// # Errors
@@ -112,28 +112,29 @@ impl<'g> Live<'g> {
     pub(super) fn find(
         graph: Graph<'g>,
         roots: &[Root],
-        room: &Room,
-        told: impl FnOnce(Needs),
-    ) -> Result<(Live<'g>, Found), GraphError> {
+        budget: &MemoryBudget,
+        on_size: impl FnOnce(GraphSize),
+    ) -> Result<(LiveGraph<'g>, GraphData), GraphError> {
         let frozen = |out: &mut Vec<u64>, part: &Part, object: &Object| {
             if part.generation.frozen && object.kind != FREE {
                 out.push(object.addr.get());
             }
         };
-        let (ids, Walked { seen, losses }) = Ids::new(graph.heap, room, frozen, |_| {})?;
+        let (ids, WalkResult { seen, losses }) = ObjectIds::new(graph.heap, budget, frozen, |_| {})?;
         if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
             return Err(GraphError::TooMany);
         }
-        room.reserve(u64::from(ids.len()).saturating_mul(IN_MEMORY));
-        let (sources, stray_roots) = sources(graph, &ids, roots, &seen.concat());
-        let Read { rows, states, kinds, sums, _held } = Read::all(graph, &ids, room)?;
-        let references = rows.references;
-        told(Needs::of(&ids, &rows, kinds.width(), room));
-        let reached = reach(&rows, &states, ids.len(), &sources, room)?;
-        let uppers = Uppers::find(rows, &states, &sources, &reached, room)?;
+        budget.reserve(u64::from(ids.len()).saturating_mul(IN_MEMORY));
+        let (root_nodes, stray_roots) = root_nodes(graph, &ids, roots, &seen.concat());
+        let HeapPass { adjacency, states, kinds, sums, _charge } = HeapPass::run(graph, &ids, budget)?;
+        let references = adjacency.references;
+        on_size(GraphSize::of(&ids, &adjacency, kinds.width(), budget));
+        let reached = reach(&adjacency, &states, ids.len(), &root_nodes, budget)?;
+        let shared_dominators = SharedDominators::find(adjacency, &states, &root_nodes, &reached, budget)?;
         let strays = reached.strays;
-        let numbered = Arc::new(Numbered { ids, states, order: reached.order, sources, losses, stray_roots, _held });
-        Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))
+        let numbered =
+            Arc::new(LiveObjects { ids, states, order: reached.order, root_nodes, losses, stray_roots, _charge });
+        Ok((LiveGraph { graph, objects: numbered }, GraphData { shared_dominators, kinds, sums, strays, references }))
     }
 
     /// Number of nodes: virtual root, root kinds and live objects.
@@ -156,11 +157,11 @@ impl<'g> Live<'g> {
         self.numbers_of(&[addr]).first().copied().flatten()
     }
 
-    /// Like [`Live::number_of`], for several addresses in one scan of all numbers.
+    /// Like [`LiveGraph::number_of`], for several addresses in one scan of all numbers.
     pub fn numbers_of(&self, addrs: &[Addr]) -> Vec<Option<u32>> {
         let id = |addr: &Addr| self.ids.find(self.graph.space, addr.get());
         let ids: Vec<Option<u32>> = addrs.iter().map(id).collect();
-        let wanted: HashSet<u32> = ids.iter().flatten().copied().filter(|&id| self.states.lives(id)).collect();
+        let wanted: HashSet<u32> = ids.iter().flatten().copied().filter(|&id| self.states.is_visited(id)).collect();
         let known = self.order.numbers_of(&wanted);
         ids.into_iter().map(|id| id.map(|id| known.get(&id).copied().unwrap_or(0))).collect()
     }
@@ -171,18 +172,18 @@ impl<'g> Live<'g> {
     }
 
     /// The root kind with this number.
-    pub fn source(&self, number: u32) -> Option<&Source> {
-        self.sources.iter().find(|s| s.number == number)
+    pub fn root_node(&self, number: u32) -> Option<&RootNode> {
+        self.root_nodes.iter().find(|s| s.number == number)
     }
 
     /// Sort key that orders numbers by the address of their objects.
-    pub fn by_address(&self, number: u32) -> u32 {
+    pub fn address_rank(&self, number: u32) -> u32 {
         self.order.id(number).unwrap_or(0)
     }
 }
 
 /// Root kinds with the objects of their roots, and the number of roots that reference no object.
-fn sources(graph: Graph<'_>, ids: &Ids, roots: &[Root], frozen: &[u64]) -> (Vec<Source>, u64) {
+fn root_nodes(graph: Graph<'_>, ids: &ObjectIds, roots: &[Root], frozen: &[u64]) -> (Vec<RootNode>, u64) {
     let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
     let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();
     let mut stray_roots = 0;
@@ -196,10 +197,10 @@ fn sources(graph: Graph<'_>, ids: &Ids, roots: &[Root], frozen: &[u64]) -> (Vec<
         let frozen = frozen.iter().filter_map(|&addr| ids.find(graph.space, addr));
         by_kind.insert(RootKind::Frozen, frozen.collect());
     }
-    let mut sources = Vec::new();
+    let mut root_nodes = Vec::new();
     for (number, (kind, entries)) in (1..).zip(by_kind) {
         let static_arrays = with_statics.contains(&kind);
-        sources.push(Source { kind, number, roots: entries.len() as u64, static_arrays, entries });
+        root_nodes.push(RootNode { kind, number, roots: entries.len() as u64, static_arrays, entries });
     }
-    (sources, stray_roots)
+    (root_nodes, stray_roots)
 }

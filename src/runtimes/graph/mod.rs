@@ -35,14 +35,14 @@ mod type_sums;
 mod visit_states;
 mod visited;
 
-pub use budget::{GraphError, Room};
-pub(crate) use graph_cache::{GraphCacheGuard, Graphs};
-pub use live_graph::{Live, Needs, Numbered, Source};
-pub(crate) use object_ids::{Ids, Walked};
-pub use path_search::{Found, Path, Search};
+pub use budget::{GraphError, MemoryBudget};
+pub(crate) use graph_cache::{CacheGuard, GraphCache};
+pub use live_graph::{GraphSize, LiveGraph, LiveObjects, RootNode};
+pub(crate) use object_ids::{ObjectIds, WalkResult};
+pub use path_search::{FoundPaths, Path, PathSearch};
 pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
-pub use retained::{Retained, Sums, TypeSum};
-pub use shortest_path_tree::Tree;
+pub use retained::{Retained, RetainedSums, TypeSum};
+pub use shortest_path_tree::ShortestPathTree;
 
 use crate::runtimes::api::{Heap, ObjectReader, Space};
 

@@ -7,20 +7,20 @@ use proptest::prelude::*;
 use crate::addr::Addr;
 use crate::runtimes::api::{Link, Root, RootKind, Tally, TypeIndex};
 use crate::runtimes::graph::reference::{distances, iterated, naive, reached};
-use crate::runtimes::graph::toy_heap::{TYPES, Toy, Words};
-use crate::runtimes::graph::{Graph, Retained, Room, Search, Tree, TypeSum};
+use crate::runtimes::graph::toy_heap::{TYPES, ToyHeap, ToyMemory};
+use crate::runtimes::graph::{Graph, MemoryBudget, PathSearch, Retained, ShortestPathTree, TypeSum};
 
 const KINDS: [RootKind; 2] = [RootKind::Of(0, "handle"), RootKind::Stack];
 
 /// A test graph: references and types of the objects, and roots as root kind and object.
 #[derive(Clone, Debug)]
-struct Made {
+struct TestGraph {
     lists: Vec<Vec<u32>>,
     kinds: Vec<u32>,
     roots: Vec<(usize, u32)>,
 }
 
-impl Made {
+impl TestGraph {
     /// Successors of each vertex. Vertex 0 is the virtual root, 1 and 2 are the root kinds, and objects start at 3.
     fn vertices(&self) -> Vec<Vec<u32>> {
         let inside = |to: &u32| (*to as usize) < self.lists.len();
@@ -38,19 +38,20 @@ impl Made {
         (0..).zip(self.vertices()).flat_map(|(from, list)| list.into_iter().map(move |to| (from, to))).collect()
     }
 
-    fn roots(&self, words: &Words) -> Vec<Root> {
-        let of = |(at, &(kind, id)): (u64, &(usize, u32))| Root::new(KINDS[kind], Addr::new(8 * at), words.place(id));
+    fn roots(&self, words: &ToyMemory) -> Vec<Root> {
+        let of = |(at, &(kind, id)): (u64, &(usize, u32))| Root::new(KINDS[kind], Addr::new(8 * at), words.address(id));
         (0..).zip(&self.roots).map(of).collect()
     }
 }
 
 /// Compares all results for a graph with its dominators by vertex. They are `None` for unreachable vertices.
-fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
-    let words = Words::of(&made.lists, &made.kinds);
-    let toy = Toy::new(&words);
+fn check_graph(made: &TestGraph, dominators: &[Option<u32>], budget: &MemoryBudget) {
+    let words = ToyMemory::of(&made.lists, &made.kinds);
+    let toy = ToyHeap::new(&words);
     let roots = made.roots(&words);
     let mut told = None;
-    let found = Retained::find(Graph::new(&toy), &roots, room, |needs| told = Some((needs.objects, needs.references)));
+    let found =
+        Retained::find(Graph::new(&toy), &roots, budget, |needs| told = Some((needs.objects, needs.references)));
     let Ok(found) = found else { panic!("no room") };
     let references = made.lists.iter().map(|list| list.len() as u64).sum();
     assert_eq!(told, Some((made.lists.len() as u64, references)));
@@ -58,14 +59,14 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     let vertices = made.vertices();
     let vertex_of = |number: u32| match found.live.object(number) {
         Some(at) => words.id(at) + 3,
-        None => found.live.source(number).map_or(0, |source| if source.kind == KINDS[0] { 1 } else { 2 }),
+        None => found.live.root_node(number).map_or(0, |source| if source.kind == KINDS[0] { 1 } else { 2 }),
     };
     let of_number: Vec<u32> = (0..found.live.len() as u32).map(vertex_of).collect();
     let mut sorted = of_number.clone();
     sorted.sort_unstable();
     let lives: Vec<u32> = (0..vertices.len() as u32).filter(|&v| dominators[v as usize].is_some()).collect();
     assert_eq!(sorted, lives, "what lives");
-    let addrs: Vec<Addr> = (0..made.lists.len() as u32).map(|id| words.place(id)).collect();
+    let addrs: Vec<Addr> = (0..made.lists.len() as u32).map(|id| words.address(id)).collect();
     for (vertex, number) in (3..).zip(found.live.numbers_of(&addrs)) {
         assert_eq!(
             of_number[number.unwrap_or(0) as usize],
@@ -98,7 +99,7 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     shortest(&found, &vertices, &of_number);
 }
 
-fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &[Option<u32>], kept: &[u64]) {
+fn types(made: &TestGraph, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &[Option<u32>], kept: &[u64]) {
     let kind = |vertex: u32| vertex.checked_sub(3).map(|id| made.kinds[id as usize]);
     let mut expected: BTreeMap<u32, TypeSum> = BTreeMap::new();
     for vertex in (3..vertices.len() as u32).filter(|&v| dominators[v as usize].is_some()) {
@@ -120,7 +121,7 @@ fn types(made: &Made, found: &Retained<'_>, vertices: &[Vec<u32>], dominators: &
 fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
     let far = distances(vertices, 0);
     let mut seen = vec![0];
-    let tree = Tree::shortest(&found.live, |number, parent, link| {
+    let tree = ShortestPathTree::build(&found.live, |number, parent, link| {
         seen.push(number);
         let (vertex, from) = (of_number[number as usize], of_number[parent as usize]);
         assert_eq!(far[vertex as usize], far[from as usize].map(|far| far + 1));
@@ -135,20 +136,20 @@ fn shortest(found: &Retained<'_>, vertices: &[Vec<u32>], of_number: &[u32]) {
     });
     assert_eq!(seen, (0..found.live.len() as u32).collect::<Vec<_>>());
     for number in 1..found.live.len() as u32 {
-        let way = tree.way(number);
+        let path = tree.path(number);
         assert_eq!(
-            (way.len() as u32, way.last()),
+            (path.len() as u32, path.last()),
             (far[of_number[number as usize] as usize].unwrap_or(0), Some(&number))
         );
     }
 }
 
 /// Checks the shortest path from each root to one object.
-fn searched(made: &Made, target: u32, room: &Room) {
-    let words = Words::of(&made.lists, &made.kinds);
-    let toy = Toy::new(&words);
+fn searched(made: &TestGraph, target: u32, budget: &MemoryBudget) {
+    let words = ToyMemory::of(&made.lists, &made.kinds);
+    let toy = ToyHeap::new(&words);
     let roots = made.roots(&words);
-    let found = Search::new(Graph::new(&toy), words.place(target), room).run(&roots, usize::MAX);
+    let found = PathSearch::new(Graph::new(&toy), words.address(target), budget).run(&roots, usize::MAX);
     let Ok(found) = found else { panic!("no room") };
     let vertices = made.vertices();
     let mut expected = Vec::new();
@@ -166,7 +167,7 @@ fn searched(made: &Made, target: u32, room: &Room) {
         for pair in path.steps.windows(2) {
             let [(from, Some(Link::Field(offset))), (to, _)] = pair else { panic!("no field: {pair:?}") };
             let held = made.lists[words.id(*from) as usize][(offset / 8 - 1) as usize];
-            assert_eq!(words.place(held), *to);
+            assert_eq!(words.address(held), *to);
         }
     }
 }
@@ -194,7 +195,7 @@ fn shape(shape: u8, len: u32) -> Vec<(u32, u32)> {
 }
 
 /// Strategy for several shapes side by side, with references between them, and objects in random order.
-fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
+fn graphs(parts: usize, most: u32) -> impl Strategy<Value = TestGraph> {
     let shapes = prop::collection::vec((0_u8..10, 1..most), 1..parts);
     let between = prop::collection::vec((any::<u32>(), any::<u32>()), 0..parts * 3);
     let roots = prop::collection::vec((0_usize..2, any::<u32>()), 0..6);
@@ -214,7 +215,7 @@ fn graphs(parts: usize, most: u32) -> impl Strategy<Value = Made> {
         pairs.iter().for_each(|&(from, to)| lists[named(from) as usize].push(named(to)));
         roots.iter_mut().for_each(|root| root.1 = named(root.1));
         let kinds = (0..len).map(|i| 1 + (i ^ seed >> 7) % (TYPES - 1)).collect();
-        Made { lists, kinds, roots }
+        TestGraph { lists, kinds, roots }
     })
 }
 
@@ -233,8 +234,8 @@ proptest! {
         let all = naive(len, &inside);
         let dominators: Vec<_> = (0..len).map(|v| lives[v].then(|| all[v])).collect();
         assert_eq!(dominators, iterated(&made.vertices()), "the two that are simple");
-        agree(&made, &dominators, &Room::of(bound));
-        (0..made.lists.len() as u32).step_by(3).for_each(|target| searched(&made, target, &Room::of(bound)));
+        check_graph(&made, &dominators, &MemoryBudget::new(bound));
+        (0..made.lists.len() as u32).step_by(3).for_each(|target| searched(&made, target, &MemoryBudget::new(bound)));
     }
 }
 
@@ -242,7 +243,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn larger_ones(made in graphs(8, 700), bound in rooms()) {
-        agree(&made, &iterated(&made.vertices()), &Room::of(bound));
+        check_graph(&made, &iterated(&made.vertices()), &MemoryBudget::new(bound));
     }
 }
 
@@ -256,14 +257,14 @@ fn hubs_of_a_hundred_thousand() {
     lists.extend((1..=SPOKES).map(|i| vec![0, last, if i < SPOKES - 1 { i + 2 } else { i }]));
     lists.push(vec![]);
     let kinds = (0..lists.len() as u32).map(|i| 1 + i % (TYPES - 1)).collect();
-    let mut made = Made { lists, kinds, roots: vec![(0, 0), (1, 0)] };
+    let mut made = TestGraph { lists, kinds, roots: vec![(0, 0), (1, 0)] };
     let hub = |vertex: u32| if vertex < 4 { 0 } else { 3 };
     let dominators: Vec<_> = (0..made.lists.len() as u32 + 3).map(|v| Some(hub(v))).collect();
-    agree(&made, &dominators, &Room::unbounded());
-    searched(&made, last, &Room::of(1 << 20));
+    check_graph(&made, &dominators, &MemoryBudget::unbounded());
+    searched(&made, last, &MemoryBudget::new(1 << 20));
     // A second path to a spoke: what that spoke references is not dominated by the hub any more.
     made.roots.push((1, 50_000));
     let simple = iterated(&made.vertices());
     assert_ne!(simple, dominators);
-    agree(&made, &simple, &Room::of(1 << 20));
+    check_graph(&made, &simple, &MemoryBudget::new(1 << 20));
 }

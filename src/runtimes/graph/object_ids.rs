@@ -13,34 +13,34 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::space::{Run, Space};
 use crate::runtimes::api::{FREE, Heap, Losses, Object, Part};
-use crate::runtimes::graph::budget::{GraphError, Held, Room, Table};
+use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget, Table};
 
 /// Maximum number of objects.
-const MOST: u32 = 1 << 31;
+const MAX_OBJECTS: u32 = 1 << 31;
 
 /// Interval at which the entry of an object is recorded.
-const SAMPLE: u32 = 64;
+const SAMPLE_INTERVAL: u32 = 64;
 
 /// 512 bytes of the heap: a bit set of the words where objects begin, and the number of objects before.
 type Entry = [u64; 2];
 
 /// Dense IDs of all objects of a heap, in address order from 0.
-pub(crate) struct Ids {
+pub(crate) struct ObjectIds {
     entries: Table<u64>,
-    /// Index of the entry that contains each [`SAMPLE`]th object.
+    /// Index of the entry that contains each [`SAMPLE_INTERVAL`]th object.
     samples: Vec<u32>,
     len: u32,
-    _held: Held,
+    _charge: Charge,
 }
 
 /// What the walk over the heap saw, in parts without a defined order.
-pub(crate) struct Walked<S> {
+pub(crate) struct WalkResult<S> {
     /// The results of `see`, one per part of the work.
     pub(crate) seen: Vec<S>,
     pub(crate) losses: Losses,
 }
 
-impl Ids {
+impl ObjectIds {
     /// Walks the heap and gives an ID to each object that is not free space. Calls `see` for each object, free space
     /// included, with a result to accumulate in. Calls `passed` for each part of the heap that was walked.
     ///
@@ -48,14 +48,14 @@ impl Ids {
     /// [`GraphError`]
     pub(crate) fn new<S: Default + Send>(
         heap: &dyn Heap,
-        room: &Room,
+        budget: &MemoryBudget,
         see: impl Fn(&mut S, &Part, &Object) + Sync,
         passed: impl Fn(&Part) + Sync,
-    ) -> Result<(Ids, Walked<S>), GraphError> {
+    ) -> Result<(ObjectIds, WalkResult<S>), GraphError> {
         let space = heap.space();
         let words = usize::try_from(space.words() / 64 + 1).ok().filter(|&words| u32::try_from(words).is_ok());
         let words = words.ok_or(GraphError::TooMany)?;
-        let bits: Table<AtomicU64> = room.table(2 * words)?;
+        let bits: Table<AtomicU64> = budget.table(2 * words)?;
         let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
             let mut gathered = (0, 0);
             heap.walker().walk(part, &mut losses, &mut |object| {
@@ -65,40 +65,40 @@ impl Ids {
                 let Some(index) = run.map(|run| run.index(addr)) else { return };
                 // Parts of the heap may share a word. Write each word once per part, atomically.
                 if index / 64 != gathered.0 {
-                    put(&bits, gathered);
+                    set_bits(&bits, gathered);
                     gathered = (index / 64, 0);
                 }
                 gathered.1 |= 1 << (index % 64);
             });
-            put(&bits, gathered);
+            set_bits(&bits, gathered);
             passed(part);
             (seen, losses)
         };
         let shares: Vec<(S, Losses)> = heap.parts().par_iter().fold(Default::default, of_part).collect();
-        let mut all = Walked { seen: Vec::new(), losses: Losses::default() };
+        let mut all = WalkResult { seen: Vec::new(), losses: Losses::default() };
         for (seen, losses) in shares {
             all.seen.push(seen);
             all.losses.merge(losses);
         }
-        Ok((Ids::of(bits.settled(), room)?, all))
+        Ok((ObjectIds::from_bits(bits.settled(), budget)?, all))
     }
 
     /// Counts the objects before each entry, whose bits are complete.
-    fn of(mut entries: Table<u64>, room: &Room) -> Result<Ids, GraphError> {
+    fn from_bits(mut entries: Table<u64>, budget: &MemoryBudget) -> Result<ObjectIds, GraphError> {
         let mut samples = Vec::new();
         let mut len = 0_u32;
         for (at, [bits, before]) in (0_u32..).zip(entries.as_chunks_mut::<2>().0) {
             *before = len.into();
             len += bits.count_ones();
-            while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
+            while (samples.len() as u64 * u64::from(SAMPLE_INTERVAL)) < u64::from(len) {
                 samples.push(at);
             }
-            if len > MOST {
+            if len > MAX_OBJECTS {
                 return Err(GraphError::TooMany);
             }
         }
-        let held = room.hold(4 * samples.len() as u64);
-        Ok(Ids { entries, samples, len, _held: held })
+        let charge = budget.charge(4 * samples.len() as u64);
+        Ok(ObjectIds { entries, samples, len, _charge: charge })
     }
 
     #[inline(always)]
@@ -114,7 +114,7 @@ impl Ids {
     #[inline(always)]
     pub(crate) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
         let place = space.run(value).filter(|_| value & 7 == 0)?.index(value);
-        number(self.entries().get((place / 64) as usize)?, place)
+        id_at(self.entries().get((place / 64) as usize)?, place)
     }
 
     /// Finds the objects at several addresses, so that cache misses overlap. `out` gets one ID per value, or `none` if
@@ -136,7 +136,7 @@ impl Ids {
         let entry = |place: u64| entries.get((place / 64) as usize);
         black_box(places.iter().fold(0, |sum, &place| sum ^ entry(place).map_or(0, |entry| entry[0])));
         out.clear();
-        out.extend(places.iter().map(|&place| entry(place).and_then(|entry| number(entry, place)).unwrap_or(none)));
+        out.extend(places.iter().map(|&place| entry(place).and_then(|entry| id_at(entry, place)).unwrap_or(none)));
     }
 
     pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
@@ -149,17 +149,17 @@ impl Ids {
         space.run_of(index)?.address(index).map(Addr::new)
     }
 
-    /// Reads the memory that [`Ids::address`] will need, approximately.
+    /// Reads the memory that [`ObjectIds::address`] will need, approximately.
     #[inline(always)]
     pub(super) fn touch_address(&self, id: u32) -> u64 {
-        let from = self.samples.get((id / SAMPLE) as usize).map_or(0, |&from| from as usize);
-        let about = from + ((id % SAMPLE) / 16) as usize;
+        let from = self.samples.get((id / SAMPLE_INTERVAL) as usize).map_or(0, |&from| from as usize);
+        let about = from + ((id % SAMPLE_INTERVAL) / 16) as usize;
         self.entries.get(2 * about).copied().unwrap_or(0)
     }
 
     /// Index of the entry that contains an object.
     fn entry_of(&self, id: u32) -> Option<usize> {
-        let sample = (id / SAMPLE) as usize;
+        let sample = (id / SAMPLE_INTERVAL) as usize;
         let from = *self.samples.get(sample).filter(|_| id < self.len)? as usize;
         let to = self.samples.get(sample + 1).map_or(self.entries().len(), |&to| to as usize + 1);
         // Only a few entries, because objects are larger than words.
@@ -169,12 +169,12 @@ impl Ids {
     }
 
     /// IDs of the objects that begin in `range`.
-    pub(crate) fn within(&self, space: &Space<'_>, range: AddrRange) -> Range<u32> {
-        self.before(space, range.start)..self.before(space, range.end)
+    pub(crate) fn ids_in(&self, space: &Space<'_>, range: AddrRange) -> Range<u32> {
+        self.count_before(space, range.start)..self.count_before(space, range.end)
     }
 
     /// Number of objects that begin before `addr`.
-    fn before(&self, space: &Space<'_>, addr: Addr) -> u32 {
+    fn count_before(&self, space: &Space<'_>, addr: Addr) -> u32 {
         let Some(index) = space.index_from(addr.get()) else { return self.len };
         let Some(&[bits, before]) = self.entries().get((index / 64) as usize) else { return self.len };
         before as u32 + (bits & ((1 << (index % 64)) - 1)).count_ones()
@@ -240,13 +240,13 @@ impl Ids {
 
 /// ID of the object that begins at word `place`, whose entry is given.
 #[inline(always)]
-fn number(&[bits, before]: &Entry, place: u64) -> Option<u32> {
+fn id_at(&[bits, before]: &Entry, place: u64) -> Option<u32> {
     let bit = 1_u64 << (place % 64);
     (bits & bit != 0).then(|| before as u32 + (bits & (bit - 1)).count_ones())
 }
 
 /// Sets bits in the entry of a word group. The pair is the group's index and its bits.
-fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
+fn set_bits(bits: &[AtomicU64], (word, some): (u64, u64)) {
     if let Some(word) = bits.get(2 * word as usize).filter(|_| some != 0) {
         word.fetch_or(some, Ordering::Relaxed);
     }
@@ -264,13 +264,13 @@ mod tests {
         let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
         let places: Vec<u64> =
             (0..8_000).map(|i| 0x10_0000 + 40 * i).chain([0x7000_0000_0000, 0x7000_0000_00f8]).collect();
-        let Ok(mut bits) = Room::unbounded().table::<u64>(2 * (space.words() / 64 + 1) as usize) else {
+        let Ok(mut bits) = MemoryBudget::unbounded().table::<u64>(2 * (space.words() / 64 + 1) as usize) else {
             panic!("no room")
         };
         for index in places.iter().filter_map(|&at| Some(space.run(at)?.index(at))) {
             bits[2 * (index / 64) as usize] |= 1 << (index % 64);
         }
-        let Ok(ids) = Ids::of(bits, &Room::unbounded()) else { panic!("too many") };
+        let Ok(ids) = ObjectIds::from_bits(bits, &MemoryBudget::unbounded()) else { panic!("too many") };
         assert_eq!(ids.len() as usize, places.len());
         for (id, &at) in (0..).zip(&places) {
             assert_eq!(ids.find(&space, at), Some(id));
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(seen, expected);
         let listed: Vec<u64> = ids.addresses(&space, 777..8_001).map(Addr::get).collect();
         assert_eq!(listed, places[777..8_001]);
-        let within = |from, to| ids.within(&space, AddrRange::new(Addr::new(from), Addr::new(to)));
+        let within = |from, to| ids.ids_in(&space, AddrRange::new(Addr::new(from), Addr::new(to)));
         assert_eq!(within(0, u64::MAX), 0..8_002);
         assert_eq!(within(0x10_0028, 0x10_0051), 1..3);
         assert_eq!(within(0x10_0000 + 8 * 40_000 - 40, 0x7000_0000_00f8), 7_999..8_001);

@@ -3,43 +3,48 @@
 use std::hint::black_box;
 
 use crate::runtimes::api::{ObjectReader, Tally};
-use crate::runtimes::graph::Live;
-use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::LiveGraph;
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
 use crate::runtimes::graph::heap_pass::KindSum;
-use crate::runtimes::graph::packed_index::Narrow;
-use crate::runtimes::graph::packed_size::Wide;
+use crate::runtimes::graph::packed_index::PackedIndices;
+use crate::runtimes::graph::packed_size::PackedSizes;
 
 /// Number of objects that a thread processes at once.
 const SHARE: u32 = 1 << 16;
 
 /// Number of objects whose sizes are read together.
-const AHEAD: usize = 32;
+const BATCH: usize = 32;
 
-pub(super) struct Weighed {
+pub(super) struct OwnSizes {
     /// Type by number. None for the virtual root and for root kinds.
-    pub(super) kinds: Narrow,
+    pub(super) kinds: PackedIndices,
     /// Size in bytes, by number.
-    pub(super) kept: Wide,
+    pub(super) sizes: PackedSizes,
     /// Count and size of live objects, by type.
     pub(super) live: Vec<Tally>,
 }
 
 /// Collects types and sizes. `kinds` has the types of all objects by ID, and `sums` has their sums by type.
-pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Room) -> Result<Weighed, GraphError> {
+pub(super) fn own_sizes(
+    live: &LiveGraph<'_>,
+    kinds: PackedIndices,
+    sums: &[KindSum],
+    budget: &MemoryBudget,
+) -> Result<OwnSizes, GraphError> {
     let len = live.len();
     let numbers = |share: usize| {
         let from = share as u32 * SHARE;
         from..(from + SHARE).min(len as u32)
     };
-    let mut own = Narrow::new(room, len, sums.len())?;
+    let mut own = PackedIndices::new(budget, len, sums.len())?;
     own.fill(SHARE as usize, |share, some| {
         let from = share as u32 * SHARE;
         let of_roots = (live.order.base().saturating_sub(from)).min(SHARE) as usize;
-        some.skip(of_roots).pick(&kinds, live.order.ids(numbers(share)).map(|(_, id)| id));
+        some.skip(of_roots).gather(&kinds, live.order.ids(numbers(share)).map(|(_, id)| id));
     });
     drop(kinds);
     let most = sums.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.all.size));
-    let mut kept = Wide::new(room, len, most)?;
+    let mut kept = PackedSizes::new(budget, len, most)?;
     let tallies = kept.fill(SHARE as usize, |share, some| {
         let from = share as u32 * SHARE;
         let mut reader = None;
@@ -53,7 +58,7 @@ pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Roo
                 tally.add(1, size);
             }
         };
-        let mut asked: Vec<(u32, u32, u64)> = Vec::with_capacity(AHEAD);
+        let mut asked: Vec<(u32, u32, u64)> = Vec::with_capacity(BATCH);
         for (number, id) in live.order.ids(numbers(share)) {
             let Some(kind) = own.get(number as usize) else { continue };
             match sums.get(kind as usize).and_then(KindSum::fixed) {
@@ -61,13 +66,13 @@ pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Roo
                 None => {
                     let at = live.ids.address(live.graph.space, id).map_or(0, |at| at.get());
                     asked.push((number, kind, at));
-                    if asked.len() == AHEAD {
-                        ask(live, &mut reader, &mut asked, &mut add);
+                    if asked.len() == BATCH {
+                        read_sizes(live, &mut reader, &mut asked, &mut add);
                     }
                 }
             }
         }
-        ask(live, &mut reader, &mut asked, &mut add);
+        read_sizes(live, &mut reader, &mut asked, &mut add);
         tallies
     });
     let mut all = vec![Tally::default(); sums.len()];
@@ -76,12 +81,12 @@ pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Roo
             all.add(some.count, some.size);
         }
     }
-    Ok(Weighed { kinds: own, kept, live: all })
+    Ok(OwnSizes { kinds: own, sizes: kept, live: all })
 }
 
 /// Reads the sizes of some objects, each given by number, type and address.
-fn ask<'g>(
-    live: &Live<'g>,
+fn read_sizes<'g>(
+    live: &LiveGraph<'g>,
     reader: &mut Option<Box<dyn ObjectReader + 'g>>,
     asked: &mut Vec<(u32, u32, u64)>,
     add: &mut impl FnMut(u32, u32, u64),

@@ -2,42 +2,42 @@
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 
 /// Numbers below a limit that is set at creation. All bits set means none.
-pub(super) enum Narrow {
+pub(super) enum PackedIndices {
     One(Table<u8>),
     Two(Table<u16>),
     Four(Table<u32>),
 }
 
-impl Narrow {
+impl PackedIndices {
     /// Width of an entry in bytes.
     pub(super) fn width(&self) -> u64 {
         match self {
-            Narrow::One(_) => 1,
-            Narrow::Two(_) => 2,
-            Narrow::Four(_) => 4,
+            PackedIndices::One(_) => 1,
+            PackedIndices::Two(_) => 2,
+            PackedIndices::Four(_) => 4,
         }
     }
 
     /// Creates a table of `len` entries for numbers below `count`. All entries are none.
-    pub(super) fn new(room: &Room, len: usize, count: usize) -> Result<Narrow, GraphError> {
+    pub(super) fn new(budget: &MemoryBudget, len: usize, count: usize) -> Result<PackedIndices, GraphError> {
         Ok(match count {
             0..0x100 => {
-                let mut table = room.table(len)?;
+                let mut table = budget.table(len)?;
                 table.fill(u8::MAX);
-                Narrow::One(table)
+                PackedIndices::One(table)
             }
             0x100..0x1_0000 => {
-                let mut table = room.table(len)?;
+                let mut table = budget.table(len)?;
                 table.fill(u16::MAX);
-                Narrow::Two(table)
+                PackedIndices::Two(table)
             }
             _ => {
-                let mut table = room.table(len)?;
+                let mut table = budget.table(len)?;
                 table.fill(u32::MAX);
-                Narrow::Four(table)
+                PackedIndices::Four(table)
             }
         })
     }
@@ -45,46 +45,56 @@ impl Narrow {
     #[inline(always)]
     pub(super) fn get(&self, at: usize) -> Option<u32> {
         match self {
-            Narrow::One(table) => table.get(at).filter(|&&n| n != u8::MAX).map(|&n| n.into()),
-            Narrow::Two(table) => table.get(at).filter(|&&n| n != u16::MAX).map(|&n| n.into()),
-            Narrow::Four(table) => table.get(at).copied().filter(|&n| n != u32::MAX),
+            PackedIndices::One(table) => table.get(at).filter(|&&n| n != u8::MAX).map(|&n| n.into()),
+            PackedIndices::Two(table) => table.get(at).filter(|&&n| n != u16::MAX).map(|&n| n.into()),
+            PackedIndices::Four(table) => table.get(at).copied().filter(|&n| n != u32::MAX),
         }
     }
 
     /// Fills the table on all threads, in shares of `share` entries. `fill` receives a share's index and its entries.
-    pub(super) fn fill<R: Send>(&mut self, share: usize, fill: impl Fn(usize, &mut Share<'_>) -> R + Sync) -> Vec<R> {
-        let run = |(number, mut share): (usize, Share<'_>)| fill(number, &mut share);
+    pub(super) fn fill<R: Send>(
+        &mut self,
+        share: usize,
+        fill: impl Fn(usize, &mut IndexShare<'_>) -> R + Sync,
+    ) -> Vec<R> {
+        let run = |(number, mut share): (usize, IndexShare<'_>)| fill(number, &mut share);
         match self {
-            Narrow::One(table) => table.par_chunks_mut(share).map(Share::One).enumerate().map(run).collect(),
-            Narrow::Two(table) => table.par_chunks_mut(share).map(Share::Two).enumerate().map(run).collect(),
-            Narrow::Four(table) => table.par_chunks_mut(share).map(Share::Four).enumerate().map(run).collect(),
+            PackedIndices::One(table) => {
+                table.par_chunks_mut(share).map(IndexShare::One).enumerate().map(run).collect()
+            }
+            PackedIndices::Two(table) => {
+                table.par_chunks_mut(share).map(IndexShare::Two).enumerate().map(run).collect()
+            }
+            PackedIndices::Four(table) => {
+                table.par_chunks_mut(share).map(IndexShare::Four).enumerate().map(run).collect()
+            }
         }
     }
 }
 
 /// A range of entries.
-pub(super) enum Share<'t> {
+pub(super) enum IndexShare<'t> {
     One(&'t mut [u8]),
     Two(&'t mut [u16]),
     Four(&'t mut [u32]),
 }
 
-impl Share<'_> {
-    pub(super) fn skip(&mut self, first: usize) -> Share<'_> {
+impl IndexShare<'_> {
+    pub(super) fn skip(&mut self, first: usize) -> IndexShare<'_> {
         match self {
-            Share::One(some) => Share::One(some.get_mut(first..).unwrap_or_default()),
-            Share::Two(some) => Share::Two(some.get_mut(first..).unwrap_or_default()),
-            Share::Four(some) => Share::Four(some.get_mut(first..).unwrap_or_default()),
+            IndexShare::One(some) => IndexShare::One(some.get_mut(first..).unwrap_or_default()),
+            IndexShare::Two(some) => IndexShare::Two(some.get_mut(first..).unwrap_or_default()),
+            IndexShare::Four(some) => IndexShare::Four(some.get_mut(first..).unwrap_or_default()),
         }
     }
 
     /// Sets the entries, from the first on, to the entries of `from` at the indices `places`.
-    pub(super) fn pick(&mut self, from: &Narrow, places: impl Iterator<Item = u32>) {
+    pub(super) fn gather(&mut self, from: &PackedIndices, places: impl Iterator<Item = u32>) {
         // Keep the loop body cheap, so that many cache misses overlap.
         match (self, from) {
-            (Share::One(some), Narrow::One(table)) => copy(some, table, places),
-            (Share::Two(some), Narrow::Two(table)) => copy(some, table, places),
-            (Share::Four(some), Narrow::Four(table)) => copy(some, table, places),
+            (IndexShare::One(some), PackedIndices::One(table)) => copy(some, table, places),
+            (IndexShare::Two(some), PackedIndices::Two(table)) => copy(some, table, places),
+            (IndexShare::Four(some), PackedIndices::Four(table)) => copy(some, table, places),
             (some, table) => (0..).zip(places).for_each(|(at, place)| {
                 if let Some(number) = table.get(place as usize) {
                     some.set(at, number);
@@ -96,9 +106,9 @@ impl Share<'_> {
     #[inline(always)]
     pub(super) fn set(&mut self, at: usize, number: u32) {
         match self {
-            Share::One(some) => put(some, at, number as u8),
-            Share::Two(some) => put(some, at, number as u16),
-            Share::Four(some) => put(some, at, number),
+            IndexShare::One(some) => put(some, at, number as u8),
+            IndexShare::Two(some) => put(some, at, number as u16),
+            IndexShare::Four(some) => put(some, at, number),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 
 /// Byte counts, in two tables: the low four bytes and the rest.
-pub(super) struct Wide {
+pub(super) struct PackedSizes {
     low: Table<u32>,
     high: High,
 }
@@ -18,17 +18,17 @@ enum High {
     Four(Table<u32>),
 }
 
-impl Wide {
+impl PackedSizes {
     /// Creates a table of `len` zeros, for values up to `most`.
-    pub(super) fn new(room: &Room, len: usize, most: u64) -> Result<Wide, GraphError> {
-        let low = room.table(len)?;
+    pub(super) fn new(budget: &MemoryBudget, len: usize, most: u64) -> Result<PackedSizes, GraphError> {
+        let low = budget.table(len)?;
         let high = match most {
             0..0x1_0000_0000 => High::Nothing,
-            0x1_0000_0000..0x100_0000_0000 => High::One(room.table(len)?),
-            0x100_0000_0000..0x1_0000_0000_0000 => High::Two(room.table(len)?),
-            _ => High::Four(room.table(len)?),
+            0x1_0000_0000..0x100_0000_0000 => High::One(budget.table(len)?),
+            0x100_0000_0000..0x1_0000_0000_0000 => High::Two(budget.table(len)?),
+            _ => High::Four(budget.table(len)?),
         };
-        Ok(Wide { low, high })
+        Ok(PackedSizes { low, high })
     }
 
     #[inline(always)]
@@ -60,9 +60,9 @@ impl Wide {
     pub(super) fn fill<R: Send>(
         &mut self,
         share: usize,
-        fill: impl Fn(usize, &mut WideShare<'_>) -> R + Sync,
+        fill: impl Fn(usize, &mut SizeShare<'_>) -> R + Sync,
     ) -> Vec<R> {
-        let run = |(number, (low, high))| fill(number, &mut WideShare { low, high });
+        let run = |(number, (low, high))| fill(number, &mut SizeShare { low, high });
         let low = self.low.par_chunks_mut(share);
         match &mut self.high {
             High::Nothing => low.map(|low| (low, HighShare::Nothing)).enumerate().map(run).collect(),
@@ -73,7 +73,7 @@ impl Wide {
     }
 }
 
-pub(super) struct WideShare<'t> {
+pub(super) struct SizeShare<'t> {
     low: &'t mut [u32],
     high: HighShare<'t>,
 }
@@ -85,7 +85,7 @@ enum HighShare<'t> {
     Four(&'t mut [u32]),
 }
 
-impl WideShare<'_> {
+impl SizeShare<'_> {
     #[inline(always)]
     pub(super) fn set(&mut self, at: usize, value: u64) {
         put(self.low, at, value as u32);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn each_is_as_it_was_set() -> Result<(), GraphError> {
         for most in [1 << 31, 1 << 35, 1 << 45, u64::MAX] {
-            let mut wide = Wide::new(&Room::unbounded(), 10, most)?;
+            let mut wide = PackedSizes::new(&MemoryBudget::unbounded(), 10, most)?;
             wide.fill(4, |share, some| (0..4).for_each(|at| some.set(at, most / (1 + 4 * share as u64 + at as u64))));
             for at in 0..10 {
                 assert_eq!(wide.get(at), most / (1 + at as u64));

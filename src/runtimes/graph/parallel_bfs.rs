@@ -11,29 +11,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 /// Maximum number of objects in a batch.
-const PART: usize = 256;
+const BATCH: usize = 256;
 
 /// Minimum number of objects that are worth offering to another thread.
-const SHARED: usize = 64;
+const MIN_OFFERED: usize = 64;
 
 /// Number of batches in the ring: they are read ahead of the one being processed.
-const AHEAD: usize = 32;
+const RING: usize = 32;
 
 /// Failed attempts to find work after which a helper yields its processor, and after which it sleeps.
-const AWAKE: u32 = 1 << 8;
-const UP: u32 = 1 << 12;
+const YIELD_AFTER: u32 = 1 << 8;
+const SLEEP_AFTER: u32 = 1 << 12;
 
-pub(super) trait Search {
+pub(super) trait Traversal {
     /// A queued object.
-    type Next: Send;
+    type Queued: Send;
     /// References of a batch of queued objects.
-    type Looked: Default + Send;
+    type Refs: Default + Send;
 
     /// Appends the next queued objects to `out`, until it has `most`.
-    fn next(&mut self, most: usize, out: &mut Vec<Self::Next>);
+    fn take_queued(&mut self, most: usize, out: &mut Vec<Self::Queued>);
 
     /// Processes the references of a batch. Returns whether to continue.
-    fn take(&mut self, all: &[Self::Next], looked: &Self::Looked) -> bool;
+    fn process(&mut self, all: &[Self::Queued], looked: &Self::Refs) -> bool;
 }
 
 /// States of a batch: unused, ready to be read, being read, read, too small to be read by another thread.
@@ -44,17 +44,17 @@ const DONE: u8 = 3;
 const SMALL: u8 = 4;
 
 /// A batch of queued objects, with their references once read.
-struct Part<S: Search> {
+struct Batch<S: Traversal> {
     state: AtomicU8,
-    inner: Mutex<(Vec<S::Next>, S::Looked)>,
+    inner: Mutex<(Vec<S::Queued>, S::Refs)>,
 }
 
-impl<S: Search> Part<S> {
-    fn new() -> Part<S> {
-        Part { state: AtomicU8::new(FREE), inner: Mutex::default() }
+impl<S: Traversal> Batch<S> {
+    fn new() -> Batch<S> {
+        Batch { state: AtomicU8::new(FREE), inner: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Vec<S::Next>, S::Looked)> {
+    fn lock(&self) -> MutexGuard<'_, (Vec<S::Queued>, S::Refs)> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,7 +64,7 @@ impl<S: Search> Part<S> {
             && self.state.compare_exchange(READY, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    fn look(&self, look: &mut impl FnMut(&[S::Next], &mut S::Looked)) {
+    fn read(&self, look: &mut impl FnMut(&[S::Queued], &mut S::Refs)) {
         let mut inner = self.lock();
         let (all, looked) = &mut *inner;
         look(all, looked);
@@ -73,21 +73,21 @@ impl<S: Search> Part<S> {
     }
 }
 
-struct Shared<S: Search> {
-    parts: Vec<Part<S>>,
+struct Ring<S: Traversal> {
+    batches: Vec<Batch<S>>,
     /// Lower bound for the number of the first batch to be read. Only a hint.
     first: AtomicUsize,
-    over: AtomicBool,
+    done: AtomicBool,
     asleep: AtomicUsize,
 }
 
 /// Runs the search until the queue is empty or `take` returns false. `looker` is called once per thread and creates the
 /// function that reads references.
-pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut S, looker: impl Fn() -> L + Sync) {
-    let shared: Shared<S> = Shared {
-        parts: (0..AHEAD).map(|_| Part::new()).collect(),
+pub(super) fn run<S: Traversal, L: FnMut(&[S::Queued], &mut S::Refs)>(search: &mut S, looker: impl Fn() -> L + Sync) {
+    let shared: Ring<S> = Ring {
+        batches: (0..RING).map(|_| Batch::new()).collect(),
         first: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
+        done: AtomicBool::new(false),
         asleep: AtomicUsize::new(0),
     };
     thread::scope(|scope| {
@@ -96,20 +96,20 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
         // Helper threads are started when there is work for them.
         let mut helped = false;
         let (mut head, mut tail) = (0_usize, 0_usize);
-        let part = |number: usize| shared.parts.get(number % AHEAD);
+        let part = |number: usize| shared.batches.get(number % RING);
         loop {
-            while tail - head < AHEAD
+            while tail - head < RING
                 && let Some(free) = part(tail)
             {
                 let mut inner = free.lock();
                 inner.0.clear();
-                search.next(PART, &mut inner.0);
+                search.take_queued(BATCH, &mut inner.0);
                 let count = inner.0.len();
                 drop(inner);
                 if count == 0 {
                     break;
                 }
-                let alone = count < SHARED;
+                let alone = count < MIN_OFFERED;
                 free.state.store(if alone { SMALL } else { READY }, Ordering::Release);
                 tail += 1;
                 if alone {
@@ -138,19 +138,19 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
             let Some(own) = part(head) else { break };
             match own.state.load(Ordering::Acquire) {
                 DONE => {}
-                SMALL => own.look(&mut look),
-                _ if own.claim() => own.look(&mut look),
+                SMALL => own.read(&mut look),
+                _ if own.claim() => own.read(&mut look),
                 _ => {
                     // A helper is reading it. Read another batch meanwhile.
                     match (head + 1..tail).filter_map(part).find(|part| part.claim()) {
-                        Some(other) => other.look(&mut look),
+                        Some(other) => other.read(&mut look),
                         None => std::hint::spin_loop(),
                     }
                     continue;
                 }
             }
             let inner = own.lock();
-            let goes_on = search.take(&inner.0, &inner.1);
+            let goes_on = search.process(&inner.0, &inner.1);
             drop(inner);
             own.state.store(FREE, Ordering::Release);
             head += 1;
@@ -158,32 +158,32 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
                 break;
             }
         }
-        shared.over.store(true, Ordering::Release);
+        shared.done.store(true, Ordering::Release);
         helpers.iter().for_each(Thread::unpark);
     });
 }
 
-fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::Looked)) {
+fn help<S: Traversal>(shared: &Ring<S>, mut look: impl FnMut(&[S::Queued], &mut S::Refs)) {
     let mut idle = 0_u32;
-    while !shared.over.load(Ordering::Acquire) {
+    while !shared.done.load(Ordering::Acquire) {
         let first = shared.first.load(Ordering::Relaxed);
-        let mut parts = (first..first + AHEAD).filter_map(|number| shared.parts.get(number % AHEAD));
+        let mut parts = (first..first + RING).filter_map(|number| shared.batches.get(number % RING));
         if let Some(part) = parts.find(|part| part.claim()) {
-            part.look(&mut look);
+            part.read(&mut look);
             idle = 0;
             continue;
         }
         idle += 1;
-        if idle < AWAKE {
+        if idle < YIELD_AFTER {
             std::hint::spin_loop();
-        } else if idle < UP {
+        } else if idle < SLEEP_AFTER {
             thread::yield_now();
         } else {
             shared.asleep.fetch_add(1, Ordering::Relaxed);
             // A wake-up that came before `asleep` was incremented is lost. The search thread sends another soon.
             thread::park_timeout(std::time::Duration::from_millis(1));
             shared.asleep.fetch_sub(1, Ordering::Relaxed);
-            idle = AWAKE;
+            idle = YIELD_AFTER;
         }
     }
 }
@@ -205,17 +205,17 @@ mod tests {
         [(number * 7 + 1) % COUNT, (number * 31 + 5) % COUNT, number / 2]
     }
 
-    impl Search for Numbers {
-        type Next = usize;
-        type Looked = Vec<[usize; 3]>;
+    impl Traversal for Numbers {
+        type Queued = usize;
+        type Refs = Vec<[usize; 3]>;
 
-        fn next(&mut self, most: usize, out: &mut Vec<usize>) {
+        fn take_queued(&mut self, most: usize, out: &mut Vec<usize>) {
             let queued = self.queue.iter().skip(self.head).take(most);
             out.extend(queued.map(|queued| queued.0));
             self.head += out.len();
         }
 
-        fn take(&mut self, all: &[usize], looked: &Vec<[usize; 3]>) -> bool {
+        fn process(&mut self, all: &[usize], looked: &Vec<[usize; 3]>) -> bool {
             assert_eq!(all.len(), looked.len());
             for (&number, to) in all.iter().zip(looked) {
                 for &to in to {

@@ -16,15 +16,15 @@ use crate::limits;
 use crate::runtimes::api::space::Run;
 use crate::runtimes::api::{Link, Looked, ObjectReader, Root};
 use crate::runtimes::graph::Graph;
-use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
 use crate::runtimes::graph::parallel_bfs::{self, run};
-use crate::runtimes::graph::rank_select::Ranked;
-use crate::runtimes::graph::segmented_vec::{PIECE, Pieces};
-use crate::runtimes::graph::visited::Marks;
+use crate::runtimes::graph::rank_select::RankedBits;
+use crate::runtimes::graph::segmented_vec::{SEGMENT, SegmentedVec};
+use crate::runtimes::graph::visited::VisitedWords;
 
 /// Number of objects read in one batch, and the maximum number of references stored before they are processed.
-const TOGETHER: usize = 64;
-const MOST: usize = 1 << 16;
+const BATCH: usize = 64;
+const MAX_REFS: usize = 1 << 16;
 
 /// Represents the absence of a word in the heap.
 const NOWHERE: u64 = u64::MAX;
@@ -40,7 +40,7 @@ pub struct Path {
 
 /// Result of a search.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct FoundPaths {
     /// A shortest path for each root that leads to the object.
     pub paths: Vec<Path>,
     /// Whether roots were skipped because there were enough paths.
@@ -50,17 +50,17 @@ pub struct Found {
 }
 
 /// Searches for paths from roots to one object.
-pub struct Search<'g> {
+pub struct PathSearch<'g> {
     graph: Graph<'g>,
     target: u64,
     objects: u64,
-    room: Room,
+    budget: MemoryBudget,
 }
 
-impl<'g> Search<'g> {
-    /// Creates a search for `target`. Tables that exceed `room` go to files.
-    pub fn new(graph: Graph<'g>, target: Addr, room: &Room) -> Search<'g> {
-        Search { graph, target: target.get(), objects: 0, room: room.clone() }
+impl<'g> PathSearch<'g> {
+    /// Creates a search for `target`. Tables that exceed `budget` go to files.
+    pub fn new(graph: Graph<'g>, target: Addr, budget: &MemoryBudget) -> PathSearch<'g> {
+        PathSearch { graph, target: target.get(), objects: 0, budget: budget.clone() }
     }
 
     /// Returns a shortest path for each of `roots` that leads to the object, at most `most` paths. If several roots
@@ -68,9 +68,9 @@ impl<'g> Search<'g> {
     ///
     /// # Errors
     /// [`GraphError`]
-    pub fn run(mut self, roots: &[Root], most: usize) -> Result<Found, GraphError> {
-        let mut found = Found::default();
-        let mut marks = Marks::new(self.graph.space.words(), &self.room)?;
+    pub fn run(mut self, roots: &[Root], most: usize) -> Result<FoundPaths, GraphError> {
+        let mut found = FoundPaths::default();
+        let mut marks = VisitedWords::new(self.graph.space.words(), &self.budget)?;
         let mut seen = HashSet::new();
         for root in roots {
             if !seen.insert(root.object) {
@@ -80,10 +80,10 @@ impl<'g> Search<'g> {
                 found.more = true;
                 break;
             }
-            let way = self.from(root.object.get(), &mut marks)?;
-            marks.settle(way.is_none());
-            if let Some(way) = way {
-                found.paths.push(Path { root: *root, steps: self.links(&way) });
+            let path = self.path_from(root.object.get(), &mut marks)?;
+            marks.commit_or_undo(path.is_none());
+            if let Some(path) = path {
+                found.paths.push(Path { root: *root, steps: self.with_links(&path) });
             }
         }
         found.objects = self.objects;
@@ -91,7 +91,7 @@ impl<'g> Search<'g> {
     }
 
     /// A shortest path from `start` to the target, both included.
-    fn from(&mut self, start: u64, marks: &mut Marks) -> Result<Option<Vec<u64>>, GraphError> {
+    fn path_from(&mut self, start: u64, marks: &mut VisitedWords) -> Result<Option<Vec<u64>>, GraphError> {
         if start == self.target {
             return Ok(Some(vec![start]));
         }
@@ -105,18 +105,18 @@ impl<'g> Search<'g> {
         }
     }
 
-    fn search<W: Word>(&mut self, index: u64, marks: &mut Marks) -> Result<Option<Vec<u64>>, GraphError> {
+    fn search<W: QueueEntry>(&mut self, index: u64, marks: &mut VisitedWords) -> Result<Option<Vec<u64>>, GraphError> {
         let graph = self.graph;
-        let mut walk: Walk<'_, 'g, W> = Walk {
+        let mut walk: RootSearch<'_, 'g, W> = RootSearch {
             graph,
             target: self.target,
             marks,
-            queue: Pieces::new(&self.room),
+            queue: SegmentedVec::new(&self.budget),
             head: 0,
             near: None,
             level: 1,
-            firsts: Vec::new(),
-            ways_on: Vec::new(),
+            first_children: Vec::new(),
+            with_children: Vec::new(),
             last: None,
             reader: None,
             end: None,
@@ -124,33 +124,33 @@ impl<'g> Search<'g> {
         walk.push(index);
         run(&mut walk, || {
             let mut reader = graph.reader();
-            let mut addrs = Vec::with_capacity(TOGETHER);
-            move |all: &[Next], out: &mut Held| out.look(graph, &mut *reader, &mut addrs, all)
+            let mut addrs = Vec::with_capacity(BATCH);
+            move |all: &[QueuedObject], out: &mut RefBatch| out.look(graph, &mut *reader, &mut addrs, all)
         });
-        let met = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.queue.len() };
-        let way = walk.way();
-        self.objects += met as u64;
-        way
+        let reached = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.queue.len() };
+        let path = walk.path();
+        self.objects += reached as u64;
+        path
     }
 
     /// Adds the link to the next object to each step.
-    fn links(&self, way: &[u64]) -> Vec<(Addr, Option<Link>)> {
+    fn with_links(&self, path: &[u64]) -> Vec<(Addr, Option<Link>)> {
         let mut reader = self.graph.reader();
-        let holds = way
+        let holds = path
             .iter()
             .enumerate()
-            .map(|(i, &object)| (Addr::new(object), way.get(i + 1).and_then(|&next| reader.link(object, next))));
+            .map(|(i, &object)| (Addr::new(object), path.get(i + 1).and_then(|&next| reader.link(object, next))));
         holds.take(limits::MAX_PATH).collect()
     }
 }
 
 /// Number of a word of the heap, as stored in the queue.
-trait Word: Number + Copy {
+trait QueueEntry: Number + Copy {
     fn of(index: u64) -> Self;
     fn index(self) -> u64;
 }
 
-impl Word for u32 {
+impl QueueEntry for u32 {
     #[inline(always)]
     fn of(index: u64) -> u32 {
         index as u32
@@ -162,7 +162,7 @@ impl Word for u32 {
     }
 }
 
-impl Word for u64 {
+impl QueueEntry for u64 {
     fn of(index: u64) -> u64 {
         index
     }
@@ -174,13 +174,13 @@ impl Word for u64 {
 
 /// A queued object: its index in the queue, and its address.
 #[derive(Clone, Copy)]
-struct Next {
-    place: usize,
+struct QueuedObject {
+    position: usize,
     addr: u64,
 }
 
 #[derive(Default)]
-struct Held {
+struct RefBatch {
     /// Each reference, with the number of the word that it points to ([`NOWHERE`] if it is outside the heap).
     values: Vec<(u64, u64)>,
     /// End index in `values` of each object's references.
@@ -190,25 +190,25 @@ struct Held {
     looked: Looked,
 }
 
-impl Held {
-    /// Reads objects until [`MOST`] references are stored.
-    fn look(&mut self, graph: Graph<'_>, reader: &mut dyn ObjectReader, addrs: &mut Vec<u64>, all: &[Next]) {
+impl RefBatch {
+    /// Reads objects until [`MAX_REFS`] references are stored.
+    fn look(&mut self, graph: Graph<'_>, reader: &mut dyn ObjectReader, addrs: &mut Vec<u64>, all: &[QueuedObject]) {
         self.values.clear();
         self.ends.clear();
         self.rest = None;
         while let Some(some) = all.get(self.ends.len()..).filter(|some| !some.is_empty()) {
             addrs.clear();
-            addrs.extend(some.iter().take(TOGETHER).map(|next| next.addr));
+            addrs.extend(some.iter().take(BATCH).map(|next| next.addr));
             // Objects are scattered in memory. Touching all of them first lets the cache misses overlap.
             black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
-            reader.look(addrs, MOST - self.values.len(), &mut self.looked);
+            reader.look(addrs, MAX_REFS - self.values.len(), &mut self.looked);
             let before = self.values.len();
             let place =
                 |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
             self.values.extend(self.looked.held.iter().map(|&value| (value, place(value))));
             self.ends.extend(self.looked.ends.iter().map(|end| before + end));
             self.rest = self.looked.next;
-            if self.rest.is_some() || self.values.len() >= MOST {
+            if self.rest.is_some() || self.values.len() >= MAX_REFS {
                 return;
             }
         }
@@ -216,50 +216,50 @@ impl Held {
 }
 
 /// The search from one root.
-struct Walk<'s, 'g, W> {
+struct RootSearch<'s, 'g, W> {
     graph: Graph<'g>,
     target: u64,
-    marks: &'s mut Marks,
-    queue: Pieces<W>,
+    marks: &'s mut VisitedWords,
+    queue: SegmentedVec<W>,
     head: usize,
     near: Option<&'g Run<'g>>,
     /// End of the current level in the queue.
     level: usize,
-    /// One bit per queue index. `firsts`: the object is the first that was reached from its parent. `ways_on`: other
+    /// One bit per queue index. `first_children`: the object is the first that was reached from its parent. `with_children`: other
     /// objects were first reached from it.
-    firsts: Vec<u64>,
-    ways_on: Vec<u64>,
+    first_children: Vec<u64>,
+    with_children: Vec<u64>,
     last: Option<usize>,
     reader: Option<Box<dyn ObjectReader + 'g>>,
     /// Queue index of the object that references the target, or the error that ended the search.
     end: Option<Result<usize, GraphError>>,
 }
 
-impl<W: Word> parallel_bfs::Search for Walk<'_, '_, W> {
-    type Next = Next;
-    type Looked = Held;
+impl<W: QueueEntry> parallel_bfs::Traversal for RootSearch<'_, '_, W> {
+    type Queued = QueuedObject;
+    type Refs = RefBatch;
 
-    fn next(&mut self, most: usize, out: &mut Vec<Next>) {
+    fn take_queued(&mut self, most: usize, out: &mut Vec<QueuedObject>) {
         let to = self.queue.len().min(self.head + most - out.len());
         for place in self.head..to {
             let index = self.index(place);
             if self.near.and_then(|run| run.address(index)).is_none() {
                 self.near = self.graph.space.run_of(index);
             }
-            out.push(Next { place, addr: self.near.and_then(|run| run.address(index)).unwrap_or(0) });
+            out.push(QueuedObject { position: place, addr: self.near.and_then(|run| run.address(index)).unwrap_or(0) });
         }
         self.head = to;
     }
 
-    fn take(&mut self, all: &[Next], held: &Held) -> bool {
+    fn process(&mut self, all: &[QueuedObject], held: &RefBatch) -> bool {
         // Marks are scattered too. Touch them in the thread that sets them; other threads' caches would only have to
         // give the lines up.
         black_box(held.values.iter().fold(0, |sum, &(_, index)| sum ^ self.marks.word(index)));
         let mut from = 0;
         for (next, &end) in all.iter().zip(&held.ends) {
-            self.enter(next.place);
+            self.enter(next.position);
             let values = held.values.get(from..end).unwrap_or_default();
-            values.iter().all(|&(value, index)| self.meet(next.place, value, index));
+            values.iter().all(|&(value, index)| self.visit_ref(next.position, value, index));
             from = end;
             if self.end.is_some() {
                 return false;
@@ -270,7 +270,7 @@ impl<W: Word> parallel_bfs::Search for Walk<'_, '_, W> {
         let last = done.checked_sub(1).and_then(|at| all.get(at)).zip(held.rest);
         let rest = all.get(done..).unwrap_or_default().iter().map(|&next| (next, 0));
         for (next, place) in last.map(|(&next, place)| (next, place)).into_iter().chain(rest) {
-            self.enter(next.place);
+            self.enter(next.position);
             self.read(next, place);
             if self.end.is_some() {
                 return false;
@@ -280,17 +280,17 @@ impl<W: Word> parallel_bfs::Search for Walk<'_, '_, W> {
     }
 }
 
-impl<'g, W: Word> Walk<'_, 'g, W> {
+impl<'g, W: QueueEntry> RootSearch<'_, 'g, W> {
     fn index(&self, place: usize) -> u64 {
-        self.queue.get(place).map_or(0, Word::index)
+        self.queue.get(place).map_or(0, QueueEntry::index)
     }
 
     fn push(&mut self, index: u64) {
         let at = self.queue.len();
-        if at.is_multiple_of(PIECE) {
-            let words = (at + PIECE) / 64;
-            self.firsts.resize(words, 0);
-            self.ways_on.resize(words, 0);
+        if at.is_multiple_of(SEGMENT) {
+            let words = (at + SEGMENT) / 64;
+            self.first_children.resize(words, 0);
+            self.with_children.resize(words, 0);
         }
         if at >= u32::MAX as usize {
             return self.end = Some(Err(GraphError::TooMany));
@@ -311,7 +311,7 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
 
     /// Processes a reference of the object at queue index `from`. Returns whether to continue.
     #[inline(always)]
-    fn meet(&mut self, from: usize, value: u64, index: u64) -> bool {
+    fn visit_ref(&mut self, from: usize, value: u64, index: u64) -> bool {
         if value == self.target {
             self.end = Some(Ok(from));
             return false;
@@ -321,8 +321,8 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
                 self.last = Some(from);
                 let at = self.queue.len();
                 self.push(index);
-                set(&mut self.firsts, at);
-                set(&mut self.ways_on, from);
+                set(&mut self.first_children, at);
+                set(&mut self.with_children, from);
             } else {
                 self.push(index);
             }
@@ -331,16 +331,16 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
     }
 
     /// Reads and processes an object's references from position `place` on.
-    fn read(&mut self, next: Next, place: u32) {
+    fn read(&mut self, next: QueuedObject, place: u32) {
         let graph = self.graph;
         let mut reader = self.reader.take().unwrap_or_else(|| graph.reader());
         let mut some = Vec::new();
         let mut more = Some(place);
         while let Some(place) = more {
-            more = reader.targets(next.addr, place, MOST, &mut some);
+            more = reader.targets(next.addr, place, MAX_REFS, &mut some);
             for &(_, value) in &some {
                 let run = graph.space.run(value).filter(|_| value & 7 == 0);
-                if !self.meet(next.place, value, run.map_or(NOWHERE, |run| run.index(value))) {
+                if !self.visit_ref(next.position, value, run.map_or(NOWHERE, |run| run.index(value))) {
                     more = None;
                     break;
                 }
@@ -350,17 +350,18 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
     }
 
     /// The path that was found, from the root's object to the target.
-    fn way(self) -> Result<Option<Vec<u64>>, GraphError> {
+    fn path(self) -> Result<Option<Vec<u64>>, GraphError> {
         let Some(end) = self.end.clone().transpose()? else { return Ok(None) };
         let addr = |place: usize| {
             let index = self.index(place);
             self.graph.space.run_of(index).and_then(|run| run.address(index)).unwrap_or(0)
         };
         let mut out = vec![self.target, addr(end)];
-        let (firsts, ways_on) = (Ranked::new(self.firsts.clone()), Ranked::new(self.ways_on.clone()));
+        let (first_children, with_children) =
+            (RankedBits::new(self.first_children.clone()), RankedBits::new(self.with_children.clone()));
         let mut at = end as u32;
         while at != 0
-            && let Some(up) = firsts.rank(at + 1).checked_sub(1).and_then(|rank| ways_on.select(rank))
+            && let Some(up) = first_children.rank(at + 1).checked_sub(1).and_then(|rank| with_children.select(rank))
         {
             out.push(addr(up as usize));
             at = up;

@@ -14,10 +14,10 @@ use crate::runtimes::graph::Retained;
 use crate::runtimes::graph::budget::{GraphError, Table};
 
 /// Maximum number of earlier steps that a new step is compared with.
-const BACK: usize = 64;
+const MAX_BACK: usize = 64;
 
 /// Maximum number of fields recorded per shape by which objects of a step reference each other.
-const MOST_LOOPS: usize = 4;
+const MAX_LOOPS: usize = 4;
 
 /// Number of entries in the cache of steps. A power of two.
 const CACHE: usize = 1 << 12;
@@ -47,7 +47,7 @@ pub struct Shapes<'r, 'g> {
     retained: &'r Retained<'g>,
     statics: &'r HashSet<Addr>,
     all: Vec<Shape>,
-    known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
+    by_step: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
     /// One-entry cache per slot; neighbouring objects usually take the same step.
     cache: Vec<Option<Cached>>,
     /// Shape by number.
@@ -69,9 +69,9 @@ impl<'r, 'g> Shapes<'r, 'g> {
             retained,
             statics,
             all: vec![none],
-            known: HashMap::new(),
+            by_step: HashMap::new(),
             cache: vec![None; CACHE],
-            of: retained.room.table(retained.live.len())?,
+            of: retained.budget.table(retained.live.len())?,
             infos: Vec::new(),
             plain: Vec::new(),
             full: false,
@@ -140,34 +140,34 @@ impl<'r, 'g> Shapes<'r, 'g> {
         {
             return Some(found);
         }
-        let found = self.look(before, by, kind)?;
+        let found = self.find_or_add(before, by, kind)?;
         if let Some(slot) = self.cache.get_mut(slot) {
             *slot = Some(((before, by, kind), found));
         }
         Some(found)
     }
 
-    fn look(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
-        if let Some(&known) = self.known.get(&(before, by, kind)) {
+    fn find_or_add(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        if let Some(&known) = self.by_step.get(&(before, by, kind)) {
             return Some(known);
         }
-        let same = self.same(before, by, kind);
+        let same = self.repeated_step(before, by, kind);
         let found = match same {
             Some(same) => {
                 let loops = self.all.get_mut(same.0 as usize).filter(|_| same == before).map(|s| &mut s.loops);
-                if let Some(loops) = loops.filter(|l| l.len() < MOST_LOOPS && !l.contains(&by)) {
+                if let Some(loops) = loops.filter(|l| l.len() < MAX_LOOPS && !l.contains(&by)) {
                     loops.push(by);
                 }
                 same
             }
             None => self.add(Shape { before: Some(before), by, kind: Some(kind), loops: Vec::new() })?,
         };
-        self.known.insert((before, by, kind), found);
+        self.by_step.insert((before, by, kind), found);
         Some(found)
     }
 
     /// The earlier step that this step repeats. `None` if it is new.
-    fn same(&self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+    fn repeated_step(&self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
         let last = self.get(before)?;
         if matches!(by, FieldKey::Static(_) | FieldKey::Root) {
             return None;
@@ -176,7 +176,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
             return Some(before);
         }
         let mut at = before;
-        for _ in 0..BACK {
+        for _ in 0..MAX_BACK {
             let step = self.get(at)?;
             let up = step.before?;
             if step.kind == Some(kind) && step.by == by && self.get(up)?.kind == last.kind {
@@ -231,7 +231,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
     fn is_array_of_statics(&self, number: u32) -> bool {
         let before = self.get(self.of(number)).and_then(|s| s.before);
         before.is_some_and(|b| {
-            let source = self.retained.live.sources.get((b.0 as usize).wrapping_sub(1));
+            let source = self.retained.live.root_nodes.get((b.0 as usize).wrapping_sub(1));
             source.is_some_and(|s| s.static_arrays)
         })
     }

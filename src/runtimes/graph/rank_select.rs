@@ -1,26 +1,26 @@
 //! Bit sets with fast rank and select.
 
 /// A bit set that knows how many bits are set before each group of words.
-pub(super) struct Ranked {
+pub(super) struct RankedBits {
     words: Vec<u64>,
-    /// Number of set bits before each group of [`RANK`] words.
+    /// Number of set bits before each group of [`GROUP`] words.
     before: Vec<u32>,
 }
 
 /// Number of words in a group.
-const RANK: usize = 8;
+const GROUP: usize = 8;
 
-impl Ranked {
+impl RankedBits {
     /// Creates the set from its words and counts their bits.
-    pub(super) fn new(words: Vec<u64>) -> Ranked {
+    pub(super) fn new(words: Vec<u64>) -> RankedBits {
         let mut sum = 0_u32;
         let count = |words: &[u64]| {
             let before = sum;
             sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
             before
         };
-        let before = words.chunks(RANK).map(count).collect();
-        Ranked { words, before }
+        let before = words.chunks(GROUP).map(count).collect();
+        RankedBits { words, before }
     }
 
     /// The word at index `at`, or 0.
@@ -47,17 +47,17 @@ impl Ranked {
     #[inline]
     pub(super) fn rank(&self, at: u32) -> u32 {
         let word = at as usize / 64;
-        let from = word / RANK * RANK;
+        let from = word / GROUP * GROUP;
         let whole: u32 = self.words.get(from..word).unwrap_or_default().iter().map(|word| word.count_ones()).sum();
         let part = self.words.get(word).map_or(0, |bits| (bits & ((1 << (at % 64)) - 1)).count_ones());
-        self.before.get(word / RANK).map_or(0, |before| before + whole + part)
+        self.before.get(word / GROUP).map_or(0, |before| before + whole + part)
     }
 
     /// Position of the set bit with `rank` set bits before it. `None` if there are not that many.
     pub(super) fn select(&self, rank: u32) -> Option<u32> {
         let group = self.before.partition_point(|&before| before <= rank).checked_sub(1)?;
         let mut left = rank - self.before.get(group)?;
-        for (at, &bits) in (group * RANK..).zip(self.words.get(group * RANK..)?) {
+        for (at, &bits) in (group * GROUP..).zip(self.words.get(group * GROUP..)?) {
             let count = bits.count_ones();
             if left < count {
                 let mut bits = bits;
@@ -82,7 +82,7 @@ impl Ranked {
     }
 
     /// Iterates the positions of all set bits.
-    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn positions(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).step_by(64).zip(&self.words).flat_map(|(first, &bits)| {
             let mut bits = bits;
             std::iter::from_fn(move || {
@@ -107,7 +107,7 @@ impl Ranked {
 
     pub(super) fn count(&self) -> u32 {
         let last = self.before.last().copied().unwrap_or(0);
-        let from = self.before.len().saturating_sub(1) * RANK;
+        let from = self.before.len().saturating_sub(1) * GROUP;
         last + self.words.get(from..).unwrap_or_default().iter().map(|word| word.count_ones()).sum::<u32>()
     }
 }
@@ -120,10 +120,10 @@ mod tests {
     proptest! {
         #[test]
         fn ranks_and_places_are_each_other_s(words in prop::collection::vec(prop_oneof![Just(0), any::<u64>()], 0..40)) {
-            let ranked = Ranked::new(words.clone());
+            let ranked = RankedBits::new(words.clone());
             let set: Vec<u32> = (0..64 * words.len() as u32).filter(|&at| words[at as usize / 64] >> (at % 64) & 1 != 0).collect();
             prop_assert_eq!(ranked.count() as usize, set.len());
-            prop_assert!(ranked.all().eq(set.iter().copied()));
+            prop_assert!(ranked.positions().eq(set.iter().copied()));
             for at in 0..64 * words.len() as u32 + 2 {
                 let before = set.iter().filter(|&&other| other < at).count();
                 if (at as usize) < 64 * words.len() {

@@ -4,41 +4,41 @@
 //! A chain of objects in which each leads only to the next is one vertex, represented by its last object. If any object
 //! of the chain dominates what follows, the last one is the immediate dominator.
 
-use crate::runtimes::graph::Source;
-use crate::runtimes::graph::adjacency::{Row, Rows, STRAY};
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
-use crate::runtimes::graph::rank_select::Ranked;
-use crate::runtimes::graph::root_bfs::{Reached, has, set};
-use crate::runtimes::graph::segmented_vec::Pieces;
-use crate::runtimes::graph::visit_states::{SEVERAL, States};
+use crate::runtimes::graph::RootNode;
+use crate::runtimes::graph::adjacency::{Adjacency, RefList, STRAY};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
+use crate::runtimes::graph::rank_select::RankedBits;
+use crate::runtimes::graph::root_bfs::{Reached, has_bit, set_bit};
+use crate::runtimes::graph::segmented_vec::SegmentedVec;
+use crate::runtimes::graph::visit_states::{SHARED, VisitStates};
 
 /// Vertices, and the edges between them. Vertex 0 is the virtual root.
-pub(super) struct Knot {
+pub(super) struct ReducedGraph {
     /// Number in the graph, by vertex.
     pub(super) numbers: Table<u32>,
     /// One bit per vertex: whether its object has several referrers.
-    pub(super) several: Vec<u64>,
+    pub(super) shared: Vec<u64>,
     /// End index in `to` of each vertex's edges. The next vertex's edges start there.
     ends: Table<u32>,
     to: Table<u32>,
 }
 
 /// References to objects with several referrers.
-struct Shared {
+struct SharedRefs {
     /// Numbers of the objects that contain such references.
-    holders: Pieces<u32>,
+    holders: SegmentedVec<u32>,
     /// End index in `targets` of each holder's references.
-    ends: Pieces<u32>,
+    ends: SegmentedVec<u32>,
     /// Targets as ranks among the objects with several referrers, in address order. [`NONE`] for a reference to ignore.
-    targets: Pieces<u32>,
+    targets: SegmentedVec<u32>,
     /// References from roots to such objects: number of the root kind, and rank of the target.
-    of_roots: Vec<(u32, u32)>,
+    from_roots: Vec<(u32, u32)>,
 }
 
-impl Knot {
+impl ReducedGraph {
     /// Successors of `vertex`.
     #[inline(always)]
-    pub(super) fn from(&self, vertex: u32) -> &[u32] {
+    pub(super) fn successors(&self, vertex: u32) -> &[u32] {
         let at = vertex as usize;
         let start = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |&e| e as usize);
         let end = self.ends.get(at).map_or(0, |&e| e as usize);
@@ -53,27 +53,27 @@ impl Knot {
         self.to.len()
     }
 
-    /// Builds the reduced graph. `several`: numbers of the objects with several referrers.
-    pub(super) fn find(
-        rows: Rows,
-        states: &States,
-        sources: &[Source],
+    /// Builds the reduced graph. `shared`: numbers of the objects with several referrers.
+    pub(super) fn build(
+        adjacency: Adjacency,
+        states: &VisitStates,
+        root_nodes: &[RootNode],
         reached: &Reached,
-        several: &Ranked,
-        room: &Room,
-    ) -> Result<Knot, GraphError> {
+        shared: &RankedBits,
+        budget: &MemoryBudget,
+    ) -> Result<ReducedGraph, GraphError> {
         let order = &reached.order;
-        let by_id = states.all(SEVERAL);
-        let mut shared = Shared::find(&rows, states, sources, reached, several, &by_id, room)?;
-        drop(rows);
-        let (needed, kept) = vertices(reached, several, &shared);
+        let by_id = states.set_of(SHARED);
+        let mut refs = SharedRefs::find(&adjacency, states, root_nodes, reached, shared, &by_id, budget)?;
+        drop(adjacency);
+        let (needed, kept) = vertices(reached, shared, &refs);
         let count = kept.count() as usize;
-        let tree = tree(reached, several, &needed, &kept, room)?;
+        let tree = tree_parents(reached, shared, &needed, &kept, budget)?;
         drop(needed);
-        let mut of_several: Table<u32> = room.table(by_id.count() as usize)?;
-        for (vertex, number) in (0..).zip(kept.all()) {
-            if several.has(number)
-                && let Some(place) = order.id(number).and_then(|id| of_several.get_mut(by_id.rank(id) as usize))
+        let mut of_shared: Table<u32> = budget.table(by_id.count() as usize)?;
+        for (vertex, number) in (0..).zip(kept.positions()) {
+            if shared.has(number)
+                && let Some(place) = order.id(number).and_then(|id| of_shared.get_mut(by_id.rank(id) as usize))
             {
                 *place = vertex;
             }
@@ -81,21 +81,21 @@ impl Knot {
         drop(by_id);
         // From here on only vertices are used. Tables by number are freed before the edges, which are the largest, are
         // stored.
-        shared.between_vertices(&kept, &of_several);
-        drop(of_several);
+        refs.to_vertices(&kept, &of_shared);
+        drop(of_shared);
         // Count the edges of each vertex, then compute where they start.
-        let mut ends: Table<u32> = room.table(count)?;
+        let mut ends: Table<u32> = budget.table(count)?;
         for &parent in tree.iter().filter(|&&parent| parent != NONE) {
-            add(&mut ends, parent, 1);
+            add_at(&mut ends, parent, 1);
         }
-        shared.each(|from, _| add(&mut ends, from, 1));
+        refs.each(|from, _| add_at(&mut ends, from, 1));
         let mut sum = 0_u64;
         for end in ends.iter_mut() {
             let count = std::mem::replace(end, sum as u32);
             sum += u64::from(count);
         }
         u32::try_from(sum).map_err(|_| GraphError::TooMany)?;
-        let mut to: Table<u32> = room.table(sum as usize)?;
+        let mut to: Table<u32> = budget.table(sum as usize)?;
         let mut put = |from: u32, vertex: u32| {
             if let Some(end) = ends.get_mut(from as usize) {
                 if let Some(place) = to.get_mut(*end as usize) {
@@ -104,23 +104,23 @@ impl Knot {
                 *end += 1;
             }
         };
-        shared.each(&mut put);
-        drop(shared);
+        refs.each(&mut put);
+        drop(refs);
         for (vertex, &parent) in (0..).zip(tree.iter()) {
             if parent != NONE {
                 put(parent, vertex);
             }
         }
         drop(tree);
-        let mut numbers: Table<u32> = room.table(count)?;
-        numbers.iter_mut().zip(kept.all()).for_each(|(place, number)| *place = number);
-        let mut marks = vec![0; count / 64 + 1];
+        let mut numbers: Table<u32> = budget.table(count)?;
+        numbers.iter_mut().zip(kept.positions()).for_each(|(place, number)| *place = number);
+        let mut shared_vertices = vec![0; count / 64 + 1];
         for (vertex, &number) in (0..).zip(numbers.iter()) {
-            if several.has(number) {
-                set(&mut marks, vertex);
+            if shared.has(number) {
+                set_bit(&mut shared_vertices, vertex);
             }
         }
-        Ok(Knot { numbers, several: marks, ends, to })
+        Ok(ReducedGraph { numbers, shared: shared_vertices, ends, to })
     }
 }
 
@@ -130,49 +130,53 @@ const AT_ONCE: usize = 64;
 /// Represents the absence of a vertex, or of a reference.
 const NONE: u32 = u32::MAX;
 
-fn add(counts: &mut [u32], at: u32, more: u32) {
+fn add_at(counts: &mut [u32], at: u32, more: u32) {
     if let Some(count) = counts.get_mut(at as usize) {
         *count = count.wrapping_add(more);
     }
 }
 
-impl Shared {
+impl SharedRefs {
     /// Finds the references in address order, which does not wait for memory. Afterwards converts the IDs of the
     /// holders to numbers.
     fn find(
-        rows: &Rows,
-        states: &States,
-        sources: &[Source],
+        adjacency: &Adjacency,
+        states: &VisitStates,
+        root_nodes: &[RootNode],
         reached: &Reached,
-        several: &Ranked,
-        by_id: &Ranked,
-        room: &Room,
-    ) -> Result<Shared, GraphError> {
+        shared: &RankedBits,
+        by_id: &RankedBits,
+        budget: &MemoryBudget,
+    ) -> Result<SharedRefs, GraphError> {
         let order = &reached.order;
-        let of_chunk = |out: &mut (Vec<(u32, u32)>, Vec<u32>), id: u32, row: Row<'_>| {
+        let of_chunk = |out: &mut (Vec<(u32, u32)>, Vec<u32>), id: u32, row: RefList<'_>| {
             let before = out.1.len();
-            let shared = |&to: &u32| to != STRAY && to != id && states.get(to) == SEVERAL;
-            out.1.extend(row.iter().filter(shared).map(|to| by_id.rank(to)));
+            let is_shared = |&to: &u32| to != STRAY && to != id && states.get(to) == SHARED;
+            out.1.extend(row.iter().filter(is_shared).map(|to| by_id.rank(to)));
             if out.1.len() > before {
-                if states.lives(id) { out.0.push((id, (out.1.len() - before) as u32)) } else { out.1.truncate(before) }
+                if states.is_visited(id) {
+                    out.0.push((id, (out.1.len() - before) as u32))
+                } else {
+                    out.1.truncate(before)
+                }
             }
         };
         let mut bits = vec![0_u64; by_id.words()];
-        let mut holders = Pieces::new(room);
-        let (mut ends, mut targets) = (Pieces::new(room), Pieces::new(room));
+        let mut holders = SegmentedVec::new(budget);
+        let (mut ends, mut targets) = (SegmentedVec::new(budget), SegmentedVec::new(budget));
         let mut end = 0_u32;
-        for first in (0..rows.chunks()).step_by(AT_ONCE) {
-            for (of_chunk, to) in rows.each(first..(first + AT_ONCE).min(rows.chunks()), of_chunk) {
+        for first in (0..adjacency.chunks()).step_by(AT_ONCE) {
+            for (of_chunk, to) in adjacency.each_list(first..(first + AT_ONCE).min(adjacency.chunks()), of_chunk) {
                 targets.extend(to)?;
                 for (id, count) in of_chunk {
-                    set(&mut bits, id);
+                    set_bit(&mut bits, id);
                     end = end.checked_add(count).ok_or(GraphError::TooMany)?;
                     ends.push(end)?;
                     holders.push(0)?;
                 }
             }
         }
-        let holding = Ranked::new(bits);
+        let holding = RankedBits::new(bits);
         order.numbers_in(&holding, |id, number| {
             if let Some(place) = holders.get_mut(holding.rank(id) as usize) {
                 *place = number;
@@ -183,9 +187,9 @@ impl Shared {
         let mut start = 0;
         for rank in 0..holders.len() {
             let (number, end) = (holders.get(rank).unwrap_or(0), ends.get(rank).unwrap_or(0) as usize);
-            if has(&reached.back, number)
-                && !several.has(number)
-                && let Some(parent) = order.id(cursor.parent(number)).filter(|&parent| states.get(parent) == SEVERAL)
+            if has_bit(&reached.back_refs, number)
+                && !shared.has(number)
+                && let Some(parent) = order.id(cursor.parent(number)).filter(|&parent| states.get(parent) == SHARED)
             {
                 let parent = by_id.rank(parent);
                 for at in start..end {
@@ -197,25 +201,27 @@ impl Shared {
             start = end;
         }
         let mut of_roots = Vec::new();
-        for source in sources {
-            let held = source.entries.iter().filter(|&&id| states.get(id) == SEVERAL);
+        for source in root_nodes {
+            let held = source.entries.iter().filter(|&&id| states.get(id) == SHARED);
             of_roots.extend(held.map(|&id| (source.number, by_id.rank(id))));
         }
-        Ok(Shared { holders, ends, targets, of_roots })
+        Ok(SharedRefs { holders, ends, targets, from_roots: of_roots })
     }
 
     /// Replaces numbers and ranks by vertices. `vertices` is the set of vertices' numbers, and `by_rank` has a vertex
     /// for each rank.
-    fn between_vertices(&mut self, vertices: &Ranked, by_rank: &[u32]) {
+    fn to_vertices(&mut self, vertices: &RankedBits, by_rank: &[u32]) {
         let vertex = |rank: u32| by_rank.get(rank as usize).copied().unwrap_or(0);
-        self.of_roots.iter_mut().for_each(|(number, rank)| (*number, *rank) = (vertices.rank(*number), vertex(*rank)));
-        self.holders.change(|number| vertices.rank(number));
-        self.targets.change(|rank| if rank == NONE { NONE } else { vertex(rank) });
+        self.from_roots
+            .iter_mut()
+            .for_each(|(number, rank)| (*number, *rank) = (vertices.rank(*number), vertex(*rank)));
+        self.holders.map_in_place(|number| vertices.rank(number));
+        self.targets.map_in_place(|rank| if rank == NONE { NONE } else { vertex(rank) });
     }
 
     /// Visits all references as number and rank. After `between_vertices`, as vertices.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
-        self.of_roots.iter().for_each(|&(number, rank)| visit(number, rank));
+        self.from_roots.iter().for_each(|&(number, rank)| visit(number, rank));
         let (mut targets, mut start) = (self.targets.iter(), 0);
         for (number, end) in self.holders.iter().zip(self.ends.iter()) {
             let own = targets.by_ref().take((end - start) as usize);
@@ -226,24 +232,24 @@ impl Shared {
 }
 
 /// Returns the numbers on paths to objects with several referrers, and those of them that are vertices.
-fn vertices(reached: &Reached, several: &Ranked, shared: &Shared) -> (Ranked, Ranked) {
+fn vertices(reached: &Reached, shared: &RankedBits, refs: &SharedRefs) -> (RankedBits, RankedBits) {
     let order = &reached.order;
     let words = order.len() as usize / 64 + 1;
     let (mut needed, mut kept) = (vec![0_u64; words], vec![0_u64; words]);
     // Whether one needed child, or more than one, is reached only from the number.
     let (mut one, mut more) = (vec![0_u64; words], vec![0_u64; words]);
-    set(&mut needed, 0);
-    shared.each(|number, _| {
-        set(&mut needed, number);
+    set_bit(&mut needed, 0);
+    refs.each(|number, _| {
+        set_bit(&mut needed, number);
         // A holder of such references is not part of a chain.
-        set(&mut more, number);
+        set_bit(&mut more, number);
     });
     let mut cursor = order.cursor();
     for at in (0..words).rev() {
         // Processing a number may add lower numbers to the same word.
         let mut done = 0_u64;
         loop {
-            let bits = several.word(at) | needed.get(at).copied().unwrap_or(0);
+            let bits = shared.word(at) | needed.get(at).copied().unwrap_or(0);
             let left = bits & !done;
             if left == 0 {
                 break;
@@ -254,38 +260,38 @@ fn vertices(reached: &Reached, several: &Ranked, shared: &Shared) -> (Ranked, Ra
             if number == 0 {
                 break;
             }
-            let shares = several.has(number);
+            let shares = shared.has(number);
             if shares {
-                set(&mut needed, number);
+                set_bit(&mut needed, number);
             } else {
                 let parent = cursor.parent(number);
-                set(&mut needed, parent);
-                if has(&one, parent) {
-                    set(&mut more, parent);
+                set_bit(&mut needed, parent);
+                if has_bit(&one, parent) {
+                    set_bit(&mut more, parent);
                 }
-                set(&mut one, parent);
+                set_bit(&mut one, parent);
             }
-            let link = !shares && number >= order.base() && has(&one, number) && !has(&more, number);
+            let link = !shares && number >= order.base() && has_bit(&one, number) && !has_bit(&more, number);
             if !link {
-                set(&mut kept, number);
+                set_bit(&mut kept, number);
             }
         }
     }
-    set(&mut kept, 0);
-    (Ranked::new(needed), Ranked::new(kept))
+    set_bit(&mut kept, 0);
+    (RankedBits::new(needed), RankedBits::new(kept))
 }
 
 /// The vertex that alone leads to each vertex. [`NONE`] if its object has several referrers.
-fn tree(
+fn tree_parents(
     reached: &Reached,
-    several: &Ranked,
-    needed: &Ranked,
-    kept: &Ranked,
-    room: &Room,
+    shared: &RankedBits,
+    needed: &RankedBits,
+    kept: &RankedBits,
+    budget: &MemoryBudget,
 ) -> Result<Table<u32>, GraphError> {
-    let mut tree: Table<u32> = room.table(kept.count() as usize)?;
+    let mut tree: Table<u32> = budget.table(kept.count() as usize)?;
     // By rank among the needed numbers: the number's own vertex, else the nearest one above.
-    let mut nearest: Table<u32> = room.table(needed.count() as usize)?;
+    let mut nearest: Table<u32> = budget.table(needed.count() as usize)?;
     let (mut vertex, mut rank) = (1_u32, 1_usize);
     if let Some(first) = tree.first_mut() {
         *first = NONE;
@@ -295,7 +301,7 @@ fn tree(
     while let Some(number) = next {
         next = needed.next(number + 1);
         let mut above = NONE;
-        if !several.has(number) {
+        if !shared.has(number) {
             let parent = cursor.parent(number);
             above = nearest.get(needed.rank(parent) as usize).copied().unwrap_or(0);
         }

@@ -6,38 +6,38 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::runtimes::api::{ObjectReader, Root, Tally, TypeIndex};
-use crate::runtimes::graph::budget::{GraphError, Room};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
 use crate::runtimes::graph::heap_pass::KindSum;
-use crate::runtimes::graph::live_graph::{Found, Needs, Numbered};
-use crate::runtimes::graph::own_sizes::{Weighed, weigh};
-use crate::runtimes::graph::packed_index::Narrow;
-use crate::runtimes::graph::packed_size::Wide;
-use crate::runtimes::graph::root_bfs::{has, set};
-use crate::runtimes::graph::shared_dominators::Uppers;
-use crate::runtimes::graph::type_sums::{Known, Not, types};
-use crate::runtimes::graph::{Graph, Live};
+use crate::runtimes::graph::live_graph::{GraphData, GraphSize, LiveObjects};
+use crate::runtimes::graph::own_sizes::{OwnSizes, own_sizes};
+use crate::runtimes::graph::packed_index::PackedIndices;
+use crate::runtimes::graph::packed_size::PackedSizes;
+use crate::runtimes::graph::root_bfs::{has_bit, set_bit};
+use crate::runtimes::graph::shared_dominators::SharedDominators;
+use crate::runtimes::graph::type_sums::{DominatorRow, SumsError, type_sums};
+use crate::runtimes::graph::{Graph, LiveGraph};
 
 /// Live objects, with the sizes that they retain.
 pub struct Retained<'g> {
     /// The live objects.
-    pub live: Live<'g>,
-    sums: Arc<Sums>,
+    pub live: LiveGraph<'g>,
+    sums: Arc<RetainedSums>,
 }
 
 impl Deref for Retained<'_> {
-    type Target = Sums;
+    type Target = RetainedSums;
 
-    fn deref(&self) -> &Sums {
+    fn deref(&self) -> &RetainedSums {
         &self.sums
     }
 }
 
 /// What each live object dominates, without the heap.
-pub struct Sums {
-    uppers: Option<Uppers>,
+pub struct RetainedSums {
+    shared_dominators: Option<SharedDominators>,
     /// Retained bytes, by number.
-    kept: Wide,
-    kinds: Narrow,
+    retained: PackedSizes,
+    kinds: PackedIndices,
     /// By type: sums of all objects, and of live objects.
     by_kind: Vec<(KindSum, Tally)>,
     /// Count and size of all live objects.
@@ -46,14 +46,14 @@ pub struct Sums {
     pub strays: u64,
     /// Number of references of all objects.
     pub references: u64,
-    pub(crate) room: Room,
+    pub(crate) budget: MemoryBudget,
 }
 
 /// All results for a heap, without the heap itself.
 #[derive(Clone)]
-pub(crate) struct Kept {
-    numbered: Arc<Numbered>,
-    sums: Arc<Sums>,
+pub(crate) struct CachedGraph {
+    objects: Arc<LiveObjects>,
+    sums: Arc<RetainedSums>,
 }
 
 /// Sums of the live objects of one type.
@@ -69,59 +69,70 @@ pub struct TypeSum {
 }
 
 impl<'g> Retained<'g> {
-    /// Finds the objects that `roots` keep alive, and what they retain. Tables that exceed `room` go to files. Calls
-    /// `told` with the graph's size and memory needs before the search begins.
+    /// Finds the objects that `roots` keep alive, and what they retain. Tables that exceed `budget` go to files. Calls
+    /// `on_size` with the graph's size and memory needs before the search begins.
     ///
     /// # Errors
     /// [`GraphError`]
     pub fn find(
         graph: Graph<'g>,
         roots: &[Root],
-        room: &Room,
-        told: impl FnOnce(Needs),
+        budget: &MemoryBudget,
+        on_size: impl FnOnce(GraphSize),
     ) -> Result<Retained<'g>, GraphError> {
-        let (live, found) = Live::find(graph, roots, room, told)?;
-        let Found { uppers, kinds, sums, strays, references } = found;
-        let Weighed { kinds, mut kept, live: own } = weigh(&live, kinds, &sums, room)?;
+        let (live, found) = LiveGraph::find(graph, roots, budget, on_size)?;
+        let GraphData { shared_dominators, kinds, sums, strays, references } = found;
+        let OwnSizes { kinds, sizes: mut kept, live: own } = own_sizes(&live, kinds, &sums, budget)?;
         let mut total = Tally::default();
         let by_kind: Vec<(KindSum, Tally)> = sums.into_iter().zip(own).collect();
         by_kind.iter().for_each(|(_, own)| total.add(own.count, own.size));
-        let several = uppers.as_ref();
-        for (number, parent) in live.order.downwards() {
-            let up = several.and_then(|several| several.get(number)).unwrap_or(parent) as usize;
+        let shared = shared_dominators.as_ref();
+        for (number, parent) in live.order.descending() {
+            let up = shared.and_then(|shared| shared.get(number)).unwrap_or(parent) as usize;
             kept.set(up, kept.get(up).saturating_add(kept.get(number as usize)));
         }
-        let sums = Sums { uppers, kept, kinds, by_kind, total, strays, references, room: room.clone() };
+        let sums = RetainedSums {
+            shared_dominators,
+            retained: kept,
+            kinds,
+            by_kind,
+            total,
+            strays,
+            references,
+            budget: budget.clone(),
+        };
         Ok(Retained { live, sums: Arc::new(sums) })
     }
 
     /// The results, for [`Retained::again`].
-    pub(crate) fn kept(&self) -> Kept {
-        Kept { numbered: Arc::clone(&self.live.numbered), sums: Arc::clone(&self.sums) }
+    pub(crate) fn to_cached(&self) -> CachedGraph {
+        CachedGraph { objects: Arc::clone(&self.live.objects), sums: Arc::clone(&self.sums) }
     }
 
     /// Restores earlier results. `graph` must be of the same heap.
-    pub(crate) fn again(graph: Graph<'g>, kept: Kept) -> Retained<'g> {
-        let Kept { numbered, sums } = kept;
-        Retained { live: Live { graph, numbered }, sums }
+    pub(crate) fn from_cached(graph: Graph<'g>, kept: CachedGraph) -> Retained<'g> {
+        let CachedGraph { objects: numbered, sums } = kept;
+        Retained { live: LiveGraph { graph, objects: numbered }, sums }
     }
 
     /// The immediate dominator of `number`. It is always lower than `number`.
     pub fn dominator(&self, number: u32) -> u32 {
-        let upper = self.uppers.as_ref().and_then(|uppers| uppers.get(number));
+        let upper = self.shared_dominators.as_ref().and_then(|shared_dominators| shared_dominators.get(number));
         upper.unwrap_or_else(|| self.live.order.parent(number))
     }
 
     /// Iterates all numbers but 0 with their immediate dominators. Dominators come before what they dominate.
     pub fn dominators(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let uppers = self.uppers.as_ref();
-        let upwards = self.live.order.upwards(1..self.live.order.len());
-        upwards.map(move |(number, parent)| (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent)))
+        let shared_dominators = self.shared_dominators.as_ref();
+        let upwards = self.live.order.ascending(1..self.live.order.len());
+        upwards.map(move |(number, parent)| {
+            (number, shared_dominators.and_then(|shared_dominators| shared_dominators.get(number)).unwrap_or(parent))
+        })
     }
 
     /// Bytes that `number` retains, its own size included.
     pub fn bytes(&self, number: u32) -> u64 {
-        self.kept.get(number as usize)
+        self.retained.get(number as usize)
     }
 
     /// Size in bytes of the object itself. 0 for the virtual root and for root kinds.
@@ -178,24 +189,32 @@ impl<'g> Retained<'g> {
         let words = self.live.len() / 64 + 1;
         let (mut covered, mut out) = (vec![0_u64; words], vec![0_u64; words]);
         for (number, up) in self.dominators() {
-            if has(&covered, up) || has(&out, up) {
-                set(&mut covered, number);
+            if has_bit(&covered, up) || has_bit(&out, up) {
+                set_bit(&mut covered, number);
             } else if self.kind(number).is_some_and(&pick) {
-                set(&mut out, number);
+                set_bit(&mut out, number);
             }
         }
-        move |number| has(&out, number)
+        move |number| has_bit(&out, number)
     }
 
     /// Sums by type of `within` and all that it dominates. For 0, of all live objects.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
-        let known = |(number, up)| Known { number, up, kind: self.kind(number), above: self.kind(up) };
+        let known = |(number, up)| DominatorRow {
+            number,
+            dominator: up,
+            kind: self.kind(number),
+            dominator_kind: self.kind(up),
+        };
         let bytes = |number| self.bytes(number);
-        let found = |room: &Room| types(|| self.dominators().map(known), bytes, self.live.len(), within, room);
-        match found(&self.room) {
+        let found =
+            |budget: &MemoryBudget| type_sums(|| self.dominators().map(known), bytes, self.live.len(), within, budget);
+        match found(&self.budget) {
             // A full disk is no reason to fail: use memory instead.
-            Err(Not::Error(_)) => found(&Room::unbounded()).unwrap_or_else(|_| self.types_by_walk(within)),
-            Err(Not::TooManySets) => self.types_by_walk(within),
+            Err(SumsError::Error(_)) => {
+                found(&MemoryBudget::unbounded()).unwrap_or_else(|_| self.types_by_walk(within))
+            }
+            Err(SumsError::TooManySets) => self.types_by_walk(within),
             Ok(sums) => sums,
         }
     }

@@ -13,32 +13,32 @@
 //! Vertices are preorder numbers of a depth-first search. Besides the edges there are three numbers per vertex. Two of
 //! them are stored together, because they are read together and in random order.
 
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 use crate::runtimes::graph::shared_dominators::Edges;
 
 const NONE: u32 = u32::MAX;
 
 /// Average number of single steps per vertex up to its dominator, before jump pointers are used.
-const STEPS: u64 = 16;
+const PATIENCE: u64 = 16;
 
 /// The forest of the vertices that are already processed: those from a certain number on.
 ///
 /// A vertex's entry has an ancestor in the low half. In the high half it has the minimum semidominator from the vertex
 /// up to that ancestor, which is excluded. The ancestor is the parent until paths are compressed.
 struct Forest {
-    places: Table<u64>,
+    entries: Table<u64>,
     path: Vec<u32>,
 }
 
-fn place(above: u32, least: u32) -> u64 {
+fn pack(above: u32, least: u32) -> u64 {
     u64::from(least) << 32 | u64::from(above)
 }
 
-fn above(place: u64) -> u32 {
+fn ancestor(place: u64) -> u32 {
     place as u32
 }
 
-fn least(place: u64) -> u32 {
+fn minimum(place: u64) -> u32 {
     (place >> 32) as u32
 }
 
@@ -47,25 +47,25 @@ impl Forest {
     /// a parent in the forest.
     #[inline(always)]
     fn eval(&mut self, v: u32, linked: u32) -> u32 {
-        let of = self.places[v as usize];
-        if above(of) >= linked { self.compress(v, linked) } else { least(of) }
+        let of = self.entries[v as usize];
+        if ancestor(of) >= linked { self.compress(v, linked) } else { minimum(of) }
     }
 
     fn compress(&mut self, v: u32, linked: u32) -> u32 {
         let mut at = v;
-        let mut top = self.places[at as usize];
-        while above(top) >= linked {
+        let mut top = self.entries[at as usize];
+        while ancestor(top) >= linked {
             self.path.push(at);
-            at = above(top);
-            top = self.places[at as usize];
+            at = ancestor(top);
+            top = self.entries[at as usize];
         }
         // From the top down, each vertex takes the ancestor and the minimum of the one above it.
         while let Some(at) = self.path.pop() {
-            let own = least(self.places[at as usize]);
-            top = place(above(top), own.min(least(top)));
-            self.places[at as usize] = top;
+            let own = minimum(self.entries[at as usize]);
+            top = pack(ancestor(top), own.min(minimum(top)));
+            self.entries[at as usize] = top;
         }
-        least(top)
+        minimum(top)
     }
 }
 
@@ -74,34 +74,34 @@ impl Forest {
 ///
 /// # Errors
 /// [`GraphError::NoRoom`]
-pub(super) fn dominators(parents: Table<u32>, others: Edges, room: &Room) -> Result<Table<u32>, GraphError> {
-    dominators_within(parents, others, room, STEPS)
+pub(super) fn dominators(parents: Table<u32>, others: Edges, budget: &MemoryBudget) -> Result<Table<u32>, GraphError> {
+    dominators_within(parents, others, budget, PATIENCE)
 }
 
 /// `patience`: average number of single steps per vertex before jump pointers are used.
 fn dominators_within(
     mut parents: Table<u32>,
     mut others: Edges,
-    room: &Room,
+    budget: &MemoryBudget,
     patience: u64,
 ) -> Result<Table<u32>, GraphError> {
     let len = parents.len() as u32;
-    let mut places = room.table(len as usize)?;
+    let mut places = budget.table(len as usize)?;
     for (at, &parent) in places.iter_mut().zip(parents.iter()) {
-        *at = place(parent, NONE);
+        *at = pack(parent, NONE);
     }
-    let mut forest = Forest { places, path: Vec::new() };
+    let mut forest = Forest { entries: places, path: Vec::new() };
     for w in (1..len).rev() {
         let mut semi = parents[w as usize];
-        for &v in others.to(w) {
+        for &v in others.referrers(w) {
             semi = semi.min(if v < w { v } else { forest.eval(v, w + 1) });
         }
-        let of = &mut forest.places[w as usize];
-        *of = place(above(*of), semi);
+        let of = &mut forest.entries[w as usize];
+        *of = pack(ancestor(*of), semi);
         // The end of its edges is not needed again, so its slot stores the semidominator.
-        others.put(w, semi);
+        others.replace_end(w, semi);
     }
-    let semis = others.put_in();
+    let semis = others.into_ends();
     let mut steps = patience.saturating_mul(len.into());
     for w in 1..len {
         let semi = semis[w as usize];
@@ -111,7 +111,7 @@ fn dominators_within(
             steps -= 1;
         }
         if up > semi {
-            by_jumps(&mut parents, &semis, w, forest.places);
+            by_jump_pointers(&mut parents, &semis, w, forest.entries);
             break;
         }
         parents[w as usize] = up;
@@ -124,10 +124,10 @@ fn dominators_within(
 
 /// Computes the dominators from vertex `first` on in O(log n) steps each. Every vertex gets a jump pointer to a far
 /// ancestor, and its depth.
-fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>) {
-    let (jump, depth) = (above, least);
+fn by_jump_pointers(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>) {
+    let (jump, depth) = (ancestor, minimum);
     if let Some(root) = places.first_mut() {
-        *root = place(0, 0);
+        *root = pack(0, 0);
     }
     for w in 1..idoms.len() as u32 {
         let mut up = idoms[w as usize];
@@ -140,7 +140,7 @@ fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>
         let far = places[jump(of) as usize];
         // Two jumps of equal length become one.
         let even = depth(of) - depth(far) == depth(far) - depth(places[jump(far) as usize]);
-        places[w as usize] = place(if even { jump(far) } else { up }, depth(of) + 1);
+        places[w as usize] = pack(if even { jump(far) } else { up }, depth(of) + 1);
     }
 }
 
@@ -170,8 +170,8 @@ mod tests {
 
     /// The dominators, computed by single steps. Asserts that jump pointers give the same.
     fn found(parents: &[u32], others: &Edges) -> Vec<u32> {
-        let room = Room::unbounded();
-        let of = |patience| match dominators_within(table(parents), others.again(table), &room, patience) {
+        let budget = MemoryBudget::unbounded();
+        let of = |patience| match dominators_within(table(parents), others.copy(table), &budget, patience) {
             Ok(found) => found.to_vec(),
             Err(e) => panic!("{e}"),
         };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn table(numbers: &[u32]) -> Table<u32> {
-        let Ok(mut table) = Room::unbounded().table(numbers.len()) else { panic!("no room") };
+        let Ok(mut table) = MemoryBudget::unbounded().table(numbers.len()) else { panic!("no room") };
         table.copy_from_slice(numbers);
         table
     }
@@ -283,8 +283,8 @@ mod tests {
         // Each of them takes half the list in single steps, or one or two jumps.
         let once = |patience| {
             let edges = Edges::raw(table(&ends), table(&from));
-            dominators_within(table(&parents), edges, &Room::unbounded(), patience).map(|found| found.to_vec())
+            dominators_within(table(&parents), edges, &MemoryBudget::unbounded(), patience).map(|found| found.to_vec())
         };
-        assert_eq!(once(STEPS), Ok(idoms));
+        assert_eq!(once(PATIENCE), Ok(idoms));
     }
 }

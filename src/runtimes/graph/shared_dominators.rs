@@ -1,14 +1,14 @@
 //! Dominators of the objects that have several referrers.
 
-use crate::runtimes::graph::Source;
-use crate::runtimes::graph::adjacency::Rows;
-use crate::runtimes::graph::budget::{GraphError, Held, Room, Table};
-use crate::runtimes::graph::rank_select::Ranked;
-use crate::runtimes::graph::reduced_graph::Knot;
-use crate::runtimes::graph::root_bfs::{Reached, has, set};
-use crate::runtimes::graph::semi_nca::dominators;
-use crate::runtimes::graph::shared_objects::several;
-use crate::runtimes::graph::visit_states::States;
+use crate::runtimes::graph::RootNode;
+use crate::runtimes::graph::adjacency::Adjacency;
+use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget, Table};
+use crate::runtimes::graph::rank_select::RankedBits;
+use crate::runtimes::graph::reduced_graph::ReducedGraph;
+use crate::runtimes::graph::root_bfs::{Reached, has_bit, set_bit};
+use crate::runtimes::graph::semi_nca;
+use crate::runtimes::graph::shared_objects::shared_objects;
+use crate::runtimes::graph::visit_states::VisitStates;
 
 /// Referrers of each number, without its parent in the depth-first tree.
 pub(super) struct Edges {
@@ -24,13 +24,13 @@ impl Edges {
 
     /// Copies the edges into tables made by `table`.
     #[cfg(test)]
-    pub(super) fn again(&self, table: impl Fn(&[u32]) -> Table<u32>) -> Edges {
+    pub(super) fn copy(&self, table: impl Fn(&[u32]) -> Table<u32>) -> Edges {
         Edges { ends: table(&self.ends), from: table(&self.from) }
     }
 
     /// Referrers of `number`.
     #[inline(always)]
-    pub(super) fn to(&self, number: u32) -> &[u32] {
+    pub(super) fn referrers(&self, number: u32) -> &[u32] {
         let at = number as usize;
         let start = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |&e| e as usize);
         let end = self.ends.get(at).map_or(0, |&e| e as usize);
@@ -40,103 +40,107 @@ impl Edges {
     /// Stores `instead` in the table slot that ends this number's referrers. The referrers of this number and of all
     /// higher ones must not be read afterwards.
     #[inline(always)]
-    pub(super) fn put(&mut self, number: u32, instead: u32) {
+    pub(super) fn replace_end(&mut self, number: u32, instead: u32) {
         if let Some(end) = self.ends.get_mut(number as usize) {
             *end = instead;
         }
     }
 
     /// The stored values, by number.
-    pub(super) fn put_in(self) -> Table<u32> {
+    pub(super) fn into_ends(self) -> Table<u32> {
         self.ends
     }
 }
 
 /// Dominators of the numbers for which it is not the parent on the shortest path.
-pub(super) struct Uppers {
+pub(super) struct SharedDominators {
     /// The numbers of the objects with several referrers.
-    pub(super) several: Ranked,
+    pub(super) shared: RankedBits,
     /// The immediate dominator of each of them, in their order.
-    of: Table<u32>,
-    _held: Held,
+    dominators: Table<u32>,
+    _charge: Charge,
 }
 
-impl Uppers {
+impl SharedDominators {
     /// Finds the dominators. `None` if no object has several referrers.
     ///
     /// # Errors
     /// [`GraphError`]
     pub(super) fn find(
-        rows: Rows,
-        states: &States,
-        sources: &[Source],
+        adjacency: Adjacency,
+        states: &VisitStates,
+        root_nodes: &[RootNode],
         reached: &Reached,
-        room: &Room,
-    ) -> Result<Option<Uppers>, GraphError> {
-        let Some(several) = several(reached, states) else { return Ok(None) };
-        let held = room.hold(several.bytes());
-        let knot = Knot::find(rows, states, sources, reached, &several, room)?;
-        let (vertices, edges) = (knot.len(), knot.edges());
+        budget: &MemoryBudget,
+    ) -> Result<Option<SharedDominators>, GraphError> {
+        let Some(shared) = shared_objects(reached, states) else { return Ok(None) };
+        let charge = budget.charge(shared.bytes());
+        let graph = ReducedGraph::build(adjacency, states, root_nodes, reached, &shared, budget)?;
+        let (vertices, edges) = (graph.len(), graph.edges());
         // Peak memory: six numbers per vertex, and each edge in both directions.
         let bytes = 4 * (6 * vertices + 2 * edges);
-        tracing::debug!(vertices, edges, bytes, left = room.left(), "dominators are searched for");
-        let search = Search::run(&knot, room)?;
-        let edges = search.edges(&knot, room)?;
-        let (numbers, shared, parents) = search.numbers(knot);
-        let found = dominators(parents, edges, room)?;
-        let mut of: Table<u32> = room.table(several.count() as usize)?;
+        tracing::debug!(vertices, edges, bytes, left = budget.left(), "dominators are searched for");
+        let search = DepthFirst::run(&graph, budget)?;
+        let edges = search.edges(&graph, budget)?;
+        let (numbers, is_shared, parents) = search.into_numbers(graph);
+        let found = semi_nca::dominators(parents, edges, budget)?;
+        let mut dominators: Table<u32> = budget.table(shared.count() as usize)?;
         for (at, (&number, &up)) in (0..).zip(numbers.iter().zip(found.iter())) {
-            if has(&shared, at)
-                && let Some(place) = of.get_mut(several.rank(number) as usize)
+            if has_bit(&is_shared, at)
+                && let Some(place) = dominators.get_mut(shared.rank(number) as usize)
             {
                 *place = numbers.get(up as usize).copied().unwrap_or(0);
             }
         }
-        Ok(Some(Uppers { several, of, _held: held }))
+        Ok(Some(SharedDominators { shared, dominators, _charge: charge }))
     }
 
     /// The immediate dominator of `number`, if its object has several referrers. `None` otherwise.
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> Option<u32> {
-        if !self.several.has(number) {
+        if !self.shared.has(number) {
             return None;
         }
-        self.of.get(self.several.rank(number) as usize).copied()
+        self.dominators.get(self.shared.rank(number) as usize).copied()
     }
 }
 
 /// A depth-first search, which numbers the vertices in preorder.
-struct Search {
+struct DepthFirst {
     /// Vertex, by preorder number. 0 is the virtual root.
     vertices: Table<u32>,
     /// Parent in the search tree, by preorder number.
     parents: Table<u32>,
     /// Preorder number, by vertex.
     numbers: Table<u32>,
-    met: u32,
+    visited: u32,
 }
 
 /// A vertex on the stack. `place` is the index of its next edge.
 struct Frame {
     vertex: u32,
     number: u32,
-    place: u32,
+    next_edge: u32,
 }
 
-impl Search {
-    fn run(knot: &Knot, room: &Room) -> Result<Search, GraphError> {
-        let len = knot.len();
-        let mut search =
-            Search { vertices: room.table(len)?, parents: room.table(len)?, numbers: room.table(len)?, met: 0 };
+impl DepthFirst {
+    fn run(graph: &ReducedGraph, budget: &MemoryBudget) -> Result<DepthFirst, GraphError> {
+        let len = graph.len();
+        let mut search = DepthFirst {
+            vertices: budget.table(len)?,
+            parents: budget.table(len)?,
+            numbers: budget.table(len)?,
+            visited: 0,
+        };
         let mut seen = vec![0_u64; len / 64 + 1];
-        let mut stack = vec![Frame { vertex: 0, number: search.number(0, 0, &mut seen), place: 0 }];
+        let mut stack = vec![Frame { vertex: 0, number: search.number(0, 0, &mut seen), next_edge: 0 }];
         // A vertex stays on the stack only if it has more than one unvisited successor. So lists of any length need no
         // stack if each node leads only to the next one.
         while let Some(mut at) = stack.pop() {
             loop {
                 let (mut child, mut more) = (None, None);
-                for (place, &to) in knot.from(at.vertex).iter().enumerate().skip(at.place as usize) {
-                    if has(&seen, to) {
+                for (place, &to) in graph.successors(at.vertex).iter().enumerate().skip(at.next_edge as usize) {
+                    if has_bit(&seen, to) {
                         continue;
                     }
                     match child {
@@ -151,9 +155,9 @@ impl Search {
                 let Some(vertex) = child else { break };
                 let number = search.number(vertex, at.number, &mut seen);
                 if let Some(place) = more {
-                    stack.push(Frame { place, ..at });
+                    stack.push(Frame { next_edge: place, ..at });
                 }
-                at = Frame { vertex, number, place: 0 };
+                at = Frame { vertex, number, next_edge: 0 };
             }
         }
         Ok(search)
@@ -161,8 +165,8 @@ impl Search {
 
     /// Assigns the next preorder number to `vertex`.
     fn number(&mut self, vertex: u32, parent: u32, seen: &mut [u64]) -> u32 {
-        let number = self.met;
-        self.met += 1;
+        let number = self.visited;
+        self.visited += 1;
         if let (Some(own), Some(up), Some(of)) = (
             self.vertices.get_mut(number as usize),
             self.parents.get_mut(number as usize),
@@ -170,27 +174,27 @@ impl Search {
         ) {
             (*own, *up, *of) = (vertex, parent, number);
         }
-        set(seen, vertex);
+        set_bit(seen, vertex);
         number
     }
 
     /// By preorder number: the number in the graph, whether the object has several referrers, and the parent.
-    fn numbers(self, knot: Knot) -> (Table<u32>, Vec<u64>, Table<u32>) {
-        let Search { mut vertices, parents, met, .. } = self;
-        let mut shared = vec![0_u64; vertices.len() / 64 + 1];
+    fn into_numbers(self, graph: ReducedGraph) -> (Table<u32>, Vec<u64>, Table<u32>) {
+        let DepthFirst { mut vertices, parents, visited: met, .. } = self;
+        let mut is_shared = vec![0_u64; vertices.len() / 64 + 1];
         for (at, place) in (0..met).zip(vertices.iter_mut()) {
-            if has(&knot.several, *place) {
-                set(&mut shared, at);
+            if has_bit(&graph.shared, *place) {
+                set_bit(&mut is_shared, at);
             }
-            *place = knot.numbers.get(*place as usize).copied().unwrap_or(0);
+            *place = graph.numbers.get(*place as usize).copied().unwrap_or(0);
         }
-        (vertices, shared, parents)
+        (vertices, is_shared, parents)
     }
 
     /// Referrers of objects with several referrers, by preorder number, without the edges of the search tree.
-    fn edges(&self, knot: &Knot, room: &Room) -> Result<Edges, GraphError> {
-        let mut ends: Table<u32> = room.table(knot.len())?;
-        self.each(knot, |_, to| {
+    fn edges(&self, graph: &ReducedGraph, budget: &MemoryBudget) -> Result<Edges, GraphError> {
+        let mut ends: Table<u32> = budget.table(graph.len())?;
+        self.each_edge(graph, |_, to| {
             if let Some(end) = ends.get_mut(to as usize) {
                 *end += 1;
             }
@@ -200,9 +204,9 @@ impl Search {
             let count = std::mem::replace(end, sum);
             sum += count;
         }
-        let mut from: Table<u32> = room.table(sum as usize)?;
+        let mut from: Table<u32> = budget.table(sum as usize)?;
         // The start of each row moves up to its end.
-        self.each(knot, |v, to| {
+        self.each_edge(graph, |v, to| {
             if let Some(end) = ends.get_mut(to as usize) {
                 if let Some(place) = from.get_mut(*end as usize) {
                     *place = v;
@@ -213,10 +217,10 @@ impl Search {
         Ok(Edges::raw(ends, from))
     }
 
-    fn each(&self, knot: &Knot, mut visit: impl FnMut(u32, u32)) {
-        let vertices = self.vertices.iter().take(self.met as usize);
+    fn each_edge(&self, graph: &ReducedGraph, mut visit: impl FnMut(u32, u32)) {
+        let vertices = self.vertices.iter().take(self.visited as usize);
         for (v, &vertex) in (0..).zip(vertices) {
-            for &to in knot.from(vertex).iter().filter(|&&to| has(&knot.several, to)) {
+            for &to in graph.successors(vertex).iter().filter(|&&to| has_bit(&graph.shared, to)) {
                 let to = self.numbers.get(to as usize).copied().unwrap_or(0);
                 if self.parents.get(to as usize) != Some(&v) {
                     visit(v, to);

@@ -6,43 +6,49 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::runtimes::api::{Link, Looked};
-use crate::runtimes::graph::Live;
+use crate::runtimes::graph::LiveGraph;
 
 /// The tree of shortest paths, as found by a breadth-first search from all roots.
-pub struct Tree<'l> {
-    live: &'l Live<'l>,
+pub struct ShortestPathTree<'l> {
+    live: &'l LiveGraph<'l>,
 }
 
 /// Number of objects read in one batch, and the maximum number of references per batch.
-const AHEAD: usize = 64;
-const MOST: usize = 1024;
+const BATCH_OBJECTS: usize = 64;
+const BATCH_REFS: usize = 1024;
 
 /// Number of objects whose references one thread reads at once, and that all threads read while the previous batch is
 /// visited.
-const PART: usize = 1 << 12;
-const BATCH: usize = 1 << 18;
+const TASK_GROUPS: usize = 1 << 12;
+const ROUND_GROUPS: usize = 1 << 18;
 
-const NOBODY: u32 = u32::MAX;
+const NO_OBJECT: u32 = u32::MAX;
 
 /// Parents, each with the range of its children.
 type Groups = Vec<(u32, Range<u32>)>;
 
-impl<'l> Tree<'l> {
+impl<'l> ShortestPathTree<'l> {
     /// Creates the tree. `visit` is called once per number, with the number's parent and the link from parent to child.
     /// Parents are visited before their children.
-    pub fn shortest(live: &'l Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>) + Send) -> Tree<'l> {
+    pub fn build(
+        live: &'l LiveGraph<'_>,
+        mut visit: impl FnMut(u32, u32, Option<Link>) + Send,
+    ) -> ShortestPathTree<'l> {
         let order = &live.order;
         // Children of roots have no link.
         let mut at = 1;
         while at < order.len() {
-            let Some((from, to)) = order.groups(at, 1).pop().filter(|(from, _)| *from < order.base()) else { break };
+            let Some((from, to)) = order.child_groups(at, 1).pop().filter(|(from, _)| *from < order.base()) else {
+                break;
+            };
             at = to.end;
             to.for_each(|number| visit(number, from, None));
         }
-        let read =
-            |groups: &Groups| -> Vec<Vec<Link>> { groups.par_chunks(PART).map(|part| links(live, part)).collect() };
+        let read = |groups: &Groups| -> Vec<Vec<Link>> {
+            groups.par_chunks(TASK_GROUPS).map(|part| links(live, part)).collect()
+        };
         let next = |at: &mut u32| {
-            let groups = order.groups(*at, BATCH);
+            let groups = order.child_groups(*at, ROUND_GROUPS);
             *at = groups.last().map_or(order.len(), |(_, to)| to.end);
             groups
         };
@@ -51,7 +57,7 @@ impl<'l> Tree<'l> {
         while !groups.is_empty() {
             let following = next(&mut at);
             let mut visit_all = || {
-                for (part, links) in groups.chunks(PART).zip(&held) {
+                for (part, links) in groups.chunks(TASK_GROUPS).zip(&held) {
                     let mut links = links.iter();
                     for (from, to) in part {
                         to.clone().for_each(|number| visit(number, *from, links.next().copied()));
@@ -61,11 +67,11 @@ impl<'l> Tree<'l> {
             let ((), links) = rayon::join(&mut visit_all, || read(&following));
             (groups, held) = (following, links);
         }
-        Tree { live }
+        ShortestPathTree { live }
     }
 
     /// The shortest path to an object, starting with the number of its root kind.
-    pub fn way(&self, number: u32) -> Vec<u32> {
+    pub fn path(&self, number: u32) -> Vec<u32> {
         let up = |&number: &u32| Some(self.live.order.parent(number)).filter(|&up| up != 0);
         let mut out: Vec<u32> = std::iter::successors(Some(number), up).collect();
         out.reverse();
@@ -74,15 +80,15 @@ impl<'l> Tree<'l> {
 }
 
 /// The links from each parent in `part` to its children, in the order of the children.
-fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
+fn links(live: &LiveGraph<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
     let mut reader = live.graph.reader();
     let space = live.graph.space;
     let mut out = Vec::with_capacity(part.len());
-    let mut addresses: Vec<u64> = Vec::with_capacity(AHEAD);
+    let mut addresses: Vec<u64> = Vec::with_capacity(BATCH_OBJECTS);
     let mut looked = Looked::with_links();
     let (mut places, mut found) = (Vec::new(), Vec::new());
     let mut done = 0;
-    while let Some(some) = part.get(done..(done + AHEAD).min(part.len())).filter(|some| !some.is_empty()) {
+    while let Some(some) = part.get(done..(done + BATCH_OBJECTS).min(part.len())).filter(|some| !some.is_empty()) {
         addresses.clear();
         // Objects and their table entries are scattered in memory. Touching all of them first lets the cache misses
         // overlap.
@@ -91,8 +97,8 @@ fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
         );
         addresses.extend(some.iter().map(|(from, _)| live.object(*from).map_or(0, |at| at.get())));
         black_box(addresses.iter().fold(0, |sum, &addr| sum ^ live.graph.first_word(addr)));
-        reader.look(&addresses, MOST, &mut looked);
-        live.ids.find_all(space, &looked.held, NOBODY, &mut places, &mut found);
+        reader.look(&addresses, BATCH_REFS, &mut looked);
+        live.ids.find_all(space, &looked.held, NO_OBJECT, &mut places, &mut found);
         let (mut at, looked_at) = (0, looked.ends.len());
         for (i, ((_, to), &end)) in some.iter().zip(&looked.ends).enumerate() {
             let all = out.len() + to.len();
@@ -109,7 +115,7 @@ fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
             if let Some(place) = looked.next.filter(|_| i + 1 == looked_at) {
                 let addr = addresses.get(i).copied().unwrap_or(0);
                 reader.each_from(addr, place, &mut |_, link, value| {
-                    let id = live.ids.find(space, value).unwrap_or(NOBODY);
+                    let id = live.ids.find(space, value).unwrap_or(NO_OBJECT);
                     take(link, id)
                 });
             }

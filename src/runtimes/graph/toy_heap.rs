@@ -16,16 +16,16 @@ pub(super) const TYPES: u32 = 4;
 const LEAST: usize = 3;
 
 /// The memory of a heap. An object's first word contains its type and its number of references. The references follow.
-pub(super) struct Words {
+pub(super) struct ToyMemory {
     bytes: Vec<u8>,
     /// Address of each object, and the end of the last.
     places: Vec<u64>,
 }
 
-impl Words {
+impl ToyMemory {
     /// Creates one object per list of references. A reference to an unknown object points outside the heap. `kinds` are
     /// the objects' types.
-    pub(super) fn of(lists: &[Vec<u32>], kinds: &[u32]) -> Words {
+    pub(super) fn of(lists: &[Vec<u32>], kinds: &[u32]) -> ToyMemory {
         let words = |list: &Vec<u32>| (1 + list.len()).max(LEAST);
         let mut places = vec![START];
         for list in lists {
@@ -40,11 +40,11 @@ impl Words {
             }
             bytes.extend(row.into_iter().flat_map(u64::to_le_bytes));
         }
-        Words { bytes, places }
+        ToyMemory { bytes, places }
     }
 
     /// Address of an object. For an unknown object, an address before the heap.
-    pub(super) fn place(&self, id: u32) -> Addr {
+    pub(super) fn address(&self, id: u32) -> Addr {
         let objects = self.places.len() - 1;
         Addr::new(if (id as usize) < objects { self.places[id as usize] } else { START - 8 })
     }
@@ -59,15 +59,15 @@ impl Words {
 }
 
 /// A heap over such memory.
-pub(super) struct Toy<'w> {
+pub(super) struct ToyHeap<'w> {
     parts: Vec<Part>,
     space: Space<'w>,
 }
 
-impl<'w> Toy<'w> {
-    pub(super) fn new(words: &'w Words) -> Toy<'w> {
+impl<'w> ToyHeap<'w> {
+    pub(super) fn new(words: &'w ToyMemory) -> ToyHeap<'w> {
         let range = AddrRange::sized(Addr::new(START), words.bytes.len() as u64);
-        Toy { parts: vec![Part { heap: 0, generation: YOUNG, range }], space: of_runs(&[(START, &words.bytes)]) }
+        ToyHeap { parts: vec![Part { heap: 0, generation: YOUNG, range }], space: of_runs(&[(START, &words.bytes)]) }
     }
 
     /// Type and references of the object at `addr`.
@@ -83,7 +83,7 @@ fn size(references: &[[u8; 8]]) -> u64 {
     8 * (1 + references.len()).max(LEAST) as u64
 }
 
-impl Heap for Toy<'_> {
+impl Heap for ToyHeap<'_> {
     fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -114,7 +114,7 @@ impl Heap for Toy<'_> {
     }
 }
 
-struct ToyReader<'t>(&'t Toy<'t>);
+struct ToyReader<'t>(&'t ToyHeap<'t>);
 
 impl Walker for ToyReader<'_> {
     fn walk(&mut self, part: &Part, _: &mut Losses, visit: &mut dyn FnMut(&Object)) {

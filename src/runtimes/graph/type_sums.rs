@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use crate::core::mapped::table::Number;
 use crate::runtimes::api::{Tally, TypeIndex};
 use crate::runtimes::graph::TypeSum;
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 
 /// Maximum number of entries in the table of sets, and of steps to find out whether a type is in a set. Real heaps have
 /// some thousand sets. With more, the sums need a walk of the dominator tree.
-const MOST_SETS: usize = 1 << 22;
-const MOST_STEPS: u64 = 1 << 28;
+const MAX_SETS: usize = 1 << 22;
+const MAX_STEPS: u64 = 1 << 28;
 
 /// Number of entries in the cache before the table. A power of two.
 const CACHE: usize = 1 << 12;
@@ -40,7 +40,7 @@ struct Cached {
 
 struct Sets {
     all: Vec<Set>,
-    known: HashMap<(u32, u32), u32>,
+    by_parts: HashMap<(u32, u32), u32>,
     cache: Vec<Cached>,
     steps: u64,
 }
@@ -49,7 +49,7 @@ impl Sets {
     fn new() -> Sets {
         let none = Cached { set: OUTSIDE, kind: 0, with: 0 };
         let empty = Set { without: EMPTY, kind: u32::MAX };
-        Sets { all: vec![empty], known: HashMap::new(), cache: vec![none; CACHE], steps: 0 }
+        Sets { all: vec![empty], by_parts: HashMap::new(), cache: vec![none; CACHE], steps: 0 }
     }
 
     /// The set `set` with `kind` added. `None` if there are too many sets.
@@ -61,14 +61,14 @@ impl Sets {
         if (known.set, known.kind) == (set, kind) {
             return Some(known.with);
         }
-        let with = self.look(set, kind)?;
+        let with = self.find_or_add(set, kind)?;
         *self.cache.get_mut(slot)? = Cached { set, kind, with };
         Some(with)
     }
 
     #[cold]
-    fn look(&mut self, set: u32, kind: u32) -> Option<u32> {
-        if let Some(&with) = self.known.get(&(set, kind)) {
+    fn find_or_add(&mut self, set: u32, kind: u32) -> Option<u32> {
+        if let Some(&with) = self.by_parts.get(&(set, kind)) {
             return Some(with);
         }
         let mut at = set;
@@ -84,38 +84,38 @@ impl Sets {
             at = step.without;
             self.steps += 1;
         };
-        self.known.insert((set, kind), with);
-        (self.known.len() <= MOST_SETS && self.steps <= MOST_STEPS).then_some(with)
+        self.by_parts.insert((set, kind), with);
+        (self.by_parts.len() <= MAX_SETS && self.steps <= MAX_STEPS).then_some(with)
     }
 }
 
 /// A number with its dominator and both types.
-pub(super) struct Known {
+pub(super) struct DominatorRow {
     pub(super) number: u32,
     /// The immediate dominator.
-    pub(super) up: u32,
+    pub(super) dominator: u32,
     /// Type of the object. `None` for root kinds.
     pub(super) kind: Option<TypeIndex>,
     /// Type of the dominator. `None` for the virtual root and for root kinds.
-    pub(super) above: Option<TypeIndex>,
+    pub(super) dominator_kind: Option<TypeIndex>,
 }
 
 /// Why the sums were not computed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Not {
+pub(super) enum SumsError {
     /// There are more sets than the limit, or than fit the table's width.
     TooManySets,
     Error(GraphError),
 }
 
 /// A set's number, as stored in a table.
-trait Slot: Number + Copy {
+trait SetIndex: Number + Copy {
     /// Converts the number. `None` if it is too large.
     fn of(set: u32) -> Option<Self>;
     fn set(self) -> u32;
 }
 
-impl Slot for u16 {
+impl SetIndex for u16 {
     fn of(set: u32) -> Option<u16> {
         if set == OUTSIDE { Some(u16::MAX) } else { u16::try_from(set).ok().filter(|&set| set != u16::MAX) }
     }
@@ -126,7 +126,7 @@ impl Slot for u16 {
     }
 }
 
-impl Slot for u32 {
+impl SetIndex for u32 {
     fn of(set: u32) -> Option<u32> {
         Some(set)
     }
@@ -139,35 +139,35 @@ impl Slot for u32 {
 
 /// Sums by type of `within` and all that it dominates. For 0, of all live objects. `all` iterates all numbers but 0,
 /// dominators first. `len` exceeds all numbers. `bytes` returns the bytes that a number retains.
-pub(super) fn types<I: Iterator<Item = Known>>(
+pub(super) fn type_sums<I: Iterator<Item = DominatorRow>>(
     all: impl Fn() -> I,
     bytes: impl Fn(u32) -> u64,
     len: usize,
     within: u32,
-    room: &Room,
-) -> Result<Vec<TypeSum>, Not> {
+    budget: &MemoryBudget,
+) -> Result<Vec<TypeSum>, SumsError> {
     // Few heaps have more than 2^16 sets.
-    match sums::<u16>(all(), &bytes, len, within, room) {
-        Err(Not::TooManySets) => sums::<u32>(all(), &bytes, len, within, room),
+    match sums::<u16>(all(), &bytes, len, within, budget) {
+        Err(SumsError::TooManySets) => sums::<u32>(all(), &bytes, len, within, budget),
         done => done,
     }
 }
 
-fn sums<S: Slot>(
-    all: impl Iterator<Item = Known>,
+fn sums<S: SetIndex>(
+    all: impl Iterator<Item = DominatorRow>,
     bytes: &impl Fn(u32) -> u64,
     len: usize,
     within: u32,
-    room: &Room,
-) -> Result<Vec<TypeSum>, Not> {
+    budget: &MemoryBudget,
+) -> Result<Vec<TypeSum>, SumsError> {
     let mut sets = Sets::new();
-    let mut above: Table<S> = room.table(len).map_err(Not::Error)?;
+    let mut above: Table<S> = budget.table(len).map_err(SumsError::Error)?;
     let mut sums: Vec<(Tally, u64)> = Vec::new();
-    let top = S::of(if within == 0 { EMPTY } else { OUTSIDE }).ok_or(Not::TooManySets)?;
+    let top = S::of(if within == 0 { EMPTY } else { OUTSIDE }).ok_or(SumsError::TooManySets)?;
     if let Some(first) = above.first_mut() {
         *first = top;
     }
-    for Known { number, up, kind, above: over_kind } in all {
+    for DominatorRow { number, dominator: up, kind, dominator_kind: over_kind } in all {
         let over = above.get(up as usize).map_or(OUTSIDE, |set| set.set());
         let set = if number == within { EMPTY } else { over };
         let mut own = set;
@@ -182,7 +182,7 @@ fn sums<S: Slot>(
             // added here.
             if !alike {
                 let bytes = bytes(number);
-                own = sets.with(set, index).ok_or(Not::TooManySets)?;
+                own = sets.with(set, index).ok_or(SumsError::TooManySets)?;
                 // An object's own size is what it retains minus what its children in the dominator tree retain.
                 if number != within
                     && let Some(TypeIndex(over)) = over_kind
@@ -201,7 +201,7 @@ fn sums<S: Slot>(
                 tally.count += 1;
             }
         }
-        let own = S::of(own).ok_or(Not::TooManySets)?;
+        let own = S::of(own).ok_or(SumsError::TooManySets)?;
         if let Some(place) = above.get_mut(number as usize) {
             *place = own;
         }
@@ -260,13 +260,13 @@ mod tests {
             let kind = |n: u32| (n > 0).then(|| TypeIndex(kinds[n as usize]));
             let known = |n: u32| {
                 let up = ups[n as usize];
-                Known { number: n, up, kind: kind(n), above: kind(up) }
+                DominatorRow { number: n, dominator: up, kind: kind(n), dominator_kind: kind(up) }
             };
-            let room = Room::unbounded();
+            let budget = MemoryBudget::unbounded();
             let expected = simple(&ups, &kinds, within);
             let (all, bytes) = (|| (1..ups.len() as u32).map(known), |n: u32| kept[n as usize]);
-            assert_eq!(sums::<u16>(all(), &bytes, ups.len(), within, &room).as_ref(), Ok(&expected));
-            assert_eq!(sums::<u32>(all(), &bytes, ups.len(), within, &room), Ok(expected));
+            assert_eq!(sums::<u16>(all(), &bytes, ups.len(), within, &budget).as_ref(), Ok(&expected));
+            assert_eq!(sums::<u32>(all(), &bytes, ups.len(), within, &budget), Ok(expected));
         }
     }
 }

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::runtimes::graph::rank_select::Ranked;
+use crate::runtimes::graph::rank_select::RankedBits;
 
 /// Not visited, has no references.
 pub(super) const LEAF: u64 = 0;
 /// Not visited, has references.
-pub(super) const HOLDER: u64 = 1;
+pub(super) const HAS_REFS: u64 = 1;
 /// Visited, with one referrer so far.
-pub(super) const ONCE: u64 = 2;
+pub(super) const ONE_REFERRER: u64 = 2;
 /// Visited, with several referrers.
-pub(super) const SEVERAL: u64 = 3;
+pub(super) const SHARED: u64 = 3;
 
 /// Number of objects per word.
-const A_WORD: u32 = 32;
+const PER_WORD: u32 = 32;
 
 /// The states of all objects, by ID.
-pub(super) struct States {
+pub(super) struct VisitStates {
     words: Vec<AtomicU64>,
 }
 
-impl States {
+impl VisitStates {
     /// Creates the states of unvisited objects. `holders` has one bit per object: whether it has references. Bit 0 of
     /// each word is an object whose ID is a multiple of 64.
-    pub(super) fn new(holders: impl Iterator<Item = u64>) -> States {
+    pub(super) fn new(holders: impl Iterator<Item = u64>) -> VisitStates {
         let spread = |bits: u64| {
             // Moves each bit to the lower bit of its pair.
             let mut all = bits & 0xffff_ffff;
@@ -43,7 +43,7 @@ impl States {
             }
             AtomicU64::new(all)
         };
-        States { words: holders.flat_map(|bits| [spread(bits), spread(bits >> 32)]).collect() }
+        VisitStates { words: holders.flat_map(|bits| [spread(bits), spread(bits >> 32)]).collect() }
     }
 
     /// Size of the table in bytes.
@@ -53,15 +53,15 @@ impl States {
 
     #[inline(always)]
     pub(super) fn get(&self, id: u32) -> u64 {
-        let word = self.words.get((id / A_WORD) as usize).map_or(LEAF, |word| word.load(Ordering::Relaxed));
-        word >> (2 * (id % A_WORD)) & 3
+        let word = self.words.get((id / PER_WORD) as usize).map_or(LEAF, |word| word.load(Ordering::Relaxed));
+        word >> (2 * (id % PER_WORD)) & 3
     }
 
     /// Sets the state. Only one thread may do so at a time, because the update is not atomic.
     #[inline(always)]
     pub(super) fn set(&self, id: u32, state: u64) {
-        if let Some(word) = self.words.get((id / A_WORD) as usize) {
-            let at = 2 * (id % A_WORD);
+        if let Some(word) = self.words.get((id / PER_WORD) as usize) {
+            let at = 2 * (id % PER_WORD);
             let others = word.load(Ordering::Relaxed) & !(3 << at);
             word.store(others | state << at, Ordering::Relaxed);
         }
@@ -69,8 +69,8 @@ impl States {
 
     /// Whether the object was visited.
     #[inline(always)]
-    pub(super) fn lives(&self, id: u32) -> bool {
-        self.get(id) >= ONCE
+    pub(super) fn is_visited(&self, id: u32) -> bool {
+        self.get(id) >= ONE_REFERRER
     }
 
     pub(super) fn any(&self, state: u64) -> bool {
@@ -78,8 +78,10 @@ impl States {
     }
 
     /// The set of objects that have this state.
-    pub(super) fn all(&self, state: u64) -> Ranked {
-        Ranked::new((0..self.words.len().div_ceil(2)).into_par_iter().map(|number| self.word(number, state)).collect())
+    pub(super) fn set_of(&self, state: u64) -> RankedBits {
+        RankedBits::new(
+            (0..self.words.len().div_ceil(2)).into_par_iter().map(|number| self.word(number, state)).collect(),
+        )
     }
 
     /// One bit per object for the 64 objects from ID `64 * number`: whether it has this state.
@@ -113,17 +115,17 @@ mod tests {
     proptest! {
         #[test]
         fn each_is_as_it_was_set(bits: [u64; 3], set in prop::collection::vec((0_u32..192, 0_u64..4), 0..40)) {
-            let states = States::new(bits.into_iter());
+            let states = VisitStates::new(bits.into_iter());
             let mut expected: Vec<u64> = (0..192).map(|i: usize| bits[i / 64] >> (i % 64) & 1).collect();
             for (id, state) in set {
                 states.set(id, state);
                 expected[id as usize] = state;
             }
             for (id, &state) in (0..).zip(&expected) {
-                prop_assert_eq!((states.get(id), states.lives(id)), (state, state >= ONCE));
+                prop_assert_eq!((states.get(id), states.is_visited(id)), (state, state >= ONE_REFERRER));
             }
             for number in 0..3 {
-                for state in [LEAF, HOLDER, ONCE, SEVERAL] {
+                for state in [LEAF, HAS_REFS, ONE_REFERRER, SHARED] {
                     let word: u64 = (0..64).map(|i| u64::from(expected[64 * number + i] == state) << i).sum();
                     prop_assert_eq!(states.word(number, state), word);
                 }

@@ -188,7 +188,7 @@ impl Paths {
         let mut name_of = |step: Step| match step {
             Step::VirtualRoot => format!("{runtime} heap"),
             Step::Source(number) => {
-                let kind = retained.live.source(number).map_or("?", |source| source.kind.name());
+                let kind = retained.live.root_node(number).map_or("?", |source| source.kind.name());
                 format!("[{kind}]")
             }
             Step::Type(kind) => names.of_kind(kind).to_string(),

@@ -82,7 +82,7 @@ fn keeper(number: u32, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> 
     let mut at = number;
     for _ in 0..STEPS {
         at = retained.dominator(at);
-        if let Some(source) = retained.live.source(at) {
+        if let Some(source) = retained.live.root_node(at) {
             let name = format!("roots ({})", source.kind.name());
             return last.unwrap_or(name);
         }

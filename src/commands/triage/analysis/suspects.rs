@@ -9,7 +9,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
 use crate::runtimes::api::ObjectNames;
-use crate::runtimes::graph::{Graph, Retained, Search};
+use crate::runtimes::graph::{Graph, PathSearch, Retained};
 use crate::units::{exact, round};
 
 /// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
@@ -84,7 +84,8 @@ fn root(
     names: &mut ObjectNames<'_>,
     runtime_roots: &RuntimeRoots<'_>,
 ) -> Option<String> {
-    let found = Search::new(Graph::new(names.heap), object, &retained.room).run(runtime_roots.roots, WAYS).ok()?;
+    let found =
+        PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(runtime_roots.roots, WAYS).ok()?;
     let mut paths: Vec<RootPathRow> =
         found.paths.iter().map(|path| path_row(names, runtime_roots.runtime, path)).collect();
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));

@@ -8,7 +8,7 @@ pub(in crate::runtimes::graph) struct Block<'r> {
     pub(super) bytes: &'r [u8],
     pub(super) width: u32,
     /// Number of references per object, if it is the same for all. 0 if each object has a count.
-    pub(super) each: u32,
+    pub(super) fixed_count: u32,
     pub(super) id: u32,
 }
 
@@ -18,18 +18,18 @@ impl<'r> Block<'r> {
     #[inline(always)]
     pub(in crate::runtimes::graph) fn touch(self) -> u8 {
         let at = self.id as usize % BLOCK * self.width as usize;
-        let about = if self.each == 0 { BLOCK + at } else { at * self.each as usize };
+        let about = if self.fixed_count == 0 { BLOCK + at } else { at * self.fixed_count as usize };
         let at = |place: usize| self.bytes.get(place).copied().unwrap_or(0);
         at(0) ^ at(about)
     }
 
     /// Visits all objects of the block that have references: index in the block, and references.
     #[inline(always)]
-    pub(super) fn each(self, mut visit: impl FnMut(u32, Row<'r>)) {
+    pub(super) fn each_list(self, mut visit: impl FnMut(u32, RefList<'r>)) {
         let first = self.id / BLOCK as u32 * BLOCK as u32;
-        if self.each != 0 {
+        if self.fixed_count != 0 {
             for i in 0..BLOCK as u32 {
-                if let Some(row) = (Block { id: first + i, ..self }).row() {
+                if let Some(row) = (Block { id: first + i, ..self }).refs() {
                     visit(i, row);
                 }
             }
@@ -37,7 +37,7 @@ impl<'r> Block<'r> {
         }
         let mut rest = self.bytes.get(BLOCK..).unwrap_or_default();
         for (i, &count) in (0..).zip(self.bytes.iter().take(BLOCK)) {
-            let Some((row, behind)) = Row::at(rest, count, self.width, first) else { break };
+            let Some((row, behind)) = RefList::at(rest, count, self.width, first) else { break };
             rest = behind;
             if row.count > 0 {
                 visit(i, row);
@@ -47,24 +47,29 @@ impl<'r> Block<'r> {
 
     /// References of the object. `None` if the block is invalid.
     #[inline(always)]
-    pub(in crate::runtimes::graph) fn row(self) -> Option<Row<'r>> {
+    pub(in crate::runtimes::graph) fn refs(self) -> Option<RefList<'r>> {
         let (at, first) = (self.id as usize % BLOCK, self.id / BLOCK as u32 * BLOCK as u32);
-        if self.each != 0 {
-            let before = at * (self.each * self.width) as usize;
-            return Some(Row { bytes: self.bytes.get(before..)?, count: self.each, width: self.width, first });
+        if self.fixed_count != 0 {
+            let before = at * (self.fixed_count * self.width) as usize;
+            return Some(RefList {
+                bytes: self.bytes.get(before..)?,
+                count: self.fixed_count,
+                width: self.width,
+                first,
+            });
         }
         let (counts, rest) = self.bytes.split_first_chunk::<BLOCK>()?;
         let count = counts[at];
         let all = u128::from_le_bytes(*counts);
         let (before, many) = sum(all & ((1_u128 << (8 * at as u32)) - 1));
         if !many {
-            return Some(Row::at(rest.get((before * self.width) as usize..)?, count, self.width, first)?.0);
+            return Some(RefList::at(rest.get((before * self.width) as usize..)?, count, self.width, first)?.0);
         }
         let mut rest = rest;
         for &count in counts.iter().take(at) {
-            rest = Row::at(rest, count, self.width, first)?.1;
+            rest = RefList::at(rest, count, self.width, first)?.1;
         }
-        Some(Row::at(rest, count, self.width, first)?.0)
+        Some(RefList::at(rest, count, self.width, first)?.0)
     }
 }
 
@@ -92,7 +97,7 @@ fn sum(bytes: u128) -> (u32, bool) {
 
 /// References of one object.
 #[derive(Clone, Copy)]
-pub(in crate::runtimes::graph) struct Row<'r> {
+pub(in crate::runtimes::graph) struct RefList<'r> {
     /// Bytes from the first reference on.
     pub(super) bytes: &'r [u8],
     pub(super) count: u32,
@@ -100,10 +105,10 @@ pub(in crate::runtimes::graph) struct Row<'r> {
     pub(super) first: u32,
 }
 
-impl<'r> Row<'r> {
+impl<'r> RefList<'r> {
     /// Splits the row with this count byte off `bytes`. Returns the row and the bytes after it.
     #[inline(always)]
-    fn at(bytes: &'r [u8], count: u8, width: u32, first: u32) -> Option<(Row<'r>, &'r [u8])> {
+    fn at(bytes: &'r [u8], count: u8, width: u32, first: u32) -> Option<(RefList<'r>, &'r [u8])> {
         let (count, bytes) = match count {
             MANY => {
                 let (count, bytes) = bytes.split_first_chunk::<4>()?;
@@ -112,7 +117,7 @@ impl<'r> Row<'r> {
             count => (count.into(), bytes),
         };
         let behind = bytes.get(count as usize * width as usize..)?;
-        Some((Row { bytes, count, width, first }, behind))
+        Some((RefList { bytes, count, width, first }, behind))
     }
 
     #[inline(always)]
@@ -129,7 +134,7 @@ impl<'r> Row<'r> {
 
     /// Appends all references to `out`.
     #[inline(always)]
-    pub(in crate::runtimes::graph) fn put(self, out: &mut Vec<u32>) {
+    pub(in crate::runtimes::graph) fn append_to(self, out: &mut Vec<u32>) {
         if self.count == 1 {
             out.push(self.read(0));
         } else {

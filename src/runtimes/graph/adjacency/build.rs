@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::block::bias;
-use super::{BLOCK, Chunk, MANY, NONE, Place, STRAY};
-use crate::runtimes::graph::budget::{GraphError, Room, Table};
+use super::{BLOCK, Chunk, ChunkBytes, MANY, NONE, STRAY};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 
 /// Builds one chunk. Its objects are added in order.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(in crate::runtimes::graph) struct Builder {
 }
 
 /// Padding after the last reference, because each read takes four bytes.
-const BEHIND: usize = 4;
+const PADDING: usize = 4;
 
 /// Log2 of the blocks' alignment. Larger in chunks with more bytes than a code can address.
 const UNIT: u32 = 2;
@@ -103,11 +103,11 @@ impl Builder {
         let code = |&(at, low): &(u64, u32)| if at == u64::MAX { NONE } else { ((at >> unit) as u32) << 4 | low };
         let blocks = self.blocks.iter().map(code).collect();
         if !self.bytes.is_empty() {
-            self.bytes.extend([0; BEHIND]);
+            self.bytes.extend([0; PADDING]);
         }
-        let held = store.room.hold(4 * self.blocks.len() as u64);
+        let charge = store.budget.charge(4 * self.blocks.len() as u64);
         let references = self.references;
-        Ok(Chunk { blocks, unit: unit as u8, bytes: store.keep(&self.bytes)?, references, _held: held })
+        Ok(Chunk { blocks, unit: unit as u8, bytes: store.store(&self.bytes)?, references, _charge: charge })
     }
 
     /// Moves blocks to multiples of `1 << unit`.
@@ -125,46 +125,46 @@ impl Builder {
 }
 /// Storage for the bytes of chunks: contiguous, in tables that each contain many chunks.
 pub(in crate::runtimes::graph) struct Store<'r> {
-    room: &'r Room,
-    inner: Mutex<Pieces>,
+    budget: &'r MemoryBudget,
+    inner: Mutex<StoreTables>,
     /// Size of a table in bytes.
-    piece: usize,
+    table_size: usize,
 }
 
 #[derive(Default)]
-struct Pieces {
+struct StoreTables {
     all: Vec<Table<u8>>,
     /// Number of used bytes in the last table.
-    taken: usize,
+    used: usize,
 }
 
 /// Minimum and maximum size of a table in bytes, and the expected number of bytes per object.
-const PIECES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 24;
-const EXPECTED: usize = 4;
+const TABLE_SIZE: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 24;
+const BYTES_PER_OBJECT: usize = 4;
 
 impl<'r> Store<'r> {
-    /// Creates storage for `objects` objects. Tables are in memory as long as they fit `room`.
-    pub(in crate::runtimes::graph) fn new(room: &'r Room, objects: usize) -> Store<'r> {
-        let piece = objects.saturating_mul(EXPECTED).clamp(*PIECES.start(), *PIECES.end());
-        Store { room, inner: Mutex::default(), piece }
+    /// Creates storage for `objects` objects. Tables are in memory as long as they fit `budget`.
+    pub(in crate::runtimes::graph) fn new(budget: &'r MemoryBudget, objects: usize) -> Store<'r> {
+        let table_size = objects.saturating_mul(BYTES_PER_OBJECT).clamp(*TABLE_SIZE.start(), *TABLE_SIZE.end());
+        Store { budget, inner: Mutex::default(), table_size }
     }
 
-    fn keep(&self, bytes: &[u8]) -> Result<Place, GraphError> {
+    fn store(&self, bytes: &[u8]) -> Result<ChunkBytes, GraphError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Pieces { all, taken } = &mut *inner;
-        if all.last().is_none_or(|last| last.len() - *taken < bytes.len()) {
-            all.push(self.room.table(self.piece.max(bytes.len()))?);
-            *taken = 0;
+        let StoreTables { all, used } = &mut *inner;
+        if all.last().is_none_or(|last| last.len() - *used < bytes.len()) {
+            all.push(self.budget.table(self.table_size.max(bytes.len()))?);
+            *used = 0;
         }
-        let (piece, at) = (all.len().saturating_sub(1), *taken);
-        *taken += bytes.len();
-        if let Some(place) = all.last_mut().and_then(|last| last.get_mut(at..*taken)) {
+        let (table, at) = (all.len().saturating_sub(1), *used);
+        *used += bytes.len();
+        if let Some(place) = all.last_mut().and_then(|last| last.get_mut(at..*used)) {
             place.copy_from_slice(bytes);
         }
-        Ok(Place { piece, at, len: bytes.len() })
+        Ok(ChunkBytes { table, at, len: bytes.len() })
     }
 
-    pub(super) fn pieces(self) -> Vec<Table<u8>> {
+    pub(super) fn into_tables(self) -> Vec<Table<u8>> {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).all
     }
 }
@@ -172,7 +172,7 @@ impl<'r> Store<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::graph::adjacency::Rows;
+    use crate::runtimes::graph::adjacency::Adjacency;
 
     #[test]
     fn blocks_can_begin_farther_apart() {
@@ -184,16 +184,16 @@ mod tests {
         }
         builder.close();
         builder.realign(9);
-        let room = Room::unbounded();
-        let store = Store::new(&room, lists.len());
-        builder.bytes.extend([0; BEHIND]);
+        let budget = MemoryBudget::unbounded();
+        let store = Store::new(&budget, lists.len());
+        builder.bytes.extend([0; PADDING]);
         let code = |&(at, low): &(u64, u32)| ((at >> 9) as u32) << 4 | low;
         let blocks = builder.blocks.iter().map(code).collect();
-        let Ok(bytes) = store.keep(&builder.bytes) else { panic!("no room") };
-        let chunk = Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) };
-        let rows = Rows::new(store, vec![chunk]);
+        let Ok(bytes) = store.store(&builder.bytes) else { panic!("no room") };
+        let chunk = Chunk { blocks, unit: 9, bytes, references: 0, _charge: budget.charge(0) };
+        let rows = Adjacency::new(store, vec![chunk]);
         for (id, list) in (0..).zip(&lists) {
-            assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list);
+            assert_eq!(&rows.refs(id).iter().collect::<Vec<u32>>(), list);
         }
     }
 }

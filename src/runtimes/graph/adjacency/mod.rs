@@ -12,11 +12,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::runtimes::graph::budget::{Charge, Table};
 #[cfg(test)]
-use crate::runtimes::graph::budget::{GraphError, Room};
-use crate::runtimes::graph::budget::{Held, Table};
+use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
 
-pub(super) use block::{Block, Row};
+pub(super) use block::{Block, RefList};
 pub(super) use build::{Builder, Store};
 
 /// Number of objects in a chunk, which one thread processes at once.
@@ -36,10 +36,10 @@ const NONE: u32 = u32::MAX;
 const MANY: u8 = u8::MAX;
 
 /// The references of all objects.
-pub(super) struct Rows {
+pub(super) struct Adjacency {
     chunks: Vec<Chunk>,
     /// Tables that contain the bytes of all chunks.
-    pieces: Vec<Table<u8>>,
+    tables: Vec<Table<u8>>,
     pub(super) references: u64,
 }
 
@@ -49,31 +49,31 @@ pub(super) struct Chunk {
     /// references per object if it is the same for all, else 0. Bits 0 and 1 are the bytes per reference, minus 1.
     blocks: Box<[u32]>,
     unit: u8,
-    bytes: Place,
+    bytes: ChunkBytes,
     references: u64,
-    _held: Held,
+    _charge: Charge,
 }
 
 /// Position of a chunk's bytes.
-struct Place {
+struct ChunkBytes {
     /// Index of the table.
-    piece: usize,
+    table: usize,
     /// Offset in the table, and length, in bytes.
     at: usize,
     len: usize,
 }
 
-impl Rows {
+impl Adjacency {
     /// Joins chunks, which are in the order of their objects.
-    pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Rows {
+    pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Adjacency {
         let references = chunks.iter().map(|chunk| chunk.references).sum();
-        Rows { chunks, pieces: store.pieces(), references }
+        Adjacency { chunks, tables: store.into_tables(), references }
     }
 
     /// Creates the rows for lists of references.
     #[cfg(test)]
-    pub(super) fn of_lists(lists: &[Vec<u32>], room: &Room) -> Result<Rows, GraphError> {
-        let store = Store::new(room, lists.len());
+    pub(super) fn of_lists(lists: &[Vec<u32>], budget: &MemoryBudget) -> Result<Adjacency, GraphError> {
+        let store = Store::new(budget, lists.len());
         let of_chunk = |(number, lists): (u32, &[Vec<u32>])| {
             let mut out = Builder::from(number * CHUNK);
             for list in lists {
@@ -83,16 +83,16 @@ impl Rows {
             out.finish(&store)
         };
         let chunks: Result<_, _> = (0..).zip(lists.chunks(CHUNK as usize)).map(of_chunk).collect();
-        Ok(Rows::new(store, chunks?))
+        Ok(Adjacency::new(store, chunks?))
     }
 
     #[inline(always)]
     fn bytes_of<'r>(&'r self, chunk: &'r Chunk) -> &'r [u8] {
-        let &Place { piece, at, len } = &chunk.bytes;
-        self.pieces.get(piece).and_then(|piece| piece.get(at..at + len)).unwrap_or_default()
+        let &ChunkBytes { table, at, len } = &chunk.bytes;
+        self.tables.get(table).and_then(|table| table.get(at..at + len)).unwrap_or_default()
     }
 
-    /// The block that contains an object, with its number of bytes per reference. The first step of [`Rows::of`].
+    /// The block that contains an object, with its number of bytes per reference. The first step of [`Adjacency::of`].
     #[inline(always)]
     pub(super) fn block(&self, id: u32) -> Option<Block<'_>> {
         let chunk = self.chunks.get((id / CHUNK) as usize)?;
@@ -101,19 +101,24 @@ impl Rows {
             return None;
         }
         let at = u64::from(code >> 4) << chunk.unit;
-        Some(Block { bytes: self.bytes_of(chunk).get(at as usize..)?, width: (code & 3) + 1, each: code >> 2 & 3, id })
+        Some(Block {
+            bytes: self.bytes_of(chunk).get(at as usize..)?,
+            width: (code & 3) + 1,
+            fixed_count: code >> 2 & 3,
+            id,
+        })
     }
 
     /// References of an object, in the order of its fields.
     #[inline(always)]
-    pub(super) fn of(&self, id: u32) -> Row<'_> {
-        self.block(id).and_then(Block::row).unwrap_or(Row { bytes: &[], count: 0, width: 1, first: 0 })
+    pub(super) fn refs(&self, id: u32) -> RefList<'_> {
+        self.block(id).and_then(Block::refs).unwrap_or(RefList { bytes: &[], count: 0, width: 1, first: 0 })
     }
 
     /// Size of all tables in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let blocks: usize = self.chunks.iter().map(|chunk| 4 * chunk.blocks.len()).sum();
-        (blocks + self.pieces.iter().map(|piece| piece.len()).sum::<usize>()) as u64
+        (blocks + self.tables.iter().map(|table| table.len()).sum::<usize>()) as u64
     }
 
     pub(super) fn chunks(&self) -> usize {
@@ -122,10 +127,10 @@ impl Rows {
 
     /// Visits all objects with references in a range of chunks, in address order: ID and references. Each chunk is
     /// processed by one thread. Returns the results of the chunks in order.
-    pub(super) fn each<S: Default + Send>(
+    pub(super) fn each_list<S: Default + Send>(
         &self,
         chunks: Range<usize>,
-        visit: impl Fn(&mut S, u32, Row<'_>) + Sync,
+        visit: impl Fn(&mut S, u32, RefList<'_>) + Sync,
     ) -> Vec<S> {
         let of_chunk = |number: usize| {
             let mut seen = S::default();
@@ -134,7 +139,7 @@ impl Rows {
             for block in 0..blocks {
                 let first = from + (block * BLOCK) as u32;
                 let Some(found) = self.block(first) else { continue };
-                found.each(|i, row| visit(&mut seen, first + i, row));
+                found.each_list(|i, row| visit(&mut seen, first + i, row));
             }
             seen
         };
@@ -147,14 +152,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn agree(lists: &[Vec<u32>], room: &Room) {
-        let Ok(rows) = Rows::of_lists(lists, room) else { panic!("no room") };
+    fn agree(lists: &[Vec<u32>], budget: &MemoryBudget) {
+        let Ok(rows) = Adjacency::of_lists(lists, budget) else { panic!("no room") };
         assert_eq!(rows.references, lists.iter().map(|l| l.len() as u64).sum::<u64>());
         for (id, list) in (0..).zip(lists) {
-            assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list, "{id}");
+            assert_eq!(&rows.refs(id).iter().collect::<Vec<u32>>(), list, "{id}");
         }
         let seen = rows
-            .each(0..rows.chunks(), |out: &mut Vec<_>, id, row| out.push((id, row.iter().collect::<Vec<u32>>())))
+            .each_list(0..rows.chunks(), |out: &mut Vec<_>, id, row| out.push((id, row.iter().collect::<Vec<u32>>())))
             .concat();
         let expected = (0..).zip(lists).filter(|(_, l)| !l.is_empty()).map(|(id, l)| (id, l.clone()));
         assert_eq!(seen, expected.collect::<Vec<_>>());
@@ -173,7 +178,7 @@ mod tests {
             ),
             bound in prop_oneof![Just(0), Just(300), Just(u64::MAX)],
         ) {
-            agree(&lists, &Room::of(bound));
+            agree(&lists, &MemoryBudget::new(bound));
         }
     }
 
@@ -181,7 +186,7 @@ mod tests {
     fn rows_of_several_chunks() {
         let far = |id: u32| (id * 7919) % (2 * CHUNK);
         let lists: Vec<Vec<u32>> = (0..2 * CHUNK + 5).map(|id| (0..id % 3).map(|i| far(id + i)).collect()).collect();
-        agree(&lists, &Room::unbounded());
-        agree(&lists, &Room::of(400_000));
+        agree(&lists, &MemoryBudget::unbounded());
+        agree(&lists, &MemoryBudget::new(400_000));
     }
 }
