@@ -89,7 +89,6 @@ fn machine_name(machine: u16) -> String {
         eh::EM_S390 => "s390x",
         eh::EM_SPARCV9 => "sparc64",
         eh::EM_IA_64 => "ia64",
-        eh::EM_ALPHA => "alpha",
         eh::EM_386 => "i386",
         eh::EM_ARM => "arm",
         other => return format!("an unknown machine (ELF e_machine {other})"),
