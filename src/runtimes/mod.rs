@@ -38,13 +38,13 @@ pub struct Finder {
     /// for that command then lacks the pages that other finders read.
     pub offers: &'static [Offer],
     /// Finds all readable runtimes of this kind. The finder adds a diagnostic for each one that it cannot read.
-    pub find: for<'p> fn(&'p Process) -> Vec<Found<'p>>,
+    pub find: for<'p> fn(&'p Process) -> Vec<DetectedRuntime<'p>>,
 }
 
 /// A feature that only some runtimes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// The runtime is CoreCLR ([`Found::coreclr`]).
+    /// The runtime is CoreCLR ([`DetectedRuntime::coreclr`]).
     CoreClr,
     /// The runtime uses .NET's garbage collector ([`ManagedRuntime::clr_gc`]).
     ClrGc,
@@ -55,55 +55,55 @@ pub const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
         offers: &[Offer::CoreClr, Offer::ClrGc],
-        find: |process| CoreClr::find(process).into_iter().map(Found::clr).collect(),
+        find: |process| CoreClr::find(process).into_iter().map(DetectedRuntime::clr).collect(),
     },
     Finder {
         name: "HotSpot",
         offers: &[],
-        find: |process| HotSpot::find(process).into_iter().map(Found::other).collect(),
+        find: |process| HotSpot::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "CPython",
         offers: &[],
-        find: |process| CPython::find(process).into_iter().map(Found::other).collect(),
+        find: |process| CPython::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "NativeAOT",
         offers: &[Offer::ClrGc],
-        find: |process| NativeAot::find(process).into_iter().map(Found::other).collect(),
+        find: |process| NativeAot::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
 ];
 
 /// A runtime that was found in a process.
-pub enum Found<'p> {
+pub enum DetectedRuntime<'p> {
     /// CoreCLR. Commands that only .NET has read its own structures.
     CoreClr(Box<CoreClr<'p>>),
     /// Any other runtime.
     Other(Box<dyn ManagedRuntime + Send + 'p>),
 }
 
-impl<'p> Found<'p> {
-    fn clr(runtime: CoreClr<'p>) -> Found<'p> {
-        Found::CoreClr(Box::new(runtime))
+impl<'p> DetectedRuntime<'p> {
+    fn clr(runtime: CoreClr<'p>) -> DetectedRuntime<'p> {
+        DetectedRuntime::CoreClr(Box::new(runtime))
     }
 
-    fn other(runtime: impl ManagedRuntime + Send + 'p) -> Found<'p> {
-        Found::Other(Box::new(runtime))
+    fn other(runtime: impl ManagedRuntime + Send + 'p) -> DetectedRuntime<'p> {
+        DetectedRuntime::Other(Box::new(runtime))
     }
 
     /// Returns the interface that all runtimes implement.
     pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
         match self {
-            Found::CoreClr(runtime) => &**runtime,
-            Found::Other(runtime) => &**runtime,
+            DetectedRuntime::CoreClr(runtime) => &**runtime,
+            DetectedRuntime::Other(runtime) => &**runtime,
         }
     }
 
     /// Returns CoreCLR by type. `None` for any other runtime.
     pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
         match self {
-            Found::CoreClr(runtime) => Some(runtime),
-            Found::Other(_) => None,
+            DetectedRuntime::CoreClr(runtime) => Some(runtime),
+            DetectedRuntime::Other(_) => None,
         }
     }
 }

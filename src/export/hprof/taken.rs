@@ -26,7 +26,7 @@ pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<Taken<'s>> {
         let fields = runtime.fields()?;
         Some(Taken { id, runtime, heap: runtime.heap()?, fields })
     });
-    let mut all: Vec<Taken<'s>> = all.filter(|taken| !taken.heap.parts().is_empty()).collect();
+    let mut all: Vec<Taken<'s>> = all.filter(|taken| !taken.heap.ranges().is_empty()).collect();
     all.sort_by_key(Taken::is_foreign);
     all
 }

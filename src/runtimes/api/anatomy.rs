@@ -22,12 +22,12 @@ pub enum Meaning {
     Text(u8),
     /// An object whose address reveals its value, such as a small integer. References to it may be redirected to the
     /// object at this address.
-    Alike(Addr),
+    Interchangeable(Addr),
 }
 
 /// The bytes of a type's objects that are structure. All other bytes are values.
 #[derive(Clone, Debug, Default)]
-pub struct Form {
+pub struct ScrubRule {
     /// Bytes before an object that belong to it, at most 8.
     pub prefix: u64,
     /// Length of the header in bytes. An array's header ends with its 32-bit length.
@@ -46,19 +46,19 @@ pub struct Form {
 }
 
 /// Forms by type. Objects of other types are overwritten entirely.
-pub type Forms = HashMap<TypeIndex, Form>;
+pub type ScrubRules = HashMap<TypeIndex, ScrubRule>;
 
 /// Size in bytes of an array's length, which ends the header.
-pub(crate) const LENGTH: u64 = 4;
+pub(crate) const ARRAY_LENGTH_SIZE: u64 = 4;
 
 /// Rules for scrubbing the objects of a runtime.
 ///
-/// A runtime supplies them in one of two ways. If a heap walk finds each object by its start, [`Anatomy::forms`]
+/// A runtime supplies them in one of two ways. If a heap walk finds each object by its start, [`Anatomy::rules`]
 /// returns rules by type. If objects are anywhere in arenas, malloc blocks and program files, [`Anatomy::scattered`]
 /// describes them.
 pub trait Anatomy: Sync {
     /// What stays of the objects of each type. `None` if the runtime implements [`Anatomy::scattered`].
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         None
     }
 

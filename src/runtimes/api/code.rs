@@ -254,5 +254,5 @@ pub trait ManagedCode: Sync {
     }
 
     /// Warns about requested names that were not available, with a way to get them.
-    fn tell_missing(&self) {}
+    fn warn_missing(&self) {}
 }

@@ -9,13 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::addr::Addr;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::slot;
-use crate::runtimes::api::{Batch, Handle, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::api::{Handle, Link, Node, ObjectBatch, ObjectReader, RefBatch, TypeIndex};
 use crate::runtimes::clr_gc::{ClrHeap, MIN_OBJECT, MethodTableInfo, References, stride};
 use crate::words::HandleKind;
 
 /// Links to objects that are in no field of the object that keeps them alive.
-const ALLOCATOR: Link = Link::Beside("(loader allocator)");
-const DEPENDENT: Link = Link::Beside("(dependent handle)");
+const ALLOCATOR: Link = Link::NoField("(loader allocator)");
+const DEPENDENT: Link = Link::NoField("(dependent handle)");
 
 const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 10;
@@ -205,12 +205,12 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
     }
 
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, most);
-        self.visit_from(addr, from, |place, _, value| batch.take(place, value));
+        let mut batch = RefBatch::new(out, most);
+        self.visit_from(addr, from, |place, _, value| batch.push(place, value));
         batch.next
     }
 
-    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+    fn read_batch(&mut self, addrs: &[u64], most: usize, out: &mut ObjectBatch) {
         out.clear();
         let dependents = self.dependents();
         let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
@@ -231,17 +231,17 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
             let fields = |(layout, size): (&Layout, u64)| {
                 layout.references.visit(words, size, &mut |offset, value| {
                     let place = offset / 8;
-                    place < u64::from(OTHERS) && out.hold(most, place as u32, Link::Field(offset), value)
-                }) && layout.allocator.is_none_or(|at| out.hold(most, OTHERS, ALLOCATOR, at.get()))
+                    place < u64::from(OTHERS) && out.push(most, place as u32, Link::Field(offset), value)
+                }) && layout.allocator.is_none_or(|at| out.push(most, OTHERS, ALLOCATOR, at.get()))
             };
             if known.is_none_or(fields)
                 && let Some(all) = dependents.with(addr)
             {
                 let place = |i: u32| (OTHERS + 1).saturating_add(i);
-                (0..).zip(all).all(|(i, &secondary)| out.hold(most, place(i), DEPENDENT, secondary));
+                (0..).zip(all).all(|(i, &secondary)| out.push(most, place(i), DEPENDENT, secondary));
             }
-            out.ends.push(out.held.len());
-            if out.held.len() >= most {
+            out.ends.push(out.references.len());
+            if out.references.len() >= most {
                 break;
             }
         }

@@ -103,7 +103,7 @@ impl ManagedCode for Methods<'_> {
         found.blocks.iter().map(|b| CodeFile { range: b.range, offset: b.offset, path: path.to_owned() }).collect()
     }
 
-    fn tell_missing(&self) {
+    fn warn_missing(&self) {
         if let Some(missing) = self.types.missing() {
             self.types.process.diag.note(WarningCode::Metadata, missing);
         }

@@ -11,7 +11,7 @@ use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
 use crate::registers::{self, Regs};
-use crate::runtimes::api::FrameSlotPlace;
+use crate::runtimes::api::FrameSlotLocation;
 use crate::runtimes::coreclr::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
 use crate::runtimes::coreclr::code::{CodeBlock, CodeRangeKind, behind, dwarf};
 use crate::targets::Arch;
@@ -22,7 +22,7 @@ use super::Methods;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSlot {
     /// Register or stack slot.
-    pub place: FrameSlotPlace,
+    pub place: FrameSlotLocation,
     /// Address of an object, or 0. If `interior`, it may be an address within an object, or outside of the heap.
     pub value: u64,
     /// Whether `value` may be an interior pointer.
@@ -233,7 +233,7 @@ impl Methods<'_> {
             for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
                 match frame.resolve(slot) {
                     // Outgoing arguments belong to the callee.
-                    Some(FrameSlot { place: FrameSlotPlace::Stack(at, ..), .. })
+                    Some(FrameSlot { place: FrameSlotLocation::Stack(at, ..), .. })
                         if tracked && state != FrameState::Interrupted && at >= sp && at < outgoing => {}
                     Some(resolved) => out.slots.push(resolved),
                     None => out.unread += 1,
@@ -289,7 +289,7 @@ impl Frame<'_, '_> {
             Place::Register(number) => {
                 let number = dwarf(arch, number)?;
                 let value = self.regs.get(number)?;
-                let place = FrameSlotPlace::Register(registers::name(arch, number)?);
+                let place = FrameSlotLocation::Register(registers::name(arch, number)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
             Place::Stack(base, distance) => {
@@ -302,10 +302,10 @@ impl Frame<'_, '_> {
                         (Addr::new(self.regs.get(number)?), registers::name(arch, number)?)
                     }
                 };
-                FrameSlotPlace::Stack(from.checked_offset(distance)?, name, distance)
+                FrameSlotLocation::Stack(from.checked_offset(distance)?, name, distance)
             }
         };
-        let FrameSlotPlace::Stack(at, ..) = place else { return None };
+        let FrameSlotLocation::Stack(at, ..) = place else { return None };
         let value = self.methods.memory().u64(at).ok()?;
         Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned })
     }

@@ -54,19 +54,19 @@ fn of_interpreter(
 ) -> Result<(), PyError> {
     let gc = runtime.view("PyInterpreterState", interpreter).addr_of("gc")?;
     let size = runtime.layout.size("gc_generation")?;
-    let told = runtime.view("_gc_runtime_state", gc).addr_of("generations")?;
+    let expected = runtime.view("_gc_runtime_state", gc).addr_of("generations")?;
     let is_ring = |head: Addr| {
         let next = link(runtime, head, "_gc_next")?;
         let prev = link(runtime, head, "_gc_prev")?;
         Some(link(runtime, next, "_gc_prev")? == head && link(runtime, prev, "_gc_next")? == head)
     };
     let all_rings = |first: &Addr| (0..GENERATIONS).all(|i| is_ring(first.wrapping_add(i * size)) == Some(true));
-    let near = (0..=2 * NEAR / 4).map(|i| told.saturating_sub(NEAR).wrapping_add(4 * i));
-    let first = std::iter::once(told).chain(near).find(all_rings);
-    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: told })?;
+    let near = (0..=2 * NEAR / 4).map(|i| expected.saturating_sub(NEAR).wrapping_add(4 * i));
+    let first = std::iter::once(expected).chain(near).find(all_rings);
+    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: expected })?;
     for i in 0..GENERATIONS {
         let head = first.wrapping_add(i * size);
-        if let Err(e) = ring(runtime, head, walks, found) {
+        if let Err(e) = read_list(runtime, head, walks, found) {
             notes.push(format!("generation {i} of the collector {e}; some of its objects may be missing"));
         }
     }
@@ -79,7 +79,7 @@ fn link(runtime: &Runtime<'_>, head: Addr, field: &str) -> Option<Addr> {
 }
 
 /// Adds the objects of one list. Each object follows its PyGC_Head.
-fn ring(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
+fn read_list(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
     let (next, size) = (
         runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,
         runtime.layout.size("PyGC_Head").map_err(|e| e.to_string())?,

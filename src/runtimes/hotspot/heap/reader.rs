@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::runtimes::api::linear::{Linear as _, slot};
-use crate::runtimes::api::{Batch, Heap as _, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::api::linear::{LinearHeap as _, slot};
+use crate::runtimes::api::{Heap as _, Link, Node, ObjectBatch, ObjectReader, RefBatch, TypeIndex};
 use crate::runtimes::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
 use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::heap::types::Form;
@@ -18,10 +18,10 @@ const CACHE_BITS: u32 = 9;
 const OF_CLASS: u32 = u32::MAX - 3;
 
 /// The link from an instance to its class, if the class can be unloaded.
-const CLASS: Link = Link::Beside("(class)");
+const CLASS: Link = Link::NoField("(class)");
 
 /// The link from a class to its resolved constants.
-const CONSTANTS: Link = Link::Beside("(constant pool)");
+const CONSTANTS: Link = Link::NoField("(constant pool)");
 
 /// Where the objects of a class have references.
 pub(super) struct Layout {
@@ -282,25 +282,25 @@ impl ObjectReader for Reader<'_, '_> {
         self.visit_from(addr, from, &mut |place, link, value| visit(place, link, value));
     }
 
-    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+    fn read_batch(&mut self, addrs: &[u64], most: usize, out: &mut ObjectBatch) {
         let heap = self.heap;
         out.clear();
         for &addr in addrs {
             let found = self.find(addr);
             out.nodes.push(found.as_ref().map(Found::node));
             if let Some(found) = found {
-                found.visit(heap, 0, &mut |place, link, value| out.hold(most, place, link, value));
+                found.visit(heap, 0, &mut |place, link, value| out.push(most, place, link, value));
             }
-            out.ends.push(out.held.len());
-            if out.held.len() >= most {
+            out.ends.push(out.references.len());
+            if out.references.len() >= most {
                 break;
             }
         }
     }
 
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, most);
-        self.visit_from(addr, from, &mut |place, _, value| batch.take(place, value));
+        let mut batch = RefBatch::new(out, most);
+        self.visit_from(addr, from, &mut |place, _, value| batch.push(place, value));
         batch.next
     }
 }
