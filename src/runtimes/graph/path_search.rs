@@ -225,9 +225,9 @@ struct RootSearch<'s, 'g, W> {
     near: Option<&'g MemoryRun<'g>>,
     /// End of the current level in the queue.
     level: usize,
-    /// One bit per queue index. `first_children`: the object is the first that was reached from its parent. `with_children`: other
-    /// objects were first reached from it.
+    /// One bit per queue index: whether the object is the first that was reached from its parent.
     first_children: Vec<u64>,
+    /// One bit per queue index: whether other objects were first reached from it.
     with_children: Vec<u64>,
     last: Option<usize>,
     reader: Option<Box<dyn ObjectReader + 'g>>,

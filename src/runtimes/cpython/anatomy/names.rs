@@ -58,7 +58,7 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// Collects all names except those of code and functions ([`KeptNames::take`]) and of classes ([`KeptNames::of_type`]).
+    /// Collects all names except those of code and functions ([`KeptNames::add_code`]) and of classes ([`KeptNames::of_type`]).
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> KeptNames {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
@@ -123,7 +123,7 @@ impl KeptNames {
     }
 
     /// Collects the names of a code object or function.
-    pub(super) fn take(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
+    pub(super) fn add_code(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
         let (of, fields) = match kind.name.as_str() {
             "code" => ("PyCodeObject", OF_CODE),
             "function" => ("PyFunctionObject", OF_FUNCTION),

@@ -60,7 +60,7 @@ pub(super) fn all(
     found.types.iter().filter_map(|at| heap.type_at(*at)).for_each(|class| names.of_type(heap, &class));
     for &at in &found.named {
         if let Some(kind) = kind_of(heap, at) {
-            names.take(heap, at, &kind);
+            names.add_code(heap, at, &kind);
         }
     }
     let mut queue: Vec<Addr> = found.images.iter().copied().collect();
@@ -84,7 +84,7 @@ pub(super) fn all(
     while let Some(at) = queue.pop() {
         let Some(found) = kind_of(heap, at) else { continue };
         out.push(at);
-        names.take(heap, at, &found);
+        names.add_code(heap, at, &found);
         lead(found.address, &mut queue);
         heap.each_reference(at, &found, |reference| match reference {
             Reference::Object(to) => lead(to, &mut queue),
