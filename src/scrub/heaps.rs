@@ -227,15 +227,12 @@ fn start(object: Addr, elements: Elements) -> Option<(Addr, Addr)> {
 fn width(units: StringUnits) -> u8 {
     match units {
         StringUnits::Utf16 => 2,
-        StringUnits::Latin1 | StringUnits::Utf8 => 1,
+        StringUnits::Latin1 => 1,
     }
 }
 
 fn script(content: StringContent<'_>) -> Script {
-    match content.units {
-        StringUnits::Utf8 => Script::Utf8,
-        units => Script::Units(width(units)),
-    }
+    Script::Units(width(content.units))
 }
 
 impl Within {

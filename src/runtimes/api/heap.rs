@@ -152,8 +152,6 @@ pub enum StringUnits {
     Utf16,
     /// One byte each, the first 256 code points of Unicode.
     Latin1,
-    /// UTF-8 bytes.
-    Utf8,
 }
 
 /// Walks the objects of a heap in address order.

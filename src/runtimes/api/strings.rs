@@ -259,7 +259,6 @@ impl<'a> StringContent<'a> {
                 char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
             }
             StringUnits::Latin1 => self.bytes.iter().take(units).map(|&b| char::from(b)).collect(),
-            StringUnits::Utf8 => String::from_utf8_lossy(self.bytes.get(..units).unwrap_or(self.bytes)).into_owned(),
         }
     }
 }

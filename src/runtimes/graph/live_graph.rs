@@ -175,11 +175,6 @@ impl<'g> LiveGraph<'g> {
     pub fn root_node(&self, number: u32) -> Option<&RootNode> {
         self.root_nodes.iter().find(|s| s.number == number)
     }
-
-    /// Sort key that orders numbers by the address of their objects.
-    pub fn address_rank(&self, number: u32) -> u32 {
-        self.order.id(number).unwrap_or(0)
-    }
 }
 
 /// Root kinds with the objects of their roots, and the number of roots that reference no object.

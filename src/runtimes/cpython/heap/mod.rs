@@ -212,18 +212,6 @@ impl<'p> Heap<'p> {
         self.census.each_owned_outside(visit);
     }
 
-    /// Visits the memory that the object at `object` owns: range and kind.
-    pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
-        let Some(kind) = self.type_of(object) else { return };
-        let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, reference| {
-            if let visit::RawReference::Memory(owned) = reference {
-                visit(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind);
-            }
-            true
-        });
-    }
-
     /// Visits the possible objects that the object at `object`, of type `kind`, references. `visit` returns whether to
     /// continue.
     pub(crate) fn each_target(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Link, Addr) -> bool) {

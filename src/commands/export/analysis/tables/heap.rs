@@ -257,7 +257,6 @@ fn strings(table: &mut Table<'_>, of: &Of<'_>, show_data: bool, progress: &Progr
 
 fn text(content: &StringContent<'_>) -> String {
     match content.units {
-        StringUnits::Utf8 => String::from_utf8_lossy(content.bytes).into_owned(),
         StringUnits::Latin1 => content.bytes.iter().map(|&byte| char::from(byte)).collect(),
         StringUnits::Utf16 => {
             let units = content.bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
