@@ -7,7 +7,7 @@ use crate::image::known_files;
 use crate::limits;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Objects, PyType, flags};
+use crate::runtimes::cpython::objects::{Objects, PyType, flags, is_identifier};
 
 /// Names that reports need for lookups, and states of futures. None of them is the program's own.
 const WORDS: [&str; 17] = [
@@ -211,7 +211,7 @@ impl KeptNames {
         if let Some(keys) = objects.dict_keys(kind.shared_keys).filter(|_| !kind.shared_keys.is_null()) {
             for index in 0..keys.count.min(limits::MAX_PY_LOOKUP) {
                 let place = keys.key_at(index);
-                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
+                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_name(objects, *key)) {
                     self.all.insert(key);
                     if is_library {
                         self.public.insert(key);
@@ -235,7 +235,7 @@ impl KeptNames {
             return;
         };
         objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
-            if is_identifier(objects, entry.key) {
+            if is_name(objects, entry.key) {
                 self.all.insert(entry.key);
                 if is_library {
                     self.public.insert(entry.key);
@@ -248,10 +248,8 @@ impl KeptNames {
 }
 
 /// Whether the object is a str that could be a name in a program. `globals()` may have any text as a key.
-fn is_identifier(objects: &Objects<'_>, object: Addr) -> bool {
-    let text = objects.str_at(object).unwrap_or_default();
-    let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
-    begins && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+fn is_name(objects: &Objects<'_>, object: Addr) -> bool {
+    objects.str_at(object).is_some_and(|text| is_identifier(&text))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::addr::Addr;
 use crate::runtimes::api::{BlockHeap as _, Heap as _, Link, UnwalkedRanges};
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::function_name;
-use crate::runtimes::cpython::objects::TypeForm;
+use crate::runtimes::cpython::objects::{TypeForm, is_identifier};
 
 /// Maximum number of referrers followed per object.
 const MAX_REFERRERS: usize = 3;
@@ -190,10 +190,6 @@ fn link_text(heap: &Heap<'_>, referrer: Addr, link: Link) -> Option<String> {
     })
 }
 
-fn is_identifier(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c == '_' || c.is_alphanumeric())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +197,5 @@ mod tests {
     #[test]
     fn links_are_written_from_the_name_down() {
         assert_eq!(join_links("app.CACHE", &["[\"a b\"]".to_owned(), ".rows".to_owned()]), "app.CACHE.rows[\"a b\"]");
-        assert!(is_identifier("rows_2") && !is_identifier("a b") && !is_identifier(""));
     }
 }

@@ -17,6 +17,7 @@ pub use modules::PyModule;
 pub(crate) use modules::modules;
 pub use names::StaticNames;
 pub use text::TextContent;
+pub(crate) use text::is_identifier;
 pub use types::{PyType, TypeForm, flags};
 
 use crate::addr::Addr;

@@ -94,6 +94,23 @@ impl Objects<'_> {
     }
 }
 
+/// Whether the text could be a name in a program.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
+    starts && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
 fn units<const N: usize, T>(bytes: &[u8], unit: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks::<N>().0.iter().map(|chunk| unit(*chunk)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_identifier;
+
+    #[test]
+    fn an_identifier_does_not_start_with_a_digit() {
+        assert!(is_identifier("rows_2") && is_identifier("_x") && is_identifier("größe"));
+        assert!(!is_identifier("2nd") && !is_identifier("a b") && !is_identifier(""));
+    }
 }
