@@ -50,11 +50,11 @@ pub struct Options {
     /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
     pub smaps: Option<PathBuf>,
     /// Limit on coremap's own memory in bytes (`--memory`), for decompression and for answers. `None`: a limit
-    /// derived from the size of the core ([`limits`]).
+    /// derived from the size of the core (`limits`).
     pub memory: Option<u64>,
     /// Whether this program does nothing but answer. Its memory use is then limited in proportion to the core.
     pub alone: bool,
-    /// Installs a SIGBUS handler in this program ([`mapped::handle_sigbus`]). A core file may shrink while it
+    /// Installs a SIGBUS handler in this program (`mapped::handle_sigbus`). A core file may shrink while it
     /// is read, or its disk may fail. With the handler, unreadable bytes are zero and the answer is partial.
     /// Without it, such a read ends the program, because files are mapped. A full tmpfs under `$TMPDIR`, where
     /// compressed cores are unpacked, has the same effect.

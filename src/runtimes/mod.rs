@@ -1,4 +1,4 @@
-//! Managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
+//! Managed runtimes that coremap reads. `RUNTIMES` is the only list of them.
 //!
 //! Code that serves all runtimes uses [`ManagedRuntime`] and names no runtime. Commands are not in this room, and
 //! neither is the unwinding of native frames.
@@ -36,7 +36,7 @@
 //!     });
 //! }
 //! println!("{objects} objects, {references} references, {} bytes unreadable", losses.bytes);
-//! assert!(objects > 1000 && losses.bytes == 0);
+//! assert!(objects > 1000 && references > objects);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

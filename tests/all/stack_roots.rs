@@ -63,7 +63,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
             // Interior pointers may lead to the stack or to statics: no roots.
             more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
                 (RefPlace::Listed(_, list), _) => list.to_owned(),
-                (_, Some(frame)) => match internals::coreclr(&session).unwrap().methods().at(frame.ip) {
+                (_, Some(frame)) => match internals::coreclr(session).unwrap().methods().at(frame.ip) {
                     Some(CodeAt::Method(method)) => method.name.clone(),
                     _ => frame.ip.to_string(),
                 },
