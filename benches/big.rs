@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{FREE, Fallible, Load, PAGE, Scratch, heap, threads};
-use coremap::runtimes::Offer;
+use coremap::internals;
 use coremap::session::Session;
 
 const SAMPLE: &str = "dotnet31-createdump/core.zst";
@@ -94,8 +94,7 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     let sample = common::sample(SAMPLE)?;
     let process = common::process(&common::sample_path(SAMPLE))?;
     let session = Session::new(&process);
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
     // Of 22 objects 20 are nodes.
     let nodes = shape.objects * heap::GROUP / (heap::GROUP + 2);
     let mut objects = heap::Made::plan(&session, heap::Form::of(nodes.max(heap::GROUP)))?;

@@ -22,9 +22,9 @@ use common::heap::{self, Form};
 use common::shapes::{self, Shape, Shaped};
 use common::{Fallible, PAGE, Scratch, machine, process as open};
 use coremap::addr::Addr;
+use coremap::internals;
 use coremap::limits;
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
 use coremap::runtimes::api::{FREE as FREE_TYPE, Heap as _, Root, Selection, stat, strings as count_strings};
 use coremap::runtimes::graph::{Graph, Retained, Room, Search, Shapes, Tree};
 use coremap::session::Session;
@@ -62,8 +62,7 @@ fn make(file: File, form: Form) -> Fallible<Made> {
     let mut heap = heap::Made::plan(&session, form)?;
     let loads = heap.loads.clone();
     let core = common::extended(file, &sample, &loads, &[], |file| heap.write(file))?;
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
     heap.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
     let way = form.nodes / form.lists;
     Ok(Made { core, nodes: form.nodes, way, objects: heap.objects, last: heap.last() })
@@ -75,8 +74,7 @@ fn make_shaped(file: File, form: shapes::Form) -> Fallible<Made> {
     let session = Session::new(&process);
     let heap = Shaped::plan(&session, form)?;
     let core = common::extended(file, &sample, &heap.hung.loads, &[], |file| heap.write(file))?;
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
     heap.hung.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
     let way = if form.shape == Shape::Chains { form.nodes / form.heads } else { 1 };
     let nodes = if form.shape == Shape::Strings { form.strings } else { form.nodes };
@@ -88,7 +86,7 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
-    let heap = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.objects();
+    let heap = internals::coreclr(&session).ok_or("no runtime")?.objects();
     process.target().expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
@@ -112,7 +110,7 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
-    let runtime = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
+    let runtime = internals::coreclr(&session).ok_or("no runtime")?;
     runtime.heaps();
     let begun = Instant::now();
     let answer = with(made, Graph::new(runtime.objects()), &runtime.roots_with(&[]).all)?;

@@ -11,6 +11,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use coremap::commands::{self, MallocOptions};
+use coremap::internals;
 use coremap::native::malloc::FreeLists;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -45,13 +46,13 @@ fn main() {
         println!("{what:<28} {:>9.1} ms  {n:>10} chunks  {rate:>7.1} million a second", time.as_secs_f64() * 1e3);
     };
     println!("heap of {size} bytes, {chunks} chunks");
-    let lists = FreeLists::read(&process, session.malloc(), &[]);
+    let lists = FreeLists::read(&process, internals::malloc(&session), &[]);
     let walk = || {
-        let counts = session.malloc().walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
+        let counts = internals::malloc(&session).walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
         counts.iter().map(|(_, _, n, _)| n).sum()
     };
     tell("walk alone", best(walk));
-    tell("free lists (summary)", best(|| FreeLists::read(&process, session.malloc(), &[]).len() as u64));
+    tell("free lists (summary)", best(|| FreeLists::read(&process, internals::malloc(&session), &[]).count() as u64));
     let whole = || {
         let report = commands::malloc(&session, &MallocOptions::default(), &silent);
         assert!(report.lost.count == 0 && report.total.used + report.total.free > chunks);

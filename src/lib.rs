@@ -108,53 +108,90 @@
 //! The `coremap` program and its own dependencies (arguments, progress bar, log) are in the feature `cli`.
 //! It is on by default; turn it off with `default-features = false`.
 
+#![cfg_attr(feature = "internals", allow(unnameable_types))]
+#![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
+
+/// Modules that are no part of the library's interface. The feature `internals` makes them public for coremap's own
+/// tests and benchmarks. Without it rustc reports what is unused in them.
+///
+/// The macro's name and form are those of the crate cfg-if: rustfmt looks for modules in no other macro.
+macro_rules! cfg_if {
+    (if #[$on:meta] { $($public:item)* } else { $($private:item)* }) => {
+        $(#[$on] #[doc(hidden)] $public)*
+        $(#[cfg(not(feature = "internals"))] $private)*
+    };
+}
+
 pub mod addr;
 pub(crate) mod analysis;
-#[doc(hidden)]
-pub mod bytes;
 pub mod commands;
-#[doc(hidden)]
-pub mod core;
 pub mod diag;
-pub mod dump;
-pub mod export;
 mod facts;
 mod host;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
-pub mod image;
+pub mod internals;
 mod introspect;
-pub mod layout;
-#[doc(hidden)]
-pub mod limits;
-#[cfg(target_os = "linux")]
-#[doc(hidden)]
-pub mod live;
 mod machine;
 pub mod map;
 pub mod memory;
-#[doc(hidden)]
-pub mod native;
 pub(crate) mod phase;
 pub mod process;
-pub mod progress;
 #[doc(hidden)]
-pub mod range_map;
-pub mod registers;
+pub mod program;
+pub mod progress;
 pub mod render;
 pub mod report;
-pub mod resident;
 pub mod runtimes;
-pub mod scrub;
-pub mod search;
-pub mod series;
 pub mod session;
-#[doc(hidden)]
-pub mod shell;
-pub mod shrink;
-#[doc(hidden)]
-pub mod stackwalk;
-pub mod symbolicate;
+pub mod stacks;
 pub mod targets;
-#[doc(hidden)]
-pub mod units;
 mod words;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod bytes;
+        pub mod core;
+        pub mod dump;
+        pub mod export;
+        pub mod image;
+        pub mod layout;
+        pub mod limits;
+        #[cfg(target_os = "linux")]
+        pub mod live;
+        pub mod native;
+        pub mod range_map;
+        pub mod registers;
+        pub mod resident;
+        pub mod scrub;
+        pub mod search;
+        pub mod series;
+        pub mod shell;
+        pub mod shrink;
+        pub mod stackwalk;
+        pub mod symbolicate;
+        pub mod units;
+    } else {
+        mod bytes;
+        mod core;
+        mod dump;
+        mod export;
+        mod image;
+        mod layout;
+        mod limits;
+        #[cfg(target_os = "linux")]
+        mod live;
+        mod native;
+        mod range_map;
+        mod registers;
+        mod resident;
+        mod scrub;
+        mod search;
+        mod series;
+        mod shell;
+        mod shrink;
+        mod stackwalk;
+        mod symbolicate;
+        mod units;
+    }
+}

@@ -9,25 +9,34 @@ use std::time::Duration;
 use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
-use crate::core::open::{Core, OpenError};
+use crate::core::open::Core;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{Module, ModuleKind, bundle, elf, modules};
+use crate::image::{ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
-use crate::live::{self, How, Live, LiveError};
+use crate::live::{self, How, Live};
 use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::resident::saved::{self, SavedError};
+use crate::resident::saved;
 use crate::targets::budget::{Allowed, Spent};
 use crate::targets::reads::{InPhase, Loss};
 use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
+
+pub use crate::core::elf::HeaderError;
+pub use crate::core::inflate::InflateError;
+pub use crate::core::open::OpenError;
+pub use crate::image::Module;
+pub use crate::image::Section;
+#[cfg(target_os = "linux")]
+pub use crate::live::LiveError;
+pub use crate::resident::saved::SavedError;
 
 /// Options for opening a process.
 #[derive(Default)]
@@ -120,7 +129,7 @@ pub struct Process {
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
     /// Files bundled into the program's file, if it is a .NET single-file program.
-    pub bundle: Option<Bundle>,
+    pub(crate) bundle: Option<Bundle>,
     /// Warnings so far.
     pub diag: Diagnostics,
     /// `--symbols` directories, for the names of code.
@@ -221,7 +230,7 @@ impl Process {
     }
 
     /// The core file, if the process was read from one.
-    pub fn core(&self) -> Option<&Core> {
+    pub(crate) fn core(&self) -> Option<&Core> {
         let target: &dyn Any = self.target();
         target.downcast_ref()
     }

@@ -77,13 +77,11 @@ impl<'p> Session<'p> {
     }
 
     /// Thread stacks, guesses included.
-    #[doc(hidden)]
     pub fn stacks(&self) -> &Stacks {
         &self.whole().stacks
     }
 
     /// Thread stacks found by evidence. Guesses are excluded, because they need the whole map.
-    #[doc(hidden)]
     pub fn known_stacks(&self) -> &Stacks {
         self.stacks.get_or_init(|| {
             was_read("stacks");
@@ -92,8 +90,7 @@ impl<'p> Session<'p> {
     }
 
     /// The C library's malloc.
-    #[doc(hidden)]
-    pub fn malloc(&self) -> &Malloc {
+    pub(crate) fn malloc(&self) -> &Malloc {
         &self.whole().malloc
     }
 
@@ -129,8 +126,7 @@ impl<'p> Session<'p> {
     }
 
     /// The runtimes that offer what only some have.
-    #[doc(hidden)]
-    pub fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+    pub(crate) fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
         self.found_if(move |finder| finder.offers.contains(&offer))
     }
 
@@ -148,20 +144,17 @@ impl<'p> Session<'p> {
 
     /// Creates a stack walker that unwinds through the code of all runtimes. `stacks`: bounds of the thread
     /// stacks.
-    #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
         let lists = self.runtimes_by_id().into_iter().filter_map(|(id, runtime)| Some((id, runtime.listed_methods()?)));
         Walker::new(self.process, self.codes(), stacks).with_lists(lists.collect())
     }
 
     /// The stack of a thread, unwound by `walker` with the marks of all runtimes.
-    #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
         walker.walk(thread, self.marks(thread.tid))
     }
 
     /// The stack of the thread with this ID. `None` if there is no such thread.
-    #[doc(hidden)]
     pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<Walk> {
         Some(self.walk(walker, self.thread(tid)?))
     }
@@ -208,8 +201,7 @@ impl<'p> Session<'p> {
     }
 
     /// All malloc blocks, and the free lists that show which of them are free.
-    #[doc(hidden)]
-    pub fn blocks(&self) -> &(FreeLists, Blocks) {
+    pub(crate) fn blocks(&self) -> &(FreeLists, Blocks) {
         self.blocks.get_or_init(|| {
             was_read("blocks of malloc");
             read_blocks(self.process, self.malloc())
@@ -217,14 +209,12 @@ impl<'p> Session<'p> {
     }
 
     /// Labels that a runtime writes into its malloc blocks, if one does.
-    #[doc(hidden)]
-    pub fn block_labels(&self) -> Option<&dyn BlockLabels> {
+    pub(crate) fn block_labels(&self) -> Option<&dyn BlockLabels> {
         self.runtimes().into_iter().find_map(|runtime| runtime.block_labels())
     }
 
     /// Names of native code.
-    #[doc(hidden)]
-    pub fn symbols(&self) -> &NativeSymbols<'p> {
+    pub(crate) fn symbols(&self) -> &NativeSymbols<'p> {
         self.symbols.get_or_init(|| NativeSymbols::new(self.process))
     }
 

@@ -32,7 +32,7 @@ pub struct Shrunk {
     pub text: Texts,
 }
 
-/// Pieces of text: at least [`LEAST_TEXT`] printable characters of ASCII in a row.
+/// Pieces of text: at least `LEAST_TEXT` printable characters of ASCII in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     /// Of one byte each.

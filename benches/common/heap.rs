@@ -8,13 +8,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use coremap::addr::Addr;
-use coremap::core::Core;
+use coremap::core::open::Core;
+use coremap::internals;
 use coremap::layout::{Layout, StructView};
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
+use coremap::report::HandleKind;
 use coremap::runtimes::api::{Selection, stat};
+use coremap::runtimes::coreclr::Generation;
 use coremap::runtimes::coreclr::heap::{MethodTableInfo, References};
-use coremap::runtimes::coreclr::{Generation, HandleKind};
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
@@ -87,7 +88,7 @@ impl Real {
     /// Find them.
     pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
         let process = session.process;
-        let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
+        let clr = internals::coreclr(session).ok_or("no runtime")?;
         let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
         let stat = stat(heap, &Selection::default(), &Progress::silent());
         let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {

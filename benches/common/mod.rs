@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::core::Core;
+use coremap::core::open::Core;
 use coremap::diag::Diagnostics;
 use coremap::memory::scan::is_zero;
 use coremap::process::{Options, Process};

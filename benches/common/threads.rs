@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::core::Core;
+use coremap::core::open::Core;
+use coremap::internals;
 use coremap::layout::{Layout, StructView};
 use coremap::map::Confidence;
 use coremap::memory::Memory;
 use coremap::native::stacks::StackState;
-use coremap::runtimes::Offer;
 use coremap::runtimes::coreclr::threads as managed_threads;
 use coremap::session::Session;
 
@@ -123,7 +123,7 @@ fn move_words(bytes: &mut [u8], moved: &dyn Fn(u64) -> Option<u64>) {
 
 fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Addr>)> {
     let process = session.process;
-    let runtime = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
+    let runtime = internals::coreclr(session).ok_or("no runtime")?.runtime();
     let (managed, _) = managed_threads(process, runtime).map_err(Clone::clone)?;
     let notes = each_note(common::notes(core)?.1);
     let mut out = Vec::new();
@@ -158,9 +158,8 @@ impl Made {
     /// What `count` more threads take.
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
-        let (models, last) = models(session, process.core().ok_or("no core file")?)?;
-        let runtime =
-            session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
+        let (models, last) = models(session, internals::core(process).ok_or("no core file")?)?;
+        let runtime = internals::coreclr(session).ok_or("no runtime")?.runtime();
         let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);
         let known = (store.addr_of("ThreadCount")?, store.u32("ThreadCount")?);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::limits;
 use coremap::process::{Options, Process};
+use coremap::program::limits;
 use coremap::progress::Progress;
 use coremap::render::Render;
 use coremap::session::Session;

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use coremap::commands::envelope;
+use coremap::commands::record::{Moment, Recording};
 use coremap::commands::record::{moment, subject};
+use coremap::commands::trend::{is_recording, read_recording};
 use coremap::diag::{Warning, WarningCode};
 use coremap::report::{CoreRow, Part, RuntimeRow};
-use coremap::series::{Moment, Recording, is_recording, read_recording};
 use coremap::session::Session;
 
 use crate::cli::args::Common;

@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
+use coremap::program::has_coreclr;
+use coremap::program::units::count;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::{ConditionRow, Envelope};
-use coremap::runtimes::coreclr::has_coreclr;
 use coremap::session::Session;
 use coremap::targets::Producer;
-use coremap::units::count;
 
 use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};

@@ -36,8 +36,6 @@ pub struct Segment {
     pub perms: Perms,
     /// `p_flags`
     pub flags: u32,
-    /// `p_align`
-    pub align: u64,
     /// Start of the mapping it is a piece of: itself, unless a shrunk core says
     /// otherwise in `p_paddr`.
     pub mapping: Addr,
@@ -273,7 +271,6 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
         present: file_size.min(size.saturating_sub(p.p_offset)),
         perms: Perms::from_flags(p.p_flags),
         flags: p.p_flags,
-        align: p.p_align,
         mapping: if p.p_paddr == 0 { range.start } else { Addr::new(p.p_paddr) },
     }
 }

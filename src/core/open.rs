@@ -103,6 +103,7 @@ impl Core {
     /// # Errors
     /// [`OpenError`] where there is no core to read. A cut or damaged core
     /// opens, with diagnostics.
+    #[cfg(feature = "internals")]
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
         Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
     }

@@ -54,8 +54,6 @@ pub struct ElfImage {
     pub dynamic: Option<AddrRange>,
     /// Whether it has PT_INTERP, as programs have and libraries seldom do.
     pub has_interpreter: bool,
-    /// e_type
-    pub e_type: u16,
 }
 
 impl ElfImage {
@@ -91,7 +89,7 @@ pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
     let table_at = base.checked_add(header.e_phoff)?;
     let table = memory.look(table_at, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
-    let image = place(memory, &header, &programs, base, page)?;
+    let image = place(memory, &programs, base, page)?;
     // Of one that is read as data too: it tells that it is one.
     memory.keep(base, raw.len() as u64);
     memory.keep(table_at, table.len() as u64);
@@ -184,13 +182,7 @@ pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
     Some(placed)
 }
 
-fn place(
-    memory: &dyn Memory,
-    header: &eh::Header,
-    programs: &[ph::ProgramHeader],
-    base: Addr,
-    page: u64,
-) -> Option<ElfImage> {
+fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: u64) -> Option<ElfImage> {
     let loads = || programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0);
     // The header lies at file offset 0, so the segment that begins there says
     // which vaddr `base` stands for.
@@ -227,7 +219,6 @@ fn place(
         build_id: None,
         dynamic: programs.iter().find(|p| p.p_type == ph::PT_DYNAMIC).map(placed),
         has_interpreter: programs.iter().any(|p| p.p_type == ph::PT_INTERP),
-        e_type: header.e_type,
     };
     for p in programs {
         if image.sections.len() >= limits::MAX_IMAGE_SEGMENTS {

@@ -285,7 +285,7 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
 /// what a process wrote is in no file. Then those of writable parts of PE files,
 /// which only tells how they were before anybody wrote. Of the file of module `image_only`,
 /// only what is in its image.
-pub fn overlays(
+pub(crate) fn overlays(
     facts: &Facts,
     modules: &[Module],
     proven: &[Proven],

@@ -43,7 +43,7 @@ pub struct Module {
     /// Path as NT_FILE or the dynamic linker has it; empty where none does.
     pub path: Arc<str>,
     /// What it is.
-    pub kind: ModuleKind,
+    pub(crate) kind: ModuleKind,
     /// First to last address of its mappings and segments.
     pub range: AddrRange,
     /// Indices into NT_FILE of its mappings.

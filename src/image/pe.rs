@@ -60,9 +60,6 @@ impl PeDirectory {
     }
 }
 
-/// Data directory of exported names (PE/COFF, optional header).
-pub const EXPORT_DIRECTORY: usize = 0;
-
 /// Data directory of base relocations (PE/COFF, optional header).
 const RELOCATION_DIRECTORY: usize = 5;
 

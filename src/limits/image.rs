@@ -56,10 +56,6 @@ pub const MAX_METADATA_STREAMS: usize = 32;
 /// Bytes of one module's metadata: the largest known have under 20 MiB.
 pub const MAX_METADATA: u64 = 64 << 20;
 
-/// Generic parameters of one type or method: their numbers have 16 bits, real
-/// ones are under 20.
-pub const MAX_GENERIC_PARAMS: usize = 1024;
-
 /// Types within types of one signature. Compilers give up long before; what is
 /// deeper would cost stack.
 pub const MAX_SIGNATURE_DEPTH: u32 = 64;

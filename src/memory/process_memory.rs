@@ -13,7 +13,7 @@ use crate::targets::Target;
 use crate::targets::reads::{Loss, Script};
 
 /// Bytes of a file on disk that stand in for a mapping's.
-pub struct Overlay {
+pub(crate) struct Overlay {
     /// Addresses it can fill.
     pub range: AddrRange,
     /// Index into the list of files.
@@ -63,7 +63,7 @@ pub struct ProcessMemory {
 /// The same memory where what the dump left out of writable parts is as in the
 /// file: right for tables that nobody writes, wrong for anything else.
 #[derive(Clone, Copy)]
-pub struct Pristine<'m>(&'m ProcessMemory);
+pub(crate) struct Pristine<'m>(&'m ProcessMemory);
 
 impl ProcessMemory {
     /// Only what the target holds.
@@ -73,7 +73,7 @@ impl ProcessMemory {
 
     /// With `overlays` (into `files`) for what was left out, and `originals`
     /// for what was left out of writable parts.
-    pub fn with_files(
+    pub(crate) fn with_files(
         target: Arc<dyn Target>,
         overlays: RangeMap<Overlay>,
         originals: RangeMap<Overlay>,
@@ -84,7 +84,7 @@ impl ProcessMemory {
 
     /// The view for tables of program files that nobody writes, whatever the
     /// section they lie in allows.
-    pub fn pristine(&self) -> Pristine<'_> {
+    pub(crate) fn pristine(&self) -> Pristine<'_> {
         Pristine(self)
     }
 

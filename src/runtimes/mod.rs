@@ -10,17 +10,23 @@
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
 
 pub mod api;
-#[doc(hidden)]
-pub mod clr_gc;
-#[doc(hidden)]
-pub mod coreclr;
-#[doc(hidden)]
-pub mod cpython;
 pub mod graph;
-#[doc(hidden)]
-pub mod hotspot;
-#[doc(hidden)]
-pub mod nativeaot;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod clr_gc;
+        pub mod coreclr;
+        pub mod cpython;
+        pub mod hotspot;
+        pub mod nativeaot;
+    } else {
+        pub(crate) mod clr_gc;
+        pub(crate) mod coreclr;
+        pub(crate) mod cpython;
+        pub(crate) mod hotspot;
+        pub(crate) mod nativeaot;
+    }
+}
 
 use crate::process::Process;
 use crate::runtimes::api::ManagedRuntime;
@@ -30,7 +36,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 
 /// Finds the runtimes of one kind.
-pub struct Finder {
+pub(crate) struct Finder {
     /// What the runtime is called.
     pub name: &'static str,
     /// What only some runtimes have. A command that needs it runs no other finder: what finders read becomes a part of
@@ -42,7 +48,7 @@ pub struct Finder {
 
 /// What only some runtimes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub(crate) enum Offer {
     /// It is CoreCLR ([`Found::coreclr`]).
     CoreClr,
     /// The garbage collector of .NET ([`ManagedRuntime::clr_gc`]).
@@ -50,7 +56,7 @@ pub enum Offer {
 }
 
 /// Every runtime, in the order in which a session lists them.
-pub const RUNTIMES: &[Finder] = &[
+pub(crate) const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
         offers: &[Offer::CoreClr, Offer::ClrGc],
@@ -74,7 +80,7 @@ pub const RUNTIMES: &[Finder] = &[
 ];
 
 /// A runtime of a process.
-pub enum Found<'p> {
+pub(crate) enum Found<'p> {
     /// CoreCLR: commands that only .NET has ask it about its own structures.
     CoreClr(Box<CoreClr<'p>>),
     /// Any other.
@@ -91,7 +97,7 @@ impl<'p> Found<'p> {
     }
 
     /// What all runtimes answer.
-    pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
+    pub(crate) fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
         match self {
             Found::CoreClr(runtime) => &**runtime,
             Found::Other(runtime) => &**runtime,
@@ -99,7 +105,7 @@ impl<'p> Found<'p> {
     }
 
     /// CoreCLR, if it is that.
-    pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
+    pub(crate) fn coreclr(&self) -> Option<&CoreClr<'p>> {
         match self {
             Found::CoreClr(runtime) => Some(runtime),
             Found::Other(_) => None,

@@ -139,7 +139,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// What stands for which name, where names are overwritten ([`Names::table`]).
+    /// What stands for which name, where names are overwritten (`Names::table`).
     pub fn table_of_names(&self) -> Option<String> {
         self.names.as_ref().map(Names::table)
     }

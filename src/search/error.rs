@@ -9,7 +9,7 @@ pub enum PatternError {
     /// Nothing to look for.
     #[error("the pattern is empty")]
     Empty,
-    /// Longer than [`limits::MAX_PATTERN`].
+    /// Longer than `limits::MAX_PATTERN`.
     #[error("the pattern has {0} bytes; the maximum is {max}", max = limits::MAX_PATTERN)]
     TooLong(usize),
     /// Options that contradict each other.

@@ -38,4 +38,4 @@ mod window;
 pub use error::PatternError;
 pub use needle::HitEncoding;
 pub use pattern::{Encoding, Pattern, PatternOptions};
-pub use scan::{Hit, SearchResult, search};
+pub use scan::{Hit, search};

@@ -13,7 +13,7 @@ use crate::targets::{Arch, Producer};
 use crate::words::Part;
 
 /// Version of the form. Fields may be added without another one.
-pub const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// The first line: what the recording is of.
 #[derive(Debug, Serialize, Deserialize)]

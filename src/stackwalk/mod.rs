@@ -60,7 +60,7 @@ struct State {
 
 impl<'a, 'p> Walker<'a, 'p> {
     /// For `process`, whose runtimes have this code.
-    pub fn new(
+    pub(crate) fn new(
         process: &'p Process,
         codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
         stacks: &'a Stacks,
@@ -79,7 +79,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// The same, with the methods that these runtimes list.
-    pub fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
+    pub(crate) fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
         Walker { lists, ..self }
     }
 

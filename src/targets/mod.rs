@@ -22,16 +22,32 @@
 
 mod arch;
 pub(crate) mod budget;
-pub mod byte_set;
-pub mod dump_notes;
-pub mod extents;
-pub mod facts;
-pub mod mapping_name;
-pub mod producer;
-pub mod reads;
-pub mod residence;
-pub mod space;
-pub mod threads;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod byte_set;
+        pub mod dump_notes;
+        pub mod extents;
+        pub mod facts;
+        pub mod mapping_name;
+        pub mod producer;
+        pub mod reads;
+        pub mod residence;
+        pub mod space;
+        pub mod threads;
+    } else {
+        pub(crate) mod byte_set;
+        pub(crate) mod dump_notes;
+        pub(crate) mod extents;
+        pub(crate) mod facts;
+        pub(crate) mod mapping_name;
+        pub(crate) mod producer;
+        pub(crate) mod reads;
+        pub(crate) mod residence;
+        pub(crate) mod space;
+        pub(crate) mod threads;
+    }
+}
 
 use std::any::Any;
 use std::io;
@@ -40,14 +56,19 @@ use std::time::Duration;
 
 use byteorder::{ByteOrder, LittleEndian};
 
+pub use crate::range_map::{RangeMap, Ranged};
 pub use arch::Arch;
-pub use dump_notes::DumpNotes;
+pub use byte_set::ByteSet;
+pub use dump_notes::{DumpNotes, Dumped, RegisterSet, Standstill, ThreadNotes};
 pub use extents::Extents;
 pub use facts::{Facts, ProcessInfo, SecondView, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
-pub use reads::Reads;
-pub use residence::Residence;
+pub use reads::{NameAt, ReadBytes, Reads, Script};
+pub use residence::{
+    CgroupFigures, Figure, Figures, KnownPages, MappingResidence, PageRuns, Pages, Residence, StatusFigures, Told,
+    VmFlags,
+};
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 

@@ -50,6 +50,7 @@ macro_rules! words {
 
         impl $name {
             /// All values, as they are declared.
+            #[allow(dead_code, reason = "of some enums nobody needs the list")]
             pub const ALL: &'static [$name] = &[$($name::$value),+];
 
             /// The word in JSON, CSV and tables.

@@ -47,8 +47,9 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
 
 /// Code that names a runtime and serves every one: file, a part of the line, and why.
 const NAMES_RUNTIME: &[(&str, &str, &str)] = &[
-    ("src/cli/values.rs", "use coremap::runtimes::", "generations of every heap, which an option may name"),
-    ("src/cli/output.rs", "use coremap::runtimes::coreclr", "a sentence about runtimes that cannot be read"),
+    ("src/program.rs", "hotspot::heap::Generation", "generations of every heap, which an option may name"),
+    ("src/program.rs", "coreclr::has_coreclr", "a sentence about runtimes that cannot be read"),
+    ("src/internals.rs", "coreclr", "tests and benchmarks of .NET"),
 ];
 
 fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
@@ -184,6 +185,7 @@ const ROOMS: &[&str] = &[
     "runtimes/api",
     "runtimes/graph",
     "stackwalk",
+    "stacks",
     "introspect",
     "runtimes/clr_gc",
     "runtimes/coreclr",
@@ -199,9 +201,9 @@ const ROOMS: &[&str] = &[
     "search",
     "symbolicate",
     "scrub",
-    "commands",
     "dump",
     "shrink",
+    "commands",
 ];
 
 /// The room that a file is in.
@@ -220,7 +222,7 @@ fn not_below(path: &str, lines: &[String]) -> Vec<String> {
     let used =
         Regex::new(r"\bcrate::(runtimes::(?:api|graph|clr_gc|coreclr|nativeaot|hotspot|cpython)\b|\w+)").unwrap();
     let room = room_of(path);
-    if ["main", "lib", "cli"].contains(&room) {
+    if ["main", "lib", "cli", "program", "internals"].contains(&room) {
         return Vec::new();
     }
     let place =

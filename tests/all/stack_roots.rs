@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::support::real::{self, hex};
+use coremap::internals;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
 use coremap::runtimes::api::{FrameSlotPlace, RefPlace};
 use coremap::runtimes::coreclr::{CodeAt, StackRefs};
 use coremap::session::Session;
@@ -23,7 +23,7 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     let session = Session::new(&process);
     let walker = session.walker(session.known_stacks());
     let id = session.runtimes_by_id()[0].0;
-    let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap();
+    let clr = internals::coreclr(&session).unwrap();
     let refs = clr.stack_refs(id, &mut |tid| session.walk_tid(&walker, tid));
     with(&refs, &session)
 }
@@ -61,23 +61,13 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
                 same += 1;
             }
             // Interior pointers may lead to the stack or to statics: no roots.
-            more.extend(left.iter().filter(|k| !k.interior).map(|k| {
-                match (k.place, k.frame) {
-                    (RefPlace::Listed(_, list), _) => list.to_owned(),
-                    (_, Some(frame)) => {
-                        match session
-                            .found(Offer::CoreClr)
-                            .find_map(|(_, found)| found.coreclr())
-                            .unwrap()
-                            .methods()
-                            .at(frame.ip)
-                        {
-                            Some(CodeAt::Method(method)) => method.name.clone(),
-                            _ => frame.ip.to_string(),
-                        }
-                    }
-                    _ => unreachable!("a slot is of a frame"),
-                }
+            more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
+                (RefPlace::Listed(_, list), _) => list.to_owned(),
+                (_, Some(frame)) => match internals::coreclr(session).unwrap().methods().at(frame.ip) {
+                    Some(CodeAt::Method(method)) => method.name.clone(),
+                    _ => frame.ip.to_string(),
+                },
+                _ => unreachable!("a slot is of a frame"),
             }));
         }
         (same, more)
@@ -105,7 +95,7 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 fn sizes_of_code(core: &str) -> (usize, usize) {
     recorded(core, |refs, session| {
-        let methods = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
+        let methods = internals::coreclr(session).unwrap().methods();
         let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {

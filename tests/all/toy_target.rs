@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands;
+use coremap::internals;
 use coremap::map::audit;
 use coremap::memory::{FaultKind, Memory};
 use coremap::process::Process;
@@ -93,7 +94,7 @@ fn toy(has_slices: bool) -> Option<Toy> {
 fn what_is_no_core_file_gets_the_same_answers() -> Result<(), Box<dyn std::error::Error>> {
     for has_slices in [true, false] {
         let process = Process::of(Arc::new(toy(has_slices).ok_or("registers")?));
-        assert!(process.core().is_none());
+        assert!(internals::core(&process).is_none());
         let session = Session::new(&process);
         let report = commands::summary(&session, true, &Progress::silent());
         // Four pages of heap, two of stack, two of the file; five of them are there.

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
+use coremap::commands::record::Moment;
 use coremap::commands::{self, Baseline, Condition, DiffInput, record};
 use coremap::diag::{Warning, WarningCode};
-use coremap::limits;
 use coremap::process::Process;
+use coremap::program::{limits, same_allocator};
 use coremap::progress::Progress;
 use coremap::report::{Envelope, Part, SCHEMA_VERSION};
-use coremap::series::Moment;
 use coremap::session::Session;
 
 use crate::cli::args::Common;
@@ -167,7 +167,7 @@ impl End {
 
 /// What of both is compared beside kinds. Blocks of different allocators have different sizes, and that is no news here.
 fn parts(old: &End, new: &End, before: Option<&Session<'_>>, after: Option<&Session<'_>>) -> Vec<Part> {
-    let alike = before.zip(after).is_none_or(|(old, new)| old.malloc().is_like(new.malloc()));
+    let alike = before.zip(after).is_none_or(|(old, new)| same_allocator(old, new));
     let both = |part| old.has(part) && new.has(part) && (part != Part::Malloc || alike);
     [Part::Types, Part::Malloc].into_iter().filter(|part| both(*part)).collect()
 }

@@ -2,9 +2,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
+use coremap::commands::export::{ExportError, Output};
 use coremap::commands::export::{ExportedRow, Files};
 use coremap::commands::{self, ExportOptions};
-use coremap::export::{ExportError, Output};
 use coremap::report::{ExportFormat, ExportSubject};
 use coremap::session::Session;
 

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use coremap::commands::record::{self, Meter, Pace, PartRow, RecordCost, RecordReport};
+use coremap::commands::record::{Cost, Moment, Recording, RecordingWriter, start_ticks};
 use coremap::commands::{self};
 use coremap::diag::Warning;
+use coremap::program::units::{human, seconds};
 use coremap::progress::Progress;
 use coremap::report::{CoreRow, Envelope, Part, RecordingEnd};
-use coremap::series::{Cost, Moment, Recording, RecordingWriter, start_ticks};
 use coremap::session::Session;
 use coremap::targets::Producer;
-use coremap::units::{human, seconds};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
@@ -144,7 +144,7 @@ impl Command for Record {
             }
         };
         if ended == RecordingEnd::ProcessEnded {
-            message(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
+            message(&format!("the process ended after {}", coremap::program::units::count(costs.len() as u64, "look")));
         }
         let report = RecordReport {
             file: file.map(|file| file.display().to_string()),
@@ -216,7 +216,7 @@ fn for_its_owner_alone(path: &Path) -> io::Result<File> {
 struct Look {
     moment: Moment,
     core: CoreRow,
-    recorded: coremap::series::Subject,
+    recorded: coremap::commands::record::Subject,
     is_live: bool,
 }
 
@@ -250,7 +250,7 @@ impl Looker<'_> {
         }
         let is_live = process.producer() == Producer::Live;
         moment.time = if is_live { Some(time) } else { modified(self.path) };
-        let recorded = coremap::series::Subject { start_ticks, ..record::subject(&session) };
+        let recorded = coremap::commands::record::Subject { start_ticks, ..record::subject(&session) };
         Ok(Look { moment, core: report.core, recorded, is_live })
     }
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands;
-use coremap::core::inflate::Compression;
+use coremap::commands::symbolicate::{Options, SymbolicateError};
+use coremap::program::Compression;
 use coremap::session::Session;
-use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use coremap::units::count;
+use coremap::program::units::count;
 
 /// The process stands still for a twentieth of the time at most.
 const STILL: u32 = 20;

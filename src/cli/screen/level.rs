@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use coremap::addr::Addr;
+use coremap::program::units::human;
 use coremap::render::{Align, Cut};
-use coremap::units::human;
 
 /// What is serious about a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use coremap::bytes::printable;
 use coremap::commands::threads::ThreadsReport;
+use coremap::program::printable;
 use coremap::render::{self, Look as Form, Render};
 
 use crate::cli::screen::clock::{Clock, Cost};

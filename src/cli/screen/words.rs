@@ -1,6 +1,6 @@
 //! Commands of ours as words, and as a line that a shell takes.
 
-use coremap::shell::quoted;
+use coremap::program::quoted;
 
 /// The line's words, as a POSIX shell parts them where it has no variables and no patterns.
 pub(super) fn parted(line: &str) -> Vec<String> {

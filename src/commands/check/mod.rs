@@ -7,6 +7,8 @@ mod table;
 pub use analysis::check;
 pub use report::*;
 
+pub use crate::map::audit::{Conflict, Invariant};
+
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.

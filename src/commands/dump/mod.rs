@@ -1,9 +1,11 @@
-//! `dump`: a core of a process that runs. What is written is made by [`crate::dump`].
+//! `dump`: a core of a process that runs. What is written is made by `crate::dump`.
 
 mod report;
 mod table;
 
 pub use report::*;
+
+pub use crate::dump::{Dumped, Keep, Plan, for_debugger, write, write_packed};
 
 use crate::commands::command::{Command, answer, of_live};
 

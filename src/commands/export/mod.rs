@@ -1,4 +1,4 @@
-//! `export`: what a core holds, as a file of other people's viewers. The files are made by [`crate::export`].
+//! `export`: what a core holds, as a file of other people's viewers. The files are made by `crate::export`.
 
 mod analysis;
 mod report;
@@ -6,6 +6,8 @@ mod table;
 
 pub use analysis::{ExportOptions, Files, export};
 pub use report::*;
+
+pub use crate::export::{ExportError, Output};
 
 use crate::commands::command::{Command, answer, of_process};
 

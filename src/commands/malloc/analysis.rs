@@ -116,7 +116,13 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     report.tcaches = lists
         .tcaches
         .iter()
-        .map(|t| TcacheRow { address: t.address, tid: t.tid, since: t.since, count: t.len() as u64, broken: t.broken })
+        .map(|t| TcacheRow {
+            address: t.address,
+            tid: t.tid,
+            since: t.since,
+            count: t.count() as u64,
+            broken: t.broken,
+        })
         .collect();
     if options.chunks {
         report.chunks = Some(chunks);

@@ -7,6 +7,8 @@ mod table;
 pub use analysis::{SearchOptions, search};
 pub use report::*;
 
+pub use crate::search::{Encoding, Pattern, PatternError, PatternOptions};
+
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.

@@ -1,4 +1,4 @@
-//! `shrink`: a smaller core that still answers. What is written is made by [`crate::shrink`].
+//! `shrink`: a smaller core that still answers. What is written is made by `crate::shrink`.
 
 mod plan;
 mod report;
@@ -6,6 +6,11 @@ mod table;
 
 pub use plan::scrub_plan;
 pub use report::*;
+
+pub use crate::scrub::{
+    Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Places, Plan, Rule, Runs, unmapped,
+};
+pub use crate::shrink::{Scrubbed, Shrunk, Texts, write, write_scrubbed};
 
 use crate::commands::command::{Command, answer, of_process};
 

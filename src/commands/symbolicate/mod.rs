@@ -7,6 +7,8 @@ mod table;
 pub use analysis::symbolicate;
 pub use report::*;
 
+pub use crate::symbolicate::{Cost, Options, SymbolicateError};
+
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.

@@ -16,7 +16,7 @@ mod objects;
 mod records;
 mod taken;
 
-pub use taken::{Taken, heaps};
+pub use taken::heaps;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};

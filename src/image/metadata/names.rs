@@ -77,11 +77,6 @@ impl Metadata<'_> {
         places.filter_map(|place| self.listed(Table::MethodPtr, place))
     }
 
-    /// Rows of the parameters at those places.
-    pub fn param_rids(&self, places: Range<u32>) -> impl Iterator<Item = u32> {
-        places.filter_map(|place| self.listed(Table::ParamPtr, place))
-    }
-
     /// The row of `table` whose list has row `rid` of `target`.
     fn owner(&self, table: Table, column: usize, pointers: Table, target: Table, rid: u32) -> Option<u32> {
         if rid == 0 || rid > self.row_count(target) {
@@ -100,21 +95,6 @@ impl Metadata<'_> {
     /// The type that has a method.
     pub fn type_of_method(&self, method_rid: u32) -> Option<u32> {
         self.owner(Table::TypeDef, 5, Table::MethodPtr, Table::MethodDef, method_rid)
-    }
-
-    /// The type that has a field.
-    pub fn type_of_field(&self, field_rid: u32) -> Option<u32> {
-        self.owner(Table::TypeDef, 4, Table::FieldPtr, Table::Field, field_rid)
-    }
-
-    /// The method that has a parameter.
-    pub fn method_of_param(&self, param_rid: u32) -> Option<u32> {
-        self.owner(Table::MethodDef, 5, Table::ParamPtr, Table::Param, param_rid)
-    }
-
-    /// `Namespace.Outer+Inner` of a TypeDef.
-    pub fn full_type_name(&self, rid: u32) -> Option<String> {
-        self.full_name(Token::new(Table::TypeDef, rid))
     }
 
     /// `Namespace.Outer+Inner` of a TypeDef, TypeRef or ExportedType. Types that

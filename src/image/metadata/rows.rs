@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::coded::{
     CUSTOM_ATTRIBUTE_TYPE, Coded, HAS_CONSTANT, HAS_CUSTOM_ATTRIBUTE, IMPLEMENTATION, MEMBER_REF_PARENT,
-    METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF, TYPE_OR_METHOD_DEF,
+    RESOLUTION_SCOPE, TYPE_DEF_OR_REF,
 };
 use super::{Metadata, Table, Token};
 use crate::limits;
@@ -89,19 +89,6 @@ pub struct MethodDef<'a> {
     pub name: Cow<'a, str>,
     /// Signature: see [`super::sig::MethodSig`].
     pub signature: &'a [u8],
-    /// Its places in the list of parameters: see [`Metadata::param_rids`].
-    pub params: Range<u32>,
-}
-
-/// II.22.33 Param.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Param<'a> {
-    /// ParamAttributes (II.23.1.13).
-    pub flags: u16,
-    /// 1-based place in the signature; 0 is the return value.
-    pub sequence: u16,
-    /// Name.
-    pub name: Cow<'a, str>,
 }
 
 /// II.22.25 MemberRef.
@@ -113,30 +100,6 @@ pub struct MemberRef<'a> {
     pub name: Cow<'a, str>,
     /// Signature of a method or a field.
     pub signature: &'a [u8],
-}
-
-/// II.22.29 MethodSpec.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MethodSpec<'a> {
-    /// The generic method.
-    pub method: Token,
-    /// Its arguments: see [`super::sig::method_spec`].
-    pub instantiation: &'a [u8],
-}
-
-/// II.22.5 AssemblyRef.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssemblyRef<'a> {
-    /// Simple name.
-    pub name: Cow<'a, str>,
-    /// Major, minor, build, revision.
-    pub version: [u16; 4],
-    /// Culture; empty is neutral.
-    pub culture: Cow<'a, str>,
-    /// AssemblyFlags (II.23.1.2).
-    pub flags: u32,
-    /// Public key or its token, as the flags say.
-    pub public_key_or_token: &'a [u8],
 }
 
 /// II.22.14 ExportedType.
@@ -161,15 +124,6 @@ pub struct Constant<'a> {
     pub element_type: u8,
     /// Its value.
     pub value: &'a [u8],
-}
-
-/// II.22.8 ClassLayout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassLayout {
-    /// Alignment of fields; 0 is the default.
-    pub packing: u16,
-    /// Least size in bytes; 0 is the default.
-    pub size: u32,
 }
 
 /// II.22.20 GenericParam.
@@ -258,16 +212,6 @@ impl Metadata<'_> {
         Some(TypeRef { scope: row.coded(0, &RESOLUTION_SCOPE)?, name: row.str(1)?, namespace: row.str(2)? })
     }
 
-    /// The signature of a TypeSpec (II.22.39): see [`super::sig::type_spec`].
-    pub fn type_spec(&self, rid: u32) -> Option<&[u8]> {
-        self.row(Table::TypeSpec, rid).blob(0)
-    }
-
-    /// The signature of a StandAloneSig (II.22.36): locals, or a call site.
-    pub fn stand_alone_sig(&self, rid: u32) -> Option<&[u8]> {
-        self.row(Table::StandAloneSig, rid).blob(0)
-    }
-
     /// A Field.
     pub fn field(&self, rid: u32) -> Option<Field<'_>> {
         let row = self.row(Table::Field, rid);
@@ -283,43 +227,13 @@ impl Metadata<'_> {
             flags: row.u16(2)?,
             name: row.str(3)?,
             signature: row.blob(4)?,
-            params: self.list(Table::MethodDef, rid, 5, Table::ParamPtr, Table::Param)?,
         })
-    }
-
-    /// A Param.
-    pub fn param(&self, rid: u32) -> Option<Param<'_>> {
-        let row = self.row(Table::Param, rid);
-        Some(Param { flags: row.u16(0)?, sequence: row.u16(1)?, name: row.str(2)? })
     }
 
     /// A MemberRef.
     pub fn member_ref(&self, rid: u32) -> Option<MemberRef<'_>> {
         let row = self.row(Table::MemberRef, rid);
         Some(MemberRef { parent: row.coded(0, &MEMBER_REF_PARENT)?, name: row.str(1)?, signature: row.blob(2)? })
-    }
-
-    /// A MethodSpec.
-    pub fn method_spec(&self, rid: u32) -> Option<MethodSpec<'_>> {
-        let row = self.row(Table::MethodSpec, rid);
-        Some(MethodSpec { method: row.coded(0, &METHOD_DEF_OR_REF)?, instantiation: row.blob(1)? })
-    }
-
-    /// An AssemblyRef.
-    pub fn assembly_ref(&self, rid: u32) -> Option<AssemblyRef<'_>> {
-        let row = self.row(Table::AssemblyRef, rid);
-        Some(AssemblyRef {
-            name: row.str(6)?,
-            version: row.version(0)?,
-            culture: row.str(7)?,
-            flags: row.u32(4)?,
-            public_key_or_token: row.blob(5)?,
-        })
-    }
-
-    /// The name of a ModuleRef (II.22.31).
-    pub fn module_ref(&self, rid: u32) -> Option<Cow<'_, str>> {
-        self.row(Table::ModuleRef, rid).str(0)
     }
 
     /// An ExportedType.
@@ -355,17 +269,6 @@ impl Metadata<'_> {
         })
     }
 
-    /// The explicit layout of a type.
-    pub fn class_layout(&self, type_rid: u32) -> Option<ClassLayout> {
-        let row = self.row(Table::ClassLayout, self.find(Table::ClassLayout, 2, type_rid)?);
-        Some(ClassLayout { packing: row.u16(0)?, size: row.u32(1)? })
-    }
-
-    /// The explicit offset of a field (II.22.16).
-    pub fn field_layout(&self, field_rid: u32) -> Option<u32> {
-        self.cell(Table::FieldLayout, self.find(Table::FieldLayout, 1, field_rid)?, 0)
-    }
-
     /// Where a field's first value is in the file (II.22.18).
     pub fn field_rva(&self, field_rid: u32) -> Option<u32> {
         self.cell(Table::FieldRva, self.find(Table::FieldRva, 1, field_rid)?, 0)
@@ -380,14 +283,5 @@ impl Metadata<'_> {
     pub fn generic_param(&self, rid: u32) -> Option<GenericParam<'_>> {
         let row = self.row(Table::GenericParam, rid);
         Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
-    }
-
-    /// The generic parameters of a type or method, in order.
-    pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
-        let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
-        let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));
-        let mut out: Vec<GenericParam<'_>> = rids.into_iter().filter_map(|rid| self.generic_param(rid)).collect();
-        out.sort_by_key(|p| p.number);
-        out.into_iter()
     }
 }

@@ -12,7 +12,7 @@ mod reference;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use reference::{Checksum, PdbReference, find_pdb};
+pub use reference::{PdbReference, find_pdb};
 
 use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
@@ -71,7 +71,6 @@ pub struct Line {
 #[derive(Clone, Debug)]
 pub struct Pdb {
     tables: Metadata<'static>,
-    id: PdbId,
 }
 
 impl Pdb {
@@ -84,13 +83,8 @@ impl Pdb {
             return Err(PdbError::TooLarge(bytes.len() as u64));
         }
         let tables = Metadata::parse(bytes)?;
-        let id = tables.pdb_id().ok_or(PdbError::NotPortable)?;
-        Ok(Pdb { tables, id: PdbId(id) })
-    }
-
-    /// Its id.
-    pub fn id(&self) -> PdbId {
-        self.id
+        tables.pdb_id().ok_or(PdbError::NotPortable)?;
+        Ok(Pdb { tables })
     }
 
     /// The place in the source of an IL offset in the method of that row: that of

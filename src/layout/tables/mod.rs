@@ -30,6 +30,7 @@ impl Table {
     }
 
     /// Its text.
+    #[cfg(feature = "internals")]
     pub fn text(&self) -> &'static str {
         self.text
     }

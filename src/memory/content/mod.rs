@@ -16,4 +16,4 @@ mod stretches;
 pub use leads::{Lead, Words};
 pub use page::Content;
 pub use runs::{Filled, filled};
-pub use stretches::{Makeup, Stretch, stretches, within};
+pub use stretches::{Makeup, stretches, within};

@@ -43,7 +43,7 @@ impl FreeLists {
         let known: HashSet<Addr> = self.tcaches.iter().map(|t| t.address).collect();
         let others = seen.iter().any(|at| !known.contains(&malloc.block(*at)));
         let lists = others.then(|| FreeLists::read(process, malloc, seen))?;
-        (lists.len() > self.len()).then_some(lists)
+        (lists.count() > self.count()).then_some(lists)
     }
 
     /// The lists, with `others` looked at as caches too (chunks of a cache's size
@@ -127,13 +127,8 @@ impl FreeLists {
     }
 
     /// Chunks in all lists.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether no list has a chunk.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 
     /// The state of the chunk at `chunk`, if a list has it.

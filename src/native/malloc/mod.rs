@@ -68,11 +68,10 @@ pub use blocks::{Block, BlockId, BlockMarks, Blocks};
 pub use claim::{claim, claim_mapped, claim_musl};
 pub use extents::ExtentHeap;
 pub use lists::FreeLists;
-pub use mallocng::{Group, Mallocng, Slot, SlotState, Source};
+pub use mallocng::{Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
-pub use tcache::Tcache;
 pub use walk::{Chunk, Damage, Lost, State, Walked};
 
 use find::Finder;

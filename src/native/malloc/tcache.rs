@@ -56,13 +56,8 @@ pub struct Tcache {
 
 impl Tcache {
     /// Blocks in it.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 }
 

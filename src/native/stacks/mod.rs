@@ -80,7 +80,7 @@ pub struct Stacks {
     /// Places in the list of each thread's stacks, its own first.
     by_tid: HashMap<u32, Vec<usize>>,
     /// Where control blocks keep their stack, if that was found.
-    pub layout: Option<RecordLayout>,
+    pub(crate) layout: Option<RecordLayout>,
     /// Stack pointers that no structure tells a stack of.
     adrift: Vec<Adrift>,
 }

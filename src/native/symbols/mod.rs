@@ -155,6 +155,7 @@ impl<'a> NativeSymbols<'a> {
 
     /// How many names of code and of data are known in a module
     /// ([`Process::modules`]), or in the vdso; reads its tables.
+    #[cfg(feature = "internals")]
     pub fn count(&self, module: Option<usize>) -> (usize, usize) {
         let image = self.images.iter().find(|image| image.module == module);
         let symbols = image.map(|image| self.symbols(image));

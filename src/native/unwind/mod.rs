@@ -44,7 +44,7 @@ pub enum End {
     NoStack(Addr),
     /// The frame above would be below, or the same again.
     NotUp(Addr),
-    /// More than [`limits::MAX_STACK_FRAMES`].
+    /// More than `limits::MAX_STACK_FRAMES`.
     TooMany,
 }
 

@@ -7,7 +7,7 @@ use crate::targets::Target;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// Address of its first word.
     start: u64,
     /// Past its last word.
@@ -116,7 +116,7 @@ impl<'a> Space<'a> {
 
     /// The run that `addr` lies in.
     #[inline(always)]
-    pub fn run(&self, addr: u64) -> Option<&Run<'a>> {
+    pub(crate) fn run(&self, addr: u64) -> Option<&Run<'a>> {
         let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
         let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
         let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
@@ -134,7 +134,7 @@ impl<'a> Space<'a> {
 
     /// The same, looked for in `near` first, which it becomes: what is looked for one after the other lies near.
     #[inline(always)]
-    pub fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s Run<'a>>) -> Option<&'s Run<'a>> {
+    pub(crate) fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s Run<'a>>) -> Option<&'s Run<'a>> {
         if let Some(run) = near.filter(|run| run.has(addr)) {
             return Some(run);
         }
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
 
     /// The words from `addr` on.
     #[inline(always)]
-    pub fn words(&self, addr: u64) -> &'a [[u8; 8]] {
+    pub(crate) fn words(&self, addr: u64) -> &'a [[u8; 8]] {
         self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
     }
 }

@@ -26,4 +26,4 @@ mod text;
 mod tokens;
 
 pub(crate) use scan::Distinct;
-pub use scan::{SecretHit, SecretScan, Secrets};
+pub use scan::{SecretHit, SecretScan};

@@ -15,7 +15,7 @@ pub mod slope;
 mod step;
 mod student;
 
-pub use slope::{Line, Point, Trend, theil_sen, trend};
+pub use slope::{Point, Trend, trend};
 pub use step::Step;
 
 use crate::words::Verdict;

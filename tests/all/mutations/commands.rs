@@ -14,12 +14,12 @@ use coremap::commands::{
 };
 use coremap::diag::WarningCode;
 use coremap::export::{ExportError, Output};
+use coremap::internals;
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
 use coremap::report::{ExportFormat, ExportSubject, Part, Verdict as Moves};
-use coremap::runtimes::Offer;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
@@ -127,12 +127,8 @@ impl Opened<'_> {
 
     /// The start of a region, of an object or a block, or any number.
     fn some_address(&self, rng: &mut Rng) -> Addr {
-        let segments: Vec<_> = self
-            .session
-            .found(Offer::CoreClr)
-            .filter_map(|(_, found)| found.coreclr())
-            .flat_map(|r| &r.heaps().segments)
-            .collect();
+        let segments: Vec<_> =
+            internals::coreclr(&self.session).into_iter().flat_map(|r| &r.heaps().segments).collect();
         let regions = commands::regions(&self.session, &RegionOptions::default(), &self.silent).regions;
         match rng.below(4) {
             0 if !segments.is_empty() => {

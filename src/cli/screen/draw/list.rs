@@ -1,8 +1,8 @@
 //! A list: its title, the titles of its columns, and rows.
 
-use coremap::bytes::printable;
+use coremap::program::printable;
+use coremap::program::units::{count, human};
 use coremap::render::{Align, bar};
-use coremap::units::{count, human};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

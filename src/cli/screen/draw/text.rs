@@ -1,6 +1,6 @@
 //! Text in so many columns.
 
-use coremap::bytes::printable;
+use coremap::program::printable;
 use coremap::render::{Cut, shorten};
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};

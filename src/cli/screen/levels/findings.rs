@@ -1,8 +1,8 @@
 //! What has the memory, most important first; before that is known, what a summary says at once.
 
+use coremap::program::units::round;
 use coremap::report::{Finding, Severity};
 use coremap::targets::Producer;
-use coremap::units::round;
 
 use crate::cli::screen::level::{Level, Mark, Opens, Row, Sort};
 use crate::cli::screen::look::Look;

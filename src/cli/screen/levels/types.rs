@@ -1,8 +1,8 @@
 //! Objects of managed runtimes by type, and what can be asked of one type.
 
 use coremap::commands::heapstat::HeapStatReport;
+use coremap::program::units::{count, exact, human};
 use coremap::report::TypeRow;
-use coremap::units::{count, exact, human};
 
 use crate::cli::screen::level::{Column, Level, Opens, Row, Sort};
 

@@ -27,7 +27,8 @@ use crate::native::malloc::Split;
 use crate::phase::Phase;
 use crate::process::Process;
 
-pub use group::{Group, Source};
+pub(crate) use group::Group;
+pub use group::Source;
 pub use slots::{Slot, SlotState};
 
 pub(super) use find::find;

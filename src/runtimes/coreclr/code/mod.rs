@@ -16,9 +16,9 @@ mod stubs;
 mod unwind;
 
 pub(super) use jitted::{CodeBlock, CodeHeap};
-pub use ranges::{CodeRange, CodeRangeKind};
+pub(crate) use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
-pub use stubs::{Stub, StubKind};
+pub(crate) use stubs::Stub;
 pub(super) use unwind::{behind, dwarf, unwind};
 
 pub(super) use ranges::read as read_ranges;

@@ -35,8 +35,6 @@ pub struct CodeRange {
     pub begin: Addr,
     /// What it holds.
     pub kind: CodeRangeKind,
-    /// Address of the RangeSection.
-    pub section: Addr,
 }
 
 impl Ranged for CodeRange {
@@ -110,7 +108,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
             module => CodeRangeKind::ReadyToRun(module),
         }
     };
-    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
+    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind })
 }
 
 /// Up to .NET 7: RangeSection::pnext.

@@ -12,6 +12,6 @@ pub(in crate::runtimes::coreclr) fn read<'r>(process: &Process, runtime: &'r Run
 
 /// All handles that lead to an object, by address, and what could not be read.
 /// Read once.
-pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
+pub(crate) fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
     runtime.read.handles.get_or_init(|| handles_in(process, runtime.gc(process), read(process, runtime)))
 }

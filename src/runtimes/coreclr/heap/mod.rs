@@ -10,7 +10,7 @@
 mod method_tables;
 mod names;
 
-pub use crate::runtimes::clr_gc::{MethodTableInfo, References, Repeat, Series};
+pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;

@@ -24,7 +24,7 @@ use crate::runtimes::coreclr::runtime::Runtime;
 
 /// What the allocator has handed out.
 #[derive(Clone, Debug, Default)]
-pub struct ExecutableMemory {
+pub(crate) struct ExecutableMemory {
     /// Where the allocator is.
     pub at: Addr,
     /// Blocks in use, by address.
@@ -39,7 +39,7 @@ pub struct ExecutableMemory {
 
 /// A block in use: a mapping of the memfd, parts of which may have no access yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeBlock {
+pub(crate) struct CodeBlock {
     /// Its BlockRX.
     pub at: Addr,
     /// Addresses.
@@ -56,7 +56,7 @@ impl Ranged for CodeBlock {
 
 /// A second mapping of a part of a block, to write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeView {
+pub(crate) struct CodeView {
     /// Its BlockRW.
     pub at: Addr,
     /// Addresses.
@@ -67,7 +67,7 @@ pub struct CodeView {
 
 /// Find the allocator's blocks; `None` where the runtime has none (before 7, and where W^X
 /// is turned off), or they are not in the core.
-pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<ExecutableMemory> {
+pub(crate) fn executable_memory(process: &Process, runtime: &Runtime) -> Option<ExecutableMemory> {
     let ModuleKind::Elf(image) = &process.modules.get(runtime.module)?.kind else { return None };
     let _phase = process.enter(Phase::CodeHeaps);
     let memory: &dyn Memory = &process.memory;

@@ -71,6 +71,7 @@ pub struct FrameSlots {
 
 /// What the GC info of a method says of all of it; for checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg(feature = "internals")]
 pub struct GcInfoFacts {
     /// Bytes of code, funclets and cold part included.
     pub code_length: u32,
@@ -249,6 +250,7 @@ impl Methods<'_> {
     ///
     /// # Errors
     /// Where anything of it makes no sense, in words.
+    #[cfg(feature = "internals")]
     pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, String> {
         let found = self.gc_info_at(start)?;
         self.with_gc_info(&found, |info| {

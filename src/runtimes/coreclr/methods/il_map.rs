@@ -169,7 +169,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
 }
 
 /// The step that covers a native offset: the last one that begins at or before it.
-pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+pub(crate) fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
     let after = steps.partition_point(|s| u64::from(s.native) <= native);
     steps.get(after.checked_sub(1)?).copied()
 }

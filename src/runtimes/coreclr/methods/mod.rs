@@ -6,9 +6,8 @@ mod gc_slots;
 mod il_map;
 mod versions;
 
-pub use all::StubBlock;
-pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
-pub use il_map::{IlStep, step_at};
+pub use gc_slots::{FrameSlots, FrameState};
+pub(crate) use il_map::{IlStep, step_at};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -64,11 +63,6 @@ enum Debug {
 }
 
 impl Method<'_> {
-    /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
-    pub fn offset_of(&self, ip: Addr) -> Option<u64> {
-        self.facts().offset_of(ip)
-    }
-
     /// The same in words that all runtimes share.
     pub fn facts(&self) -> &Arc<api::Method> {
         self.facts.get_or_init(|| {

@@ -20,12 +20,6 @@ struct Formatter<'t, 'p> {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// A type's name with its namespace and full instantiation, as SOS prints it:
-    /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
-    pub fn full_type_name(&self, handle: TypeHandle) -> String {
-        self.name_of(Style::Runtime, Named::Loaded(handle))
-    }
-
     /// A type's name, as heap listings show it; what can't be read is left out.
     pub fn display_name(&self, method_table: Addr) -> String {
         self.name_of(Style::Listing, Named::Loaded(TypeHandle(method_table)))

@@ -39,12 +39,8 @@ pub struct Runtime {
     pub path: String,
     /// Where it is loaded.
     pub base: Addr,
-    /// Addresses it covers.
-    pub range: AddrRange,
     /// The machine.
     pub arch: Arch,
-    /// Major version.
-    pub major: u32,
     /// Version as its users know it, e.g. `8.0.33`.
     pub version: String,
     /// What the version is known from.
@@ -204,9 +200,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             module: index,
             path: module.path.to_string(),
             base: module.range.start,
-            range: module.range,
             arch,
-            major,
             version,
             version_source,
             own_table,

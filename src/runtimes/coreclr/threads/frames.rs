@@ -81,7 +81,7 @@ const CLASSES: [(&str, Keeps); 29] = [
 ];
 
 /// The classes of one runtime's Frames.
-pub struct FrameClasses<'p> {
+pub(crate) struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
     arch: Arch,
@@ -96,7 +96,7 @@ pub struct FrameClasses<'p> {
 
 impl<'p> FrameClasses<'p> {
     /// Those of `runtime`.
-    pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
+    pub(crate) fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
         let identifier = |name: &str| {
             let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.get());
@@ -118,7 +118,7 @@ impl<'p> FrameClasses<'p> {
 
     /// The list that begins at `first`, and what broke it off, in words. A Frame
     /// made later lies lower: a list that goes down ends there.
-    pub fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
+    pub(crate) fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
             if out.last().is_some_and(|last| last.addr >= at) {
@@ -182,7 +182,7 @@ impl<'p> FrameClasses<'p> {
 
     /// What a thread's GCFrames list, where these are no Frames (.NET 5 on), and
     /// what broke the list off, in words.
-    pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
+    pub(crate) fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
         let first = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
         let mut last = Addr::NULL;

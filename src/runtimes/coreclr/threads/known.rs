@@ -12,7 +12,7 @@ use crate::runtimes::coreclr::threads::{FrameClasses, ManagedThread, threads};
 
 /// A thread of the runtime's list.
 #[derive(Clone, Debug)]
-pub struct KnownThread {
+pub(crate) struct KnownThread {
     /// What the runtime knows of it.
     pub thread: ManagedThread,
     /// References that the runtime's own code keeps in lists.

@@ -12,7 +12,7 @@ use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::process::Process;
-pub use crate::runtimes::clr_gc::AllocContext;
+pub(crate) use crate::runtimes::clr_gc::AllocContext;
 use crate::runtimes::coreclr::runtime::RootsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
@@ -53,8 +53,6 @@ pub struct ManagedThread {
     pub exposed_object: Option<Addr>,
     /// Handle of the exception it threw last.
     pub last_thrown: Option<Addr>,
-    /// What it knows of the exception being handled.
-    pub exception_tracker: Option<Addr>,
     /// First of the lists of references that the runtime's own code keeps for it.
     pub gc_frame: Option<Addr>,
     /// First of its explicit frames.
@@ -131,7 +129,6 @@ fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread 
         alloc_context: alloc_context(memory, layout, &view),
         exposed_object: pointer("GCHandle"),
         last_thrown: pointer("LastThrownObject"),
-        exception_tracker: pointer("ExceptionTracker"),
         gc_frame: pointer("GCFrame").filter(|&f| f != FRAME_TOP),
         frame: pointer("Frame").filter(|&f| f != FRAME_TOP),
         stack: stack.map(|(low, high)| AddrRange::new(low, high)).filter(|r| !r.is_empty()),

@@ -12,13 +12,13 @@ mod stack_refs;
 pub mod sync_blocks;
 mod waits;
 
-pub use frames::FrameClasses;
+pub(crate) use frames::FrameClasses;
 pub(super) use known::Known;
-pub use known::KnownThread;
+pub(crate) use known::KnownThread;
 pub(super) use list::ThreadList;
-pub use list::{AllocContext, ManagedThread, ThreadsError, threads};
-pub use objects::ThrownException;
+pub use list::{ManagedThread, threads};
 pub(super) use references::stack_refs;
 pub(super) use roles::{role, state};
-pub use stack_refs::{StackRef, StackRefs, Stretch};
+pub use stack_refs::StackRefs;
+pub(crate) use stack_refs::{StackRef, Stretch};
 pub(super) use waits::Locks;

@@ -133,11 +133,6 @@ impl<'p> Heap<'p> {
         &self.objects
     }
 
-    /// The arenas of obmalloc.
-    pub fn arenas(&self) -> &[Arenas] {
-        &self.arenas
-    }
-
     /// The type at `address`, if it is one of an object.
     pub fn type_at(&self, address: Addr) -> Option<Arc<PyType>> {
         self.types.lookup(address.get()).map(|(_, found)| found)
@@ -212,18 +207,6 @@ impl<'p> Heap<'p> {
     /// Visit memory outside of the arenas that objects own, by address: where, what it is, whose.
     pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
         self.census.each_owned_outside(visit);
-    }
-
-    /// Visit what the object at `object` owns: where, what it is.
-    pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
-        let Some(kind) = self.type_of(object) else { return };
-        let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| {
-            if let visit::Held::Memory(owned) = held {
-                visit(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind);
-            }
-            true
-        });
     }
 
     /// Visit what may be objects that the object at `object`, of that type, holds: how, and what. `visit` tells whether

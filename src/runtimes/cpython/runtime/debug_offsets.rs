@@ -5,7 +5,7 @@
 //! minor version; what this program has no use for is named too, as its place counts.
 
 use crate::addr::{Addr, WORD};
-use crate::layout::{Layout, LayoutError, Origin};
+use crate::layout::{Layout, LayoutError};
 use crate::memory::{Fault, Memory};
 
 /// What it begins with.
@@ -105,8 +105,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Res
         14 => OFFSETS_3_14,
         _ => return None,
     };
-    let mut layout =
-        Layout::new("_Py_DebugOffsets", "the runtime's own description", Origin::Runtime("_Py_DebugOffsets".into()));
+    let mut layout = Layout::new("_Py_DebugOffsets", "the runtime's own description");
     let mut at = runtime.wrapping_add(HEAD);
     for (kind, fields) in groups {
         for field in *fields {

@@ -79,12 +79,12 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     }
     let finder = Finder { process, image };
     // A program that has only the name of Python, and loads libpython, has no runtime inside.
-    let candidates: Vec<(Addr, &'static str)> = match exported {
-        Some(at) => vec![(at, "exported symbol _PyRuntime")],
+    let candidates = match exported {
+        Some(at) => vec![at],
         None => finder.search(),
     };
     let mut why = None;
-    for (address, how) in candidates {
+    for address in candidates {
         match finder.identify(address) {
             Ok(proven) => {
                 let Proven { layout, shape, hexversion, interpreters } = proven;
@@ -95,7 +95,6 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
                     path: module.path.to_string(),
                     range: module.range,
                     address,
-                    how,
                     hexversion,
                     layout,
                     shape,
@@ -146,7 +145,7 @@ struct Finder<'p, 'i> {
 
 impl<'p> Finder<'p, '_> {
     /// Places in the module's data where the runtime may be, where no symbol tells.
-    fn search(&self) -> Vec<(Addr, &'static str)> {
+    fn search(&self) -> Vec<Addr> {
         let memory = &self.process.memory;
         let mut cookies = Vec::new();
         let mut rings = Vec::new();
@@ -157,13 +156,13 @@ impl<'p> Finder<'p, '_> {
                 while at < window.end {
                     let Some(word) = window.word(at) else { break };
                     if word == u64::from_le_bytes(debug_offsets::COOKIE) {
-                        cookies.push((Addr::new(at), "cookie of _Py_DebugOffsets"));
+                        cookies.push(Addr::new(at));
                     } else if word & 7 == 0 && word > 4096 && rings.len() < limits::MAX_RUNTIMES {
                         let found = old.iter().filter_map(|heads| {
                             let runtime = Addr::new(at).checked_sub(heads.interpreters)?;
                             heads.interpreter(memory, runtime).map(|_| runtime)
                         });
-                        rings.extend(found.map(|runtime| (runtime, "interpreters that point back to it")));
+                        rings.extend(found);
                     }
                     at += 8;
                 }

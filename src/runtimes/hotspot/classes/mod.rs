@@ -15,7 +15,7 @@ mod unsigned5;
 pub use encoding::Encoding;
 pub(crate) use encoding::z_prefix;
 pub use fields::JavaField;
-pub use klass::{Klass, KlassShape, OopRun, ReferenceKind};
+pub use klass::{Klass, KlassShape, OopRun};
 pub use loaders::Loader;
 pub use methods::MethodInfo;
 pub use names::{external_name, external_signature};

@@ -13,8 +13,6 @@ use crate::runtimes::hotspot::vm::{Vm, VmError};
 /// A part of the code cache (CodeHeap).
 #[derive(Debug)]
 pub struct CodeHeap {
-    /// Its CodeHeap.
-    pub address: Addr,
     /// What the VM calls it: `profiled nmethods`; empty where that is not found.
     pub name: String,
     /// Address space set aside for it.
@@ -66,7 +64,7 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     let segment = segment.ok_or(VmError::Nonsense { what: "an invalid segment size in the code heap", at: address })?;
     let segment_map = heap.addr_of("_segmap").and_then(|at| vm.virtual_space(at)).ok();
     let name = name(vm, address);
-    Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
+    Ok(CodeHeap { name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
 }
 
 /// What the VM calls a heap. No table has the field; it is the word of it that leads to such a text.

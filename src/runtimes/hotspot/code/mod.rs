@@ -14,7 +14,7 @@ mod stubs;
 
 pub use blob::{Blob, Compiled};
 pub use cache::CodeHeap;
-pub use interpreter::{Codelet, Interpreter};
+pub use interpreter::Interpreter;
 pub use stubs::StubRoutine;
 
 use std::collections::HashMap;

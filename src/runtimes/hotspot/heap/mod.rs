@@ -10,7 +10,9 @@ mod spaces;
 mod types;
 mod walk;
 
-pub use spaces::{Collector, Generation, Space, Spaces};
+#[cfg(test)]
+pub(crate) use spaces::Space;
+pub use spaces::{Collector, Generation, Spaces};
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};

@@ -14,11 +14,11 @@ mod vm_threads;
 mod waits;
 
 pub(super) use claims::claim;
-pub use known::{Known, Threads};
+pub use known::Threads;
 pub use list::{JavaThread, java_threads};
-pub use monitors::{Held, Holder, Monitors};
-pub use thread_object::{ThreadObject, state};
-pub use vm_threads::{VmThread, vm_threads};
+pub use monitors::Monitors;
+pub use thread_object::ThreadObject;
+pub use vm_threads::vm_threads;
 pub use waits::Locks;
 
 use crate::facts::FrameRow;

@@ -97,7 +97,7 @@ mod bits {
 }
 
 /// A state as jstack writes it: `TIMED_WAITING (sleeping)`.
-pub fn state(status: u32) -> Option<&'static str> {
+pub(crate) fn state(status: u32) -> Option<&'static str> {
     let is = |bit| status & bit != 0;
     Some(match status {
         0 => "NEW",

@@ -37,10 +37,6 @@ impl Flags {
         Ok(Flags { places })
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.places.contains_key(name)
-    }
-
     pub(super) fn value(&self, memory: &dyn Memory, name: &str, width: u8) -> Option<u64> {
         number(memory, *self.places.get(name)?, width).ok()
     }

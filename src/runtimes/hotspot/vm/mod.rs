@@ -131,11 +131,6 @@ impl<'p> Vm<'p> {
         self.flags.value(self.memory, name, 4)
     }
 
-    /// Whether the VM has a flag of that name.
-    pub fn has_flag(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
     /// `HotSpot 17.0.15+6-Debian-1deb12u1`
     pub fn name(&self) -> String {
         format!("HotSpot {}", self.version)

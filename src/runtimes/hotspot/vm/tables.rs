@@ -271,11 +271,6 @@ impl Tables {
         self.constants.get(name).copied()
     }
 
-    /// All constants.
-    pub fn constants(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.constants.iter().map(|(name, value)| (name.as_str(), *value))
-    }
-
     /// Static variables of a type: name and address.
     pub fn statics(&self, kind: &str) -> impl Iterator<Item = (&str, &Field)> {
         let fields = self.types.get(kind).into_iter().flat_map(|t| &t.fields);

@@ -129,7 +129,7 @@ fn open<'p>(
     let (layout, table) = layout(memory, &own, gc_dac_vars)?;
     let release = entries::of(header.major).map(|list| &*list.release);
     let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
-    let (path, range, major) = (module.path.to_string(), module.range, header.major);
+    let (path, range) = (module.path.to_string(), module.range);
     let process_memory: &dyn Memory = memory;
     Ok(Runtime {
         process,
@@ -137,8 +137,6 @@ fn open<'p>(
         module: index,
         path,
         range,
-        header: at,
-        major,
         release,
         layout,
         source,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::entries::{self, Entries};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::{u32_at, u64_at};
-use crate::layout::{Layout, Origin};
+use crate::layout::Layout;
 use crate::limits;
 use crate::memory::Memory;
 
@@ -190,7 +190,7 @@ impl Header {
         how: &'static str,
     ) -> Option<Named> {
         let id = format!("DotNetRuntimeDebugHeader {}.{}", self.major, self.minor);
-        let mut layout = Layout::new(&id, "the runtime's own header", Origin::Runtime(id.as_str().into()));
+        let mut layout = Layout::new(&id, "the runtime's own header");
         for (kind, field, offset) in fields {
             let kind = if kind == OLD_THREAD { THREAD } else { kind };
             let field = if field == SIZE_OF { LAYOUT_SIZE } else { field };

@@ -24,10 +24,6 @@ pub struct Runtime<'p> {
     pub path: String,
     /// Addresses it covers.
     pub range: AddrRange,
-    /// Its header.
-    pub header: Addr,
-    /// Major version of the header.
-    pub major: u16,
     /// The release that headers of this version are of, `9.0`; `None` where that is not known.
     pub release: Option<&'static str>,
     /// Structures.

@@ -105,6 +105,7 @@ impl<'b> GcInfo<'b> {
     ///
     /// # Errors
     /// Where one of them makes no sense.
+    #[cfg(feature = "internals")]
     pub(in crate::runtimes::coreclr) fn check(&self) -> Result<u64, GcInfoError> {
         let mut states = 0;
         let shift = self.encoding.own.code_shift;
