@@ -87,20 +87,17 @@
 //! | [`render`] | writers for reports: tables, JSON and CSV |
 //! | [`process`] | opening a process; its memory, modules and warnings |
 //! | [`map`] | kinds, claims, and the label of each byte |
-//! | [`runtimes`] | what a managed runtime answers, whatever it is |
-//! | [`search`] | searches for text, patterns and bytes in dumped memory |
-//! | [`symbolicate`] | names for the addresses in the output of tracing tools |
-//! | [`series`] | recordings of a process over time, and what grows in them |
-//! | [`shrink`] | smaller cores that still give the same answers |
-//! | [`dump`] | cores of running processes |
+//! | [`stacks`] | thread stacks, and their native and managed frames |
+//! | [`runtimes`] | what a managed runtime answers: heaps, objects, threads, code; [`runtimes::graph`]: paths and retained sizes |
 //! | [`targets`] | targets: facts and bytes of a core or a running process |
-//! | [`memory`] | reads that return bytes or the reason for a failure; page scans |
-//! | [`layout`] | struct layouts as data |
+//! | [`memory`] | reads that return bytes or the reason for a failure |
+//! | [`addr`], [`diag`], [`progress`] | addresses; warnings; progress of long answers |
 //!
-//! The lower modules (ELF and PE files, core files, structures of the runtimes, stacks and malloc of the C
-//! library) are internal and change with every supported runtime. They are public only for coremap's own
-//! tests and benchmarks, are hidden from the documentation, and have no stability promise. docs/design.md
-//! describes them.
+//! What writes files is beside the command of that name: [`commands::dump`], [`commands::shrink`],
+//! [`commands::record`], [`commands::export()`].
+//!
+//! All other modules (ELF and PE files, core files, structures of the runtimes, malloc of the C library) are
+//! internal and change with every supported runtime. docs/design.md describes them.
 //!
 //! Core files are mapped into memory. If a core file shrinks while it is read, the program ends, unless
 //! [`process::Options::handle_sigbus`] is set.

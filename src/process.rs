@@ -46,11 +46,11 @@ pub struct Options {
     /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
     pub smaps: Option<PathBuf>,
     /// Limit on coremap's own memory in bytes (`--memory`), for decompression and for answers. `None`: a limit
-    /// derived from the size of the core ([`limits`]).
+    /// derived from the size of the core (`limits`).
     pub memory: Option<u64>,
     /// Whether this program does nothing but answer. Its memory use is then limited in proportion to the core.
     pub alone: bool,
-    /// Installs a SIGBUS handler in this program ([`mapped::handle_sigbus`]). A core file may shrink while it
+    /// Installs a SIGBUS handler in this program (`mapped::handle_sigbus`). A core file may shrink while it
     /// is read, or its disk may fail. With the handler, unreadable bytes are zero and the answer is partial.
     /// Without it, such a read ends the program, because files are mapped. A full tmpfs under `$TMPDIR`, where
     /// compressed cores are unpacked, has the same effect.
@@ -147,6 +147,23 @@ impl Process {
     /// # Errors
     /// [`ProcessError`], if the file is not a core, the process can't be read, or a `--symbols` directory
     /// can't be listed.
+    ///
+    /// ```no_run
+    /// # use std::path::Path;
+    /// # use std::time::Duration;
+    /// # use coremap::commands;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// # use coremap::session::Session;
+    /// // It runs again after 200 ms, and an answer that took longer says what it lacks.
+    /// let options = Options { stop_at_most: Some(Duration::from_millis(200)), ..Options::default() };
+    /// let process = Process::open(Path::new("/proc/4711"), &options, &Progress::silent())?;
+    /// let session = Session::new(&process);
+    /// let report = commands::summary(&session, false, &Progress::silent());
+    /// let answer = commands::envelope("summary", &session, report);
+    /// println!("{} bytes in {} kinds", answer.body.total.size, answer.body.kinds.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -236,6 +253,21 @@ impl Process {
     }
 
     /// Everything about the process except its bytes.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
+    /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+    /// let facts = process.facts();
+    /// println!("{} on {:?}, written by {:?}", facts.path, facts.arch, facts.producer);
+    /// assert!(facts.truncation.is_none() && !facts.threads.is_empty());
+    /// for mapping in &facts.space.mappings {
+    ///     println!("{}", mapping.range);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn facts(&self) -> &Facts {
         self.target.facts()
     }

@@ -3,6 +3,31 @@
 //! The functions that answer stand here too, with their options; the reports are in the modules of their commands.
 //! [`COMMANDS`] has a row for each: what help, schema, CSV and tests need to know of it without running it. What the
 //! program does with a command is in its own table, in the same order.
+//!
+//! An answer is plain data. [`envelope()`] puts it under the head that all JSON answers have, with the warnings:
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::{commands, render};
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let report = commands::heapstat(&session, &commands::HeapStatOptions::default(), &Progress::silent());
+//! let biggest = &report.types[0];
+//! assert!(biggest.size > 0 && biggest.count > 0);
+//!
+//! let answer = commands::envelope("heapstat", &session, report);
+//! let mut text = Vec::new();
+//! render::json(&answer, &mut text)?;
+//! let json: serde_json::Value = serde_json::from_slice(&text)?;
+//! assert_eq!(json["command"], "heapstat");
+//! assert!(json["types"][0]["size"].as_u64() > Some(0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod anon;
 pub mod check;

@@ -1,4 +1,4 @@
-//! The managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
+//! The managed runtimes that coremap reads. `RUNTIMES` is the only list of them.
 //!
 //! Everything that serves all runtimes asks [`ManagedRuntime`] and names none of them.
 //!
@@ -8,6 +8,36 @@
 //! | [`graph`] | objects as a graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
+//!
+//! The objects of a heap, and what one of them references:
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::runtimes::api::Losses;
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let runtimes = session.runtimes();
+//! let heap = runtimes[0].heap().ok_or("no heap")?;
+//! let (mut walker, mut reader, mut losses) = (heap.walker(), heap.reader(), Losses::default());
+//! let (mut objects, mut references) = (0, 0);
+//! for part in heap.parts() {
+//!     walker.walk(part, &mut losses, &mut |object| {
+//!         objects += 1;
+//!         reader.each(object.addr.get(), |_link, target| {
+//!             references += u64::from(target != 0);
+//!             true
+//!         });
+//!     });
+//! }
+//! println!("{objects} objects, {references} references, {} bytes unreadable", losses.bytes);
+//! assert!(objects > 1000 && references > objects);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod api;
 pub mod graph;

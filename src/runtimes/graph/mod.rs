@@ -1,5 +1,35 @@
 //! Objects and the references between them, of any runtime: shortest paths from roots,
 //! what lives, what dominates what, and the shapes of ways.
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::runtimes::graph::{Graph, Retained, Room, Search};
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let (id, runtime) = session.runtimes_by_id()[0];
+//! let heap = runtime.heap().ok_or("no heap")?;
+//! let roots = session.roots(id).all;
+//!
+//! // What each live object keeps alive: the objects that would be freed with it.
+//! let room = Room::unbounded();
+//! let retained = Retained::find(Graph::new(heap), &roots, &room, |_| {})?;
+//! let biggest = retained.top(1, |_, _| true)[0];
+//! let object = retained.live.object(biggest).ok_or("a root")?;
+//! println!("{object} keeps {} bytes", retained.bytes(biggest));
+//! assert!(retained.bytes(biggest) <= retained.total.size);
+//!
+//! // Why it is alive: a shortest path from a root to it.
+//! let found = Search::new(Graph::new(heap), object, &room).run(&roots, 1)?;
+//! let path = &found.paths[0];
+//! println!("{}: {} objects", path.root.kind.name(), path.steps.len());
+//! assert_eq!(path.steps.last().map(|(addr, _)| *addr), Some(object));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod above;
 #[cfg(test)]
