@@ -1,16 +1,19 @@
-//! Benchmarks of the commands, and of other tools, on a large core with realistic structures. Measures time and memory,
-//! and whether doubling the input doubles the time.
+//! A big core with real structure, the commands on it, and other tools beside
+//! them: time, own memory, and whether twice as much takes twice as long.
 //!
-//! The core is made from a small real .NET 3.1 process: objects in lists (`common/heap.rs`), threads
-//! (`common/threads.rs`), and mappings of real bytes. It is a plain dense file without holes.
+//! The core is made from a small real process of .NET 3.1: objects in lists
+//! (`common/heap.rs`), threads (`common/threads.rs`), mappings full of real
+//! bytes. It is a plain dense file without holes.
 //!
-//! - `COREMAP_BIG_GB`: size of the core (default 0.2). One GB has 10,000,000 objects, 150 threads and 5,000 mappings,
-//!   so 20 requests 200,000,000, 3,000 and 100,000. The file is written to `$TMPDIR` and removed when the run ends.
-//! - `COREMAP_BIG_OUT`: only writes the core to this path, and keeps it.
-//! - `COREMAP_BIG_CORE`: measures this core instead of making one.
-//! - `COREMAP_BIG_PARTS`: comma-separated subset of `commands`, `tools` and `doubling`.
-//! - `COREMAP_BIG_SCALE`: 1 makes the larger cores of `doubling` with 100,000 mappings, 3,000 threads, 32,000 stacks of
-//!   threads without a control block, and 40,000,000 objects (default 0.05).
+//! - `COREMAP_BIG_GB`: its size (0.2 where it is not set). One GB has 10,000,000
+//!   objects, 150 threads and 5,000 mappings: 20 asks for 200,000,000, 3,000
+//!   and 100,000. The file goes to `$TMPDIR` and is gone when the run ends.
+//! - `COREMAP_BIG_OUT`: only write the core to this path, and keep it.
+//! - `COREMAP_BIG_CORE`: measure this core, and make none.
+//! - `COREMAP_BIG_PARTS`: of `commands`, `tools` and `doubling`, with commas.
+//! - `COREMAP_BIG_SCALE`: 1 makes the doubling's greater cores of 100,000
+//!   mappings, 3,000 threads, 32,000 stacks of threads that have no control block, and
+//!   40,000,000 objects (0.05 where it is not set).
 
 mod common;
 
@@ -21,33 +24,34 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{FREE, Fallible, Load, PAGE, Scratch, heap, threads};
-use coremap::runtimes::Offer;
+use coremap::internals;
 use coremap::session::Session;
 
 const SAMPLE: &str = "dotnet31-createdump/core.zst";
 
-/// Start of the added mappings.
+/// Where the mappings go.
 const MAPPINGS: u64 = FREE + (2 << 40);
 
-/// Text that occurs here and there in real memory, in both encodings.
+/// Text that real memory holds here and there, in both encodings.
 const TEXT: &str = "centos.7-x64";
 
-/// Time limit for a tool.
+/// A tool that takes longer than this is stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Interval at which a process's memory is sampled.
+/// How often a process is asked for its memory.
 const SAMPLING: Duration = Duration::from_millis(3);
 
 const GIGA: f64 = 1e9;
 
+/// What a core is to have beside the sample's own.
 #[derive(Clone, Copy)]
 struct Shape {
     objects: u64,
     threads: u64,
-    /// Threads with registers only.
+    /// Threads with registers and nothing else.
     bare: u64,
     mappings: u64,
-    /// Total size in bytes; mappings fill up to it.
+    /// Bytes in all; mappings make up what is missing to it.
     bytes: u64,
 }
 
@@ -58,8 +62,8 @@ impl Shape {
     }
 }
 
-/// Mappings with gaps between them, so that they are not merged. One in eight has neither bytes nor access, one is
-/// read-only.
+/// Mappings with gaps between them, so that each stays one of its own: of eight
+/// one has no bytes and no access, and one is read-only.
 fn mappings(count: u64, bytes: u64) -> Vec<Load> {
     let dumped = count - count / 8;
     let len = (bytes / dumped.max(1) / PAGE * PAGE).max(PAGE);
@@ -90,9 +94,8 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     let sample = common::sample(SAMPLE)?;
     let process = common::process(&common::sample_path(SAMPLE))?;
     let session = Session::new(&process);
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
-    // 20 of 22 objects are nodes.
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
+    // Of 22 objects 20 are nodes.
     let nodes = shape.objects * heap::GROUP / (heap::GROUP + 2);
     let mut objects = heap::Made::plan(&session, heap::Form::of(nodes.max(heap::GROUP)))?;
     let threads = threads::Made::plan(&session, shape.threads)?;
@@ -115,12 +118,14 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     Ok(core)
 }
 
+/// How one process went.
 struct Run {
     time: Duration,
-    /// Peak of anonymous memory, from samples.
+    /// Most anonymous memory that was seen.
     own: u64,
+    /// Lines it printed.
     lines: u64,
-    /// Exit status. `None` if it was stopped.
+    /// Exit status; none where it was stopped.
     status: Option<i32>,
 }
 
@@ -131,14 +136,14 @@ impl Run {
     }
 }
 
-/// RssAnon of a process, in bytes.
+/// RssAnon of a process, bytes.
 fn anonymous(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-/// Runs a program to its end and discards its output.
+/// Run a program to its end, its output read by nobody but us.
 fn run(program: &str, args: &[&str]) -> Fallible<Run> {
     let mut command = Command::new(program);
     command.args(args).env("LC_ALL", "C").env_remove("DEBUGINFOD_URLS");
@@ -178,11 +183,12 @@ fn load() -> String {
     std::fs::read_to_string("/proc/loadavg").unwrap_or_default().split_whitespace().take(1).collect()
 }
 
-/// Reads the file with `dd`, as a lower bound for this machine at this time.
+/// What it costs to read the file at all, now and on this machine.
 fn plain_read(path: &str) -> Fallible<Run> {
     run("dd", &[&format!("if={path}"), "of=/dev/null", "bs=1M", "status=none"])
 }
 
+/// The commands, each so often.
 const COMMANDS: [(&[&str], usize); 11] = [
     (&["info"], 3),
     (&["summary"], 3),
@@ -223,7 +229,7 @@ fn commands(path: &str, bytes: u64) -> Fallible {
     Ok(())
 }
 
-/// Runs a second time if the first run was short, and returns the better one.
+/// A second try for what did not take long.
 fn better_of_two(mut run: impl FnMut() -> Fallible<Run>) -> Fallible<Run> {
     let first = run()?;
     if first.time > PATIENCE / 6 {
@@ -233,7 +239,7 @@ fn better_of_two(mut run: impl FnMut() -> Fallible<Run>) -> Fallible<Run> {
     Ok(if second.time < first.time { second } else { first })
 }
 
-/// A task: its name, the arguments for coremap, and the command lines of other tools.
+/// A piece of work: what it is, how coremap is asked, and how others are.
 type Work<'a> = (&'a str, Vec<&'a str>, Vec<(&'a str, Vec<&'a str>)>);
 
 fn tools(path: &str) -> Fallible {
@@ -269,7 +275,7 @@ fn tools(path: &str) -> Fallible {
     ];
     println!("load of the machine {}; each stopped after {} s", load(), PATIENCE.as_secs());
     println!("{:<12} {:<44} {:>10} {:>8} {:>10} {:>10}  exit", "work", "", "time", "times", "own MiB", "lines");
-    // Fills the page cache, so that no tool pays for reading the file.
+    // None shall pay for the others' reading.
     plain_read(path)?;
     for (what, own, others) in works {
         let ours = better_of_two(|| coremap(&own))?;
@@ -297,7 +303,7 @@ fn tools(path: &str) -> Fallible {
     Ok(())
 }
 
-/// Time of each command on a core, and on one with twice as many items of one kind.
+/// Time of each command on a core and on one with twice as many of one thing.
 fn doubling(scale: f64) -> Fallible {
     let few = Shape { objects: 1000, threads: 8, bare: 0, mappings: 64, bytes: 0 };
     let scaled = |n: f64| (n * scale) as u64;
@@ -344,7 +350,7 @@ fn number(name: &str, otherwise: f64) -> Fallible<f64> {
 }
 
 fn all() -> Fallible {
-    // A test run only checks that the core can be made and read.
+    // A mere test run only shows that the core can be made and is understood.
     let test = !common::measuring();
     let shape = Shape::of_gigabytes(if test { 0.05 } else { number("COREMAP_BIG_GB", 0.2)? });
     if let Some(out) = std::env::var_os("COREMAP_BIG_OUT") {

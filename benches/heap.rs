@@ -1,14 +1,15 @@
-//! Speed of walking a managed heap. Objects are counted by type, on one thread and on all. Strings are counted by
-//! content. A path from a root to the far end of a list is searched for, and the dominators of all objects are
-//! computed.
+//! How fast a managed heap is walked: objects counted by type, on one thread
+//! and on all, strings counted by content, the path from a root to the far end
+//! of a list searched for, and the dominators of all objects.
 //!
-//! The heap is made by `common/heap.rs`. `COREMAP_BENCH_NODES` is its number of nodes (default 2000000; 60000000 makes
-//! a core of 2.7 GB). `COREMAP_BENCH_LISTS` is the number of lists (default 1,024; 1 makes one list, the number of
-//! nodes makes an array of all). `COREMAP_BENCH_GROUP` is the number of nodes per string and free gap (default 20).
-//! `COREMAP_BENCH_SEGMENT` is the size of a segment in bytes (default 268435456).
+//! The heap is made (`common/heap.rs`). `COREMAP_BENCH_NODES` is the number of
+//! its nodes: 60000000 makes a core of 2.7 GB, and 2000000 are made where it is
+//! not set. Other shapes by `COREMAP_BENCH_LISTS` (1,024; 1 is one list of all nodes, and
+//! as many as nodes one array of all), `COREMAP_BENCH_GROUP` (nodes to one string and one free
+//! gap: 20) and `COREMAP_BENCH_SEGMENT` (bytes of a segment: 268435456).
 //!
-//! `COREMAP_BENCH_SHAPE` selects a shape of `common/shapes.rs` (chains, linked, hub, tree, parents, small, random,
-//! strings). `COREMAP_BENCH_STRINGS` adds an array of strings, and `COREMAP_BENCH_SHUFFLED=1` shuffles the objects.
+//! `COREMAP_BENCH_SHAPE` is one of `common/shapes.rs` (chains, linked, hub, tree, parents, small, random, strings), with
+//! `COREMAP_BENCH_STRINGS` more strings in an array; `COREMAP_BENCH_SHUFFLED=1` puts its objects in no order.
 //! `COREMAP_BENCH_OUT=path` only writes the core, and keeps it.
 
 mod common;
@@ -21,9 +22,9 @@ use common::heap::{self, Form};
 use common::shapes::{self, Shape, Shaped};
 use common::{Fallible, PAGE, Scratch, machine, process as open};
 use coremap::addr::Addr;
+use coremap::internals;
 use coremap::limits;
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
 use coremap::runtimes::api::{FREE as FREE_TYPE, Heap as _, Root, Selection, stat, strings as count_strings};
 use coremap::runtimes::graph::{Graph, MemoryBudget, PathSearch, Retained, Shapes, ShortestPathTree};
 use coremap::session::Session;
@@ -32,20 +33,20 @@ use divan::counter::ItemsCount;
 
 const SAMPLE: &str = "dotnet31-createdump/core.zst";
 
-/// Default number of nodes, and the number in a test run.
+/// Nodes where the environment does not say, and in a mere test run.
 const NODES: u64 = 2_000_000;
 const FEW_NODES: u64 = 20_000;
 
-/// Number of rounds, of which the best counts.
+/// Rounds of which the best counts.
 const ROUNDS: usize = 5;
 
-/// Number of rounds for measurements that take many seconds.
+/// The same for what takes many seconds.
 const ROUNDS_OF_LONG: usize = 3;
 
-/// The heap that is measured.
+/// What is made.
 struct Made {
     core: Scratch,
-    /// Number of nodes of the type, and minimum length of the path to the last of them.
+    /// Nodes of the one type, and the least length of the way to the last of them.
     nodes: u64,
     way: u64,
     objects: u64,
@@ -61,8 +62,7 @@ fn make(file: File, form: Form) -> Fallible<Made> {
     let mut heap = heap::Made::plan(&session, form)?;
     let loads = heap.loads.clone();
     let core = common::extended(file, &sample, &loads, &[], |file| heap.write(file))?;
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
     heap.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
     let way = form.nodes / form.lists;
     Ok(Made { core, nodes: form.nodes, way, objects: heap.objects, last: heap.last() })
@@ -74,20 +74,19 @@ fn make_shaped(file: File, form: shapes::Form) -> Fallible<Made> {
     let session = Session::new(&process);
     let heap = Shaped::plan(&session, form)?;
     let core = common::extended(file, &sample, &heap.hung.loads, &[], |file| heap.write(file))?;
-    let layout =
-        &session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime().layout;
+    let layout = &internals::coreclr(&session).ok_or("no runtime")?.runtime().layout;
     heap.hung.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
     let way = if form.shape == Shape::Chains { form.nodes / form.heads } else { 1 };
     let nodes = if form.shape == Shape::Strings { form.strings } else { form.nodes };
     Ok(Made { core, nodes, way, objects: heap.objects, last: Addr::new(heap.last()) })
 }
 
-/// Time of one walk over everything, and its objects or strings.
+/// Time, objects and strings of one walk over everything.
 fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
-    let heap = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.objects();
+    let heap = internals::coreclr(&session).ok_or("no runtime")?.object_heap_or_empty();
     process.target().expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
@@ -105,20 +104,20 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     Ok((begun.elapsed(), count))
 }
 
-/// Opens the core as a graph with its roots, runs `with`, and returns the total time. Stack roots are not needed,
-/// because a handle refers to the lists.
+/// What was made, opened as a graph with its roots, and used; the time of all that.
+/// Of stacks no root is needed: the lists hang off a handle.
 fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fallible<(Duration, R)> {
     let made = MADE.get().ok_or("nothing made")?;
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
-    let runtime = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
+    let runtime = internals::coreclr(&session).ok_or("no runtime")?;
     runtime.heaps();
     let begun = Instant::now();
-    let answer = with(made, Graph::new(runtime.objects()), &runtime.roots_with(&[]).all)?;
+    let answer = with(made, Graph::new(runtime.object_heap_or_empty()), &runtime.roots_with(&[]).all)?;
     Ok((begun.elapsed(), answer))
 }
 
-/// Time of a search for a path to the far end of a list, and the number of visited objects.
+/// Time of a search for a path to the far end of a list, and objects looked at.
 fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
         let found = PathSearch::new(graph, made.last, &MemoryBudget::unbounded()).run(roots, 1)?;
@@ -130,7 +129,7 @@ fn search() -> Fallible<(Duration, u64)> {
     })
 }
 
-/// Time to compute the retained sizes of all objects, optionally with the shapes of all paths. Also the number of live
+/// Time to find what every object keeps, and with it the shapes of all paths; live
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {

@@ -1,7 +1,7 @@
-//! Speed of walking glibc's heaps, in chunks per second. The heap of 1 GiB is
-//! synthetic. It has chunks of 32 to 1,040 bytes, and one in eight is free.
+//! How fast glibc's heaps are walked: a heap of 1 GiB with chunks of 32 to 1,040
+//! bytes, one in eight of them free, made by hand; chunks a second.
 //!
-//! `COREMAP_BENCH_HEAP` is the heap's size in MiB (default 64 in a test run).
+//! `COREMAP_BENCH_HEAP` is the heap's size in MiB; 64 where it is a mere test run.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "shares its builder with the tests")]
 
 #[path = "../tests/all/support/mod.rs"]
@@ -11,13 +11,14 @@ mod support;
 use std::time::{Duration, Instant};
 
 use coremap::commands::{self, MallocOptions};
+use coremap::internals;
 use coremap::native::malloc::FreeLists;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
 use support::malloc_builder::{Fake, VERSIONS};
 
-/// Number of rounds, of which the best counts.
+/// Rounds of which the best counts.
 const ROUNDS: usize = 7;
 
 fn best(mut run: impl FnMut() -> u64) -> (Duration, u64) {
@@ -45,13 +46,13 @@ fn main() {
         println!("{what:<28} {:>9.1} ms  {n:>10} chunks  {rate:>7.1} million a second", time.as_secs_f64() * 1e3);
     };
     println!("heap of {size} bytes, {chunks} chunks");
-    let lists = FreeLists::read(&process, session.malloc(), &[]);
+    let lists = FreeLists::read(&process, internals::malloc(&session), &[]);
     let walk = || {
-        let counts = session.malloc().walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
+        let counts = internals::malloc(&session).walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
         counts.iter().map(|(_, _, n, _)| n).sum()
     };
     tell("walk alone", best(walk));
-    tell("free lists (summary)", best(|| FreeLists::read(&process, session.malloc(), &[]).len() as u64));
+    tell("free lists (summary)", best(|| FreeLists::read(&process, internals::malloc(&session), &[]).count() as u64));
     let whole = || {
         let report = commands::malloc(&session, &MallocOptions::default(), &silent);
         assert!(report.lost.count == 0 && report.total.used + report.total.free > chunks);

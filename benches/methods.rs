@@ -1,7 +1,7 @@
-//! Cost of naming code: the addresses of a text with the core already open, one
-//! address from the start, and the map of all methods.
+//! What naming code costs: addresses of a text after the core is open, one
+//! address from nothing, the map of all methods.
 //!
-//! `COREMAP_BENCH_CORE` is a plain core to use instead of the small .NET 8 one.
+//! `COREMAP_BENCH_CORE=core` takes that plain core; else it is the small one of .NET 8.
 
 mod common;
 
@@ -20,20 +20,21 @@ use coremap::session::Session;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
-/// Number of frames in the text, as `perf record` produces in some hours.
+/// Frames of the text; what `perf record` of some hours has.
 const FRAMES: usize = 200_000;
 
-/// Number of frames per stack.
+/// Frames of one stack.
 const DEPTH: usize = 40;
 
-/// Number of rounds, of which the best or the median counts.
+/// Rounds of which the best, or the median, counts.
 const ROUNDS: usize = 21;
 
 struct Sample {
     path: PathBuf,
     process: Process,
-    /// Output of perf. All its addresses differ if there are enough methods.
+    /// A text of perf, its addresses all different where there are enough methods.
     text: String,
+    /// One address in it.
     ip: Addr,
 }
 
@@ -43,7 +44,7 @@ fn open(path: &Path) -> Fallible<Process> {
     Ok(Process::open(path, &Options::default(), &Progress::silent())?)
 }
 
-/// Makes the text from addresses spread over all methods.
+/// Addresses all over the methods, not one after the other.
 fn text(process: &Process) -> Fallible<(String, Addr)> {
     let methods: Vec<(u64, u64)> =
         commands::perfmap(&Session::new(process)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
@@ -65,7 +66,7 @@ fn text(process: &Process) -> Fallible<(String, Addr)> {
     Ok((out, Addr::new(first.ok_or("no frames")?)))
 }
 
-/// Names the text with a new session, in which no name is known yet.
+/// As after opening: no name is known yet.
 fn symbolicate(sample: &Sample, fold: bool) -> u64 {
     let options = coremap::symbolicate::Options::default();
     let mut input = sample.text.as_bytes();
@@ -73,7 +74,7 @@ fn symbolicate(sample: &Sample, fold: bool) -> u64 {
     report.map_or(0, |r| r.named)
 }
 
-/// Names one address from the start: opens the core and finds the runtime.
+/// From nothing: open, find the runtime, answer.
 fn ip2method(sample: &Sample) -> bool {
     let Ok(process) = open(&sample.path) else { return false };
     commands::ip2method(&Session::new(&process), &[sample.ip]).results.iter().all(|r| r.found)
@@ -101,7 +102,7 @@ fn all_methods(bencher: Bencher<'_, '_>) {
     bencher.bench(|| perfmap(sample));
 }
 
-/// Best and median time of the rounds.
+/// Best and median of some rounds.
 fn timed<T>(mut run: impl FnMut() -> T) -> (T, Duration, Duration) {
     let mut last = run();
     let mut times = Vec::new();
@@ -146,8 +147,7 @@ fn compare(sample: &Sample) {
 }
 
 fn prepare() -> Fallible {
-    // Decompressed beforehand, so that the time is that of opening a plain
-    // core.
+    // Unpacked before, so that opening is what opening a plain core is.
     let (path, _scratch) = match std::env::var_os("COREMAP_BENCH_CORE") {
         Some(path) => (PathBuf::from(path), None),
         None => {

@@ -1,10 +1,9 @@
-//! Speed of reading all memory of a core: by a plain parallel sum, which shows
+//! How fast all memory of a core is read: by a plain parallel sum, which is
 //! what the machine can do, by the scan for zero pages, and by a search for
 //! text in both encodings.
 //!
-//! `COREMAP_BENCH_CORE` is a core to use instead of those of 1 GiB of real
-//! bytes that are made here. It must be plain ELF, or each round decompresses
-//! it again.
+//! `COREMAP_BENCH_CORE` names another core than those of 1 GiB of real bytes
+//! that are made here; it must be plain ELF, or each round unpacks it again.
 
 mod common;
 
@@ -24,26 +23,26 @@ use rayon::prelude::*;
 /// Bytes of memory in the core that is made.
 const SIZE: u64 = 1 << 30;
 
-/// Text that is rare in memory, like what an engineer searches for.
+/// Text that is seldom in memory, as an engineer would look for.
 const TEXT: &str = "centos.7-x64";
 
-/// Number of rounds, of which the best counts.
+/// Rounds of which the best counts.
 const ROUNDS: usize = 9;
 
-/// Required speed, relative to a plain read.
+/// What the requirement asks for, of a plain read.
 const WANTED: f64 = 0.8;
 
-/// A core to read, with a name for its contents.
+/// A core to read, by what is in it.
 struct Subject {
     name: &'static str,
     path: PathBuf,
-    /// Keeps the file of a core that was made here.
+    /// Keeps a core alive that was made here.
     _made: Option<Scratch>,
 }
 
 static SUBJECTS: OnceLock<Vec<Subject>> = OnceLock::new();
 
-/// Reads every byte once, in parallel.
+/// Every byte, once, in parallel.
 fn plain_read(core: &dyn Target) -> u64 {
     core.expect_scan();
     let runs = core.dumped_runs(ALL);
@@ -67,8 +66,7 @@ fn search_both(core: &dyn Target) -> u64 {
     }
 }
 
-/// A way to read all memory: its name, and a function that returns what it
-/// counts.
+/// A way of reading all memory: its name, and what it counts.
 type Way = (&'static str, fn(&dyn Target) -> u64);
 
 const WAYS: [Way; 3] =
@@ -78,8 +76,8 @@ fn subjects() -> &'static [Subject] {
     SUBJECTS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Runs the ways in turn in each round, so that noise affects all of them. Each
-/// has a fresh mapping, as in a run of the program.
+/// One after the other in each round, so that a noisy machine is unfair to
+/// none; each on a fresh mapping, as in a run of the program.
 fn compare(subject: &Subject) -> Fallible {
     let mut best = [Duration::MAX; WAYS.len()];
     let mut results = [0; WAYS.len()];
@@ -132,7 +130,7 @@ fn prepare() -> Fallible {
     if let Some(path) = std::env::var_os("COREMAP_BENCH_CORE") {
         list.push(Subject { name: "COREMAP_BENCH_CORE", path: path.into(), _made: None });
     } else {
-        // A test run needs no gigabytes.
+        // A mere test run needs no gigabytes.
         let size = if common::measuring() { SIZE } else { 1 << 20 };
         for (name, fill) in [("real memory", Fill::Real), ("real memory without its zero pages", Fill::Written)] {
             let made = common::grown("native-glibc-kernel/core.gz", size, fill)?;

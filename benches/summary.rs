@@ -1,8 +1,8 @@
-//! Cost of `summary` without `--zero-fill`. Its time and memory must not depend
-//! on the size of the core.
+//! What `summary` costs without `--zero-fill`: its time and its own memory must
+//! not depend on the size of the core.
 //!
-//! Each core is read by a child process (this program again), so that its
-//! memory peak can be measured.
+//! Each core is read by a process of its own (this program again, as its own
+//! child), so that the peak of its memory is its own.
 
 mod common;
 
@@ -17,23 +17,22 @@ use coremap::progress::Progress;
 use coremap::session::Session;
 use divan::Bencher;
 
-/// Environment variable for a child: the core to summarise.
+/// Set for a child: the core to sum up.
 const CHILD: &str = "COREMAP_BENCH_CHILD";
 
-/// A core of a real process. The others are this one with more memory.
+/// A real process; the others are this one with more memory.
 const SAMPLE: &str = "dotnet31-kernel/core.zst";
 
-/// Number of rounds, of which the best counts.
+/// Rounds of which the best counts.
 const ROUNDS: usize = 9;
 
-/// Size of an added mapping in bytes.
+/// Bytes of one added mapping.
 const MAPPING: u64 = 64 << 20;
 
-/// Size of a mapping as in node, whose heap consists of separate mappings of
-/// 256 KiB.
+/// The same as node has them: its heap is pages of 256 KiB, each a mapping.
 const SMALL: u64 = 256 << 10;
 
-/// Name, number of added bytes, size of each mapping, and contents.
+/// Name, bytes added, in mappings of which size, and of what.
 const SIZES: [(&str, u64, u64, Fill); 7] = [
     ("as it is", 0, MAPPING, Fill::Real),
     ("+64 MiB", 64 << 20, MAPPING, Fill::Real),
@@ -46,7 +45,7 @@ const SIZES: [(&str, u64, u64, Fill); 7] = [
 
 static CORES: OnceLock<Vec<(&'static str, Scratch)>> = OnceLock::new();
 
-/// Summarises a core. Returns the size of its address space, and the process.
+/// The size of the address space, and what it was found in.
 fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     let silent = Progress::silent();
     let process = Process::open(path, &Options::default(), &silent)?;
@@ -54,8 +53,8 @@ fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     Ok((size, process))
 }
 
-/// Summarises a core and prints the microseconds, the peak of resident memory,
-/// and how much of it was file pages at the end, in KiB.
+/// Sum up, and tell: microseconds, peak of all resident memory and what of it
+/// was of files at the end, in KiB.
 fn child(path: &Path) -> Fallible {
     let begun = Instant::now();
     // The core must still be mapped when its pages are counted.
@@ -106,7 +105,7 @@ fn prepare() -> Fallible {
     let measuring = common::measuring();
     let mut cores = Vec::new();
     for (name, extra, mapping, fill) in SIZES {
-        // A test run needs no gigabytes.
+        // A mere test run needs no gigabytes.
         let extra = if measuring { extra } else { extra.min(1 << 20) };
         cores.push((name, common::grown_by(SAMPLE, extra, mapping, fill)?));
     }

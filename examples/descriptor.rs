@@ -16,6 +16,7 @@ use std::path::Path;
 
 use coremap::addr::Addr;
 use coremap::image::{ModuleKind, symbols};
+use coremap::internals;
 use coremap::layout::{DOTNET_ARM64, DOTNET_X64, Global, Layout, read_descriptor};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -45,7 +46,8 @@ fn main() -> Fallible {
         match detection {
             Detection::Found(r) => {
                 writeln!(std::io::stderr(), "{}: {}, layout: {}", r.path, r.name(), r.layout_source)?;
-                against = against.or(Some(r.major));
+                let major = r.version.split('.').next().and_then(|major| major.parse().ok());
+                against = against.or(major);
             }
             Detection::Unusable(why) => writeln!(std::io::stderr(), "{}", why.message)?,
             Detection::NotMine => {}
@@ -66,7 +68,7 @@ fn main() -> Fallible {
 
 fn descriptor(process: &Process) -> Fallible<(Layout, Vec<Addr>)> {
     for module in &process.modules {
-        let ModuleKind::Elf(image) = &module.kind else { continue };
+        let ModuleKind::Elf(image) = internals::kind(module) else { continue };
         if let Some(symbol) = symbols::find(&process.memory, image, DESCRIPTOR) {
             return Ok(read_descriptor(&process.memory, symbol.addr)?);
         }

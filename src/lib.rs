@@ -87,20 +87,17 @@
 //! | [`render`] | writers for reports: tables, JSON and CSV |
 //! | [`process`] | opening a process; its memory, modules and warnings |
 //! | [`map`] | kinds, claims, and the label of each byte |
-//! | [`runtimes`] | what a managed runtime answers, whatever it is |
-//! | [`search`] | searches for text, patterns and bytes in dumped memory |
-//! | [`symbolicate`] | names for the addresses in the output of tracing tools |
-//! | [`series`] | recordings of a process over time, and what grows in them |
-//! | [`shrink`] | smaller cores that still give the same answers |
-//! | [`dump`] | cores of running processes |
+//! | [`stacks`] | thread stacks, and their native and managed frames |
+//! | [`runtimes`] | what a managed runtime answers: heaps, objects, threads, code; [`runtimes::graph`]: paths and retained sizes |
 //! | [`targets`] | targets: facts and bytes of a core or a running process |
-//! | [`memory`] | reads that return bytes or the reason for a failure; page scans |
-//! | [`layout`] | struct layouts as data |
+//! | [`memory`] | reads that return bytes or the reason for a failure |
+//! | [`addr`], [`diag`], [`progress`] | addresses; warnings; progress of long answers |
 //!
-//! The lower modules (ELF and PE files, core files, structures of the runtimes, stacks and malloc of the C
-//! library) are internal and change with every supported runtime. They are public only for coremap's own
-//! tests and benchmarks, are hidden from the documentation, and have no stability promise. docs/design.md
-//! describes them.
+//! What writes files is beside the command of that name: [`commands::dump`], [`commands::shrink`],
+//! [`commands::record`], [`commands::export()`].
+//!
+//! All other modules (ELF and PE files, core files, structures of the runtimes, malloc of the C library) are
+//! internal and change with every supported runtime. docs/design.md describes them.
 //!
 //! Core files are mapped into memory. If a core file shrinks while it is read, the program ends, unless
 //! [`process::Options::handle_sigbus`] is set.
@@ -108,53 +105,90 @@
 //! The `coremap` program and its own dependencies (arguments, progress bar, log) are in the feature `cli`.
 //! It is on by default; turn it off with `default-features = false`.
 
+#![cfg_attr(feature = "internals", allow(unnameable_types))]
+#![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
+
+/// Modules that are no part of the library's interface. The feature `internals` makes them public for coremap's own
+/// tests and benchmarks. Without it rustc reports what is unused in them.
+///
+/// The macro's name and form are those of the crate cfg-if: rustfmt looks for modules in no other macro.
+macro_rules! cfg_if {
+    (if #[$on:meta] { $($public:item)* } else { $($private:item)* }) => {
+        $(#[$on] #[doc(hidden)] $public)*
+        $(#[cfg(not(feature = "internals"))] $private)*
+    };
+}
+
 pub mod addr;
 pub(crate) mod analysis;
-#[doc(hidden)]
-pub mod bytes;
 pub mod commands;
-#[doc(hidden)]
-pub mod core;
 pub mod diag;
-pub mod dump;
-pub mod export;
 mod facts;
 mod host;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
-pub mod image;
+pub mod internals;
 mod introspect;
-pub mod layout;
-#[doc(hidden)]
-pub mod limits;
-#[cfg(target_os = "linux")]
-#[doc(hidden)]
-pub mod live;
 mod machine;
 pub mod map;
 pub mod memory;
-#[doc(hidden)]
-pub mod native;
 pub(crate) mod phase;
 pub mod process;
-pub mod progress;
 #[doc(hidden)]
-pub mod range_map;
-pub mod registers;
+pub mod program;
+pub mod progress;
 pub mod render;
 pub mod report;
-pub mod resident;
 pub mod runtimes;
-pub mod scrub;
-pub mod search;
-pub mod series;
 pub mod session;
-#[doc(hidden)]
-pub mod shell;
-pub mod shrink;
-#[doc(hidden)]
-pub mod stackwalk;
-pub mod symbolicate;
+pub mod stacks;
 pub mod targets;
-#[doc(hidden)]
-pub mod units;
 mod words;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod bytes;
+        pub mod core;
+        pub mod dump;
+        pub mod export;
+        pub mod image;
+        pub mod layout;
+        pub mod limits;
+        #[cfg(target_os = "linux")]
+        pub mod live;
+        pub mod native;
+        pub mod range_map;
+        pub mod registers;
+        pub mod resident;
+        pub mod scrub;
+        pub mod search;
+        pub mod series;
+        pub mod shell;
+        pub mod shrink;
+        pub mod stackwalk;
+        pub mod symbolicate;
+        pub mod units;
+    } else {
+        mod bytes;
+        mod core;
+        mod dump;
+        mod export;
+        mod image;
+        mod layout;
+        mod limits;
+        #[cfg(target_os = "linux")]
+        mod live;
+        mod native;
+        mod range_map;
+        mod registers;
+        mod resident;
+        mod scrub;
+        mod search;
+        mod series;
+        mod shell;
+        mod shrink;
+        mod stackwalk;
+        mod symbolicate;
+        mod units;
+    }
+}

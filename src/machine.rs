@@ -21,7 +21,7 @@ pub(crate) fn page_size() -> usize {
 
 /// Bytes of memory that coremap itself uses: resident pages that are not of files (proc(5), /proc/PID/statm: resident −
 /// shared). `None` if the system does not report it.
-pub(crate) fn taken() -> Option<u64> {
+pub(crate) fn used_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
@@ -31,7 +31,7 @@ pub(crate) fn taken() -> Option<u64> {
 /// Bytes of unused memory: the machine's `MemAvailable`, or what is left in this process's control group if that is
 /// less.
 #[cfg(target_os = "linux")]
-pub(crate) fn spare() -> u64 {
+pub(crate) fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let available = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
@@ -50,7 +50,7 @@ fn group_figure(name: &str) -> Option<u64> {
 }
 
 /// Bytes of memory that this process may use: the machine's, or its control group's limit if that is less.
-pub(crate) fn memory() -> Option<u64> {
+pub(crate) fn usable_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
     [total.map(|kib: u64| kib.saturating_mul(1024)), group_figure("memory.max")].into_iter().flatten().min()

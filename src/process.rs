@@ -2,32 +2,45 @@
 //! argument.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
-use crate::core::open::{Core, OpenError};
+use crate::core::open::Core;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{Module, ModuleKind, bundle, elf, modules};
+use crate::image::{ModuleKind, bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
-use crate::live::{self, How, Live, LiveError};
+use crate::live::{self, AttachOptions, Live};
 use crate::machine;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::resident::saved::{self, SavedError};
-use crate::targets::budget::{Allowed, Spent};
+use crate::resident::saved;
+use crate::targets::budget::{Exhausted, UserLimits};
 use crate::targets::reads::{InPhase, Loss};
-use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
+use crate::targets::{
+    AddressSpace, Arch, Facts, FileLoss, FileMapping, Mapping, Producer, Reads, Residence, StopReport, Target, Thread,
+    at,
+};
 use crate::units::round;
+
+pub use crate::core::elf::HeaderError;
+pub use crate::core::inflate::InflateError;
+pub use crate::core::open::OpenError;
+pub use crate::image::Module;
+pub use crate::image::Section;
+#[cfg(target_os = "linux")]
+pub use crate::live::LiveError;
+pub use crate::resident::saved::SavedError;
 
 /// Options for opening a process.
 #[derive(Default)]
@@ -37,11 +50,11 @@ pub struct Options {
     /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
     pub smaps: Option<PathBuf>,
     /// Limit on coremap's own memory in bytes (`--memory`), for decompression and for answers. `None`: a limit
-    /// derived from the size of the core ([`limits`]).
+    /// derived from the size of the core (`limits`).
     pub memory: Option<u64>,
     /// Whether this program does nothing but answer. Its memory use is then limited in proportion to the core.
     pub alone: bool,
-    /// Installs a SIGBUS handler in this program ([`mapped::handle_sigbus`]). A core file may shrink while it
+    /// Installs a SIGBUS handler in this program (`mapped::handle_sigbus`). A core file may shrink while it
     /// is read, or its disk may fail. With the handler, unreadable bytes are zero and the answer is partial.
     /// Without it, such a read ends the program, because files are mapped. A full tmpfs under `$TMPDIR`, where
     /// compressed cores are unpacked, has the same effect.
@@ -120,7 +133,7 @@ pub struct Process {
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
     /// Files bundled into the program's file, if it is a .NET single-file program.
-    pub bundle: Option<Bundle>,
+    pub(crate) bundle: Option<Bundle>,
     /// Warnings so far.
     pub diag: Diagnostics,
     /// `--symbols` directories, for the names of code.
@@ -128,6 +141,8 @@ pub struct Process {
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
     base: OnceLock<Base>,
+    /// Codes and subjects of the warnings of [`Process::conclude`] so far.
+    warned: Mutex<BTreeSet<(WarningCode, &'static str)>>,
 }
 
 impl Process {
@@ -150,20 +165,21 @@ impl Process {
             _ => Reads::default(),
         };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
-        let allowed = Allowed { memory: options.memory, alone: options.alone };
+        let allowed = UserLimits { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
-            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
+            let attach =
+                AttachOptions { no_stop: options.no_stop, max_stop: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
-            let own = Live::open(pid, how, reads, allowed, &diag)?;
+            let own = Live::open(pid, attach, reads, allowed, &diag)?;
             // The process's own files as it sees them, even in another container.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
             let names = if options.to_dump { None } else { SymbolDirs::open(roots).ok() };
             let mut process = Process::assemble(Arc::new(own), dirs, diag);
-            process.symbols = names.unwrap_or_default();
+            process.symbols = names.unwrap_or_default().with_losses_of(&process.symbols);
             return Ok(process);
         }
         let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;
@@ -211,8 +227,8 @@ impl Process {
             bundle::add_modules(&*target, &memory, bundle, &mut found);
         }
         drop(phase);
-        let (strings, main_tid, base) = Default::default();
-        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base }
+        let (strings, main_tid, base, warned) = Default::default();
+        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base, warned }
     }
 
     /// The target, for scans of its bytes.
@@ -221,7 +237,7 @@ impl Process {
     }
 
     /// The core file, if the process was read from one.
-    pub fn core(&self) -> Option<&Core> {
+    pub(crate) fn core(&self) -> Option<&Core> {
         let target: &dyn Any = self.target();
         target.downcast_ref()
     }
@@ -287,22 +303,89 @@ impl Process {
         self.target.reads().phase().doing()
     }
 
-    /// Warns about each phase with failed reads, and what the answer may lack because of them. Call it after
-    /// the answer is computed.
-    pub fn tell_unread(&self) {
+    /// Ends an answer: a stopped process resumes, and [`Process::diag`] gets a warning for everything that the
+    /// answer may lack because it could not be read. Call it when the answer is computed. It can be called again
+    /// when more was read; nothing is warned about twice. Returns how the reading went, for a running process.
+    pub fn conclude(&self) -> Option<StopReport> {
+        let stop = self.target.finish();
         let budget = self.target.reads().budget();
-        tracing::debug!(work = budget.work(), memory = machine::taken(), "spent");
+        tracing::debug!(work = budget.work(), memory = machine::used_memory(), "spent");
+        for (whose, loss) in self.file_losses() {
+            let (code, message) = match loss {
+                FileLoss::Shrank => {
+                    let what = "became shorter while it was read: the missing bytes are read as zero";
+                    (WarningCode::Shrank, format!("{whose} {what}"))
+                }
+                FileLoss::Unreadable => {
+                    let what = "could not be read (I/O error): it is read as zero";
+                    (WarningCode::IoError, format!("some of {whose} {what}"))
+                }
+            };
+            self.warn_once((code, whose), true, message);
+        }
+        if let Some(stop) = &stop {
+            self.warn_of_stop(stop);
+        }
+        self.warn_of_unread();
+        stop
+    }
+
+    /// Losses of the files that were read, with the name of the file in words.
+    fn file_losses(&self) -> impl Iterator<Item = (&'static str, FileLoss)> {
+        let core = self.target.file_losses().into_iter().map(|loss| ("the core file", loss));
+        core.chain(self.symbols.losses().all().into_iter().map(|loss| ("a program file", loss)))
+    }
+
+    /// Adds a warning, unless there was one for this code and subject.
+    fn warn_once(&self, about: (WarningCode, &'static str), is_partial: bool, message: impl Into<String>) {
+        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
+        match (is_new, is_partial) {
+            (false, _) => {}
+            (true, true) => self.diag.partial(about.0, message),
+            (true, false) => self.diag.note(about.0, message),
+        }
+    }
+
+    /// Warns about what a reader must know of how a running process was read.
+    fn warn_of_stop(&self, stop: &StopReport) {
+        if stop.lost {
+            self.warn_once(
+                (WarningCode::Gone, ""),
+                true,
+                "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
+            );
+        }
+        if stop.timed_out {
+            self.warn_once(
+                (WarningCode::RanOn, ""),
+                true,
+                "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
+            );
+        }
+        if stop.never_stopped {
+            self.warn_once(
+                (WarningCode::NotStopped, ""),
+                false,
+                "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
+            );
+        }
+    }
+
+    /// Warns about each phase with failed reads, and what the answer may lack because of them.
+    fn warn_of_unread(&self) {
+        let budget = self.target.reads().budget();
         let spent = match budget.spent() {
-            Some(Spent::Memory) => Some(format!(
+            Some(Exhausted::Memory) => Some(format!(
                 "reading this core needs more than the {} of memory that coremap may use",
                 round(budget.memory())
             )),
-            Some(Spent::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
+            Some(Exhausted::Work) => Some("reading this core needs more work than its size justifies".to_owned()),
             None => None,
         };
         if let Some(why) = spent {
             let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
-            self.diag.partial(WarningCode::Budget, format!("{why}, so the answer is incomplete. {more}"));
+            let message = format!("{why}, so the answer is incomplete. {more}");
+            self.warn_once((WarningCode::Budget, ""), true, message);
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
@@ -311,7 +394,8 @@ impl Process {
                 Loss::Spent => WarningCode::Budget,
             };
             let fault = Fault { addr: at, kind: loss.into() };
-            self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
+            let message = format!("{}: {fault}; {}", phase.name(), phase.loses());
+            self.warn_once((code, phase.name()), true, message);
         }
     }
 

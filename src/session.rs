@@ -77,13 +77,11 @@ impl<'p> Session<'p> {
     }
 
     /// Thread stacks, guesses included.
-    #[doc(hidden)]
     pub fn stacks(&self) -> &Stacks {
         &self.whole().stacks
     }
 
     /// Thread stacks found by evidence. Guesses are excluded, because they need the whole map.
-    #[doc(hidden)]
     pub fn known_stacks(&self) -> &Stacks {
         self.stacks.get_or_init(|| {
             was_read("stacks");
@@ -92,8 +90,7 @@ impl<'p> Session<'p> {
     }
 
     /// The C library's malloc.
-    #[doc(hidden)]
-    pub fn malloc(&self) -> &Malloc {
+    pub(crate) fn malloc(&self) -> &Malloc {
         &self.whole().malloc
     }
 
@@ -127,9 +124,7 @@ impl<'p> Session<'p> {
         self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
     }
 
-    /// The runtimes with the optional capability `offer`. Finders that don't offer it don't run.
-    #[doc(hidden)]
-    pub fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &DetectedRuntime<'p>)> {
+    pub(crate) fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &DetectedRuntime<'p>)> {
         self.found_if(move |finder| finder.offers.contains(&offer))
     }
 
@@ -147,20 +142,17 @@ impl<'p> Session<'p> {
 
     /// Creates a stack walker that unwinds through the code of all runtimes. `stacks`: bounds of the thread
     /// stacks.
-    #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
         let lists = self.runtimes_by_id().into_iter().filter_map(|(id, runtime)| Some((id, runtime.listed_methods()?)));
         Walker::new(self.process, self.codes(), stacks).with_lists(lists.collect())
     }
 
     /// The stack of a thread, unwound by `walker` with the marks of all runtimes.
-    #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> StackWalk {
         walker.walk(thread, self.marks(thread.tid))
     }
 
     /// The stack of the thread with this ID. `None` if there is no such thread.
-    #[doc(hidden)]
     pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<StackWalk> {
         Some(self.walk(walker, self.thread(tid)?))
     }
@@ -174,7 +166,7 @@ impl<'p> Session<'p> {
     }
 
     /// Adds warnings about threads of the runtimes that could not be read.
-    pub fn tell_threads(&self) {
+    pub fn warn_threads(&self) {
         for runtime in self.runtimes() {
             for (code, note) in &runtime.threads().notes {
                 self.process.diag.partial(*code, note.clone());
@@ -185,7 +177,7 @@ impl<'p> Session<'p> {
     /// The GC roots of a runtime.
     pub fn roots(&self, id: RuntimeId) -> Roots {
         let Some(runtime) = self.runtime(id) else { return Roots::default() };
-        self.tell_threads();
+        self.warn_threads();
         let walker = self.walker(self.stacks());
         runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
     }
@@ -195,7 +187,7 @@ impl<'p> Session<'p> {
     }
 
     /// Retains the graph of each heap for later requests while the returned guard lives.
-    pub(crate) fn keep_graphs(&self) -> CacheGuard<'_> {
+    pub(crate) fn retain_graphs(&self) -> CacheGuard<'_> {
         self.graphs.guard()
     }
 
@@ -206,8 +198,7 @@ impl<'p> Session<'p> {
     }
 
     /// All malloc blocks, and the free lists that show which of them are free.
-    #[doc(hidden)]
-    pub fn blocks(&self) -> &(FreeLists, Blocks) {
+    pub(crate) fn blocks(&self) -> &(FreeLists, Blocks) {
         self.blocks.get_or_init(|| {
             was_read("blocks of malloc");
             read_blocks(self.process, self.malloc())
@@ -215,14 +206,12 @@ impl<'p> Session<'p> {
     }
 
     /// Labels that a runtime writes into its malloc blocks, if one does.
-    #[doc(hidden)]
-    pub fn block_labels(&self) -> Option<&dyn BlockLabels> {
+    pub(crate) fn block_labels(&self) -> Option<&dyn BlockLabels> {
         self.runtimes().into_iter().find_map(|runtime| runtime.block_labels())
     }
 
     /// Names of native code.
-    #[doc(hidden)]
-    pub fn symbols(&self) -> &NativeSymbols<'p> {
+    pub(crate) fn symbols(&self) -> &NativeSymbols<'p> {
         self.symbols.get_or_init(|| NativeSymbols::new(self.process))
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::written::{self, HEADER, Header, Take};
+use crate::core::written::{self, HEADER, Header, WriteMode};
 use crate::limits;
 use crate::process::Process;
 use crate::scrub::{self, By, Counts, Kept, LeftTexts, Plan};
@@ -18,9 +18,9 @@ use crate::targets::{Extents, PieceState};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shrunk {
     /// Bytes of memory written.
-    pub kept: u64,
+    pub written: u64,
     /// Bytes of memory in the original.
-    pub of: u64,
+    pub total: u64,
     /// Segments written.
     pub segments: usize,
     /// Size of the file written.
@@ -28,12 +28,12 @@ pub struct Shrunk {
     /// Whether notes were left out, because they are larger than the notes of any real process.
     pub notes_cut: bool,
     /// Texts in the memory written.
-    pub text: Texts,
+    pub text: TextRuns,
 }
 
-/// Number of texts: runs of at least [`LEAST_TEXT`] printable ASCII characters.
+/// Number of texts: runs of at least `MIN_TEXT_RUN` printable ASCII characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Texts {
+pub struct TextRuns {
     /// Texts with one byte a character.
     pub utf8: u64,
     /// Texts with two bytes a character, little-endian.
@@ -41,9 +41,9 @@ pub struct Texts {
 }
 
 /// Minimum number of characters of a text. Shorter runs occur in code and numbers by chance.
-pub const LEAST_TEXT: u64 = 8;
+pub const MIN_TEXT_RUN: u64 = 8;
 
-impl Texts {
+impl TextRuns {
     /// Counts the texts in a run of memory.
     fn count(&mut self, bytes: &[u8]) {
         // A text ends at the first byte that is not printable. Two-byte texts are counted for even and odd offsets.
@@ -53,7 +53,7 @@ impl Texts {
             let readable = matches!(b, b' '..=b'~');
             if readable {
                 one += 1;
-                self.utf8 += u64::from(one == LEAST_TEXT);
+                self.utf8 += u64::from(one == MIN_TEXT_RUN);
             } else {
                 one = 0;
             }
@@ -61,7 +61,7 @@ impl Texts {
             let wide = &mut two[i % 2];
             if b == 0 && before.is_some_and(|b| matches!(b, b' '..=b'~')) {
                 *wide += 1;
-                self.utf16 += u64::from(*wide == LEAST_TEXT);
+                self.utf16 += u64::from(*wide == MIN_TEXT_RUN);
             } else {
                 *wide = 0;
             }
@@ -76,7 +76,7 @@ pub struct Scrubbed {
     /// Bytes of memory per rule. Their sum is all memory.
     pub memory: Counts,
     /// Bytes of headers and notes per rule.
-    pub beside: Counts,
+    pub outside_memory: Counts,
     /// Texts that remain.
     pub left: LeftTexts,
 }
@@ -101,13 +101,13 @@ pub fn write_scrubbed<W: Write + Seek>(
     left: LeftTexts,
     out: &mut W,
 ) -> io::Result<(Shrunk, Scrubbed)> {
-    let mut scrubbed = Scrubbed { memory: Counts::default(), beside: Counts::default(), left };
+    let mut scrubbed = Scrubbed { memory: Counts::default(), outside_memory: Counts::default(), left };
     let shrunk = write_as(process, keep, Some((plan, &mut scrubbed)), out)?;
     Ok((shrunk, scrubbed))
 }
 
 /// Bytes that one thread overwrites at once.
-const AT_ONCE: usize = 4 << 20;
+const CHUNK: usize = 4 << 20;
 
 fn write_as<W: Write + Seek>(
     process: &Process,
@@ -117,26 +117,27 @@ fn write_as<W: Write + Seek>(
 ) -> io::Result<Shrunk> {
     let core = process.core().ok_or(io::ErrorKind::Unsupported)?;
     let of = |mapping: u32| core.segments.get(mapping as usize).map_or_else(Default::default, |s| (s.flags, s.mapping));
-    let loads = written::cut(&core.facts.space, of, |piece| match piece.state {
-        PieceState::Dumped(place) => keep.map_or(Take::All(place), |keep| Take::Within(place, keep)),
-        _ => Take::Nothing,
+    let loads = written::split_loads(&core.facts.space, of, |piece| match piece.state {
+        PieceState::Dumped(place) => keep.map_or(WriteMode::All(place), |keep| WriteMode::Within(place, keep)),
+        _ => WriteMode::Nothing,
     });
     let (mut notes, notes_cut) = core.note_bytes(limits::MAX_SHRUNK_NOTES);
     if let Some((plan, scrubbed)) = &mut scrub {
-        notes = scrub::notes(&notes, process.arch(), plan, &mut scrubbed.beside);
+        notes = scrub::notes(&notes, process.arch(), plan, &mut scrubbed.outside_memory);
     }
     let mut header: Header = [0; HEADER];
     header.copy_from_slice(&core.bytes()[..HEADER]);
-    let layout = written::lay(header, &notes, &loads, 0);
+    let layout = written::layout_core(header, &notes, &loads, 0);
     out.write_all(&layout.head)?;
-    let of = core.facts.space.dumped_total();
+    let total = core.facts.space.dumped_total();
     let mut buffers = Vec::new();
-    let mut shrunk = Shrunk { of, kept: 0, segments: loads.len(), size: layout.end, notes_cut, text: Texts::default() };
+    let mut shrunk =
+        Shrunk { total, written: 0, segments: loads.len(), size: layout.end, notes_cut, text: TextRuns::default() };
     for (load, &to) in loads.iter().zip(&layout.offsets) {
         let Some(source) = load.source else { continue };
         let len = load.range.len();
         let bytes = &core.bytes()[source as usize..(source + len) as usize];
-        shrunk.kept += len;
+        shrunk.written += len;
         let Some((plan, scrubbed)) = &mut scrub else {
             out.seek(SeekFrom::Start(to))?;
             out.write_all(bytes)?;
@@ -151,8 +152,8 @@ fn write_as<W: Write + Seek>(
     if let Some((_, scrubbed)) = &mut scrub
         && layout.end > 0
     {
-        let rest = layout.end.saturating_sub(shrunk.kept).saturating_sub(notes.len() as u64);
-        scrubbed.beside.count(By::Kept(Kept::Headers), rest);
+        let rest = layout.end.saturating_sub(shrunk.written).saturating_sub(notes.len() as u64);
+        scrubbed.outside_memory.count(By::Kept(Kept::Headers), rest);
         out.flush()?;
         let at = out.seek(SeekFrom::End(0))?;
         if at < layout.end {
@@ -188,17 +189,17 @@ impl Run<'_> {
     ) -> io::Result<()> {
         buffers.resize_with(rayon::current_num_threads(), Vec::new);
         let mut at = 0;
-        for parts in self.bytes.chunks(AT_ONCE * buffers.len().max(1)) {
+        for parts in self.bytes.chunks(CHUNK * buffers.len().max(1)) {
             let none = scrubbed.left.empty();
             let done: Vec<(Counts, LeftTexts)> = buffers
                 .par_iter_mut()
                 .enumerate()
                 .filter_map(|(i, buffer)| {
-                    let part = parts.get(i * AT_ONCE..)?;
+                    let part = parts.get(i * CHUNK..)?;
                     buffer.clear();
-                    buffer.extend_from_slice(part.get(..AT_ONCE).unwrap_or(part));
+                    buffer.extend_from_slice(part.get(..CHUNK).unwrap_or(part));
                     let (mut counts, mut left) = (Counts::default(), none.clone());
-                    let start = self.start.saturating_add((at + i * AT_ONCE) as u64);
+                    let start = self.start.saturating_add((at + i * CHUNK) as u64);
                     plan.apply(start, buffer, &mut counts, &mut left);
                     Some((counts, left))
                 })
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     fn counted(bytes: &[u8]) -> (u64, u64) {
-        let mut texts = Texts::default();
+        let mut texts = TextRuns::default();
         texts.count(bytes);
         (texts.utf8, texts.utf16)
     }

@@ -1,35 +1,34 @@
-//! Adds a managed heap to a small real .NET 3.1 process. It has nodes of 32
-//! bytes in 1,024 linked lists. Every 20 nodes are followed by a string and a
-//! free gap. The segments of 256 MiB are linked into the process's segment
-//! list. One of its strong handles refers to an array with the heads of the
-//! lists. [`Form`] can change this: a single list, an array of all nodes, a gap
-//! after each node, or thousands of segments.
+//! A managed heap for a small real process of .NET 3.1: nodes of 32 bytes in
+//! 1,024 linked lists, and to each 20 of them a string and a free gap, in
+//! segments of 256 MiB that are hung into the process's segment list. An array
+//! that one of its strong handles leads to has the lists' heads. [`Form`] has
+//! other numbers: one list of all, an array of all, a gap to each node, thousands of segments.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use coremap::addr::Addr;
-use coremap::core::Core;
+use coremap::core::open::Core;
+use coremap::internals;
 use coremap::layout::{Layout, StructView};
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
+use coremap::report::HandleKind;
 use coremap::runtimes::api::{Selection, stat};
+use coremap::runtimes::coreclr::Generation;
 use coremap::runtimes::coreclr::heap::{MethodTableInfo, References};
-use coremap::runtimes::coreclr::{Generation, HandleKind};
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
-/// Parameters of the heap.
+/// What it is to be like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) nodes: u64,
-    /// Number of lists: 1 for a chain of all nodes, the number of nodes for an
-    /// array of all.
+    /// Lists: 1 for a chain of all nodes; as many as nodes for an array of all.
     pub(crate) lists: u64,
-    /// Nodes per string and gap.
+    /// Nodes to one string and one gap.
     pub(crate) group: u64,
-    /// Size of a segment in bytes (.NET 3.1 on 64 bits uses 256 MiB).
+    /// Bytes of one segment (3.1's on 64 bits have 256 MiB).
     pub(crate) segment: u64,
 }
 
@@ -38,12 +37,12 @@ impl Form {
         Form { nodes, lists: 1024, group: GROUP, segment: 256 << 20 }
     }
 
-    /// Maximum size of a group in bytes.
+    /// A group is at most this large.
     fn most(&self) -> u64 {
         self.group * NODE + 128 + 24 + 96
     }
 
-    /// Groups per segment.
+    /// Groups of one segment.
     fn a_segment(&self) -> u64 {
         (self.segment / self.most()).max(1)
     }
@@ -52,32 +51,31 @@ impl Form {
         FREE + (1 << 32) + segment * 2 * self.segment.next_multiple_of(PAGE).max(8 * PAGE)
     }
 
-    /// Bytes of the array, and of the end of the heap.
+    /// Bytes of the array, and of what ends the heap.
     fn array(&self) -> u64 {
         (8 * self.lists + 24).next_multiple_of(PAGE)
     }
 }
 
-/// Size of a node in bytes.
+/// Bytes of a node.
 pub(crate) const NODE: u64 = 32;
 
-/// Default number of nodes per string and gap.
+/// Nodes to one string and one gap.
 pub(crate) const GROUP: u64 = 20;
 
-/// Number of different strings.
+/// Different strings.
 const STRINGS: u64 = 100_000;
 
-/// Bytes reserved for the struct of a segment.
+/// Bytes of the struct that describes a segment.
 pub(crate) const STRUCT: u64 = 128;
 
-/// MethodTables of the real process, and the end of its segment list.
+/// MethodTables of the real process, and where its list of segments ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Real {
-    /// Type with objects of 32 bytes and one reference in the first word, and
-    /// the type with two.
+    /// Of objects of 32 bytes with one reference, the first word, and with two.
     pub(crate) node: u64,
     pub(crate) two: u64,
-    /// Type with objects of 40 bytes and three references.
+    /// Of 40 bytes with three.
     pub(crate) three: u64,
     pub(crate) string: u64,
     free: u64,
@@ -87,11 +85,11 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// Finds the types in the process.
+    /// Find them.
     pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
         let process = session.process;
-        let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?;
-        let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
+        let clr = internals::coreclr(session).ok_or("no runtime")?;
+        let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.object_heap_or_empty());
         let stat = stat(heap, &Selection::default(), &Progress::silent());
         let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
             stat.types
@@ -108,7 +106,7 @@ impl Real {
         if !view.ptr("next")?.is_null() {
             return Err("the list of segments goes on".into());
         }
-        // Types whose references are contiguous from the first word on.
+        // Of which all references stand in a row, from the first word on.
         let holds = |i: &MethodTableInfo, references: u64| {
             let mut offsets = Vec::new();
             if types.contains_references(i.address) {
@@ -139,25 +137,22 @@ impl Real {
     }
 }
 
-/// Segments linked into a process, and the array that refers to their objects.
+/// Segments that are hung into a process, and the array that keeps their objects.
 pub(crate) struct Hung {
-    /// Segments to add, in this order: the structs that describe them, then
-    /// each segment.
+    /// To be added in this order: the structs that describe the segments, and each segment.
     pub(crate) loads: Vec<Load>,
-    /// Start and end of each segment's objects.
+    /// Where the objects of each begin and end.
     pub(crate) segments: Vec<(u64, u64)>,
-    /// Address of the array.
+    /// The array.
     pub(crate) root: u64,
     pub(crate) last_next: Addr,
     pub(crate) strong: Addr,
 }
 
 impl Hung {
-    /// Links the segments into the process. `at` is the file offset of the
-    /// first load.
+    /// Hang them in: `at` is where in the file the first load is.
     pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout, at: u64) -> Fallible {
-        // The structs are chained, and the last real struct points to the first
-        // of them.
+        // The structs, chained, and the last real one leads to the first of them.
         for (i, &(start, end)) in (0..).zip(&self.segments) {
             let next = if i + 1 < self.segments.len() as u64 { FREE + (i + 1) * STRUCT } else { 0 };
             for (field, value) in
@@ -171,7 +166,7 @@ impl Hung {
     }
 }
 
-/// Writes words of the heap sequentially.
+/// Words of the heap, as they come.
 struct Writer<W> {
     out: W,
     at: u64,
@@ -195,7 +190,7 @@ impl<W: Write> Writer<W> {
         self.seed % below
     }
 
-    /// Writes a group: nodes, a string and a gap.
+    /// A group of nodes, a string, a gap.
     fn group(&mut self, real: &Real, nodes: u64, lists: &mut [u64]) -> Fallible {
         for i in 0..nodes {
             let here = self.at;
@@ -211,7 +206,7 @@ impl<W: Write> Writer<W> {
         let mut string = ((text.len() / 2) as u32).to_le_bytes().to_vec();
         string.extend(text);
         string.extend([0, 0]);
-        // Padded to the next object, except for that object's sync block word.
+        // Up to where the next object may begin, but for its own sync block.
         string.resize((string.len() + 8).next_multiple_of(8) - 8 + 8, 0);
         let size = (22 + (string_len(&string)) * 2).max(24).next_multiple_of(8);
         string.resize(size as usize - 8, 0);
@@ -232,20 +227,22 @@ fn string_len(bytes: &[u8]) -> u64 {
     bytes.first_chunk::<4>().map_or(0, |b| u64::from(u32::from_le_bytes(*b)))
 }
 
-/// A heap to add to a real core: its plan, and what was written.
+/// A heap to add to a real core: its plan, and after writing what is in it.
 pub(crate) struct Made {
     real: Real,
     form: Form,
     groups: u64,
     segments: u64,
-    /// Segments to add, in this order.
+    /// To be added in this order.
     pub(crate) loads: Vec<Load>,
     ends: Vec<u64>,
+    /// Objects written.
     pub(crate) objects: u64,
     array: u64,
 }
 
 impl Made {
+    /// What it takes.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Made> {
         let real = Real::look(session)?;
         let groups = form.nodes.div_ceil(form.group);
@@ -264,7 +261,7 @@ impl Made {
         Addr::new(self.form.start(0))
     }
 
-    /// Appends the bytes of its loads.
+    /// Append the bytes of its loads.
     pub(crate) fn write(&mut self, file: &mut File) -> Fallible {
         let mut offset = file.metadata()?.len() + self.loads.first().map_or(0, |l| l.len);
         let form = self.form;
@@ -287,7 +284,7 @@ impl Made {
                 out.words(&[0])?;
                 out.objects += 1;
             }
-            // Committed but unused memory is written as zeros, not as a hole.
+            // Memory that is committed and not used, as zeros and not as a hole.
             let left = load.len - (out.at - load.addr);
             io::copy(&mut io::repeat(0).take(left), &mut out.out)?;
             out.out.flush()?;
@@ -298,8 +295,7 @@ impl Made {
         Ok(())
     }
 
-    /// Links the heap into the process. `at` is the file offset of its first
-    /// load.
+    /// Hang the heap into the process: `at` is where in the file its first load is.
     pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout, at: u64) -> Fallible {
         let segments = (0..self.segments).zip(&self.ends).map(|(i, &end)| (self.form.start(i), end)).collect();
         let Real { last_next, strong, .. } = self.real;

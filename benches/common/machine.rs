@@ -1,4 +1,4 @@
-//! What a task took of the machine, and what the machine can do with the same bytes.
+//! What a question took of the machine, and what the machine itself can do with the same bytes.
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
@@ -10,25 +10,26 @@ use rayon::prelude::*;
 
 use super::Fallible;
 
-/// Clock ticks of /proc per second (USER_HZ, 100 on every known Linux).
+/// Clock ticks of /proc in a second (USER_HZ: 100 on every Linux that we know).
 const TICKS: f64 = 100.0;
 
-/// Interval at which memory is sampled.
+/// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Number of words read in random order.
+/// Words that are looked at in no order.
 const LOOKED_AT: u64 = 20_000_000;
 
-/// Bytes per parallel task of a plain pass.
+/// Bytes of one thread's share of a plain pass.
 const SHARE: usize = 4 << 20;
 
+/// What was taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Took {
     pub(crate) wall: Duration,
-    /// Seconds of all threads in user mode, and in the kernel.
+    /// Seconds of all threads in the program, and in the kernel.
     pub(crate) user: f64,
     pub(crate) system: f64,
-    /// Peak increase of anonymous memory in bytes. It includes no page of the core.
+    /// Anonymous memory that came to what there was before, at most: no page of the core is in it.
     pub(crate) own: u64,
 }
 
@@ -40,7 +41,7 @@ impl Display for Took {
     }
 }
 
-/// Runs `work` and measures it.
+/// Do it, and tell what it took.
 pub(crate) fn watched<R>(work: impl FnOnce() -> Fallible<R>) -> Fallible<(Took, R)> {
     let done = AtomicBool::new(false);
     let before = anonymous();
@@ -65,8 +66,8 @@ pub(crate) fn watched<R>(work: impl FnOnce() -> Fallible<R>) -> Fallible<(Took, 
     Ok((Took { wall, user: user_after - user, system: system_after - system, own }, answer?))
 }
 
-/// Prints how fast the machine reads some bytes: sequentially, in random order, and in random order where each address
-/// depends on the last word read.
+/// Tell how long passes over some bytes take that do nothing with them: one after the other, and in no order,
+/// where the next place is known at once or only by what stood at the last.
 pub(crate) fn tell_limits(bytes: &[u8]) {
     let told = |what: &str, begun: Instant, count: f64, unit: &str| {
         let seconds = begun.elapsed().as_secs_f64();
@@ -74,7 +75,7 @@ pub(crate) fn tell_limits(bytes: &[u8]) {
     };
     let sum = |bytes: &[u8]| bytes.as_chunks().0.iter().fold(0, |sum: u64, word| sum ^ u64::from_le_bytes(*word));
     let gigabytes = bytes.len() as f64 / 1e9;
-    // The first pass is not counted, because it maps the pages.
+    // The first is not told: pages are mapped then.
     black_box(sum(bytes));
     let begun = Instant::now();
     black_box(sum(bytes));
@@ -105,7 +106,7 @@ pub(crate) fn tell_limits(bytes: &[u8]) {
     told("each found by the last, 1 thread", begun, million / 4.0, "million/s");
 }
 
-/// RssAnon in bytes; 0 if the kernel does not report it.
+/// RssAnon, bytes; 0 where the kernel does not tell.
 fn anonymous() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));

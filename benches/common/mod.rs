@@ -1,4 +1,4 @@
-//! Cores for the benchmarks, made from the small real ones in testdata.
+//! Cores for the benches, made from the small real ones in testdata.
 #![allow(dead_code, reason = "each bench uses its part")]
 
 pub(crate) mod heap;
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::core::Core;
+use coremap::core::open::Core;
 use coremap::diag::Diagnostics;
 use coremap::memory::scan::is_zero;
 use coremap::process::{Options, Process};
@@ -22,33 +22,33 @@ use coremap::targets::{PieceState, Target};
 
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// The whole address space.
+/// All addresses.
 pub(crate) const ALL: AddrRange = AddrRange { start: Addr::new(0), end: Addr::new(u64::MAX) };
 
-/// Start of added memory. No Linux process has mappings there.
+/// Where extra memory goes: no process on Linux has anything there.
 pub(crate) const FREE: u64 = 0x2000_0000_0000;
 
-/// Default size of an added mapping in bytes.
+/// Bytes of one added mapping.
 const MAPPING: u64 = 64 << 20;
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// An unlinked file, so nothing is left behind in any case.
+/// An unlinked file: nothing is left behind, whatever happens.
 pub(crate) struct Scratch(File);
 
 impl Scratch {
+    /// Overwrite bytes of it.
     pub(crate) fn patch(&self, offset: u64, bytes: &[u8]) -> Fallible {
         Ok(self.0.write_all_at(bytes, offset)?)
     }
 
-    /// Returns a path to the file that is valid in this process and its
-    /// children.
+    /// A path to it that holds in this process and its children.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }
 
-/// Opens a core without printing warnings.
+/// Open a core without a word on what is missing from it.
 pub(crate) fn open(path: &Path) -> Fallible<Core> {
     Ok(Core::open(path, &Diagnostics::default(), &Progress::silent())?)
 }
@@ -57,18 +57,18 @@ pub(crate) fn sample(name: &str) -> Fallible<Core> {
     open(&sample_path(name))
 }
 
-/// Contents of added memory.
+/// What the memory added to a core is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Memory of real processes; about three quarters are zero pages.
+    /// What real processes had in their memory; about three quarters are zero pages.
     Real,
-    /// Memory of real processes without its zero pages.
+    /// The same without its zero pages.
     Written,
-    /// A hole in the file.
+    /// A hole of the file.
     Hole,
 }
 
-/// Pages of real processes. Without `zeros`, only pages that are not all zero.
+/// Pages that real processes had in their memory.
 pub(crate) fn real_bytes(zeros: bool) -> Fallible<Vec<u8>> {
     let mut out = Vec::new();
     for name in ["dotnet31-kernel/core.zst", "dotnet31-createdump/core.zst", "native-glibc-kernel/core.gz"] {
@@ -82,7 +82,7 @@ pub(crate) fn real_bytes(zeros: bool) -> Fallible<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends `len` real bytes to the file.
+/// Write `len` real bytes at the file's end.
 fn fill(file: &mut File, len: u64, zeros: bool) -> Fallible {
     file.seek(SeekFrom::End(0))?;
     let bytes = real_bytes(zeros)?;
@@ -96,6 +96,7 @@ fn fill(file: &mut File, len: u64, zeros: bool) -> Fallible {
     Ok(out.flush()?)
 }
 
+/// A PT_LOAD to add.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) addr: u64,
@@ -107,11 +108,12 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A readable and writable mapping with bytes in the file.
+    /// Readable and writable, with bytes.
     pub(crate) fn data(addr: u64, len: u64) -> Load {
         Load { addr, len, flags: 6, dumped: true }
     }
 
+    /// Its bytes in the file.
     pub(crate) fn in_file(&self) -> u64 {
         if self.dumped { self.len } else { 0 }
     }
@@ -138,19 +140,19 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Fallible<u64> {
     Ok(u64::from_le_bytes(bytes.get(at..at + 8).ok_or("short")?.try_into()?))
 }
 
-/// Returns the sample core `name` with `extra` more bytes of anonymous memory.
+/// The sample core `name` with `extra` more bytes of anonymous memory.
 pub(crate) fn grown(name: &str, extra: u64, of: Fill) -> Fallible<Scratch> {
     grown_by(name, extra, MAPPING, of)
 }
 
-/// Returns the core with added mappings of `mapping` bytes each.
+/// The same, in mappings of so many bytes.
 pub(crate) fn grown_by(name: &str, extra: u64, mapping: u64, of: Fill) -> Fallible<Scratch> {
     let core = sample(name)?;
     let mut loads = Vec::new();
     let mut added = 0;
     while added < extra {
         let len = mapping.min(extra - added);
-        // A gap follows each mapping, so that they are not merged.
+        // A gap after each, so that they stay mappings of their own.
         loads.push(Load::data(FREE + added + added / mapping * PAGE, len));
         added += len;
     }
@@ -160,7 +162,7 @@ pub(crate) fn grown_by(name: &str, extra: u64, mapping: u64, of: Fill) -> Fallib
     })
 }
 
-/// The notes of a core: file offset and bytes.
+/// The notes of a core, as they lie in its file: offset and bytes.
 pub(crate) fn notes(core: &Core) -> Fallible<(u64, &[u8])> {
     for header in headers(core)?.chunks_exact(56) {
         if header.starts_with(&PT_NOTE.to_le_bytes()) {
@@ -174,8 +176,7 @@ pub(crate) fn notes(core: &Core) -> Fallible<(u64, &[u8])> {
 const PHOFF: usize = 32;
 const SHOFF: usize = 40;
 const PHNUM: usize = 56;
-/// Value of `e_phnum` if the number of segments is in `sh_info` of the first
-/// section (elf(5)).
+/// Of `e_phnum` where the number of segments stands in `sh_info` of the first section (elf(5)).
 const PN_XNUM: u16 = 0xffff;
 
 fn headers(core: &Core) -> Fallible<&[u8]> {
@@ -184,8 +185,8 @@ fn headers(core: &Core) -> Fallible<&[u8]> {
     Ok(bytes.get(at..at + 56 * count).ok_or("program headers")?)
 }
 
-/// Writes a core with added mappings and notes to an empty file. `write`
-/// appends the bytes of the mappings.
+/// Write a core with more mappings and notes to an empty file; `write` appends
+/// the bytes of the mappings, one after the other.
 pub(crate) fn extended(
     mut file: File,
     core: &Core,
@@ -214,7 +215,7 @@ pub(crate) fn extended(
         file.write_all_at(&all, end)?;
         end = (end + all.len() as u64).next_multiple_of(PAGE);
     }
-    // The longer table is written at the end.
+    // The longer table goes to the end.
     file.write_all_at(&table, end)?;
     file.write_all_at(&end.to_le_bytes(), PHOFF as u64)?;
     let count = table.len() / 56;
@@ -232,7 +233,7 @@ pub(crate) fn extended(
     Ok(Scratch(file))
 }
 
-/// File offset of the byte at an address.
+/// Where in a core's file the byte at an address lies.
 pub(crate) fn offset_of(core: &Core, addr: Addr) -> Fallible<u64> {
     let piece = core.facts.space.pieces.at(addr).ok_or("not mapped")?;
     match piece.state {
@@ -241,16 +242,17 @@ pub(crate) fn offset_of(core: &Core, addr: Addr) -> Fallible<u64> {
     }
 }
 
-/// Opens the process of a core.
+/// The process of a core.
 pub(crate) fn process(path: &Path) -> Fallible<Process> {
     Ok(Process::open(path, &Options::default(), &Progress::silent())?)
 }
 
+/// Path of a sample core.
 pub(crate) fn sample_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(name)
 }
 
-/// Decompresses a core to a plain file.
+/// A core as a plain file, whatever packs it.
 pub(crate) fn plain(path: &Path) -> Fallible<Scratch> {
     let core = open(path)?;
     let mut file = tempfile::tempfile()?;
@@ -258,7 +260,7 @@ pub(crate) fn plain(path: &Path) -> Fallible<Scratch> {
     Ok(Scratch(file))
 }
 
-/// Whether to measure, or only to show that the benchmark runs.
+/// Whether the bench is to measure, and not only to show that it runs.
 pub(crate) fn measuring() -> bool {
     !std::env::args().any(|a| a == "--test" || a == "--list")
 }

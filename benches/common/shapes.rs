@@ -1,5 +1,5 @@
-//! Heaps of other shapes for the same small real process. Objects of one type each are stored in address order or
-//! shuffled, with an optional array of strings.
+//! Heaps of other shapes than lists in a row, for the same small real process: objects of one type each, in the order
+//! of their addresses or in none, and beside them an array of strings.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -9,24 +9,24 @@ use coremap::session::Session;
 use super::heap::{Hung, Real, STRUCT};
 use super::{FREE, Fallible, Load, PAGE};
 
-/// How objects refer to each other. An array refers to all heads.
+/// How objects hold each other. Of all, the heads are held by an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Lists: each node refers to the next.
+    /// Lists, each node of which holds the next.
     Chains,
-    /// Doubly linked lists.
+    /// The same, and each node holds the one before it too.
     Linked,
-    /// Lists whose nodes also refer to one shared array, which refers to every tenth of them.
+    /// Lists, each node of which holds one array too, which holds every tenth of them.
     Hub,
-    /// Binary trees.
+    /// Trees of two.
     Tree,
-    /// Binary trees whose nodes also refer to their parent.
+    /// The same, and each node holds its parent.
     Parents,
-    /// Circles of eight nodes. The array refers to one node of each.
+    /// Circles of eight, one of whose members an array holds.
     Small,
-    /// Lists whose nodes also refer to two random nodes.
+    /// Lists, each node of which holds two others too, anywhere.
     Random,
-    /// Only an array of strings.
+    /// An array of strings, and nothing else.
     Strings,
 }
 
@@ -45,6 +45,7 @@ impl Shape {
         })
     }
 
+    /// References of a node.
     fn references(self) -> usize {
         match self {
             Shape::Chains | Shape::Strings => 1,
@@ -54,27 +55,27 @@ impl Shape {
     }
 }
 
-/// Parameters of the heap.
+/// What it is to be like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) shape: Shape,
     pub(crate) nodes: u64,
-    /// Number of lists or trees.
+    /// Lists or trees.
     pub(crate) heads: u64,
-    /// Number of strings in an additional array.
+    /// Strings in an array of their own.
     pub(crate) strings: u64,
-    /// Whether consecutive nodes of a list are at random addresses.
+    /// Whether what follows in a list lies anywhere.
     pub(crate) shuffled: bool,
-    /// Size of a segment in bytes.
+    /// Bytes of one segment.
     pub(crate) segment: u64,
 }
 
-/// Size of a string in bytes, and its number of characters.
+/// Bytes of a string, and its characters.
 const STRING: u64 = 40;
 const CHARACTERS: u64 = 9;
 
-/// A pseudorandom permutation of the numbers below `len` (a Feistel network of four rounds; results out of range are
-/// permuted again).
+/// A one-to-one map of the numbers below some other onto themselves, in no order (a Feistel network of four rounds; what leads
+/// beyond is mapped again).
 #[derive(Clone, Copy)]
 struct Shuffle {
     len: u64,
@@ -124,7 +125,7 @@ pub(crate) struct Shaped {
     form: Form,
     shuffle: Shuffle,
     real: Real,
-    /// Total number of objects.
+    /// Objects in all.
     pub(crate) objects: u64,
 }
 
@@ -145,12 +146,12 @@ impl Form {
         if self.shape == Shape::Hub { self.nodes / 10 } else { 0 }
     }
 
-    /// References of node `k`. `None` is null, `Some(u64::MAX)` the hub.
+    /// What node `k` holds; `None` is nothing, `Some(u64::MAX)` the hub.
     fn held(&self, k: u64) -> [Option<u64>; 3] {
         let (n, lists) = (self.nodes, self.lists().max(1));
         let next = Some(k + lists).filter(|&next| next < n);
         let before = k.checked_sub(lists);
-        // Tree `k % lists` numbers its nodes from 1 on.
+        // Tree `k % lists` has its own numbers from 1 on.
         let (tree, own) = (k % lists, k / lists + 1);
         let child = |own: u64| Some((own - 1) * lists + tree).filter(|&k| k < n);
         let any = |seed: u64| Some((k ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) % n);
@@ -167,13 +168,14 @@ impl Form {
 }
 
 impl Shaped {
+    /// What it takes.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Shaped> {
         let real = Real::look(session)?;
         let nodes = if form.shape == Shape::Strings { 0 } else { form.nodes };
         let form = Form { nodes, ..form };
         let step = 2 * form.segment.next_multiple_of(PAGE).max(8 * PAGE);
         let start = |i: u64| FREE + (1 << 32) + i * step;
-        // The arrays come first: of the arrays themselves, of the heads, of the hub, of the strings.
+        // The arrays come first: of the arrays themselves, the heads, the hub, the strings.
         let arrays: u64 = [4, form.lists(), form.hub(), form.strings].iter().map(|n| 24 + 8 * n).sum();
         let mut parts = vec![(FREE + (3 << 40), arrays)];
         let per = |size: u64| form.segment / size;
@@ -192,7 +194,7 @@ impl Shaped {
         Ok(Shaped { hung, form, shuffle: Shuffle::new(nodes, form.shuffled), real, objects })
     }
 
-    /// Address of the node, or string, with this number.
+    /// Where the node in that place of all lies, and the string.
     fn slot(&self, number: u64, size: u64, first: usize) -> u64 {
         let per = self.form.segment / size;
         self.hung.segments[first + (number / per) as usize].0 + number % per * size
@@ -207,7 +209,7 @@ impl Shaped {
         self.slot(k, STRING, 1 + before as usize)
     }
 
-    /// Address of the node that is farthest from the roots, approximately.
+    /// The node that is farthest from the roots, or about so.
     pub(crate) fn last(&self) -> u64 {
         match self.form.nodes.checked_sub(1) {
             Some(last) if self.form.shape == Shape::Small => self.node(last / 8 * 8),
@@ -216,7 +218,7 @@ impl Shaped {
         }
     }
 
-    /// Appends the bytes of its loads.
+    /// Append the bytes of its loads.
     pub(crate) fn write(&self, file: &mut File) -> Fallible {
         let Shaped { form, real, .. } = self;
         let offset = file.metadata()?.len() + self.hung.loads[0].len;
@@ -245,7 +247,7 @@ impl Shaped {
             words(&[self.string(i)])?;
         }
         words(&[0])?;
-        // Pads each segment to the end of its load.
+        // Each part up to the end of its load.
         let pad = |number: usize| {
             let (start, end) = self.hung.segments[number];
             (self.hung.loads[number + 1].len - (end - start)) as usize / 8

@@ -1,43 +1,42 @@
-//! Adds threads to a small real .NET process. Each is a copy of a real one: its
-//! stack with the C library's control block at the top, its registers, and the
-//! runtime's Thread if it has one. Words that point into the copied memory are
-//! relocated, so that every stack unwinds as the original does.
+//! More threads for a small real process of .NET: each is a copy of a real one,
+//! its stack with the C library's control block at the top, its registers, and
+//! the runtime's own Thread where it has one. Words that point into what was
+//! copied are moved with it, so that every stack unwinds as its model does.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::core::Core;
+use coremap::core::open::Core;
+use coremap::internals;
 use coremap::layout::{Layout, StructView};
 use coremap::map::Confidence;
 use coremap::memory::Memory;
 use coremap::native::stacks::StackState;
-use coremap::runtimes::Offer;
 use coremap::runtimes::coreclr::threads as managed_threads;
 use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
-/// Start of the copied Threads, and of the copied stacks.
+/// Where the copies go: the Threads, and the stacks.
 const THREADS: u64 = FREE + (1 << 40);
 const STACKS: u64 = THREADS + (1 << 32);
 
-/// Bytes copied of a Thread. In .NET 3.1 it is smaller; copying more does no
-/// harm.
+/// Bytes copied of a Thread; 3.1's has less, what follows does no harm.
 const THREAD: usize = 2048;
 
-/// First thread id of the copies. No real process of testdata has such ids.
+/// Ids that no real process of testdata has.
 const FIRST_TID: u32 = 1_000_000;
 
-/// Note types, and offsets of id and registers in NT_PRSTATUS.
+/// Note types, and where NT_PRSTATUS has the id and the registers.
 const PRSTATUS: u32 = 1;
 const PRFPREG: u32 = 2;
 const PR_PID: usize = 32;
 const PR_REG: usize = 112;
 const REGISTERS: usize = 27;
 
-/// Makes threads of which only registers are known, as in programs without
-/// glibc. Returns their stacks, adjacent from `addr` on, and their notes.
+/// Threads of which no more is known than their registers, as in programs without
+/// glibc: their notes, and their stacks from `addr` on, one touching the next.
 pub(crate) fn bare(count: u64, addr: u64) -> (Vec<Load>, Vec<u8>) {
     /// Index of rsp.
     const SP: usize = 19;
@@ -54,36 +53,37 @@ pub(crate) fn bare(count: u64, addr: u64) -> (Vec<Load>, Vec<u8>) {
     (loads, notes)
 }
 
-/// A real thread that is copied.
+/// A real thread.
 struct Model {
     guard: u64,
     /// Stack, thread-local storage and control block.
     range: AddrRange,
     bytes: Vec<u8>,
     prstatus: Vec<u8>,
-    /// The note with the floating-point registers, unchanged.
+    /// The floating-point registers' note, as it stands.
     rest: Vec<u8>,
     managed: Option<(Addr, Vec<u8>)>,
 }
 
-/// A copy of a model.
+/// One that is made of it.
 struct Copy {
     model: usize,
     tid: u32,
     /// End of its guard.
     low: u64,
+    /// Its Thread.
     thread: Option<u64>,
 }
 
-/// The copies, and what links them to the process.
+/// What is added, and what links it to the process.
 pub(crate) struct Made {
     models: Vec<Model>,
     copies: Vec<Copy>,
-    /// Mappings to add, in this order.
+    /// To be added in this order.
     pub(crate) loads: Vec<Load>,
+    /// To be added to the core's notes.
     pub(crate) notes: Vec<u8>,
-    /// Address of the last real Thread. Then the address and the value of the
-    /// number of Threads.
+    /// The last real Thread, and the number of all of them: where it is, and what it says.
     last: Option<Addr>,
     count: Option<(Addr, u32)>,
 }
@@ -99,7 +99,7 @@ fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns type and contents of each note.
+/// Type and contents of each note.
 fn each_note(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk::<12>() {
@@ -112,7 +112,7 @@ fn each_note(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     out
 }
 
-/// Relocates each aligned word for which `moved` returns a value.
+/// Add to each aligned word what `moved` says of it.
 fn move_words(bytes: &mut [u8], moved: &dyn Fn(u64) -> Option<u64>) {
     for word in bytes.as_chunks_mut::<8>().0 {
         if let Some(new) = moved(u64::from_le_bytes(*word)) {
@@ -123,7 +123,7 @@ fn move_words(bytes: &mut [u8], moved: &dyn Fn(u64) -> Option<u64>) {
 
 fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Addr>)> {
     let process = session.process;
-    let runtime = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
+    let runtime = internals::coreclr(session).ok_or("no runtime")?.runtime();
     let (managed, _) = managed_threads(process, runtime).map_err(Clone::clone)?;
     let notes = each_note(common::notes(core)?.1);
     let mut out = Vec::new();
@@ -155,12 +155,12 @@ fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Ad
 }
 
 impl Made {
+    /// What `count` more threads take.
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
-        let (models, last) = models(session, process.core().ok_or("no core file")?)?;
-        let runtime =
-            session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).ok_or("no runtime")?.runtime();
-        let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
+        let (models, last) = models(session, internals::core(process).ok_or("no core file")?)?;
+        let runtime = internals::coreclr(session).ok_or("no runtime")?.runtime();
+        let store = runtime.globals.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);
         let known = (store.addr_of("ThreadCount")?, store.u32("ThreadCount")?);
         let mut made =
@@ -208,7 +208,7 @@ impl Made {
         }
     }
 
-    /// Appends the bytes of its loads.
+    /// Append the bytes of its loads.
     pub(crate) fn write(&self, file: &mut File, layout: &Layout) -> Fallible {
         let Some(threads) = self.loads.first() else { return Ok(()) };
         let begin = file.seek(SeekFrom::End(0))?;
@@ -247,7 +247,7 @@ impl Made {
         Ok(())
     }
 
-    /// Links the copied Threads into the runtime's list.
+    /// Hang the copies' Threads into the runtime's list.
     pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout) -> Fallible {
         let managed = self.copies.iter().filter_map(|c| c.thread);
         let (Some(first), Some(last), Some((at, known))) = (managed.clone().next(), self.last, self.count) else {

@@ -7,23 +7,23 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::map::kind_facts::Destination;
 use crate::map::{AddressMap, Region};
-use crate::memory::content::{Content, Lead, Makeup, Words};
+use crate::memory::content::{AddressClassifier, Content, DestinationId, Makeup};
 use crate::range_map::{RangeMap, Ranged};
 
 /// Destinations of pointers, by address.
 pub(crate) struct Destinations {
-    parts: RangeMap<Part>,
+    parts: RangeMap<DestinationRange>,
     names: Vec<Arc<str>>,
     hull: AddrRange,
 }
 
 /// A range of memory with one name.
-struct Part {
+struct DestinationRange {
     range: AddrRange,
-    lead: Lead,
+    destination: DestinationId,
 }
 
-impl Ranged for Part {
+impl Ranged for DestinationRange {
     fn range(&self) -> AddrRange {
         self.range
     }
@@ -33,23 +33,23 @@ impl Destinations {
     /// Creates the destinations from all regions of a map.
     pub(crate) fn of(map: &AddressMap) -> Destinations {
         let mut names: Vec<Arc<str>> = Vec::new();
-        let mut known: HashMap<Arc<str>, Lead> = HashMap::new();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut known: HashMap<Arc<str>, DestinationId> = HashMap::new();
+        let mut parts: Vec<DestinationRange> = Vec::new();
         for region in map.regions.iter() {
             let name = destination(region);
-            let lead = *known.entry(name).or_insert_with_key(|name| {
+            let destination = *known.entry(name).or_insert_with_key(|name| {
                 // Modules beyond this number share the last one.
-                let lead = Lead(names.len().min(usize::from(u16::MAX)) as u16);
+                let destination = DestinationId(names.len().min(usize::from(u16::MAX)) as u16);
                 if names.len() <= usize::from(u16::MAX) {
                     names.push(printable(name).into());
                 }
-                lead
+                destination
             });
             match parts.last_mut() {
-                Some(last) if last.lead == lead && last.range.end == region.range.start => {
+                Some(last) if last.destination == destination && last.range.end == region.range.start => {
                     last.range.end = region.range.end;
                 }
-                _ => parts.push(Part { range: region.range, lead }),
+                _ => parts.push(DestinationRange { range: region.range, destination }),
             }
         }
         let hull = parts.first().zip(parts.last());
@@ -58,11 +58,11 @@ impl Destinations {
         Destinations { parts: RangeMap::from_sorted(parts).unwrap_or_default(), names, hull }
     }
 
-    /// A content as text: `pointers (into malloc)`.
-    pub(crate) fn told(&self, content: Content) -> String {
+    /// A content as text: `pointers (pointee malloc)`.
+    pub(crate) fn describe(&self, content: Content) -> String {
         match content {
             Content::Pointers(None) => "pointers (mixed)".to_owned(),
-            Content::Pointers(Some(Lead(n))) => match self.names.get(usize::from(n)) {
+            Content::Pointers(Some(DestinationId(n))) => match self.names.get(usize::from(n)) {
                 Some(name) => format!("pointers (into {name})"),
                 None => content.to_string(),
             },
@@ -72,31 +72,31 @@ impl Destinations {
 
     /// Describes the contents of a range. If it has several, names the most frequent one. `None` if none of the range
     /// is in the core.
-    pub(crate) fn described(&self, makeup: &Makeup) -> Option<String> {
+    pub(crate) fn describe_makeup(&self, makeup: &Makeup) -> Option<String> {
         let content = makeup.content()?;
         let most = makeup.by_size().into_iter().next().filter(|(most, _)| *most != Content::Mixed);
         Some(match (content, most) {
             (Content::Mixed, Some((most, _))) => {
-                format!("mixed, {} % {}", makeup.percent(most), self.told(most))
+                format!("mixed, {} % {}", makeup.percent(most), self.describe(most))
             }
-            _ => self.told(content),
+            _ => self.describe(content),
         })
     }
 
     /// Name of the memory that pointers of this content lead to: `malloc`. `None` if the content is not pointers, or if
     /// they lead to several kinds of memory.
-    pub(crate) fn into(&self, content: Content) -> Option<&str> {
+    pub(crate) fn pointee(&self, content: Content) -> Option<&str> {
         match content {
-            Content::Pointers(Some(Lead(n))) => self.names.get(usize::from(n)).map(|name| &**name),
+            Content::Pointers(Some(DestinationId(n))) => self.names.get(usize::from(n)).map(|name| &**name),
             _ => None,
         }
     }
 }
 
-impl Words for Destinations {
-    fn lead(&self, word: u64) -> Option<Lead> {
+impl AddressClassifier for Destinations {
+    fn destination(&self, word: u64) -> Option<DestinationId> {
         let addr = Addr::new(word);
-        self.hull.contains(addr).then(|| self.parts.at(addr).map(|part| part.lead)).flatten()
+        self.hull.contains(addr).then(|| self.parts.at(addr).map(|part| part.destination)).flatten()
     }
 }
 

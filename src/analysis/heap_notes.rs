@@ -7,7 +7,7 @@ use crate::runtimes::api::{Heap, ManagedRuntime, UnwalkedRanges};
 use crate::units::exact;
 
 /// Warns if the dump was taken during a garbage collection, when objects may be half moved.
-pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
+pub(crate) fn warn_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
     if heap.in_gc() {
         process.diag.excuse(WarningCode::OF_HEAP);
         process.diag.note(
@@ -21,7 +21,7 @@ pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
 }
 
 /// Warns about parts of the heap that could not be walked.
-pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &UnwalkedRanges) {
+pub(crate) fn warn_losses(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &UnwalkedRanges) {
     let name = runtime.label();
     for note in heap.notes() {
         process.diag.partial(WarningCode::HeapWalk, format!("{name}: {note}"));

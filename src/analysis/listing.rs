@@ -18,15 +18,15 @@ pub(crate) fn list(
     heap: &dyn Heap,
     pick: &(dyn Fn(TypeIndex) -> bool + Sync),
 ) -> (Vec<ListedObject>, u64) {
-    struct Share {
+    struct Listing {
         known: HashMap<u32, Option<Name>>,
         out: Vec<ListedObject>,
         more: u64,
         losses: UnwalkedRanges,
     }
-    let fresh = || Share { known: HashMap::new(), out: Vec::new(), more: 0, losses: UnwalkedRanges::default() };
-    let of_part = |mut share: Share, part: &HeapRange| {
-        let Share { known, out, more, losses } = &mut share;
+    let fresh = || Listing { known: HashMap::new(), out: Vec::new(), more: 0, losses: UnwalkedRanges::default() };
+    let of_part = |mut share: Listing, part: &HeapRange| {
+        let Listing { known, out, more, losses } = &mut share;
         heap.walker().walk(part, losses, &mut |object| {
             let name = known
                 .entry(object.kind.0)
@@ -46,7 +46,7 @@ pub(crate) fn list(
         });
         share
     };
-    let join = |mut a: Share, b: Share| {
+    let join = |mut a: Listing, b: Listing| {
         a.out.extend(b.out);
         a.more += b.more;
         a.losses.bytes = a.losses.bytes.saturating_add(b.losses.bytes);

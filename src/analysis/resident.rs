@@ -9,27 +9,27 @@ use crate::analysis::zero::ZeroMap;
 use crate::map::Kind;
 use crate::range_map::RangeMap;
 use crate::report::Resident;
-use crate::resident::divide::{Divided, Held, Part, Share, divide};
+use crate::resident::divide::{CoreEvidence, Divided, GroupFigures, GroupRange, divide};
 use crate::session::Session;
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, MappingResidence};
 
 /// Resident memory of each kind.
 pub(crate) struct ByKind {
-    shares: BTreeMap<Kind, Share>,
+    shares: BTreeMap<Kind, GroupFigures>,
     /// Figures of mappings that the core does not list.
-    pub(crate) rest: Share,
+    pub(crate) rest: GroupFigures,
 }
 
 impl ByKind {
     /// Figures of a kind. `None` if none of it is in a mapping with figures.
-    pub(crate) fn of(&self, kind: Kind) -> Option<&Share> {
+    pub(crate) fn of(&self, kind: Kind) -> Option<&GroupFigures> {
         self.shares.get(&kind).filter(|share| share.covered > 0)
     }
 
     /// The sum of all kinds.
-    pub(crate) fn total(&self) -> Share {
-        self.shares.values().fold(Share::default(), |mut sum, share| {
+    pub(crate) fn total(&self) -> GroupFigures {
+        self.shares.values().fold(GroupFigures::default(), |mut sum, share| {
             sum.add(share);
             sum
         })
@@ -40,8 +40,9 @@ impl ByKind {
 pub(crate) fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByKind {
     let group = |kind: Kind| Kind::ALL.iter().position(|other| *other == kind);
     let regions = session.map().regions.iter();
-    let parts: Vec<Part> =
-        regions.map(|r| Part { range: r.range, group: group(r.kind), vacant: r.kind == Kind::StackGuard }).collect();
+    let parts: Vec<GroupRange> = regions
+        .map(|r| GroupRange { range: r.range, group: group(r.kind), unbacked: r.kind == Kind::StackGuard })
+        .collect();
     let Divided { groups, rest } = divide_by(session, residence, &parts, Kind::ALL.len(), zeros);
     ByKind { shares: Kind::ALL.iter().copied().zip(groups).collect(), rest }
 }
@@ -70,7 +71,7 @@ pub(crate) fn by_group(
     groups: usize,
     zeros: Option<&ZeroMap>,
 ) -> Vec<Resident> {
-    let mut shares = vec![Share::default(); groups];
+    let mut shares = vec![GroupFigures::default(); groups];
     let mut left: Vec<(AddrRange, usize)> = ranges.iter().copied().filter(|(range, _)| !range.is_empty()).collect();
     left.sort_unstable();
     let guards: Vec<AddrRange> =
@@ -79,11 +80,11 @@ pub(crate) fn by_group(
         if left.is_empty() {
             break;
         }
-        let mut parts: Vec<Part> = Vec::with_capacity(left.len());
+        let mut parts: Vec<GroupRange> = Vec::with_capacity(left.len());
         let mut over = Vec::new();
         for (range, group) in left {
             if parts.last().is_none_or(|last| last.range.end <= range.start) {
-                parts.push(Part { range, group: Some(group), vacant: false });
+                parts.push(GroupRange { range, group: Some(group), unbacked: false });
             } else {
                 over.push((range, group));
             }
@@ -97,13 +98,13 @@ pub(crate) fn by_group(
 }
 
 /// Adds guard pages that no part covers.
-fn add_guards(parts: &mut Vec<Part>, guards: &[AddrRange]) {
+fn add_guards(parts: &mut Vec<GroupRange>, guards: &[AddrRange]) {
     let free = |guard: &AddrRange| {
         let next = parts.partition_point(|part| part.range.end <= guard.start);
         parts.get(next).is_none_or(|part| part.range.start >= guard.end)
     };
-    let vacant = |range: &AddrRange| Part { range: *range, group: None, vacant: true };
-    let between: Vec<Part> = guards.iter().filter(|guard| free(guard)).map(vacant).collect();
+    let unbacked = |range: &AddrRange| GroupRange { range: *range, group: None, unbacked: true };
+    let between: Vec<GroupRange> = guards.iter().filter(|guard| free(guard)).map(unbacked).collect();
     parts.extend(between);
     parts.sort_by_key(|part| part.range);
 }
@@ -111,7 +112,7 @@ fn add_guards(parts: &mut Vec<Part>, guards: &[AddrRange]) {
 fn divide_by(
     session: &Session<'_>,
     residence: &Residence,
-    parts: &[Part],
+    parts: &[GroupRange],
     groups: usize,
     zeros: Option<&ZeroMap>,
 ) -> Divided {
@@ -144,7 +145,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
         Evidence { session, zeros, stacks: joined(stacks), used: joined(used) }
     }
 
-    fn held(&self, range: AddrRange, mapping: &MappingResidence) -> Held {
+    fn held(&self, range: AddrRange, mapping: &MappingResidence) -> CoreEvidence {
         let within = |ranges: &RangeMap<AddrRange>, of: &dyn Fn(AddrRange) -> u64| -> u64 {
             ranges.overlapping(range).filter_map(|other| other.intersect(&range)).map(of).sum()
         };
@@ -153,7 +154,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
         // A page of a file or of shared memory may be in RAM without being mapped here.
         let own = !mapping.file && !mapping.shared;
         let certain = self.zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
-        Held { certain, likely }
+        CoreEvidence { certain, likely }
     }
 
     /// Bytes of `range` in the core, without holes of the file.
@@ -165,20 +166,20 @@ impl<'s, 'p> Evidence<'s, 'p> {
 }
 
 /// A share as columns. `None` if the kernel did not report a figure, or if no mapping has figures.
-pub(crate) fn resident(residence: &Residence, share: &Share) -> Resident {
+pub(crate) fn resident(residence: &Residence, share: &GroupFigures) -> Resident {
     if share.covered == 0 {
         return Resident::default();
     }
-    let told = |figure: Figure, bytes: u64| residence.told.has(figure).then_some(bytes);
-    let one = |figure: Figure| told(figure, share.figures.get(figure));
+    let reported = |figure: Figure, bytes: u64| residence.reported.has(figure).then_some(bytes);
+    let one = |figure: Figure| reported(figure, share.figures.get(figure));
     Resident {
         rss: one(Figure::Rss),
-        rss_estimated: told(Figure::Rss, share.rss_estimated),
+        rss_estimated: reported(Figure::Rss, share.rss_estimated),
         pss: one(Figure::Pss),
         private_dirty: one(Figure::PrivateDirty),
-        shared: told(Figure::SharedClean, share.figures.shared()),
+        shared: reported(Figure::SharedClean, share.figures.shared()),
         swap: one(Figure::Swap),
-        huge: told(Figure::AnonHuge, share.figures.huge()),
-        others_estimated: told(Figure::Rss, share.others_estimated),
+        huge: reported(Figure::AnonHuge, share.figures.huge()),
+        others_estimated: reported(Figure::Rss, share.others_estimated),
     }
 }

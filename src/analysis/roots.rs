@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
+use crate::analysis::heap_notes::{warn_in_gc, warn_losses};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
 use crate::phase::Phase;
@@ -18,7 +18,7 @@ use crate::units::exact;
 const STATIC_TYPES: usize = 8;
 
 /// The roots of one runtime's objects.
-pub(crate) struct Rooted<'a> {
+pub(crate) struct RuntimeRoots<'a> {
     /// All of them.
     pub(crate) roots: &'a [Root],
     pub(crate) runtime: &'a dyn ManagedRuntime,
@@ -30,14 +30,14 @@ pub(crate) struct Rooted<'a> {
 /// Warns about everything that makes the result incomplete.
 pub(crate) fn with_retained(
     session: &Session<'_>,
-    mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_>),
+    mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &RuntimeRoots<'_>),
 ) {
     let process = session.process;
     process.target().expect_scan();
     for (id, runtime) in session.runtimes_by_id() {
         let Some(heap) = runtime.heap() else { continue };
         let _phase = process.enter(Phase::References);
-        tell_in_gc(process, runtime, heap);
+        warn_in_gc(process, runtime, heap);
         let (roots, retained) = match graph(session, id, heap) {
             Ok(found) => found,
             Err(e) => {
@@ -45,7 +45,7 @@ pub(crate) fn with_retained(
                 continue;
             }
         };
-        tell_walk(process, runtime, heap, &retained.live.unwalked);
+        warn_losses(process, runtime, heap, &retained.live.unwalked);
         let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
         for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
             process.diag.partial(
@@ -57,15 +57,15 @@ pub(crate) fn with_retained(
                 ),
             );
         }
-        let rooted = Rooted { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
-        with(&retained, &mut ObjectNames::new(heap), &rooted);
+        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
+        with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
         heap.warn_missing();
     }
 }
 
 /// Storage for tables of graphs: the memory that the answer may still use, or files.
 pub(crate) fn room(session: &Session<'_>) -> MemoryBudget {
-    MemoryBudget::new(session.process.target().reads().room())
+    MemoryBudget::new(session.process.target().reads().spill_headroom())
 }
 
 /// Roots of a runtime's objects, and what these retain. Uses the stored result of an earlier call, if any.

@@ -9,13 +9,13 @@ use crate::range_map::{RangeMap, Ranged};
 use crate::session::Session;
 
 /// A scanned range that crosses no end of a region, of a stack, or of a mapping with residence figures.
-struct Part {
+struct ScannedRange {
     range: AddrRange,
     region: usize,
     stat: ZeroStat,
 }
 
-impl Ranged for Part {
+impl Ranged for ScannedRange {
     fn range(&self) -> AddrRange {
         self.range
     }
@@ -23,7 +23,7 @@ impl Ranged for Part {
 
 /// Result of a scan for zero pages.
 pub(crate) struct ZeroMap {
-    parts: RangeMap<Part>,
+    parts: RangeMap<ScannedRange>,
 }
 
 impl ZeroMap {
@@ -31,8 +31,8 @@ impl ZeroMap {
     pub(crate) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
         let mut cuts: Vec<Addr> = session.stacks().list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
         // Residence figures are per mapping, and a region may extend over several mappings.
-        let told = session.process.residence().into_iter().flat_map(|residence| residence.mappings.iter());
-        cuts.extend(told.flat_map(|mapping| [mapping.range.start, mapping.range.end]));
+        let mappings = session.process.residence().into_iter().flat_map(|residence| residence.mappings.iter());
+        cuts.extend(mappings.flat_map(|mapping| [mapping.range.start, mapping.range.end]));
         cuts.sort_unstable();
         let mut parts = Vec::new();
         for (region, r) in session.map().regions.iter().enumerate() {
@@ -43,7 +43,7 @@ impl ZeroMap {
             let inside = cuts.partition_point(|c| *c <= at)..cuts.partition_point(|c| *c < r.range.end);
             for &cut in cuts[inside].iter().chain([&r.range.end]) {
                 if cut > at {
-                    parts.push(Part { range: AddrRange::new(at, cut), region, stat: ZeroStat::default() });
+                    parts.push(ScannedRange { range: AddrRange::new(at, cut), region, stat: ZeroStat::default() });
                     at = cut;
                 }
             }

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::limits;
 use coremap::process::Process;
+use coremap::program::limits;
 
 use crate::cli::{Failure, address};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::limits;
 use coremap::process::{Options, Process};
+use coremap::program::limits;
 use coremap::progress::Progress;
 use coremap::render::Render;
 use coremap::session::Session;
@@ -98,7 +98,6 @@ pub(super) fn respond<R: Render>(
 ) -> Result<Exit, Failure> {
     let session = Session::new(process);
     let report = progress::watched(process, progress, || analyse(&session, progress));
-    process.target().finish();
     let nothing = is_empty(&report);
     Ok(answer(command, common, &session, report)?.or_nothing(nothing))
 }

@@ -68,7 +68,7 @@ impl fmt::Display for Failure {
             Failure::Usage(text) | Failure::Beside(text) => text.clone(),
             Failure::Output(e) => format!("the answer could not be written: {}", reason(e)),
         };
-        f.write_str(&coremap::bytes::printable(&text))
+        f.write_str(&coremap::program::printable(&text))
     }
 }
 

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use coremap::bytes::{is_harmful, printable};
+use coremap::program::{is_harmful, printable};
 
 pub(crate) use exit::{Exit, Failure};
 

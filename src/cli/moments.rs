@@ -6,16 +6,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use coremap::commands::envelope;
+use coremap::commands::record::{Moment, Recording};
 use coremap::commands::record::{moment, subject};
+use coremap::commands::trend::{is_recording, read_recording};
 use coremap::diag::{Warning, WarningCode};
 use coremap::report::{CoreRow, Part, RuntimeRow};
-use coremap::series::{Moment, Recording, is_recording, read_recording};
 use coremap::session::Session;
 
+use crate::cli::Failure;
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::progress::{progress, watched};
-use crate::cli::{Exit, Failure};
 
 /// A recording, or a core as a recording with one sample.
 pub(crate) struct Row {
@@ -24,8 +25,6 @@ pub(crate) struct Row {
     /// The core for the answer's envelope.
     pub(crate) core: CoreRow,
     pub(crate) warnings: Vec<Warning>,
-    /// Whether part of it could not be read.
-    pub(crate) exit: Exit,
 }
 
 /// Reads the recording at `path`. `None` if the file is something else.
@@ -46,10 +45,8 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
     let size = file.metadata().map_or(0, |meta| meta.len());
     let read = read_recording(io::Cursor::new(start).chain(file)).map_err(|e| failed(e.to_string()))?;
     let mut warnings = Vec::new();
-    let mut exit = Exit::Done;
     if let Some(lacks) = &read.lacks {
         warnings.push(Warning::partial(WarningCode::RecordingCut, format!("{}: {lacks}", path.display())));
-        exit = Exit::Partial;
     }
     let of = &read.recording.subject;
     let runtime = |(name, version): &(String, Option<String>)| RuntimeRow {
@@ -73,7 +70,7 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
         runtimes: of.runtimes.iter().map(runtime).collect(),
         stopped_ms: None,
     };
-    Ok(Some(Row { recording: read.recording, is_recording: true, core, warnings, exit }))
+    Ok(Some(Row { recording: read.recording, is_recording: true, core, warnings }))
 }
 
 /// Reads the recording at `path`. If `path` names a core or a process, returns a recording with one sample.
@@ -98,8 +95,7 @@ pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
         parts: parts.to_vec(),
         moments: vec![moment],
     };
-    let exit = if process.diag.is_partial() { Exit::Partial } else { Exit::Done };
-    Ok(Row { recording, is_recording: false, core: report.core, warnings: report.warnings, exit })
+    Ok(Row { recording, is_recording: false, core: report.core, warnings: report.warnings })
 }
 
 /// Sample to use if a recording is given without a number.

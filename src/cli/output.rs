@@ -5,18 +5,18 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
-use coremap::render::{self, Document, Look, Render};
+use coremap::program::has_coreclr;
+use coremap::program::units::count;
+use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
-use coremap::runtimes::coreclr::has_coreclr;
 use coremap::session::Session;
 use coremap::targets::Producer;
-use coremap::units::count;
 
 use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
 
 /// Width, colours and bars of text on this terminal.
-pub(crate) fn look(common: &Common) -> Look {
+pub(crate) fn look(common: &Common) -> DrawOptions {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
     let shown = shown_in();
@@ -26,7 +26,7 @@ pub(crate) fn look(common: &Common) -> Look {
         Colour::Never => false,
     };
     let bars = (terminal || shown.is_some()) && common.color != Colour::Never;
-    Look { width: width.or(shown), color, bars }
+    DrawOptions { width: width.or(shown), color, bars }
 }
 
 /// Environment variable that passes the width of the screen, in columns, to a
@@ -54,7 +54,7 @@ pub(crate) fn message(sentence: &str) {
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
-    let look = Look { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
+    let look = DrawOptions { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
@@ -67,8 +67,19 @@ pub(crate) fn no_runtime(process: &Process) -> &'static str {
     }
 }
 
-/// Writes a command's answer in the requested format, then its warnings.
+/// Writes a command's answer in the requested format, and ends it.
 pub(crate) fn answer<T: Render>(
+    command: &'static str,
+    common: &Common,
+    session: &Session<'_>,
+    body: T,
+) -> Result<Exit, Failure> {
+    answer_with(&[], command, common, session, body)
+}
+
+/// The same for an answer that has more sources than `session`: their warnings go before its own.
+pub(crate) fn answer_with<T: Render>(
+    before: &[Origin<'_>],
     command: &'static str,
     common: &Common,
     session: &Session<'_>,
@@ -77,86 +88,156 @@ pub(crate) fn answer<T: Render>(
     let report = envelope(command, session, body);
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
     let without_runtime = (of_runtime && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
-    let mut out = BufWriter::new(io::stdout().lock());
-    match common.form() {
-        Format::Json => render::json(&report, &mut out)?,
-        Format::Csv => {
-            report.body.csv(&mut out)?;
-            if let Some(sentence) = without_runtime {
-                message(sentence);
+    let is_listed = common.form() == Format::Table && report.body.lists_warnings();
+    let source = if is_listed { Origin::Listed(session.process) } else { Origin::Open(session.process) };
+    let sources: Vec<Origin<'_>> = before.iter().copied().chain([source]).collect();
+    end(common, command, &sources, |mut out| {
+        match common.form() {
+            Format::Json => render::json(&report, &mut out)?,
+            Format::Csv => {
+                report.body.csv(&mut out)?;
+                if let Some(sentence) = without_runtime {
+                    message(sentence);
+                }
+            }
+            Format::Table => {
+                // A page of the screen already names the core.
+                if report.body.wants_headline() && shown_in().is_none() {
+                    render::write(&render::headline(&report.core), look(common), &mut out)?;
+                }
+                let mut text = report.body.document();
+                if let Some(sentence) = without_runtime {
+                    text = Document::default();
+                    text.line(sentence);
+                }
+                render::write(&text, look(common), &mut out)?;
+                if is_listed {
+                    render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
+                }
             }
         }
-        Format::Table => {
-            // A page of the screen already names the core.
-            if report.body.wants_headline() && shown_in().is_none() {
-                render::write(&render::headline(&report.core), look(common), &mut out)?;
+        Ok(())
+    })
+}
+
+/// Writes an answer whose sources are not open any more in the requested format, and ends it. `sources`: all of
+/// them, the warnings of the envelope among them.
+pub(crate) fn answer_of<T: Render>(
+    common: &Common,
+    report: &Envelope<T>,
+    sources: &[Origin<'_>],
+) -> Result<Exit, Failure> {
+    end(common, report.command, sources, |mut out| {
+        match common.form() {
+            Format::Json => render::json(report, &mut out)?,
+            Format::Csv => report.body.csv(&mut out)?,
+            Format::Table => {
+                if report.body.wants_headline() {
+                    render::write(&render::headline(&report.core), look(common), &mut out)?;
+                }
+                render::write(&report.body.document(), look(common), &mut out)?;
             }
-            let mut text = report.body.document();
-            if let Some(sentence) = without_runtime {
-                text = Document::default();
-                text.line(sentence);
+        }
+        Ok(())
+    })
+}
+
+/// Writes an answer in a text format of its own, and ends it. A running process resumes before anything is
+/// written, so `write` must not read it.
+pub(crate) fn answer_as_text(
+    command: &'static str,
+    common: &Common,
+    process: &Process,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    process.conclude();
+    end(common, command, &[Origin::Open(process)], write)
+}
+
+/// Writes a text about the program itself, not about a core, and ends it.
+pub(crate) fn write_text(command: &'static str, common: &Common, text: &[u8]) -> Result<Exit, Failure> {
+    end(common, command, &[], |out| Ok(out.write_all(text)?))
+}
+
+/// A source of an answer, from which it gets its warnings.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// A core or running process.
+    Open(&'a Process),
+    /// A core or running process whose warnings are in the answer, and are not repeated on stderr.
+    Listed(&'a Process),
+    /// Warnings of a source that is not open any more, such as a recording.
+    Read(&'a [Warning]),
+}
+
+/// Ends an answer. Every command ends here, whatever its format: no other code prints warnings about cores or
+/// decides that an answer is incomplete.
+///
+/// `write` writes the answer to stdout. Losses are collected after that, because some formats read the process
+/// while they are written. JSON contains warnings, so [`envelope`] has collected its own before.
+pub(crate) fn end(
+    common: &Common,
+    command: &'static str,
+    sources: &[Origin<'_>],
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    let mut exit = Exit::Done;
+    for source in sources {
+        let is_partial = match *source {
+            Origin::Open(process) => {
+                let removed = settle(command, process);
+                warn(common, &process.diag.warnings(), removed.as_ref());
+                process.diag.is_partial()
             }
-            render::write(&text, look(common), &mut out)?;
-            if report.body.lists_warnings() {
-                render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
-                out.flush()?;
-                return Ok(settle(command, session.process).0);
+            Origin::Listed(process) => {
+                settle(command, process);
+                process.diag.is_partial()
             }
+            Origin::Read(warnings) => {
+                warn(common, warnings, None);
+                warnings.iter().any(|warning| warning.is_partial)
+            }
+        };
+        if is_partial {
+            exit = Exit::Partial;
         }
     }
-    out.flush()?;
-    Ok(finish(common, command, session.process))
+    Ok(exit)
 }
 
-/// Writes an answer that is not about an open core in the requested format, then its warnings.
-pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match common.form() {
-        Format::Json => render::json(report, &mut out)?,
-        Format::Csv => report.body.csv(&mut out)?,
-        Format::Table => {
-            if report.body.wants_headline() {
-                render::write(&render::headline(&report.core), look(common), &mut out)?;
-            }
-            render::write(&report.body.document(), look(common), &mut out)?;
-        }
-    }
-    out.flush()?;
-    warn(common, &report.warnings, None);
-    Ok(())
-}
-
-/// Writes a text about the program itself, not about a core.
-pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(text)?;
-    out.flush()?;
-    Ok(Exit::Done)
-}
-
-/// Prints the warnings about an open core on stderr, and returns the exit status of `command`.
-pub(crate) fn finish(common: &Common, command: &str, process: &Process) -> Exit {
-    let (exit, removed) = settle(command, process);
-    warn(common, &process.diag.warnings(), removed.as_ref());
-    exit
-}
+/// Bytes of an answer that are written at once.
+const BUFFER: usize = 1 << 18;
 
 /// Commands about whatever a core contains. For them, memory that was left out on purpose is not lost.
 const OVERVIEWS: [&str; 4] = ["info", "report", "summary", "triage"];
 
-/// The exit status of `command`, and why the core lacks memory if it does.
-fn settle(command: &str, process: &Process) -> (Exit, Option<Removed>) {
-    process.tell_unread();
+/// Collects the warnings about `process`. Returns why a core lacks memory, if warnings follow from that.
+fn settle(command: &str, process: &Process) -> Option<Removed> {
+    process.conclude();
     let of_contents = |w: &Warning| w.is_partial && WarningCode::OF_CONTENTS.contains(&w.code);
     let removed = removed(process).filter(|_| process.diag.warnings().iter().any(of_contents));
     if removed.is_some() && OVERVIEWS.contains(&command) {
         process.diag.excuse(WarningCode::OF_CONTENTS);
     }
-    (if process.diag.is_partial() { Exit::Partial } else { Exit::Done }, removed)
+    removed
+}
+
+/// Adds warnings of one of many looks or cores: each code once, and incomplete if one of them is.
+pub(crate) fn merge(warnings: &mut Vec<Warning>, more: Vec<Warning>) {
+    for warning in more {
+        match warnings.iter_mut().find(|known| known.code == warning.code) {
+            Some(known) => known.is_partial |= warning.is_partial,
+            None => warnings.push(warning),
+        }
+    }
 }
 
 /// Prints warnings on stderr: one line for all of them, or with `-v` each of them.
-pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
+fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
     if common.verbose == 0 {
         if let Some(line) = one_line(warnings, removed) {
             message(&line);
@@ -170,8 +251,8 @@ pub(crate) fn warn(common: &Common, warnings: &[Warning], removed: Option<&Remov
 }
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
-pub(crate) struct Removed {
-    /// A short description.
+struct Removed {
+    /// In a few words.
     short: &'static str,
     /// A full sentence with the remedy.
     way_out: String,

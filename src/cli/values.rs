@@ -8,8 +8,9 @@ use clap::Arg;
 use clap::builder::{PossibleValue, TypedValueParser};
 use coremap::commands::{Condition, Scope};
 use coremap::map::Kind;
-use coremap::runtimes::{coreclr, hotspot};
-use coremap::units;
+use coremap::program::HotSpotGeneration;
+use coremap::program::units;
+use coremap::report::Generation;
 
 /// A parser with its own error messages, and the names that completions propose.
 #[derive(Clone)]
@@ -42,8 +43,8 @@ pub(super) fn generation() -> Named<&'static str> {
 
 /// Names of the generations of all runtimes, .NET's first.
 fn generations() -> Vec<&'static str> {
-    let of_dotnet = coreclr::Generation::ALL.iter().map(|g| g.name());
-    of_dotnet.chain(hotspot::heap::Generation::ALL.iter().map(|g| g.name())).collect()
+    let of_dotnet = Generation::ALL.iter().map(|g| g.name());
+    of_dotnet.chain(HotSpotGeneration::ALL.iter().map(|g| g.name())).collect()
 }
 
 /// Parses a condition on the kinds of a summary.
@@ -78,8 +79,7 @@ fn read_kind(name: &str) -> Result<Kind, String> {
 
 /// Parses the name of a generation, or the number of one of .NET's.
 fn read_generation(name: &str) -> Result<&'static str, String> {
-    let numbered =
-        [("0", coreclr::Generation::Gen0), ("1", coreclr::Generation::Gen1), ("2", coreclr::Generation::Gen2)];
+    let numbered = [("0", Generation::Gen0), ("1", Generation::Gen1), ("2", Generation::Gen2)];
     let by_number = numbered.iter().find(|(number, _)| *number == name).map(|(_, generation)| generation.name());
     let by_name = || generations().into_iter().find(|known| known.eq_ignore_ascii_case(name));
     let none = || format!("unknown generation; use {}", generations().join(", "));

@@ -1,32 +1,12 @@
 //! The header of every answer.
 
-use crate::core::mapped::{self, Loss};
-use crate::diag::WarningCode;
-use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
-use crate::targets::Stood;
 
 /// Puts a command's answer into the envelope that all answers share.
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
-    for loss in mapped::losses() {
-        let (code, message) = match loss {
-            Loss::Shrank => (
-                WarningCode::Shrank,
-                "the core file became shorter while it was read: the missing bytes are read as zero",
-            ),
-            Loss::Unreadable => {
-                (WarningCode::IoError, "some of the core file could not be read (I/O error): it is read as zero")
-            }
-        };
-        session.process.diag.partial(code, message);
-    }
     let runtimes = session.runtimes().iter().map(|runtime| runtime.row()).collect();
-    let stood = session.process.target().finish();
-    if let Some(stood) = &stood {
-        tell_of_stop(stood, session.process);
-    }
-    session.process.tell_unread();
+    let stop = session.process.conclude();
     let facts = session.process.facts();
     Envelope {
         schema_version: SCHEMA_VERSION,
@@ -44,31 +24,9 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             threads: facts.threads.len(),
             runtimes,
             // Rounded to a tenth of a millisecond.
-            stopped_ms: stood.map(|stood| (stood.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
+            stopped_ms: stop.map(|stop| (stop.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
         },
         warnings: session.process.diag.warnings(),
         body,
-    }
-}
-
-/// Adds warnings about how a running process was read.
-fn tell_of_stop(stood: &Stood, process: &Process) {
-    if stood.lost {
-        process.diag.partial(
-            WarningCode::Gone,
-            "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
-        );
-    }
-    if stood.timed_out {
-        process.diag.partial(
-            WarningCode::RanOn,
-            "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
-        );
-    }
-    if stood.ran {
-        process.diag.note(
-            WarningCode::NotStopped,
-            "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
-        );
     }
 }

@@ -67,7 +67,7 @@ pub use object::object;
 pub use objects::objects;
 pub use perfmap::perfmap;
 pub use purpose::Purpose;
-pub use refs::{RefsOptions, Span, refs};
+pub use refs::{RefsOptions, TargetSpan, refs};
 pub use regions::{RegionOptions, regions};
 pub use registry::{COMMANDS, named};
 pub use report::{Page, PageOptions, report, report_pair};

@@ -35,8 +35,6 @@ pub struct Segment {
     pub perms: Perms,
     /// `p_flags`
     pub flags: u32,
-    /// `p_align`
-    pub align: u64,
     /// Start of the mapping that it is a part of. This is its own start, unless `p_paddr` of a shrunk core says
     /// otherwise.
     pub mapping: Addr,
@@ -272,7 +270,6 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
         present: file_size.min(size.saturating_sub(p.p_offset)),
         perms: Perms::from_flags(p.p_flags),
         flags: p.p_flags,
-        align: p.p_align,
         mapping: if p.p_paddr == 0 { range.start } else { Addr::new(p.p_paddr) },
     }
 }
@@ -319,7 +316,7 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
 
 /// Warns about pieces that share bytes of the file. No known dump tool writes such loads, but sixty thousand of them
 /// over the same 8 MB claim 480 GB.
-pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
+pub(super) fn warn_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
     if repeated.is_empty() {
         return;
     }

@@ -14,7 +14,3 @@ pub mod producer;
 mod prstatus;
 pub(crate) mod scrubbed_notes;
 pub(crate) mod written;
-
-pub use elf::Segment;
-pub use notes::Notes;
-pub use open::{Core, OpenError};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::own_notes::{self, Own};
+use crate::core::own_notes::{self, OwnNotes};
 use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
@@ -68,13 +68,13 @@ pub struct Notes {
     /// Unit of the offsets in NT_FILE: 4096 from the kernel and createdump, 1 from gdb.
     pub file_page_size: Option<u64>,
     /// The notes that coremap writes into its own cores.
-    pub own: Own,
+    pub own: OwnNotes,
     /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
     pub order: Vec<(String, u32)>,
 }
 
 /// Maximum length of `order`, apart from gdb's notes: enough to see two threads.
-const ORDER_KEPT: usize = 64;
+const MAX_ORDER: usize = 64;
 
 /// Parses the note segments, given by file offset and size.
 pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, diag: &Diagnostics) -> Notes {
@@ -132,7 +132,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             return;
         };
         rest = next;
-        if notes.order.len() < ORDER_KEPT || owner == b"GDB" {
+        if notes.order.len() < MAX_ORDER || owner == b"GDB" {
             notes.order.push((String::from_utf8_lossy(owner).into_owned(), kind));
         }
         let Some(loses) = loses(owner, kind) else { continue };
@@ -210,7 +210,7 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
         }
         (b"CORE", nt::SIGINFO) => "the signal is missing",
         (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing, so its stack has its mapping's bounds",
-        (own_notes::OWNER_BYTES, kind) => return Own::loses(kind),
+        (own_notes::OWNER_BYTES, kind) => return OwnNotes::loses(kind),
         _ => return None,
     })
 }

@@ -10,13 +10,13 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::{Addr, AddrRange};
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
-use crate::core::mapped::MappedFile;
+use crate::core::mapped::{FileLoss, Losses, MappedFile};
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
-use crate::targets::budget::Allowed;
+use crate::targets::budget::UserLimits;
 use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
@@ -77,6 +77,7 @@ pub struct Core {
     extents: OnceLock<Extents>,
     bytes: MappedFile,
     file: File,
+    losses: Arc<Losses>,
 }
 
 impl Core {
@@ -101,16 +102,18 @@ impl Core {
     /// Opens the core at `path` (`-`: standard input).
     ///
     /// # Errors
-    /// [`OpenError`], if there is no core to read. A truncated or damaged core opens with diagnostics.
+    /// [`OpenError`] where there is no core to read. A cut or damaged core
+    /// opens, with diagnostics.
+    #[cfg(feature = "internals")]
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
-        Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
+        Core::open_with(path, Reads::default(), UserLimits::default(), diag, progress)
     }
 
     /// Opens the core with a record of reads, which includes headers and notes, and with limits for the answer.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
         progress: &Progress,
     ) -> Result<Core, OpenError> {
@@ -131,7 +134,15 @@ impl Core {
         let mut head = Vec::new();
         (&file).take(16).read_to_end(&mut head).map_err(io_error)?;
         if Compression::detect(&head).is_none() {
-            return Core::from_file(name, file, None, &[], reads, allowed, diag);
+            let own = Inflated {
+                file,
+                holes: Vec::new(),
+                compression: None,
+                broken: None,
+                trailing: false,
+                losses: Arc::default(),
+            };
+            return Core::from_file(name, own, reads, allowed, diag);
         }
         (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
         progress.start(meta.len());
@@ -143,10 +154,10 @@ impl Core {
         path: String,
         out: Inflated,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
-        if let Some(reason) = out.broken {
+        if let Some(reason) = &out.broken {
             diag.partial(
                 WarningCode::Inflate,
                 format!(
@@ -158,16 +169,14 @@ impl Core {
         if out.trailing {
             diag.note(WarningCode::Trailing, "uncompressed bytes follow the compressed core; they are ignored");
         }
-        Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
+        Core::from_file(path, out, reads, allowed, diag)
     }
 
     fn from_file(
         path: String,
-        file: File,
-        compression: Option<Compression>,
-        holes: &[Range<u64>],
+        Inflated { file, holes, compression, losses, .. }: Inflated,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
@@ -181,14 +190,14 @@ impl Core {
                 None => OpenError::Empty { path },
             });
         }
-        let bytes =
-            MappedFile::with_holes(&file, holes).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let bytes = MappedFile::with_holes(&file, &holes, &losses)
+            .map_err(|source| OpenError::Io { path: path.clone(), source })?;
         let reads = reads.within(size, allowed);
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
         let space = AddressSpace::new(mappings(&headers.segments), pieces);
-        elf::tell_repeated(space.repeated(), diag);
+        elf::warn_repeated(space.repeated(), diag);
         let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
@@ -241,7 +250,7 @@ impl Core {
             residence: residence.map(Arc::new),
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());
-        Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })
+        Ok(Core { facts, segments, note_segments, reads, extents, bytes, file, losses })
     }
 
     /// All bytes of the (decompressed) file.
@@ -267,9 +276,22 @@ impl Target for Core {
         loop {
             match self.file.read_at(out, place) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.losses.note(FileLoss::Unreadable);
+                    return Err(e);
+                }
                 read => return read,
             }
         }
+    }
+
+    fn file_losses(&self) -> Vec<FileLoss> {
+        // A short file does not always raise SIGBUS: the rest of its last page reads as zero, and system calls
+        // return fewer bytes.
+        if self.file.metadata().is_ok_and(|meta| meta.len() < self.facts.size) {
+            self.losses.note(FileLoss::Shrank);
+        }
+        self.losses.all()
     }
 
     fn extents(&self) -> &Extents {

@@ -23,7 +23,7 @@ use crate::core::notes::Cursor;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::resident::{smaps, status};
-use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
+use crate::targets::dump_notes::{DumpNotes, DumpStop, Dumped};
 use crate::targets::residence::{CgroupFigures, Figure, PageRuns, Pages, Residence};
 use crate::targets::{Facts, SecondView, Thread};
 
@@ -44,22 +44,22 @@ pub(super) mod kind {
 }
 
 /// Length of the note about the stop, in bytes.
-pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
+pub(crate) const STOP_BYTES: u64 = 12 + 8 + 16;
 
 /// Value of `kept` for a full core, in place of command names.
 const FULL: &str = "full";
 
 /// Contents of the notes.
 #[derive(Default)]
-pub struct Own {
+pub struct OwnNotes {
     /// How the core was made. `None` if coremap did not write it.
     pub dumped: Option<Dumped>,
     /// Thread names by thread ID.
     pub names: BTreeMap<u32, String>,
     smaps: Option<smaps::Smaps>,
     status: Option<Vec<u8>>,
-    stood: Option<Standstill>,
-    pages: Option<Noted>,
+    stop: Option<DumpStop>,
+    pages: Option<NotedPages>,
     cgroup: Option<CgroupFigures>,
     /// Whether values were overwritten.
     pub scrubbed: bool,
@@ -69,14 +69,14 @@ pub struct Own {
     pub second_views: Option<Vec<SecondView>>,
 }
 
-impl Own {
+impl OwnNotes {
     pub(super) fn take(&mut self, kind: u32, desc: &[u8]) {
         match kind {
             kind::MADE => self.dumped = Some(made(desc)),
             kind::SMAPS => self.smaps = Some(smaps::parse(desc)),
             kind::STATUS => self.status = Some(desc.to_vec()),
             kind::NAMES => self.names = names(desc),
-            kind::STOOD => self.stood = stood(desc),
+            kind::STOOD => self.stop = stop(desc),
             kind::PAGES => self.pages = pages(desc),
             kind::CGROUP => self.cgroup = Some(cgroup(desc)),
             kind::SCRUBBED => {
@@ -104,15 +104,15 @@ impl Own {
     /// How the core was made, and how the process was stopped. Warns about facts that the reader must know.
     pub(super) fn dumped(&mut self, threads: &[Thread], diag: &Diagnostics) -> Option<Dumped> {
         let mut dumped = self.dumped.take()?;
-        dumped.stood = self.stood;
-        if self.stood.is_some_and(|stood| stood.timed_out) {
+        dumped.stop = self.stop;
+        if self.stop.is_some_and(|stop| stop.timed_out) {
             diag.partial(
                 WarningCode::RanOn,
                 "this core may be inconsistent: coremap resumed the process before everything was read \
                  (--stop-at-most)",
             );
         }
-        if self.stood.is_some_and(|stood| stood.lost) {
+        if self.stop.is_some_and(|stop| stop.lost) {
             diag.partial(
                 WarningCode::ReadFailed,
                 "some memory could not be read when this core was written; it is zero here",
@@ -227,9 +227,9 @@ pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops:
     out.into_iter()
 }
 
-pub(crate) fn add_stood(out: &mut Vec<u8>, stood: &Standstill) {
-    let micros = u64::try_from(stood.lasted.as_micros()).unwrap_or(u64::MAX);
-    let flags = u64::from(stood.timed_out) | u64::from(stood.lost) << 1;
+pub(crate) fn add_stop(out: &mut Vec<u8>, stop: &DumpStop) {
+    let micros = u64::try_from(stop.lasted.as_micros()).unwrap_or(u64::MAX);
+    let flags = u64::from(stop.timed_out) | u64::from(stop.lost) << 1;
     let desc = [micros, flags].map(u64::to_le_bytes);
     add(out, OWNER, kind::STOOD, desc.as_flattened());
 }
@@ -242,7 +242,7 @@ fn made(desc: &[u8]) -> Dumped {
         version: value("coremap").map(|text| bytes::printable(text).into_owned()).unwrap_or_default(),
         kept: value("kept").filter(|&kept| kept != FULL).map(words).unwrap_or_default(),
         time: value("time").and_then(|text| text.parse().ok()).unwrap_or(0),
-        stood: None,
+        stop: None,
     }
 }
 
@@ -297,14 +297,14 @@ fn names(desc: &[u8]) -> BTreeMap<u32, String> {
     entries.filter_map(entry).take(limits::MAX_THREADS).collect()
 }
 
-fn stood(desc: &[u8]) -> Option<Standstill> {
+fn stop(desc: &[u8]) -> Option<DumpStop> {
     let (micros, flags) = (bytes::u64_at(desc, 0)?, bytes::u64_at(desc, 8)?);
-    Some(Standstill { lasted: Duration::from_micros(micros), timed_out: flags & 1 != 0, lost: flags & 2 != 0 })
+    Some(DumpStop { lasted: Duration::from_micros(micros), timed_out: flags & 1 != 0, lost: flags & 2 != 0 })
 }
 
 /// Page runs, as in the note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Noted {
+struct NotedPages {
     /// The ranges that `runs` describes.
     known: Vec<AddrRange>,
     runs: PageRuns,
@@ -315,9 +315,9 @@ struct Noted {
 const SPARSE: u64 = 32;
 
 /// Pages of all mappings that have any. `None` if pages are not known.
-fn known_pages(residence: &Residence) -> Option<Noted> {
+fn known_pages(residence: &Residence) -> Option<NotedPages> {
     let pages = residence.pages.as_ref()?;
-    let mut out = Noted::default();
+    let mut out = NotedPages::default();
     let mut private = Some(Vec::new());
     for mapping in residence.mappings.iter() {
         let figures = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
@@ -344,7 +344,7 @@ fn known_pages(residence: &Residence) -> Option<Noted> {
     (count <= limits::MAX_PAGE_RUNS).then_some(out)
 }
 
-impl Noted {
+impl NotedPages {
     fn lists(&self) -> impl Iterator<Item = &Vec<AddrRange>> {
         [&self.known, &self.runs.resident, &self.runs.swapped].into_iter().chain(&self.runs.private)
     }
@@ -366,7 +366,7 @@ impl Noted {
     }
 }
 
-impl Pages for Noted {
+impl Pages for NotedPages {
     fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         let of = |runs: &[AddrRange], addr| runs.partition_point(|run| run.end <= addr);
         self.known.get(of(&self.known, range.start)).filter(|known| known.covers(&range))?;
@@ -414,11 +414,11 @@ fn list(rest: &mut &[u8]) -> Option<Vec<AddrRange>> {
     Some(runs)
 }
 
-fn pages(desc: &[u8]) -> Option<Noted> {
+fn pages(desc: &[u8]) -> Option<NotedPages> {
     let mut rest = desc;
     let (known, resident, swapped) = (list(&mut rest)?, list(&mut rest)?, list(&mut rest)?);
     let private = if rest.is_empty() { None } else { Some(list(&mut rest)?) };
-    Some(Noted { known, runs: PageRuns { resident, private, swapped } })
+    Some(NotedPages { known, runs: PageRuns { resident, private, swapped } })
 }
 
 #[cfg(test)]
@@ -434,7 +434,7 @@ mod tests {
         let resident = vec![range(0x1000, 0x2000), range(0x7fff_0000_0000, 0x7fff_1234_5000)];
         let private = Some(vec![range(0x1000, 0x2000)]);
         let runs = PageRuns { resident, private, swapped: vec![range(0x3000, 0x4000)] };
-        let noted = Noted { known: vec![range(0x1000, 0x5000), range(0x7fff_0000_0000, 0x7fff_4000_0000)], runs };
+        let noted = NotedPages { known: vec![range(0x1000, 0x5000), range(0x7fff_0000_0000, 0x7fff_4000_0000)], runs };
         let bytes = noted.to_bytes();
         assert_eq!(pages(&bytes), Some(noted.clone()));
         let within = noted.pages(range(0x1000, 0x5000));
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn how_it_was_made_comes_back() {
         let kept = vec!["heap".to_owned(), "threads".to_owned()];
-        let dumped = Dumped { version: "0.1.0".into(), kept, time: 1_763_900_000, stood: None };
+        let dumped = Dumped { version: "0.1.0".into(), kept, time: 1_763_900_000, stop: None };
         let mut out = Vec::new();
         add_made(&mut out, &dumped);
         let desc = out.get(12 + 8..).unwrap_or_default();
@@ -470,23 +470,23 @@ mod tests {
 
     #[test]
     fn how_it_stood_comes_back() {
-        let how = Standstill { lasted: Duration::from_micros(12_345_678), timed_out: false, lost: true };
+        let how = DumpStop { lasted: Duration::from_micros(12_345_678), timed_out: false, lost: true };
         let mut out = Vec::new();
-        add_stood(&mut out, &how);
-        assert_eq!(out.len() as u64, STOOD_BYTES);
-        assert_eq!(stood(out.get(12 + 8..).unwrap_or_default()), Some(how));
-        assert_eq!(stood(&[0; 15]), None);
+        add_stop(&mut out, &how);
+        assert_eq!(out.len() as u64, STOP_BYTES);
+        assert_eq!(stop(out.get(12 + 8..).unwrap_or_default()), Some(how));
+        assert_eq!(stop(&[0; 15]), None);
     }
 
     #[test]
     fn what_the_group_counted_comes_back() {
         let known = CgroupFigures { version: 2, current: Some(7), page_tables: Some(0), ..CgroupFigures::default() };
-        let mut told = String::from("version 2\n");
+        let mut text = String::from("version 2\n");
         for (key, value) in figures_of(&mut known.clone()) {
-            told.extend(value.map(|value| format!("{key} {value}\n")));
+            text.extend(value.map(|value| format!("{key} {value}\n")));
         }
-        assert_eq!(told, "version 2\ncurrent 7\npagetables 0\n");
-        assert_eq!(cgroup(told.as_bytes()), known);
+        assert_eq!(text, "version 2\ncurrent 7\npagetables 0\n");
+        assert_eq!(cgroup(text.as_bytes()), known);
         assert_eq!(cgroup(b"version 300\ncurrent -1\nanon \n"), CgroupFigures::default());
     }
 

@@ -81,7 +81,7 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// Decisions that depend on the process of the notes.
-pub(crate) struct Judge<'a> {
+pub(crate) struct ScrubRules<'a> {
     /// Whether a word is taken for an address.
     pub(crate) is_address: &'a dyn Fn(u64) -> bool,
     /// Whether a text is the program's name.
@@ -89,7 +89,12 @@ pub(crate) struct Judge<'a> {
 }
 
 /// Returns the scrubbed notes in `bytes`. Notes of an owner and type for which `spared` is true stay whole.
-pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl Fn(&[u8], u32) -> bool) -> Vec<u8> {
+pub(crate) fn scrubbed(
+    bytes: &[u8],
+    arch: Arch,
+    rules: &ScrubRules<'_>,
+    spared: impl Fn(&[u8], u32) -> bool,
+) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut cursor = Cursor::default();
     while let Some(note) = cursor.next(bytes) {
@@ -97,14 +102,14 @@ pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl
         match rule(note.owner, note.kind) {
             _ if spared(note.owner, note.kind) => {}
             Rule::All => {}
-            Rule::Registers => prstatus::scrub(desc, arch, judge.is_address),
+            Rule::Registers => prstatus::scrub(desc, arch, rules.is_address),
             Rule::Process => {
                 let to = prpsinfo::ARGS + prpsinfo::ARGS_LEN;
                 desc.get_mut(prpsinfo::ARGS..to).unwrap_or_default().fill(0);
                 let field = desc.get_mut(prpsinfo::NAME..prpsinfo::ARGS).unwrap_or_default();
                 let len = field.iter().position(|&b| b == 0).unwrap_or(field.len());
                 let name = field.get(..len).unwrap_or_default();
-                let from = if (judge.is_program)(name) { len } else { 0 };
+                let from = if (rules.is_program)(name) { len } else { 0 };
                 // Bytes after its end are from a longer name.
                 field.get_mut(from..).unwrap_or_default().fill(0);
             }

@@ -34,7 +34,7 @@ pub(crate) type Header = [u8; HEADER];
 pub(crate) const HEADER: usize = elf64::EHDR as usize;
 
 /// The part of a piece of the address space that is written.
-pub(crate) enum Take<'a> {
+pub(crate) enum WriteMode<'a> {
     Nothing,
     /// All of it, with its bytes from this place on.
     All(u64),
@@ -59,11 +59,12 @@ pub(crate) fn flags(perms: Perms) -> u32 {
     bit(perms.read, PF_R) | bit(perms.write, PF_W) | bit(perms.exec, PF_X)
 }
 
-/// Cuts the pieces of `space` as `take` says. `of` returns the flags and the start of the mapping with this number.
-pub(crate) fn cut<'a>(
+/// Cuts the pieces of `space` as `write_mode` says. `of` returns the flags and the start of the mapping with this
+/// number.
+pub(crate) fn split_loads<'a>(
     space: &AddressSpace,
     of: impl Fn(u32) -> (u32, Addr),
-    take: impl Fn(&Piece) -> Take<'a>,
+    write_mode: impl Fn(&Piece) -> WriteMode<'a>,
 ) -> Vec<Load> {
     let mut out: Vec<Load> = Vec::new();
     for piece in space.pieces.iter() {
@@ -80,16 +81,16 @@ pub(crate) fn cut<'a>(
             _ if range.is_empty() => {}
             _ => out.push(Load { range, flags, mapping, source }),
         };
-        let (base, keep) = match take(piece) {
-            Take::Nothing => {
+        let (base, keep) = match write_mode(piece) {
+            WriteMode::Nothing => {
                 push(piece.range, None);
                 continue;
             }
-            Take::All(place) => {
+            WriteMode::All(place) => {
                 push(piece.range, Some(place));
                 continue;
             }
-            Take::Within(place, keep) => (place, keep),
+            WriteMode::Within(place, keep) => (place, keep),
         };
         let mut at = piece.range.start;
         let first = keep.partition_point(|k| k.end <= piece.range.start);
@@ -117,7 +118,7 @@ pub(crate) struct Layout {
 }
 
 /// Lays out a core with `notes`. If `tail` is not 0, a second note segment of that many bytes follows the memory.
-pub(crate) fn lay(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -> Layout {
+pub(crate) fn layout_core(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -> Layout {
     let count = loads.len() + 1 + usize::from(tail > 0);
     let extended = count >= usize::from(elf64::PN_XNUM);
     let table = elf64::EHDR + elf64::PHDR * count as u64;

@@ -21,7 +21,7 @@ const TASK: u64 = 1 << 20;
 const BLOCK: usize = 4096;
 
 /// Minimum length of a hole in blocks. A shorter hole costs the file system more than zeros.
-const LEAST_HOLE: usize = 4;
+const MIN_HOLE: usize = 4;
 
 /// Copies all parts. Returns whether something could not be read, and is zero.
 pub(super) fn plain(process: &Process, plan: &Plan, file: &File, progress: &Progress) -> io::Result<bool> {
@@ -115,7 +115,7 @@ fn write_data(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
             continue;
         }
         match &mut data {
-            Some(run) if number - run.end < LEAST_HOLE => run.end = number + 1,
+            Some(run) if number - run.end < MIN_HOLE => run.end = number + 1,
             run => {
                 if let Some(done) = run.replace(number..number + 1) {
                     write(done)?;

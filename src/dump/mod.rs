@@ -26,7 +26,7 @@ use crate::core::own_notes;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::targets::dump_notes::Standstill;
+use crate::targets::dump_notes::DumpStop;
 use crate::words::Compression;
 
 /// Figures of a written core.
@@ -109,10 +109,9 @@ fn check(process: &Process, lost: bool) -> io::Result<()> {
 
 /// Resumes the process. Returns the note that describes the stop, which is at the end of the file.
 fn tail(process: &Process, lost: bool) -> Vec<u8> {
-    let stood = process.target().finish();
+    let stop = process.target().finish();
     let mut out = Vec::new();
-    let how =
-        stood.map(|stood| Standstill { lasted: stood.lasted, timed_out: stood.timed_out, lost: lost || stood.lost });
-    own_notes::add_stood(&mut out, &how.unwrap_or(Standstill { lost, ..Standstill::default() }));
+    let how = stop.map(|stop| DumpStop { lasted: stop.lasted, timed_out: stop.timed_out, lost: lost || stop.lost });
+    own_notes::add_stop(&mut out, &how.unwrap_or(DumpStop { lost, ..DumpStop::default() }));
     out
 }

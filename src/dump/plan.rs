@@ -7,7 +7,7 @@ use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 use crate::addr::AddrRange;
 use crate::core::note_bytes;
 use crate::core::own_notes;
-use crate::core::written::{self, HEADER, Header, Layout, Take};
+use crate::core::written::{self, HEADER, Header, Layout, WriteMode};
 use crate::dump::Dumped;
 use crate::process::Process;
 use crate::targets::dump_notes::{self, DumpNotes};
@@ -60,19 +60,19 @@ impl Plan {
             let known = facts.residence.as_ref().and_then(|residence| residence.mapping_at(range.start));
             !known.is_some_and(|known| known.flags.dont_dump)
         };
-        let loads = written::cut(space, of, |piece| {
+        let loads = written::split_loads(space, of, |piece| {
             let take = match (piece.state, keep) {
-                (PieceState::Dumped(place), Keep::Full { .. }) => Take::All(place),
-                (PieceState::InFile(place), Keep::Full { files: true, .. }) => Take::All(place),
-                (PieceState::InFile(place), Keep::Full { and, .. }) => Take::Within(place, and),
+                (PieceState::Dumped(place), Keep::Full { .. }) => WriteMode::All(place),
+                (PieceState::InFile(place), Keep::Full { files: true, .. }) => WriteMode::All(place),
+                (PieceState::InFile(place), Keep::Full { and, .. }) => WriteMode::Within(place, and),
                 (PieceState::Dumped(place) | PieceState::InFile(place), Keep::Only(these)) => {
-                    Take::Within(place, these)
+                    WriteMode::Within(place, these)
                 }
-                (PieceState::NotDumped | PieceState::Truncated, _) => Take::Nothing,
+                (PieceState::NotDumped | PieceState::Truncated, _) => WriteMode::Nothing,
             };
-            if is_wanted(piece.range) { take } else { Take::Nothing }
+            if is_wanted(piece.range) { take } else { WriteMode::Nothing }
         });
-        let layout = written::lay(header(facts.arch), &notes(process, kept_for), &loads, own_notes::STOOD_BYTES);
+        let layout = written::layout_core(header(facts.arch), &notes(process, kept_for), &loads, own_notes::STOP_BYTES);
         let mut parts = Vec::new();
         let mut kept = 0;
         // If few pages are written, reading them costs less than finding out which of all pages are present.
@@ -146,7 +146,7 @@ fn notes(process: &Process, kept_for: &[&str]) -> Vec<u8> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kept: kept_for.iter().map(|&word| word.to_owned()).collect(),
             time: now.as_secs(),
-            stood: None,
+            stop: None,
         },
     );
     note_bytes::of_process(&mut out, process.facts(), notes);

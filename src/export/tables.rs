@@ -21,7 +21,7 @@ use crate::export::{ExportError, Output};
 const GROUP: usize = 1 << 18;
 
 /// Maximum number of texts remembered for later rows. The cache is cleared when it is full.
-const KEPT: usize = 1 << 16;
+const MAX_CACHED_TEXTS: usize = 1 << 16;
 
 /// The form of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl<'a> From<Option<&'a str>> for Cell<'a> {
 
 /// Values of a column that are not written yet.
 #[derive(Default)]
-struct Kept {
+struct ColumnBuffer {
     numbers: Vec<i64>,
     texts: Vec<ByteArray>,
     /// 1 for each known value, 0 for each unknown one.
@@ -80,7 +80,7 @@ struct Kept {
     words: HashMap<String, ByteArray>,
 }
 
-impl Kept {
+impl ColumnBuffer {
     fn add(&mut self, cell: Cell<'_>) {
         let known = match cell {
             Cell::Number(value) => {
@@ -103,7 +103,7 @@ impl Kept {
         if let Some(word) = self.words.get(text) {
             return word.clone();
         }
-        if self.words.len() >= KEPT {
+        if self.words.len() >= MAX_CACHED_TEXTS {
             self.words.clear();
         }
         let word = ByteArray::from(text);
@@ -116,7 +116,7 @@ impl Kept {
 pub struct Table<'o> {
     writer: SerializedFileWriter<&'o mut dyn Output>,
     columns: &'static [Column],
-    kept: Vec<Kept>,
+    buffers: Vec<ColumnBuffer>,
     rows: u64,
 }
 
@@ -161,8 +161,8 @@ impl<'o> Table<'o> {
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build())).map_err(io)?;
-        let kept = columns.iter().map(|_| Kept::default()).collect();
-        Ok(Table { writer, columns, kept, rows: 0 })
+        let buffers = columns.iter().map(|_| ColumnBuffer::default()).collect();
+        Ok(Table { writer, columns, buffers, rows: 0 })
     }
 
     /// Appends a row: one value for each column.
@@ -171,7 +171,7 @@ impl<'o> Table<'o> {
     /// Errors of writing.
     pub fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.kept.iter_mut().zip(cells).for_each(|(kept, cell)| kept.add(*cell));
+        self.buffers.iter_mut().zip(cells).for_each(|(buffer, cell)| buffer.add(*cell));
         self.rows += 1;
         if self.rows.is_multiple_of(GROUP as u64) { self.group() } else { Ok(()) }
     }
@@ -179,17 +179,17 @@ impl<'o> Table<'o> {
     /// Writes the stored rows as a group.
     fn group(&mut self) -> Result<(), ExportError> {
         let mut group = self.writer.next_row_group().map_err(io)?;
-        for (kept, (_, form)) in self.kept.iter_mut().zip(self.columns) {
+        for (buffer, (_, form)) in self.buffers.iter_mut().zip(self.columns) {
             let Some(mut column) = group.next_column().map_err(io)? else { break };
             match form {
-                Form::Text => column.typed::<ByteArrayType>().write_batch(&kept.texts, Some(&kept.known), None),
-                _ => column.typed::<Int64Type>().write_batch(&kept.numbers, Some(&kept.known), None),
+                Form::Text => column.typed::<ByteArrayType>().write_batch(&buffer.texts, Some(&buffer.known), None),
+                _ => column.typed::<Int64Type>().write_batch(&buffer.numbers, Some(&buffer.known), None),
             }
             .map_err(io)?;
             column.close().map_err(io)?;
-            kept.numbers.clear();
-            kept.texts.clear();
-            kept.known.clear();
+            buffer.numbers.clear();
+            buffer.texts.clear();
+            buffer.known.clear();
         }
         group.close().map_err(io)?;
         Ok(())

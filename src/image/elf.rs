@@ -53,8 +53,6 @@ pub struct ElfImage {
     pub dynamic: Option<AddrRange>,
     /// Whether it has PT_INTERP. Programs have one, libraries seldom.
     pub has_interpreter: bool,
-    /// Type of the file: `e_type`.
-    pub e_type: u16,
 }
 
 impl ElfImage {
@@ -89,7 +87,7 @@ pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
     let table_at = base.checked_add(header.e_phoff)?;
     let table = memory.look(table_at, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
-    let image = place(memory, &header, &programs, base, page)?;
+    let image = place(memory, &programs, base, page)?;
     // An image may also be read as data. These bytes prove what it is.
     memory.keep(base, raw.len() as u64);
     memory.keep(table_at, table.len() as u64);
@@ -180,13 +178,7 @@ pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
     Some(placed)
 }
 
-fn place(
-    memory: &dyn Memory,
-    header: &eh::Header,
-    programs: &[ph::ProgramHeader],
-    base: Addr,
-    page: u64,
-) -> Option<ElfImage> {
+fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: u64) -> Option<ElfImage> {
     let loads = || programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0);
     // The header is at file offset 0, so the segment that starts there has the vaddr of
     // `base`.
@@ -223,7 +215,6 @@ fn place(
         build_id: None,
         dynamic: programs.iter().find(|p| p.p_type == ph::PT_DYNAMIC).map(placed),
         has_interpreter: programs.iter().any(|p| p.p_type == ph::PT_INTERP),
-        e_type: header.e_type,
     };
     for p in programs {
         if image.sections.len() >= limits::MAX_IMAGE_SEGMENTS {

@@ -9,7 +9,7 @@ use crate::image::elf;
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
 use crate::image::pe_identity::{self, Evidence};
-use crate::image::symbol_dirs::{Found, Place, SymbolDirs};
+use crate::image::symbol_dirs::{Location, Opened, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
 use crate::targets::{Facts, Target};
@@ -53,7 +53,7 @@ pub struct Proven {
 pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
     let mut found: Vec<(usize, Candidate)> = Vec::new();
     let mut refused: Vec<(Unused, &str)> = Vec::new();
-    for (i, module) in modules.iter().enumerate().filter(|(_, m)| lacks(target, m)) {
+    for (i, module) in modules.iter().enumerate().filter(|(_, m)| is_incomplete(target, m)) {
         match best(target, module, dirs) {
             Ok(candidate) => found.push((i, candidate)),
             Err(unused) => refused.push((unused, module.name())),
@@ -63,32 +63,32 @@ pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &
     for (proof, what) in WEAK {
         let with = found.iter().filter(|(_, c)| c.proof == *proof);
         let names: Vec<&str> = with.filter_map(|(i, _)| Some(modules.get(*i)?.name())).collect();
-        tell(diag, WarningCode::SymbolsUnproven, &names, what);
+        note_files(diag, WarningCode::SymbolsUnproven, &names, what);
     }
     for (why, code, what) in [
         (Unused::Mismatch, WarningCode::SymbolsMismatch, "not used: not the build that the process mapped"),
         (Unused::NoProgram, WarningCode::SymbolsNoProgram, "not used: neither an ELF nor a PE file"),
         (
-            Unused::Astray,
+            Unused::StrayLink,
             WarningCode::SymbolsAstray,
             "not used: the link leads out of the folder or to nothing; name a folder that contains the link and its \
              target",
         ),
     ] {
         let names: Vec<&str> = refused.iter().filter(|r| r.0 == why).map(|r| r.1).collect();
-        tell(diag, code, &names, what);
+        note_files(diag, code, &names, what);
     }
     found.into_iter().map(|(module, candidate)| Proven { module, map: candidate.map }).collect()
 }
 
 struct Candidate {
     map: MappedFile,
-    place: Place,
+    place: Location,
     proof: Proof,
 }
 
 /// Whether the core lacks any byte of the module's mappings.
-fn lacks(target: &dyn Target, module: &Module) -> bool {
+fn is_incomplete(target: &dyn Target, module: &Module) -> bool {
     let mut ranges = module.mappings.iter().map(|m| target.facts().space.files[*m as usize].range);
     ranges.any(|range| target.facts().space.dumped_in(range) < range.len())
 }
@@ -114,14 +114,14 @@ fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs,
     let path = |i: usize| modules.get(i).map_or("", |m| &*m.path);
     let weak = |c: &Candidate| c.proof < Proof::Elsewhere;
     let mut wanted: HashSet<&str> = found.iter().filter(|(_, c)| weak(c)).map(|(i, _)| path(*i)).collect();
-    let mut by_path: HashMap<&str, Place> = HashMap::new();
+    let mut by_path: HashMap<&str, Location> = HashMap::new();
     for (i, candidate) in found.iter().filter(|(_, c)| c.proof >= Proof::Bytes) {
         if wanted.remove(path(*i)) {
             by_path.insert(path(*i), candidate.place.clone());
         }
     }
     // Modules that lack nothing need no file, but may prove one.
-    for module in modules.iter().filter(|m| !lacks(target, m)) {
+    for module in modules.iter().filter(|m| !is_incomplete(target, m)) {
         if wanted.contains(&*module.path)
             && let Ok(candidate) = best(target, module, dirs)
             && candidate.proof >= Proof::Bytes
@@ -146,7 +146,7 @@ enum Unused {
     /// No file exists.
     Missing,
     /// A link leads out of the folder.
-    Astray,
+    StrayLink,
     /// The file is no program file.
     NoProgram,
     /// A program file of another build, as far as can be determined.
@@ -157,14 +157,14 @@ fn proven(
     target: &dyn Target,
     module: &Module,
     dirs: &SymbolDirs,
-    place: &Place,
+    place: &Location,
 ) -> Result<(MappedFile, Proof), Unused> {
     let file = match dirs.look(place) {
-        Found::File(file) => file,
-        Found::Astray => return Err(Unused::Astray),
-        Found::Nothing => return Err(Unused::Missing),
+        Opened::File(file) => file,
+        Opened::StrayLink => return Err(Unused::StrayLink),
+        Opened::Nothing => return Err(Unused::Missing),
     };
-    let map = MappedFile::map(&file).map_err(|_| Unused::NoProgram)?;
+    let map = MappedFile::map(&file, dirs.losses()).map_err(|_| Unused::NoProgram)?;
     if !is_program(&map) {
         return Err(Unused::NoProgram);
     }
@@ -193,14 +193,14 @@ pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let wanted = image.build_id.as_ref()?;
     dirs.debug_candidates(module).into_iter().find_map(|place| {
-        let Found::File(file) = dirs.look(&place) else { return None };
-        let map = MappedFile::map(&file).ok()?;
+        let Opened::File(file) = dirs.look(&place) else { return None };
+        let map = MappedFile::map(&file, dirs.losses()).ok()?;
         (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
     })
 }
 
 /// Writes one line for all files with the same result.
-fn tell(diag: &Diagnostics, code: WarningCode, names: &[&str], what: &str) {
+fn note_files(diag: &Diagnostics, code: WarningCode, names: &[&str], what: &str) {
     let mut names = names.to_vec();
     names.sort_unstable();
     names.dedup();
@@ -284,7 +284,7 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
 /// parts only, because no file has what a process wrote. The second has writable parts of
 /// PE files, which show only what was there before anybody wrote. For the file of module
 /// `image_only`, only ranges in its image are returned.
-pub fn overlays(
+pub(crate) fn overlays(
     facts: &Facts,
     modules: &[Module],
     proven: &[Proven],

@@ -33,25 +33,25 @@ const RUNTIMES: [&str; 19] = [
 const PROGRAMS: [&str; 5] = ["dotnet", "java", "[vdso]", "createdump", "python3"];
 
 /// Whether `path` is a file that anyone can have. `jdks` are folders of JDKs, with a trailing slash.
-pub(crate) fn is_everybodys(path: &str, jdks: &[String]) -> bool {
+pub(crate) fn is_public_file(path: &str, jdks: &[String]) -> bool {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = file_name(path);
-    is_systems(path)
+    is_system_path(path)
         || RUNTIMES.iter().any(|begin| name.starts_with(begin))
         || PROGRAMS.contains(&name)
         || name.strip_prefix("python3.").is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
         || jdks.iter().any(|jdk| path.starts_with(jdk.as_str()))
-        || is_of_python(path)
+        || is_python_stdlib(path)
 }
 
 /// Whether the path is within the system's folders.
-pub(crate) fn is_systems(path: &str) -> bool {
+pub(crate) fn is_system_path(path: &str) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder)) && !NOT_SYSTEM.iter().any(|folder| path.starts_with(folder))
         || path.starts_with("<frozen ")
 }
 
 /// Whether it is a file of Python's standard library.
-fn is_of_python(path: &str) -> bool {
+fn is_python_stdlib(path: &str) -> bool {
     let library = ["/lib/python3.", "/lib64/python3."].iter().find_map(|folder| path.split_once(folder));
     library.is_some_and(|(_, rest)| !rest.contains("site-packages") && !rest.contains("dist-packages"))
 }
@@ -79,7 +79,7 @@ mod tests {
             "/usr/local/lib/python3.11/threading.py",
             "[vdso]",
         ] {
-            assert!(is_everybodys(path, &jdks), "{path}");
+            assert!(is_public_file(path, &jdks), "{path}");
         }
         for path in [
             "/home/x/app",
@@ -90,7 +90,7 @@ mod tests {
             "/home/x/python3.cfg",
             "",
         ] {
-            assert!(!is_everybodys(path, &jdks), "{path}");
+            assert!(!is_public_file(path, &jdks), "{path}");
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Module {
     /// Path in NT_FILE or the dynamic linker's list. Empty if neither has one.
     pub path: Arc<str>,
     /// Kind of the module.
-    pub kind: ModuleKind,
+    pub(crate) kind: ModuleKind,
     /// Addresses from the first to the last of its mappings and segments.
     pub range: AddrRange,
     /// Indices of its mappings in NT_FILE.

@@ -60,9 +60,6 @@ impl PeDirectory {
     }
 }
 
-/// Number of the data directory of exported names (PE/COFF, optional header).
-pub const EXPORT_DIRECTORY: usize = 0;
-
 /// Number of the data directory of base relocations (PE/COFF, optional header).
 const RELOCATION_DIRECTORY: usize = 5;
 

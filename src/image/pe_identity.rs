@@ -36,7 +36,7 @@ pub(super) fn compare(target: &dyn Target, module: &Module, file: &[u8]) -> Opti
     }
     let image = pe::of_file(file)?;
     let base = files.iter().map(|f| f.range.start).min()?;
-    let places: Option<Vec<Place<'_>>> =
+    let places: Option<Vec<PePart<'_>>> =
         files.iter().map(|f| place(f, f.range.start.since(base), &image, page)).collect();
     let headers = compare_headers(target, &files, &image, file)?;
     let Some(places) = places else {
@@ -70,25 +70,25 @@ fn is_writable(target: &dyn Target, mapping: &FileMapping) -> bool {
 }
 
 /// The part of a file laid out by section that a mapping shows.
-enum Place<'a> {
+enum PePart<'a> {
     Headers,
     Section(&'a PeSection),
 }
 
-impl<'a> Place<'a> {
+impl<'a> PePart<'a> {
     fn section(&self) -> Option<&'a PeSection> {
         match self {
-            Place::Headers => None,
-            Place::Section(section) => Some(section),
+            PePart::Headers => None,
+            PePart::Section(section) => Some(section),
         }
     }
 }
 
 /// Returns what the mapping at `rva` above the image's base shows: the headers, or a part of
 /// exactly one section.
-fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> Option<Place<'a>> {
+fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> Option<PePart<'a>> {
     if rva == 0 && mapping.offset == 0 {
-        return Some(Place::Headers);
+        return Some(PePart::Headers);
     }
     let down = |v: u64| v - v % page;
     let fits = |s: &&PeSection| {
@@ -97,7 +97,7 @@ fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> 
             && rva.saturating_add(mapping.range.len()) <= end
             && rva - down(s.rva) == mapping.offset.wrapping_sub(down(s.file_offset))
     };
-    image.sections.iter().find(fits).map(Place::Section)
+    image.sections.iter().find(fits).map(PePart::Section)
 }
 
 /// Number of header bytes that both have, through whichever mapping shows them. `None` if they

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use crate::core::mapped::Losses;
 use crate::host::Folder;
 use crate::image::modules::Module;
 use crate::limits;
@@ -18,7 +20,9 @@ use crate::limits;
 #[derive(Default)]
 pub struct SymbolDirs {
     roots: Vec<Root>,
-    by_name: HashMap<String, Vec<Place>>,
+    by_name: HashMap<String, Vec<Location>>,
+    /// What could not be read of the files that were mapped.
+    losses: Arc<Losses>,
 }
 
 struct Root {
@@ -28,17 +32,17 @@ struct Root {
 
 /// A possible location of a file within one of the folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     root: usize,
     relative: PathBuf,
 }
 
 /// The result of opening a location.
-pub enum Found {
+pub enum Opened {
     /// A regular file.
     File(File),
     /// A link that leads out of the folder or to nothing.
-    Astray,
+    StrayLink,
     /// Nothing, or no regular file.
     Nothing,
 }
@@ -51,12 +55,12 @@ impl SymbolDirs {
     pub fn open(roots: &[PathBuf]) -> io::Result<SymbolDirs> {
         let mut dirs = SymbolDirs::default();
         for (index, path) in roots.iter().enumerate() {
-            let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-            let dir = Folder::open(path).map_err(told)?;
-            for entry in std::fs::read_dir(path).map_err(told)?.take(limits::MAX_SYMBOL_FILES) {
+            let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+            let dir = Folder::open(path).map_err(with_path)?;
+            for entry in std::fs::read_dir(path).map_err(with_path)?.take(limits::MAX_SYMBOL_FILES) {
                 let name = entry?.file_name();
                 if let Some(text) = name.to_str() {
-                    let place = Place { root: index, relative: PathBuf::from(&name) };
+                    let place = Location { root: index, relative: PathBuf::from(&name) };
                     dirs.by_name.entry(text.to_owned()).or_default().push(place);
                 }
             }
@@ -65,32 +69,43 @@ impl SymbolDirs {
         Ok(dirs)
     }
 
-    /// Whether no folder was given.
+    /// The same, with the losses of `other` in one record.
+    #[must_use]
+    pub(crate) fn with_losses_of(self, other: &SymbolDirs) -> SymbolDirs {
+        SymbolDirs { losses: other.losses.clone(), ..self }
+    }
+
+    /// The record of what could not be read of its files.
+    pub(crate) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Whether none was given.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
 
     /// Opens the file at a location.
-    pub fn look(&self, place: &Place) -> Found {
-        let Some(root) = self.roots.get(place.root) else { return Found::Nothing };
+    pub fn look(&self, place: &Location) -> Opened {
+        let Some(root) = self.roots.get(place.root) else { return Opened::Nothing };
         match root.dir.file(&place.relative) {
             Ok(file) => match file.metadata() {
-                Ok(meta) if meta.is_file() => Found::File(file),
-                _ => Found::Nothing,
+                Ok(meta) if meta.is_file() => Opened::File(file),
+                _ => Opened::Nothing,
             },
-            Err(_) if root.dir.is_link(&place.relative) => Found::Astray,
-            Err(_) => Found::Nothing,
+            Err(_) if root.dir.is_link(&place.relative) => Opened::StrayLink,
+            Err(_) => Opened::Nothing,
         }
     }
 
     /// Returns a location as a path, as the user would write it.
-    pub fn path(&self, place: &Place) -> PathBuf {
+    pub fn path(&self, place: &Location) -> PathBuf {
         self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.path.join(&place.relative))
     }
 
     /// Returns the possible locations of the module's own file: by build id, by its path or the end of its path below
     /// a root, or by name in a root.
-    pub(super) fn candidates(&self, module: &Module) -> Vec<Place> {
+    pub(super) fn candidates(&self, module: &Module) -> Vec<Location> {
         let mut out = self.by_build_id(module, "");
         out.extend(self.places(&module.path, module.name()));
         out.dedup();
@@ -99,7 +114,7 @@ impl SymbolDirs {
 
     /// Returns the possible locations of a file with this path. These are below a root; below a root that is a copy of
     /// a folder on the path, such as a .NET installation moved elsewhere; or by name in a root.
-    pub fn places(&self, path: &str, name: &str) -> Vec<Place> {
+    pub fn places(&self, path: &str, name: &str) -> Vec<Location> {
         let mut out = Vec::new();
         let relative = relative(path);
         self.below_each(&relative, &mut out);
@@ -116,7 +131,7 @@ impl SymbolDirs {
     /// Returns the possible locations of the symbols stripped from the module. These are by build id, in the layout of
     /// gdb's manual; next to it or in a root as `NAME.debug`, or as `NAME.dbg` in .NET's packages; and under its own
     /// path below a root's usr/lib/debug.
-    pub(super) fn debug_candidates(&self, module: &Module) -> Vec<Place> {
+    pub(super) fn debug_candidates(&self, module: &Module) -> Vec<Location> {
         let mut out = self.by_build_id(module, ".debug");
         let relative = relative(&module.path);
         for ending in ["debug", "dbg"] {
@@ -132,7 +147,7 @@ impl SymbolDirs {
         out
     }
 
-    fn by_build_id(&self, module: &Module, ending: &str) -> Vec<Place> {
+    fn by_build_id(&self, module: &Module, ending: &str) -> Vec<Location> {
         let mut out = Vec::new();
         if let Some(id) = module.build_id() {
             let (head, tail) = id.split_at(id.len().min(2));
@@ -143,9 +158,9 @@ impl SymbolDirs {
         out
     }
 
-    fn below_each(&self, relative: &Path, out: &mut Vec<Place>) {
+    fn below_each(&self, relative: &Path, out: &mut Vec<Location>) {
         if relative.as_os_str().len() > 1 {
-            out.extend((0..self.roots.len()).map(|root| Place { root, relative: relative.to_owned() }));
+            out.extend((0..self.roots.len()).map(|root| Location { root, relative: relative.to_owned() }));
         }
     }
 }
@@ -174,8 +189,8 @@ mod tests {
         rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)?;
         let dirs = SymbolDirs::open(&[dir.path().to_owned()])?;
         let kind = |name: &str| match dirs.places("", name).first().map(|place| dirs.look(place)) {
-            Some(Found::File(_)) => "file",
-            Some(Found::Astray) => "astray",
+            Some(Opened::File(_)) => "file",
+            Some(Opened::StrayLink) => "astray",
             _ => "nothing",
         };
         let names = ["file", "link", "stray", "folder", "pipe", "missing"];
@@ -190,7 +205,7 @@ mod tests {
         std::fs::write(dir.path().join("shared/App/3.1/lib.dll"), "x")?;
         let dirs = SymbolDirs::open(&[dir.path().to_owned()])?;
         let found =
-            |path: &str| dirs.places(path, "lib.dll").iter().any(|place| matches!(dirs.look(place), Found::File(_)));
+            |path: &str| dirs.places(path, "lib.dll").iter().any(|place| matches!(dirs.look(place), Opened::File(_)));
         assert!(found("/shared/App/3.1/lib.dll") && found("/usr/share/dotnet/shared/App/3.1/lib.dll"));
         assert!(!found("/usr/share/dotnet/shared/App/8.0/lib.dll") && !found("/3.1/lib.dll"));
         Ok(())

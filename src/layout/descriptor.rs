@@ -4,7 +4,7 @@
 //! descriptor_size, char *descriptor, u32 pointer_data_count, u32 pad, uintptr_t *pointer_data.
 
 use crate::addr::Addr;
-use crate::layout::{Layout, LayoutError, Origin};
+use crate::layout::{Layout, LayoutError};
 use crate::limits;
 use crate::memory::{Fault, Memory};
 
@@ -52,7 +52,7 @@ pub fn read_descriptor(memory: &dyn Memory, addr: Addr) -> Result<(Layout, Vec<A
     let pointers =
         (0..u64::from(count)).map(|i| memory.ptr(table.saturating_add(8 * i))).collect::<Result<Vec<_>, _>>()?;
     let json = memory.bytes(memory.ptr(at(header::JSON))?, size as usize)?;
-    let mut layout = Layout::parse_from(&String::from_utf8_lossy(&json), Some(Origin::Descriptor))?;
-    layout.id = Origin::Descriptor.to_string();
+    let mut layout = Layout::parse_from(&String::from_utf8_lossy(&json), true)?;
+    layout.id = "the runtime's own descriptor".to_owned();
     Ok((layout, pointers))
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-use super::{Global, Layout, LayoutError, Origin};
+use super::{Global, Layout, LayoutError};
 
 impl Layout {
     /// Parses a table. Unknown entries are ignored. Numbers that are too large are an error.
@@ -16,20 +16,18 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Parse`]
     pub fn parse(text: &str) -> Result<Layout, LayoutError> {
-        Layout::parse_from(text, None)
+        Layout::parse_from(text, false)
     }
 
     /// Parses text that is not from a table, as [`Layout::parse`] does.
     ///
     /// # Errors
     /// [`LayoutError::Parse`]
-    pub fn parse_from(text: &str, origin: Option<Origin>) -> Result<Layout, LayoutError> {
+    pub fn parse_from(text: &str, said: bool) -> Result<Layout, LayoutError> {
         let fail = |what: String| LayoutError::Parse(what);
         let root: Value = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
         let word = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let said = origin.is_some();
-        let origin = origin.unwrap_or_else(|| Origin::Table(word("id").into()));
-        let mut layout = Layout::new(&word("id"), &word("from"), origin);
+        let mut layout = Layout::new(&word("id"), &word("from"));
         layout.bases = match root.get("base") {
             Some(Value::String(one)) => vec![one.clone()],
             Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -4,7 +4,6 @@
 mod descriptor;
 mod json;
 mod model;
-mod origin;
 mod tables;
 mod view;
 
@@ -12,9 +11,8 @@ mod view;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod names_tests;
 
-pub use descriptor::{DescriptorError, read_descriptor};
+pub use descriptor::read_descriptor;
 pub use model::{Global, Layout, LayoutError};
-pub use origin::Origin;
 pub use tables::{
     CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG, NATIVEAOT,
     NATIVEAOT_ENTRIES, NUMPY, Table,

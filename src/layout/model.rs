@@ -1,11 +1,9 @@
 //! A layout: types with the offsets of their fields, constants, globals, contract versions, and the source of each
 //! offset.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::limits;
-
-use super::Origin;
 
 /// Key for a type's size.
 const SIZE: &str = "!";
@@ -48,15 +46,8 @@ pub enum LayoutError {
     },
 }
 
-/// An offset, or a type's size.
-#[derive(Clone, Debug)]
-pub(super) struct Offset {
-    pub(super) bytes: i64,
-    origin: Option<Origin>,
-}
-
-/// The fields of a type, and its size under the key `!`.
-pub(super) type Fields = BTreeMap<String, Offset>;
+/// Offsets of the fields of one type, and under `!` its size.
+pub(super) type Fields = BTreeMap<String, i64>;
 
 /// A layout, from JSON, from a runtime's description in its memory, or from both.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +60,6 @@ pub struct Layout {
     pub bases: Vec<String>,
     /// Fields (type, field) of those tables that this one lacks.
     absent: Vec<(String, String)>,
-    origin: Option<Origin>,
     types: BTreeMap<String, Fields>,
     constants: BTreeMap<String, BTreeMap<String, u64>>,
     globals: BTreeMap<String, Global>,
@@ -79,9 +69,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Creates an empty layout. Offsets added to it have `origin` as their source.
-    pub fn new(id: &str, from: &str, origin: Origin) -> Layout {
-        Layout { id: id.into(), from: from.into(), origin: Some(origin), ..Layout::default() }
+    /// An empty layout.
+    pub fn new(id: &str, from: &str) -> Layout {
+        Layout { id: id.into(), from: from.into(), ..Layout::default() }
     }
 
     /// Adds a type without fields, unless the type exists.
@@ -99,7 +89,6 @@ impl Layout {
         if offset.unsigned_abs() > limits::MAX_FIELD_OFFSET.unsigned_abs() {
             return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is not a valid offset")));
         }
-        let offset = Offset { bytes: offset, origin: self.origin.clone() };
         self.types.entry(kind.to_owned()).or_default().insert(field.to_owned(), offset);
         Ok(())
     }
@@ -129,7 +118,7 @@ impl Layout {
     /// Merges `over` into this layout. Its entries win.
     pub fn overlay(&mut self, over: &Layout) {
         for (kind, fields) in &over.types {
-            self.types.entry(kind.clone()).or_default().extend(fields.iter().map(|(k, v)| (k.clone(), v.clone())));
+            self.types.entry(kind.clone()).or_default().extend(fields.iter().map(|(k, v)| (k.clone(), *v)));
         }
         for (group, numbers) in &over.constants {
             self.constants.entry(group.clone()).or_default().extend(numbers.iter().map(|(k, v)| (k.clone(), *v)));
@@ -150,8 +139,8 @@ impl Layout {
             }
         }
         whole.overlay(self);
-        let (id, from, origin) = (self.id.clone(), self.from.clone(), self.origin.clone());
-        Layout { id, from, bases: Vec::new(), origin, ..whole }
+        let (id, from) = (self.id.clone(), self.from.clone());
+        Layout { id, from, bases: Vec::new(), ..whole }
     }
 
     /// Offset of a field in bytes.
@@ -159,21 +148,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::MissingField`]
     pub fn field(&self, kind: &str, field: &str) -> Result<i64, LayoutError> {
-        self.types
-            .get(kind)
-            .and_then(|t| t.get(field))
-            .map(|offset| offset.bytes)
-            .ok_or_else(|| self.missing(kind, field))
-    }
-
-    /// Source of a field's offset. `None` if there is no such field.
-    pub fn origin(&self, kind: &str, field: &str) -> Option<&Origin> {
-        self.types.get(kind)?.get(field)?.origin.as_ref()
-    }
-
-    /// The sources of a type's offsets.
-    pub fn origins(&self, kind: &str) -> BTreeSet<&Origin> {
-        self.types.get(kind).into_iter().flatten().filter_map(|(_, offset)| offset.origin.as_ref()).collect()
+        self.types.get(kind).and_then(|t| t.get(field)).copied().ok_or_else(|| self.missing(kind, field))
     }
 
     /// All fields of a type, for callers that read several.
@@ -185,7 +160,7 @@ impl Layout {
     pub fn fields_of(&self, kind: &str) -> impl Iterator<Item = (&str, u64)> {
         let fields = self.types.get(kind).into_iter().flatten();
         let own = fields.filter(|(name, _)| *name != SIZE);
-        own.filter_map(|(name, offset)| Some((name.as_str(), u64::try_from(offset.bytes).ok()?)))
+        own.filter_map(|(name, offset)| Some((name.as_str(), u64::try_from(*offset).ok()?)))
     }
 
     pub(super) fn missing(&self, kind: &str, field: &str) -> LayoutError {
@@ -247,21 +222,25 @@ impl Layout {
     }
 
     /// All offsets and sizes: type, field (`!` for the size), bytes.
+    #[cfg(feature = "internals")]
     pub fn offsets(&self) -> impl Iterator<Item = (&str, &str, i64)> {
-        self.types.iter().flat_map(|(kind, fields)| fields.iter().map(move |(f, o)| (&**kind, &**f, o.bytes)))
+        self.types.iter().flat_map(|(kind, fields)| fields.iter().map(move |(f, o)| (&**kind, &**f, *o)))
     }
 
-    /// All constants: group, name, value.
+    /// All constants: group, name, number.
+    #[cfg(feature = "internals")]
     pub fn constants(&self) -> impl Iterator<Item = (&str, &str, u64)> {
         self.constants.iter().flat_map(|(group, numbers)| numbers.iter().map(move |(n, v)| (&**group, &**n, *v)))
     }
 
     /// All globals.
+    #[cfg(feature = "internals")]
     pub fn globals(&self) -> impl Iterator<Item = (&str, &Global)> {
         self.globals.iter().map(|(name, global)| (&**name, global))
     }
 
     /// All contracts: name, version.
+    #[cfg(feature = "internals")]
     pub fn contracts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.contracts.iter().map(|(name, version)| (&**name, &**version))
     }
@@ -272,25 +251,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overlay_wins_keeps_the_rest_and_tells_whose_is_what() -> Result<(), LayoutError> {
+    fn an_overlay_wins_and_keeps_the_rest() -> Result<(), LayoutError> {
         let mut under = Layout::parse(r#"{"id":"u","types":{"T":{"A":1,"B":2}},"constants":{"C":{"X":1}}}"#)?;
-        under.overlay(&Layout::parse_from(r#"{"id":"o","types":{"T":{"B":3}}}"#, Some(Origin::Descriptor))?);
+        under.overlay(&Layout::parse_from(r#"{"id":"o","types":{"T":{"B":3}}}"#, true)?);
         assert_eq!((under.field("T", "A")?, under.field("T", "B")?, under.constant("C", "X")?), (1, 3, 1));
-        let table = Origin::Table("u".into());
-        assert_eq!((under.origin("T", "A"), under.origin("T", "B")), (Some(&table), Some(&Origin::Descriptor)));
-        assert_eq!(under.origins("T").len(), 2);
         Ok(())
     }
 
     #[test]
     fn a_layout_can_come_from_the_runtimes_own_tables() -> Result<(), LayoutError> {
-        let origin = Origin::Runtime("gHotSpotVMStructs".into());
-        let mut layout = Layout::new("vmStructs", "the runtime's own tables", origin.clone());
+        let mut layout = Layout::new("vmStructs", "the runtime's own tables");
         layout.put("Klass", "_name", 24)?;
         layout.put("Klass", "!", 184)?;
         assert!(layout.put("Klass", "_far", i64::MAX).is_err());
         assert_eq!((layout.field("Klass", "_name")?, layout.size("Klass")?), (24, 184));
-        assert_eq!(layout.origin("Klass", "_name"), Some(&origin));
         assert!(layout.field("Klass", "_far").is_err());
         Ok(())
     }

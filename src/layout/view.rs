@@ -57,7 +57,7 @@ impl<'a> StructView<'a> {
     pub fn addr_of(&self, field: &str) -> Result<Addr, ViewError> {
         let offset = self.fields.and_then(|fields| fields.get(field));
         let offset = offset.ok_or_else(|| self.layout.missing(self.kind, field))?;
-        Ok(self.addr.wrapping_offset(offset.bytes))
+        Ok(self.addr.wrapping_offset(*offset))
     }
 
     /// Whether the layout has a field.

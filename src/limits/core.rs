@@ -47,7 +47,7 @@ pub const MAX_INFLATED: u64 = 1 << 44;
 pub const MAX_UNPACK_MEMORY: u64 = 512 << 20;
 
 /// Minimum length of a run of zeros in a decompressed core that becomes a hole, in bytes. Each hole costs a mapping.
-pub const LEAST_HOLE: u64 = 256 << 10;
+pub const MIN_HOLE: u64 = 256 << 10;
 
 /// Maximum number of holes in a decompressed core; vm.max_map_count is 65,530 by default.
 pub const MAX_HOLES: usize = 4096;
@@ -82,7 +82,7 @@ pub const MAX_PAGE_RUNS: u64 = 4 << 20;
 
 /// Units of work that an answer may take for any core. A read of memory is one unit, which takes some tens of
 /// nanoseconds. All commands on cores of real processes take less than a tenth of this.
-pub const LEAST_WORK: u64 = 48 << 20;
+pub const BASE_WORK: u64 = 48 << 20;
 
 /// Number of bytes of the core file that add one unit to the budget.
 pub const BYTES_WORTH_WORK: u64 = 4;
@@ -91,7 +91,7 @@ pub const BYTES_WORTH_WORK: u64 = 4;
 pub const BYTES_PER_WORK: u64 = 256;
 
 /// Bytes of memory that an answer may take for any core, unless `--memory` gives a limit.
-pub const LEAST_MEMORY: u64 = 256 << 20;
+pub const MIN_MEMORY: u64 = 256 << 20;
 
 /// Minimum memory in bytes that tables leave for everything else, if they could be in files: names, the answer, memory
 /// of worker threads.

@@ -5,7 +5,7 @@
 pub const MAX_FOREIGN_POINTERS: usize = 1 << 16;
 
 /// Maximum number of aligned addresses at which one recogniser looks for a page of its runtime: 4 TiB for Ruby.
-pub const MAX_FOREIGN_PLACES: usize = 1 << 26;
+pub const MAX_FOREIGN_PROBES: usize = 1 << 26;
 
 /// Maximum number of structures read by one recogniser: one per some KiB of memory.
 pub const MAX_FOREIGN_STEPS: usize = 32 << 20;

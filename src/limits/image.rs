@@ -56,9 +56,6 @@ pub const MAX_METADATA_STREAMS: usize = 32;
 /// Maximum bytes of one module's metadata. The largest known have under 20 MiB.
 pub const MAX_METADATA: u64 = 64 << 20;
 
-/// Maximum number of generic parameters of a type or method. Their numbers have 16 bits; real ones have under 20.
-pub const MAX_GENERIC_PARAMS: usize = 1024;
-
 /// Maximum depth of nested types in a signature. Compilers give up long before, and deeper recursion would cost stack.
 pub const MAX_SIGNATURE_DEPTH: u32 = 64;
 

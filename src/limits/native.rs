@@ -75,7 +75,7 @@ pub const MAX_VOTERS: usize = 256;
 
 /// Maximum number of mappings whose upper ends are searched for control blocks of ended threads, if none lives there.
 /// Stacks are of equal size and adjacent.
-pub const MAX_ENDED_LOOKS: usize = 128;
+pub const MAX_ENDED_MAPPINGS: usize = 128;
 
 /// Maximum number of ended threads' control blocks used to find the stack fields. Lists lead from
 /// these threads to the others.

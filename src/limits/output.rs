@@ -27,7 +27,7 @@ pub const MAX_PAGE: u64 = 8_000_000;
 pub const MAX_PAGE_READ: u64 = 64 << 20;
 
 /// Maximum number of malloc blocks for which `whatis` counts similar ones. Each takes a pass over all blocks.
-pub const MAX_ALIKE_LOOKS: usize = 64;
+pub const MAX_ALIKE_QUERIES: usize = 64;
 
 /// Maximum number of words that `refs` stores, at about 250 bytes each. All are counted.
 pub const MAX_REFS: usize = 1 << 18;
@@ -168,7 +168,7 @@ pub const MAX_SHOWN_BYTES: usize = 1 << 20;
 
 /// Number of the latest mappings of a file with which a new one is compared. perf reports a
 /// growing mapping again at once.
-pub const MAX_TOLD_AGAIN: usize = 64;
+pub const MAX_REPEATED_MAPPINGS: usize = 64;
 
 /// Maximum number of header words read of one perf sample: name, IDs, CPU, time.
 pub const MAX_HEADER_WORDS: usize = 64;
@@ -178,7 +178,7 @@ pub const MAX_CODE_OFFSET: u64 = 1 << 32;
 
 /// Maximum bytes of a managed or malloc heap that `dump --for all` copies. A walk of objects takes about ten seconds
 /// per GiB, during which the process is stopped.
-pub const MOST_HEAP_KEPT: u64 = 256 << 20;
+pub const MAX_DUMPED_HEAP: u64 = 256 << 20;
 
 /// Maximum bytes read of a recording: 16,000 samples of about 8 KiB. Each row of a sample takes three times its text in
 /// memory.
@@ -189,7 +189,7 @@ pub const MAX_RECORDING: u64 = 128 << 20;
 pub const MAX_RECORDING_LINE: u64 = 16 << 20;
 
 /// Maximum number of samples in a recording: a day at one a second.
-pub const MAX_LOOKS: usize = 1 << 17;
+pub const MAX_SAMPLES: usize = 1 << 17;
 
 /// Maximum number of types, and of block sizes, remembered while recording.
 pub const MAX_RECORDED_ROWS: usize = 1 << 20;
@@ -204,4 +204,4 @@ pub const MAX_PROFILE_DEPTH: u32 = 100;
 pub const MAX_PROFILE_PATHS: usize = 1 << 22;
 
 /// Paths with less than one in this many of all bytes are merged. A picture has no space for them.
-pub const LEAST_PROFILE_PATH: u64 = 100_000;
+pub const PROFILE_MERGE_DIVISOR: u64 = 100_000;

@@ -40,20 +40,20 @@ mod bit {
 }
 
 /// Number of pages queried in one read of pagemap. Their words fit on a small stack.
-const AT_ONCE: usize = 256;
+const QUERY_PAGES: usize = 256;
 
 /// Number of pages in a stretch. A stretch starts at a multiple of it.
-const STRETCH: usize = 64;
+const STRETCH_PAGES: usize = 64;
 
 /// Number of stretches cached.
-const STRETCHES: usize = 1024;
+const CACHED_STRETCHES: usize = 1024;
 
 /// Number of pages cached after a read. Structures are read word by word, which would cost a system call per word
 /// otherwise.
-const KEPT: usize = 2048;
+const CACHED_PAGES: usize = 2048;
 
 /// Source of a mapping's absent pages.
-pub(super) enum Rest {
+pub(super) enum AbsentSource {
     /// Absent pages are zero.
     Zero,
     /// A file, and its offset for the start of the mapping. Opened on first use.
@@ -63,13 +63,13 @@ pub(super) enum Rest {
 }
 
 /// A mapping in the sequence of target offsets.
-pub(super) struct Part {
+pub(super) struct MappedPart {
     /// Target offset of its first byte.
     pub(super) place: u64,
     pub(super) range: AddrRange,
-    pub(super) rest: Rest,
+    pub(super) absent_source: AbsentSource,
     /// Bytes in memory or swap (from smaps), if known. Saves queries of single pages.
-    pub(super) held: Option<u64>,
+    pub(super) populated: Option<u64>,
     /// Whether no other process maps a page of it (smaps reports nothing shared).
     pub(super) is_private: bool,
 }
@@ -78,44 +78,44 @@ pub(super) struct Bytes {
     pid: u32,
     mem: File,
     pagemap: Option<File>,
-    parts: Vec<Part>,
-    kept: Vec<Mutex<Option<Kept>>>,
-    looked: Vec<Mutex<Option<Looked>>>,
+    parts: Vec<MappedPart>,
+    cached: Vec<Mutex<Option<CachedPage>>>,
+    states_cache: Vec<Mutex<Option<PageStates>>>,
     fetched: AtomicU64,
 }
 
 /// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly close to an earlier one.
-struct Looked {
+struct PageStates {
     stretch: u64,
-    states: [State; STRETCH],
+    states: [State; STRETCH_PAGES],
 }
 
-struct Kept {
+struct CachedPage {
     place: u64,
     bytes: Vec<u8>,
 }
 
-impl Part {
+impl MappedPart {
     /// Whether no page is in memory.
     fn is_empty(&self) -> bool {
-        self.held == Some(0)
+        self.populated == Some(0)
     }
 
     /// Whether all pages are in memory.
     fn is_full(&self) -> bool {
-        self.held.is_some_and(|held| held >= self.range.len())
+        self.populated.is_some_and(|populated| populated >= self.range.len())
     }
 
     /// Whether so few pages are in memory that a scan should visit only those.
     fn is_sparse(&self) -> bool {
-        self.held.is_none_or(|held| held < self.range.len() / 2)
+        self.populated.is_none_or(|populated| populated < self.range.len() / 2)
     }
 }
 
 /// State of a page, from pagemap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    There,
+    Present,
     Absent,
     /// pagemap can't be read; the page is read through /proc/PID/mem.
     Unknown,
@@ -123,10 +123,10 @@ enum State {
 
 impl Bytes {
     /// Creates the bytes of process `pid` from its open `mem` and `pagemap` files and its mappings by target offset.
-    pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
-        let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
-        let looked = (0..STRETCHES).map(|_| Mutex::new(None)).collect();
-        Bytes { pid, mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
+    pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<MappedPart>) -> Bytes {
+        let cached = (0..CACHED_PAGES).map(|_| Mutex::new(None)).collect();
+        let states_cache = (0..CACHED_STRETCHES).map(|_| Mutex::new(None)).collect();
+        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched: AtomicU64::new(0) }
     }
 
     /// Total length in bytes.
@@ -155,17 +155,17 @@ impl Bytes {
             let out = out.get_mut(..whole).unwrap_or_default();
             return if self.fill(place, out) { Ok(out.len()) } else { Err(io::ErrorKind::InvalidData.into()) };
         }
-        let slot = self.kept.get((first / page) as usize % KEPT).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let slot = self.cached.get((first / page) as usize % CACHED_PAGES).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_none_or(|kept| kept.place != first) {
-            let mut bytes = slot.take().map_or_else(|| vec![0; page as usize], |kept| kept.bytes);
+        if slot.as_ref().is_none_or(|cached| cached.place != first) {
+            let mut bytes = slot.take().map_or_else(|| vec![0; page as usize], |cached| cached.bytes);
             bytes.fill(0);
             if !self.fill(first, &mut bytes) {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            *slot = Some(Kept { place: first, bytes });
+            *slot = Some(CachedPage { place: first, bytes });
         }
-        let bytes = slot.as_ref().and_then(|kept| kept.bytes.get(skip..)).unwrap_or_default();
+        let bytes = slot.as_ref().and_then(|cached| cached.bytes.get(skip..)).unwrap_or_default();
         let n = bytes.len().min(out.len());
         out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         Ok(n)
@@ -175,8 +175,8 @@ impl Bytes {
     pub(super) fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
         let mut out = vec![None; places.len()];
         let there: Vec<(usize, Addr)> =
-            places.iter().enumerate().filter_map(|(i, place)| Some((i, self.there(*place)?))).collect();
-        for some in there.chunks(ptrace::MOST_PLACES) {
+            places.iter().enumerate().filter_map(|(i, place)| Some((i, self.resident_addr(*place)?))).collect();
+        for some in there.chunks(ptrace::MAX_ADDRESSES) {
             let addrs: Vec<Addr> = some.iter().map(|&(_, addr)| addr).collect();
             let words = ptrace::words(self.pid, &addrs);
             self.fetched.fetch_add(size_of_val(words.as_slice()) as u64, Ordering::Relaxed);
@@ -195,10 +195,10 @@ impl Bytes {
     }
 
     /// The address of an offset whose page is in memory.
-    fn there(&self, place: u64) -> Option<Addr> {
+    fn resident_addr(&self, place: u64) -> Option<Addr> {
         let part = self.parts.get(self.index_of(place)?)?;
         let addr = part.range.start.saturating_add(place - part.place);
-        (part.is_full() || self.state(addr) == State::There).then_some(addr)
+        (part.is_full() || self.state(addr) == State::Present).then_some(addr)
     }
 
     /// Reads whole pages from `place` on into `out`, which must be zero. Bytes after the last mapping stay zero.
@@ -213,7 +213,7 @@ impl Bytes {
             let skip = at - part.place;
             let len = (part.range.len() - skip).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(len as usize);
-            if !part.is_empty() || !matches!(part.rest, Rest::Zero) {
+            if !part.is_empty() || !matches!(part.absent_source, AbsentSource::Zero) {
                 whole &= self.fill_part(part, skip, now);
             }
             at += len;
@@ -223,28 +223,28 @@ impl Bytes {
     }
 
     /// Reads pages of one mapping, from byte `skip` on.
-    fn fill_part(&self, part: &Part, skip: u64, out: &mut [u8]) -> bool {
+    fn fill_part(&self, part: &MappedPart, skip: u64, out: &mut [u8]) -> bool {
         let page = page() as usize;
         let mut whole = true;
         let mut done = 0;
-        let mut states = [State::Unknown; AT_ONCE];
-        for pages in out.chunks_mut(AT_ONCE * page) {
+        let mut states = [State::Unknown; QUERY_PAGES];
+        for pages in out.chunks_mut(QUERY_PAGES * page) {
             let start = part.range.start.saturating_add(skip + done);
             let count = pages.len().div_ceil(page);
             let states = states.get_mut(..count).unwrap_or_default();
             match states.first_mut() {
                 _ if part.is_full() => {}
                 Some(state) if count == 1 => *state = self.state(start),
-                _ => self.look(start, states),
+                _ => self.read_states(start, states),
             }
             let mut from = 0;
             while from < count {
                 let same = states.iter().skip(from).take_while(|state| Some(*state) == states.get(from)).count();
                 let bytes = pages.get_mut(from * page..pages.len().min((from + same) * page)).unwrap_or_default();
                 let at = skip + done + (from * page) as u64;
-                whole &= match (states.get(from), &part.rest) {
-                    (Some(State::Absent), Rest::Zero) => true,
-                    (Some(State::Absent), Rest::InFile(open, file, offset)) => match file.get_or_init(open) {
+                whole &= match (states.get(from), &part.absent_source) {
+                    (Some(State::Absent), AbsentSource::Zero) => true,
+                    (Some(State::Absent), AbsentSource::InFile(open, file, offset)) => match file.get_or_init(open) {
                         Some(file) => read_file(file, offset.saturating_add(at), bytes),
                         None => self.read_memory(part.range.start.saturating_add(at), bytes),
                     },
@@ -265,20 +265,20 @@ impl Bytes {
     /// State of one page, through the cache.
     fn state(&self, addr: Addr) -> State {
         let number = number(addr);
-        let (stretch, at) = (number / STRETCH as u64, number as usize % STRETCH);
-        let Some(slot) = self.looked.get(stretch as usize % STRETCHES) else { return State::Unknown };
+        let (stretch, at) = (number / STRETCH_PAGES as u64, number as usize % STRETCH_PAGES);
+        let Some(slot) = self.states_cache.get(stretch as usize % CACHED_STRETCHES) else { return State::Unknown };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_none_or(|looked| looked.stretch != stretch) {
-            let mut states = [State::Unknown; STRETCH];
-            self.look(Addr::new(stretch * STRETCH as u64 * page()), &mut states);
-            *slot = Some(Looked { stretch, states });
+        if slot.as_ref().is_none_or(|cached| cached.stretch != stretch) {
+            let mut states = [State::Unknown; STRETCH_PAGES];
+            self.read_states(Addr::new(stretch * STRETCH_PAGES as u64 * page()), &mut states);
+            *slot = Some(PageStates { stretch, states });
         }
-        slot.as_ref().and_then(|looked| looked.states.get(at)).copied().unwrap_or(State::Unknown)
+        slot.as_ref().and_then(|cached| cached.states.get(at)).copied().unwrap_or(State::Unknown)
     }
 
     /// Reads the states of the pages from `start` on from pagemap.
-    fn look(&self, start: Addr, out: &mut [State]) {
-        let mut words = [0; AT_ONCE * 8];
+    fn read_states(&self, start: Addr, out: &mut [State]) {
+        let mut words = [0; QUERY_PAGES * 8];
         let words = words.get_mut(..out.len() * 8).unwrap_or_default();
         let read = self.pagemap.as_ref().and_then(|file| read_all(file, number(start) * 8, words).ok());
         let known = words.get(..read.unwrap_or(0)).unwrap_or_default().as_chunks::<8>().0;
@@ -331,9 +331,9 @@ impl Bytes {
             _ => data.push(from..to),
         };
         for part in &self.parts {
-            let known = match part.rest {
-                Rest::Zero if part.is_empty() => continue,
-                Rest::Zero if part.is_sparse() => self.pages(part.range),
+            let known = match part.absent_source {
+                AbsentSource::Zero if part.is_empty() => continue,
+                AbsentSource::Zero if part.is_sparse() => self.pages(part.range),
                 _ => None,
             };
             let Some(PageRuns { resident, swapped, .. }) = known else {
@@ -360,7 +360,7 @@ fn state_of(word: u64) -> State {
     if word & bit::PRESENT == 0 && (word & bit::SWAPPED == 0 || word & bit::GUARD != 0) {
         State::Absent
     } else {
-        State::There
+        State::Present
     }
 }
 

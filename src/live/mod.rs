@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use crate::core::mapped::mirror::Mirror;
 use crate::limits;
-use crate::targets::{DumpNotes, Extents, Facts, Reads, Stood, Target};
+use crate::targets::{DumpNotes, Extents, Facts, Reads, StopReport, Target};
 use bytes::Bytes;
 pub(crate) use open::named;
-use stop::{Ended, Stop};
+use stop::{Stop, StopSummary};
 
 /// Why a process can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -94,11 +94,11 @@ pub enum LiveError {
 
 /// Options for reading a running process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct How {
+pub(crate) struct AttachOptions {
     /// Whether to read the process without stopping it.
     pub(crate) no_stop: bool,
     /// Time after which the process is resumed, whatever is still unread.
-    pub(crate) at_most: Option<Duration>,
+    pub(crate) max_stop: Option<Duration>,
     /// Whether the process will be dumped. Then data that a core has besides memory is stored.
     pub(crate) to_dump: bool,
 }
@@ -111,53 +111,60 @@ pub(crate) struct Live {
     extents: OnceLock<Extents>,
     mirror: OnceLock<Option<Mirror>>,
     /// Maximum bytes of the mirror in memory at once.
-    most: u64,
+    mirror_limit: u64,
     stop: Mutex<Option<Stop>>,
-    ended: OnceLock<Ended>,
-    how: How,
+    summary: OnceLock<StopSummary>,
+    attach: AttachOptions,
     notes: Option<DumpNotes>,
-    /// Whether [`Target::let_go`] resumed it. Memory that is gone afterwards does not count as lost.
-    goes_on: Arc<AtomicBool>,
-    /// Whether [`Target::let_go`] waits for [`Target::finish`].
-    held: AtomicBool,
+    /// Whether [`Target::release`] resumed it. Memory that is gone afterwards does not count as lost.
+    resumed: Arc<AtomicBool>,
+    /// Whether [`Target::release`] waits for [`Target::finish`].
+    pinned: AtomicBool,
 }
 
 impl Live {
-    fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
-        let (extents, mirror, ended, goes_on) = Default::default();
+    fn new(
+        facts: Facts,
+        reads: Reads,
+        bytes: Arc<Bytes>,
+        stop: Option<Stop>,
+        attach: AttachOptions,
+        memory: Option<u64>,
+    ) -> Live {
+        let (extents, mirror, summary, resumed) = Default::default();
         // A dump must be of one moment.
-        let held = AtomicBool::new(how.to_dump);
-        let most = memory.unwrap_or(limits::MIRROR);
+        let pinned = AtomicBool::new(attach.to_dump);
+        let mirror_limit = memory.unwrap_or(limits::MIRROR);
         Live {
             facts,
             reads,
             bytes,
             extents,
             mirror,
-            most,
+            mirror_limit,
             stop: Mutex::new(stop),
-            ended,
-            how,
-            goes_on,
-            held,
+            summary,
+            attach,
+            resumed,
+            pinned,
             notes: None,
         }
     }
 
     fn mirror(&self) -> Option<&Mirror> {
         let make = || {
-            let (bytes, goes_on) = (self.bytes.clone(), self.goes_on.clone());
+            let (bytes, resumed) = (self.bytes.clone(), self.resumed.clone());
             let fill =
-                Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out) || goes_on.load(Ordering::Relaxed));
-            Mirror::new(self.bytes.len(), self.most, fill).ok()
+                Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out) || resumed.load(Ordering::Relaxed));
+            Mirror::new(self.bytes.len(), self.mirror_limit, fill).ok()
         };
         self.mirror.get_or_init(make).as_ref()
     }
 
     fn end(&self) {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ended) = stop.and_then(Stop::end) {
-            let _ = self.ended.set(ended);
+        if let Some(summary) = stop.and_then(Stop::end) {
+            let _ = self.summary.set(summary);
         }
     }
 }
@@ -176,14 +183,14 @@ impl Target for Live {
         None
     }
 
-    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+    fn cached_slice(&self, place: Range<u64>) -> Option<&[u8]> {
         let end = usize::try_from(place.end).ok().filter(|_| place.end <= self.bytes.len())?;
         self.mirror()?.bytes().get(usize::try_from(place.start).ok()?..end)
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
         match self.bytes.copy(place, out) {
-            Err(_) if self.goes_on.load(Ordering::Relaxed) => {
+            Err(_) if self.resumed.load(Ordering::Relaxed) => {
                 out.fill(0);
                 Ok(out.len())
             }
@@ -201,7 +208,7 @@ impl Target for Live {
 
     fn expect_random(&self, bytes: u64) {
         if let Some(mirror) = self.mirror() {
-            mirror.hold(bytes.min(crate::machine::spare() / 2));
+            mirror.hold(bytes.min(crate::machine::available_memory() / 2));
         }
     }
 
@@ -209,25 +216,25 @@ impl Target for Live {
         self.notes.as_ref()
     }
 
-    fn let_go(&self) {
-        if self.held.load(Ordering::Relaxed) {
+    fn release(&self) {
+        if self.pinned.load(Ordering::Relaxed) {
             return;
         }
         self.end();
-        self.goes_on.store(true, Ordering::Relaxed);
+        self.resumed.store(true, Ordering::Relaxed);
     }
 
-    fn hold(&self) {
-        self.held.store(true, Ordering::Relaxed);
+    fn pin(&self) {
+        self.pinned.store(true, Ordering::Relaxed);
     }
 
-    fn finish(&self) -> Option<Stood> {
+    fn finish(&self) -> Option<StopReport> {
         self.end();
-        let ended = self.ended.get();
-        Some(Stood {
-            lasted: ended.map_or(Duration::ZERO, |ended| ended.lasted),
-            timed_out: ended.is_some_and(|ended| ended.timed_out),
-            ran: self.how.no_stop,
+        let summary = self.summary.get();
+        Some(StopReport {
+            lasted: summary.map_or(Duration::ZERO, |summary| summary.lasted),
+            timed_out: summary.is_some_and(|summary| summary.timed_out),
+            never_stopped: self.attach.no_stop,
             lost: self.mirror.get().and_then(Option::as_ref).is_some_and(Mirror::lost),
             fetched: self.bytes.fetched(),
         })

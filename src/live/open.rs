@@ -11,14 +11,14 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
-use crate::live::bytes::{Bytes, Part, Rest};
+use crate::live::bytes::{AbsentSource, Bytes, MappedPart};
 use crate::live::maps::{self, Vma};
 use crate::live::refused::Circumstances;
 use crate::live::stop::{self, Stop, Stopped};
-use crate::live::{How, Live, LiveError, cgroup};
+use crate::live::{AttachOptions, Live, LiveError, cgroup};
 use crate::range_map::RangeMap;
 use crate::resident::{smaps, status};
-use crate::targets::budget::Allowed;
+use crate::targets::budget::UserLimits;
 use crate::targets::residence::{Figure, MappingResidence, PageRuns, Pages, Residence};
 use crate::targets::{
     AddressSpace, Arch, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer,
@@ -34,15 +34,15 @@ const E_MACHINE: usize = 18;
 const ELFCLASS32: u8 = 1;
 
 impl Live {
-    /// Opens process `pid`. It is stopped until [`Target::finish`](crate::targets::Target::finish), as `how` says.
+    /// Opens process `pid`. It is stopped until [`Target::finish`](crate::targets::Target::finish), as `attach` says.
     ///
     /// # Errors
     /// [`LiveError`] with the reason, and the remedy if there is one.
     pub(crate) fn open(
         pid: u32,
-        how: How,
+        attach: AttachOptions,
         reads: Reads,
-        allowed: Allowed,
+        allowed: UserLimits,
         diag: &Diagnostics,
     ) -> Result<Live, LiveError> {
         if pid == std::process::id() {
@@ -56,15 +56,15 @@ impl Live {
         // The kernel visits each page for smaps, a tenth of a second for 10 GB, so read it before the stop. A dump must
         // be of one moment, so read it after.
         let smaps = || proc.read("smaps").unwrap_or_default();
-        let before = if how.to_dump { Vec::new() } else { smaps() };
+        let before = if attach.to_dump { Vec::new() } else { smaps() };
         let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
-        let (stop, stopped) = if how.no_stop {
+        let (stop, stopped) = if attach.no_stop {
             (None, running(pid, arch)?)
         } else {
-            let (stop, stopped) = Stop::begin(pid, arch, how).map_err(|e| refused(pid, e))?;
+            let (stop, stopped) = Stop::begin(pid, arch, attach).map_err(|e| refused(pid, e))?;
             (Some(stop), stopped)
         };
-        if !stopped.unstopped.is_empty() && !how.no_stop {
+        if !stopped.unstopped.is_empty() && !attach.no_stop {
             let (count, first) = (stopped.unstopped.len(), stopped.unstopped.first().copied().unwrap_or(0));
             let what = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
             diag.partial(
@@ -79,15 +79,15 @@ impl Live {
         if vmas.is_empty() {
             return Err(LiveError::NoMemory { pid });
         }
-        let smaps = if how.to_dump { smaps() } else { before };
+        let smaps = if attach.to_dump { smaps() } else { before };
         let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
-        let (space, parts) = lay(&proc, &vmas, &residence.mappings);
+        let (space, parts) = build_space(&proc, &vmas, &residence.mappings);
         let bytes = Arc::new(Bytes::new(pid, mem, pagemap, parts));
-        let told = proc.read("status").unwrap_or_default();
-        let text = String::from_utf8_lossy(&told);
+        let status_text = proc.read("status").unwrap_or_default();
+        let text = String::from_utf8_lossy(&status_text);
         let residence = Residence {
             pages: Some(Arc::new(PagesOf(bytes.clone()))),
-            status: status::parse(&told),
+            status: status::parse(&status_text),
             cgroup: cgroup::of(pid),
             ..residence
         };
@@ -101,13 +101,14 @@ impl Live {
         thread_names.extend(names(pid, tids.into_iter().filter(|tid| !thread_names.contains_key(tid))));
         facts.thread_names = thread_names;
         let threads = stopped.notes;
-        let notes =
-            how.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
+        let notes = attach
+            .to_dump
+            .then(|| notes(&proc, DumpNotes { threads, smaps, status: status_text, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
         facts.residence = Some(Arc::new(residence));
         let reads = reads.within(facts.size, allowed);
-        Ok(Live { notes, ..Live::new(facts, reads, bytes, stop, how, allowed.memory) })
+        Ok(Live { notes, ..Live::new(facts, reads, bytes, stop, attach, allowed.memory) })
     }
 }
 
@@ -192,11 +193,11 @@ fn machine(proc: &Folder) -> Result<Arch, LiveError> {
 /// File mappings without a changed page, and shared mappings of named files, are left out of a dump (core(5),
 /// coredump_filter). They are readable here, but left out of the sums too, so that a process and its core give the same
 /// answer.
-fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (AddressSpace, Vec<Part>) {
+fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (AddressSpace, Vec<MappedPart>) {
     let mut mappings = Vec::with_capacity(vmas.len());
     let mut pieces = Vec::with_capacity(vmas.len());
     let mut files = Vec::new();
-    let mut parts: Vec<Part> = Vec::with_capacity(vmas.len());
+    let mut parts: Vec<MappedPart> = Vec::with_capacity(vmas.len());
     let mut place = 0;
     for vma in vmas {
         let known = residence.at(vma.range.start).filter(|known| known.range == vma.range);
@@ -227,10 +228,17 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (
         };
         pieces.push(Piece { range: vma.range, mapping, state });
         if readable {
-            let held = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
-            let held = held.into_iter().map(figure).try_fold(0u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
+            let populated = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
+            let populated =
+                populated.into_iter().map(figure).try_fold(0u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
             let is_private = known.is_some_and(|known| known.figures.shared() == 0);
-            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), held, is_private });
+            parts.push(MappedPart {
+                place,
+                range: vma.range,
+                absent_source: absent_source(proc, vma),
+                populated,
+                is_private,
+            });
             place += vma.range.len();
         }
     }
@@ -252,20 +260,20 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
 }
 
 /// Source of a mapping's absent pages.
-fn rest(proc: &Folder, vma: &Vma) -> Rest {
+fn absent_source(proc: &Folder, vma: &Vma) -> AbsentSource {
     match vma.path() {
         // The kernel's code. Its pages are mapped on first execution, and are the same in every process, including
         // ours.
         None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
-            Some(start) => Rest::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
-            None => Rest::Kernel,
+            Some(start) => AbsentSource::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
+            None => AbsentSource::Kernel,
         },
-        None => Rest::Zero,
-        Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,
-        Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => Rest::Kernel,
+        None => AbsentSource::Zero,
+        Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => AbsentSource::Zero,
+        Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => AbsentSource::Kernel,
         Some(path) => {
             let (proc, path, inode, range) = (proc.clone(), path.clone(), vma.inode, vma.range);
-            Rest::InFile(Box::new(move || file(&proc, &path, inode, range)), OnceLock::new(), vma.offset)
+            AbsentSource::InFile(Box::new(move || file(&proc, &path, inode, range)), OnceLock::new(), vma.offset)
         }
     }
 }

@@ -35,17 +35,17 @@ const MORE_SETS: [usize; 4] = [2, NT_ARM_TLS, 0x405, 0x406];
 const MORE_SETS: [usize; 1] = [2];
 
 /// Maximum length of such a set in words: 11 KiB on x86_64 with AMX, 17 KiB for vectors of 2,048 bits on aarch64.
-const MOST_WORDS: usize = 4096;
+const MAX_SET_WORDS: usize = 4096;
 
 /// Maximum number of general registers of any machine. x86_64 has 27, aarch64 34.
-const MOST_REGISTERS: usize = 64;
+const MAX_REGISTERS: usize = 64;
 
 /// Maximum number of addresses in one process_vm_readv(2) call (`UIO_MAXIOV`).
-pub(super) const MOST_PLACES: usize = 1024;
+pub(super) const MAX_ADDRESSES: usize = 1024;
 
 /// State of a thread that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TraceState {
     /// The thread stopped. If it was about to receive a signal, it must be resumed with this signal.
     Stopped {
         /// The signal, or 0.
@@ -86,7 +86,7 @@ pub(super) fn detach(tid: u32, signal: i32) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors of waitpid(2).
-pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
+pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<TraceState>> {
     let flags = libc::__WALL | if patient { 0 } else { libc::WNOHANG };
     loop {
         let mut status = 0;
@@ -102,17 +102,17 @@ pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
             }
         }
         if !libc::WIFSTOPPED(status) {
-            return Ok(Some(Found::Gone));
+            return Ok(Some(TraceState::Gone));
         }
         // The upper half is the ptrace event. Without one, the thread is about to receive a signal.
         let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
-        return Ok(Some(Found::Stopped { signal }));
+        return Ok(Some(TraceState::Stopped { signal }));
     }
 }
 
 /// The general registers of a stopped thread. `None` if they can't be read, or if the program is a 32-bit program.
 pub(super) fn registers(tid: u32, arch: Arch) -> Option<Registers> {
-    let mut values = [0u64; MOST_REGISTERS];
+    let mut values = [0u64; MAX_REGISTERS];
     let count = register_set(tid, NT_PRSTATUS, &mut values)?;
     Registers::new(arch, values.get(..count)?.to_vec())
 }
@@ -133,7 +133,7 @@ pub(super) fn thread_pointer(_: u32) -> Option<Addr> {
 
 /// The register sets of a stopped thread that only its core contains, as far as the machine has them.
 pub(super) fn more_registers(tid: u32) -> Vec<RegisterSet> {
-    let mut words = vec![0u64; MOST_WORDS];
+    let mut words = vec![0u64; MAX_SET_WORDS];
     let mut set = |kind: usize| {
         let count = register_set(tid, kind, &mut words)?;
         let bytes = words.get(..count)?.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -160,10 +160,10 @@ fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     (got == 0).then_some(place.iov_len / 8)
 }
 
-/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MOST_PLACES`] words,
+/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MAX_ADDRESSES`] words,
 /// at a tenth of the cost of a call per word.
 pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
-    let asked = addrs.get(..addrs.len().min(MOST_PLACES)).unwrap_or_default();
+    let asked = addrs.get(..addrs.len().min(MAX_ADDRESSES)).unwrap_or_default();
     let mut out = vec![0u64; asked.len()];
     let word = size_of::<u64>();
     let theirs: Vec<libc::iovec> = asked

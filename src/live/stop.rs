@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::limits;
-use crate::live::How;
-use crate::live::ptrace::{self, Found};
+use crate::live::AttachOptions;
+use crate::live::ptrace::{self, TraceState};
 use crate::targets::dump_notes::ThreadNotes;
 use crate::targets::{Arch, Thread};
 
@@ -37,7 +37,7 @@ pub(super) struct Stopped {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct StopSummary {
     /// Time from the first thread asked to stop to the last one resumed.
     pub(super) lasted: Duration,
     /// Whether the allowed time was over before the threads were released.
@@ -46,21 +46,21 @@ pub(super) struct Ended {
 
 /// A process whose threads are stopped. They are resumed at the latest when this is dropped.
 pub(super) struct Stop {
-    let_go: Sender<()>,
-    thread: Option<JoinHandle<Ended>>,
+    release: Sender<()>,
+    thread: Option<JoinHandle<StopSummary>>,
 }
 
 impl Stop {
-    /// Stops all threads of `pid`. They are resumed after the time in `how`, whatever happens.
+    /// Stops all threads of `pid`. They are resumed after the time in `attach`, whatever happens.
     ///
     /// # Errors
     /// EPERM if a thread may not be seized; ESRCH if there is no such process.
-    pub(super) fn begin(pid: u32, arch: Arch, how: How) -> io::Result<(Stop, Stopped)> {
-        let (let_go, told) = mpsc::channel();
-        let (tell, stopped) = mpsc::channel();
-        let body = move || hold(pid, arch, how, &tell, &told);
+    pub(super) fn begin(pid: u32, arch: Arch, attach: AttachOptions) -> io::Result<(Stop, Stopped)> {
+        let (release, released) = mpsc::channel();
+        let (report, stopped) = mpsc::channel();
+        let body = move || trace_until_released(pid, arch, attach, &report, &released);
         let thread = std::thread::Builder::new().name("stop".into()).stack_size(256 << 10).spawn(body)?;
-        let stop = Stop { let_go, thread: Some(thread) };
+        let stop = Stop { release, thread: Some(thread) };
         match stopped.recv() {
             Ok(Ok(stopped)) => Ok((stop, stopped)),
             Ok(Err(e)) => Err(e),
@@ -69,12 +69,12 @@ impl Stop {
     }
 
     /// Resumes the threads.
-    pub(super) fn end(mut self) -> Option<Ended> {
+    pub(super) fn end(mut self) -> Option<StopSummary> {
         self.finish()
     }
 
-    fn finish(&mut self) -> Option<Ended> {
-        let _ = self.let_go.send(());
+    fn finish(&mut self) -> Option<StopSummary> {
+        let _ = self.release.send(());
         self.thread.take()?.join().ok()
     }
 }
@@ -86,30 +86,36 @@ impl Drop for Stop {
 }
 
 /// Body of the tracing thread: seizes, stops, reports, waits, resumes.
-fn hold(pid: u32, arch: Arch, how: How, tell: &Sender<io::Result<Stopped>>, told: &Receiver<()>) -> Ended {
+fn trace_until_released(
+    pid: u32,
+    arch: Arch,
+    attach: AttachOptions,
+    report: &Sender<io::Result<Stopped>>,
+    released: &Receiver<()>,
+) -> StopSummary {
     let begun = Instant::now();
     let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
     let mut timed_out = false;
     match seized.all(pid) {
         Err(e) => {
-            let _ = tell.send(Err(e));
+            let _ = report.send(Err(e));
         }
         Ok(()) => {
             let threads = seized.threads.iter().filter_map(|&(tid, _)| thread(tid, arch)).collect();
-            let tids = seized.threads.iter().map(|&(tid, _)| tid).filter(|_| how.to_dump);
+            let tids = seized.threads.iter().map(|&(tid, _)| tid).filter(|_| attach.to_dump);
             let notes = tids.map(|tid| (tid, thread_notes(tid))).collect();
             let stopped = Stopped { threads, unstopped: seized.unstopped.clone(), notes };
-            if tell.send(Ok(stopped)).is_ok() {
-                let waited = match how.at_most.map(|most| most.saturating_sub(begun.elapsed())) {
-                    Some(left) => told.recv_timeout(left),
-                    None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            if report.send(Ok(stopped)).is_ok() {
+                let waited = match attach.max_stop.map(|most| most.saturating_sub(begun.elapsed())) {
+                    Some(left) => released.recv_timeout(left),
+                    None => released.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 };
                 timed_out = waited == Err(RecvTimeoutError::Timeout);
             }
         }
     }
     drop(seized);
-    Ended { lasted: begun.elapsed(), timed_out }
+    StopSummary { lasted: begun.elapsed(), timed_out }
 }
 
 fn thread(tid: u32, arch: Arch) -> Option<Thread> {
@@ -169,8 +175,8 @@ impl Seized {
     fn await_stop(&mut self, pid: u32, tid: u32, asked: Instant) {
         loop {
             match ptrace::wait(tid, false) {
-                Ok(Some(Found::Stopped { signal })) => return self.threads.push((tid, signal)),
-                Ok(Some(Found::Gone)) | Err(_) => return,
+                Ok(Some(TraceState::Stopped { signal })) => return self.threads.push((tid, signal)),
+                Ok(Some(TraceState::Gone)) | Err(_) => return,
                 Ok(None) => {
                     let waited = asked.elapsed();
                     if waited > PATIENCE || waited > PATIENCE_BLOCKED && state(pid, tid) == Some('D') {
@@ -191,7 +197,7 @@ impl Drop for Seized {
         // A thread that has not stopped can't be resumed by a request. It is resumed when the thread that seized it
         // ends, which is now. If it has stopped in the meantime, pass on its signal.
         for tid in self.unstopped.drain(..) {
-            if let Ok(Some(Found::Stopped { signal })) = ptrace::wait(tid, false) {
+            if let Ok(Some(TraceState::Stopped { signal })) = ptrace::wait(tid, false) {
                 let _ = ptrace::detach(tid, signal);
             }
         }

@@ -105,11 +105,11 @@ impl AddressMap {
             .collect();
         let winners = sweep(&items);
         let mut map = AddressMap { base, claims, regions: RangeMap::default() };
-        map.lay(facts, &winners);
+        map.build_regions(facts, &winners);
         map
     }
 
-    fn lay(&mut self, facts: &Facts, winners: &[(AddrRange, usize)]) {
+    fn build_regions(&mut self, facts: &Facts, winners: &[(AddrRange, usize)]) {
         let mut regions: Vec<Region> = Vec::with_capacity(self.base.entries.len() + winners.len());
         let mut w = 0;
         for entry in self.base.entries.iter() {

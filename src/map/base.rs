@@ -41,13 +41,13 @@ pub struct Base {
     pub entries: RangeMap<BaseEntry>,
     /// Path of each entry of NT_FILE.
     pub paths: Vec<Arc<str>>,
-    flags_tell_no_access: bool,
+    flags_show_no_access: bool,
     lists_all_files: bool,
-    told: &'static Told,
+    evidence: &'static EvidenceTexts,
 }
 
 /// Evidence texts for labels of mappings, by the source of the mappings.
-struct Told {
+struct EvidenceTexts {
     file: &'static str,
     unmapped: &'static str,
     guessed: &'static str,
@@ -57,7 +57,7 @@ struct Told {
 }
 
 /// Evidence texts for cores.
-const IN_CORE: Told = Told {
+const IN_CORE: EvidenceTexts = EvidenceTexts {
     file: "NT_FILE lists this file here",
     unmapped: "name in NT_FILE; no PT_LOAD gives its access",
     guessed: "PT_LOAD flags, written by gdb",
@@ -68,7 +68,7 @@ const IN_CORE: Told = Told {
 };
 
 /// Evidence texts for running processes, where the kernel lists everything.
-const IN_MAPS: Told = Told {
+const IN_MAPS: EvidenceTexts = EvidenceTexts {
     file: "/proc/PID/maps lists this file here",
     named: "access and name in /proc/PID/maps",
     anonymous: "/proc/PID/maps lists no file here",
@@ -138,9 +138,9 @@ impl Base {
             // The loop makes entries in address order, each from the end of the last one.
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
-            flags_tell_no_access: facts.producer.flags_tell_no_access(),
+            flags_show_no_access: facts.producer.flags_show_no_access(),
             lists_all_files: facts.producer.lists_all_files(&facts.space.files),
-            told: if facts.producer == Producer::Live { &IN_MAPS } else { &IN_CORE },
+            evidence: if facts.producer == Producer::Live { &IN_MAPS } else { &IN_CORE },
         }
     }
 
@@ -167,10 +167,10 @@ impl Base {
                 name if name.is_shared_memory() => (Kind::SharedMemory, path.clone()),
                 _ => (Kind::MappedFile, path.clone()),
             };
-            return (kind, Confidence::Exact, detail, self.told.file);
+            return (kind, Confidence::Exact, detail, self.evidence.file);
         }
         if let (Some(what), None) = (entry.anonymous, entry.perms) {
-            return (Kind::AnonRW, Confidence::Derived, what.into(), self.told.unmapped);
+            return (Kind::AnonRW, Confidence::Derived, what.into(), self.evidence.unmapped);
         }
         let p = entry.perms.unwrap_or_default();
         let kind = match (p.read, p.write, p.exec) {
@@ -180,17 +180,17 @@ impl Base {
             (true, false, false) => Kind::AnonRO,
             (false, false, false) => Kind::NoAccess,
         };
-        if kind == Kind::AnonRO && !self.flags_tell_no_access {
+        if kind == Kind::AnonRO && !self.flags_show_no_access {
             let detail = "read-only or no access (gdb writes both alike)";
-            return (kind, Confidence::Heuristic, detail.into(), self.told.guessed);
+            return (kind, Confidence::Heuristic, detail.into(), self.evidence.guessed);
         }
         if let Some(what) = entry.anonymous {
-            return (kind, Confidence::Exact, what.into(), self.told.named);
+            return (kind, Confidence::Exact, what.into(), self.evidence.named);
         }
         if self.lists_all_files {
-            (kind, Confidence::Exact, "".into(), self.told.anonymous)
+            (kind, Confidence::Exact, "".into(), self.evidence.anonymous)
         } else {
-            (kind, Confidence::Derived, "".into(), self.told.uncertain)
+            (kind, Confidence::Derived, "".into(), self.evidence.uncertain)
         }
     }
 }

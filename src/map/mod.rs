@@ -2,11 +2,18 @@
 //! each byte that results from them.
 
 mod address_map;
-pub mod audit;
 mod base;
 mod claim;
 mod kind;
 pub(crate) mod kind_facts;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod audit;
+    } else {
+        pub(crate) mod audit;
+    }
+}
 
 pub use address_map::{AddressMap, Region};
 pub use base::{Base, BaseEntry};

@@ -63,7 +63,7 @@ impl Ranged for View {
 /// Finds all second views. The first view of a page is the executable one, or else the one at the lowest address.
 pub fn find(target: &dyn Target) -> Vec<Alias> {
     if let Some(views) = &target.facts().second_views {
-        return views.iter().filter_map(|view| known(target, view)).collect();
+        return views.iter().filter_map(|view| listed_view(target, view)).collect();
     }
     let mut by_path: BTreeMap<&Arc<str>, Vec<&FileMapping>> = BTreeMap::new();
     for f in target.facts().space.files.iter().filter(|f| may_alias(&f.path)) {
@@ -103,7 +103,7 @@ pub fn find(target: &dyn Target) -> Vec<Alias> {
 
 /// Returns a second view that the core's own note lists. Its bytes were overwritten by scrubbing, so they cannot be
 /// compared.
-fn known(target: &dyn Target, view: &SecondView) -> Option<Alias> {
+fn listed_view(target: &dyn Target, view: &SecondView) -> Option<Alias> {
     let files = &target.facts().space.files;
     let file = files.iter().find(|file| file.range.contains(view.range.start))?;
     Some(Alias { range: view.range, first: view.first, path: file.path.clone(), compared: view.compared })

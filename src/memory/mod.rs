@@ -1,23 +1,31 @@
 //! The process's memory: reads that return bytes or the reason for a failure, page scans, and bytes filled in from
 //! proven files. Lists are followed only by the walks in `walk.rs`.
 
-#[doc(hidden)]
-pub mod alias;
-#[doc(hidden)]
-pub mod content;
 mod pages;
-#[doc(hidden)]
-pub mod pointers;
 mod process_memory;
-pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod alias;
+        pub mod content;
+        pub mod pointers;
+        pub mod scan;
+    } else {
+        pub(crate) mod alias;
+        pub(crate) mod content;
+        pub(crate) mod pointers;
+        pub(crate) mod scan;
+    }
+}
 
 /// Value of an overwritten word in a scrubbed core (docs/sharing.md). It is no program address on any machine, and no
 /// text. Breakpad's and Crashpad's sanitizers use the same form.
 pub const OVERWRITTEN: u64 = 0x0def_aced_0def_aced;
 
-pub use process_memory::{Overlay, Pristine, ProcessMemory};
+pub(crate) use process_memory::Overlay;
+pub use process_memory::ProcessMemory;
 
 use byteorder::{ByteOrder, LittleEndian};
 

@@ -5,14 +5,14 @@ use rayon::prelude::*;
 
 use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
-use crate::targets::{AHEAD, Run, Target};
+use crate::targets::{READ_AHEAD_TASKS, Run, Target};
 
 /// Bytes per task: large enough that starting one costs nothing, small enough that all threads finish at about the
 /// same time.
 const CHUNK: u64 = 4 << 20;
 
 /// An item that a walk visits.
-pub(super) enum Part<'a> {
+pub(super) enum PageRun<'a> {
     /// Whole pages that are a hole of the file, so all zero.
     Hole,
     /// One page, or the incomplete last page of a run.
@@ -28,7 +28,7 @@ pub(super) fn walk<S: Send>(
     progress: &Progress,
     wanted: impl Fn(AddrRange) -> bool,
     begin: impl Fn(usize, AddrRange) -> S + Sync,
-    visit: impl Fn(&mut S, AddrRange, Part<'_>) + Sync,
+    visit: impl Fn(&mut S, AddrRange, PageRun<'_>) + Sync,
 ) -> Vec<S> {
     let mut chunks: Vec<(usize, Run<'_>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn walk<S: Send>(
     progress.start(chunks.iter().map(|(_, chunk)| chunk.range.len()).sum());
     let extents = target.extents();
     let walk = |(number, (i, chunk)): (usize, &(usize, Run<'_>))| {
-        if let Some((_, later)) = chunks.get(number + AHEAD) {
+        if let Some((_, later)) = chunks.get(number + READ_AHEAD_TASKS) {
             target.expect_soon(later.range);
         }
         let mut state = begin(*i, chunk.range);
@@ -57,11 +57,11 @@ pub(super) fn walk<S: Send>(
             // Whole pages before the next extent are a hole.
             let hole = extent.as_ref().map_or(end, |e| e.start.max(offset)) - offset;
             let (len, part) = if hole >= PAGE {
-                (hole / PAGE * PAGE, Part::Hole)
+                (hole / PAGE * PAGE, PageRun::Hole)
             } else {
                 let len = PAGE.min(chunk.range.len() - at);
                 let Some(page) = chunk.bytes.get(at as usize..(at + len) as usize) else { break };
-                (len, Part::Page(page))
+                (len, PageRun::Page(page))
             };
             visit(&mut state, AddrRange::sized(chunk.range.start.saturating_add(at), len), part);
             at += len;

@@ -13,7 +13,7 @@ use crate::targets::Target;
 use crate::targets::reads::{Loss, Script};
 
 /// A range of a file on disk that supplies bytes the dump left out.
-pub struct Overlay {
+pub(crate) struct Overlay {
     /// Addresses that the file can fill.
     pub range: AddrRange,
     /// Index into the list of files.
@@ -64,7 +64,7 @@ pub struct ProcessMemory {
 /// A view of the memory that reads writable parts from the file if the dump left them out.
 /// Right for tables that nobody writes to, wrong for anything else.
 #[derive(Clone, Copy)]
-pub struct Pristine<'m>(&'m ProcessMemory);
+pub(crate) struct Pristine<'m>(&'m ProcessMemory);
 
 impl ProcessMemory {
     /// Memory with the target's bytes only.
@@ -74,7 +74,7 @@ impl ProcessMemory {
 
     /// Memory with `overlays` (into `files`) for parts that the dump left out, and
     /// `originals` for such parts that are writable.
-    pub fn with_files(
+    pub(crate) fn with_files(
         target: Arc<dyn Target>,
         overlays: RangeMap<Overlay>,
         originals: RangeMap<Overlay>,
@@ -85,7 +85,7 @@ impl ProcessMemory {
 
     /// Returns a view for tables of program files that nobody writes to, even if their
     /// section is writable.
-    pub fn pristine(&self) -> Pristine<'_> {
+    pub(crate) fn pristine(&self) -> Pristine<'_> {
         Pristine(self)
     }
 
@@ -180,7 +180,7 @@ impl ProcessMemory {
         let bytes = match self.run(addr, pristine).ok()? {
             Source::Here(bytes) => bytes.get(..len)?,
             Source::At(place) if len as u64 <= place.end - place.start => {
-                self.target.kept(place.start..place.start + len as u64)?
+                self.target.cached_slice(place.start..place.start + len as u64)?
             }
             Source::At(_) => return None,
         };

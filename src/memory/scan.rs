@@ -2,7 +2,7 @@
 //! cache line, so most of a full page is never touched.
 
 use crate::addr::{Addr, AddrRange, PAGE};
-use crate::memory::pages::{Part, walk};
+use crate::memory::pages::{PageRun, walk};
 use crate::progress::Progress;
 use crate::targets::{Run, Target};
 
@@ -62,8 +62,8 @@ pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress
         |_, chunk| (Cursor::new(ranges, chunk.start), Vec::new()),
         |(cursor, out), range, part| {
             let zero = match part {
-                Part::Hole => true,
-                Part::Page(page) => page.len() as u64 == PAGE && cursor.wants(range) && is_zero(page),
+                PageRun::Hole => true,
+                PageRun::Page(page) => page.len() as u64 == PAGE && cursor.wants(range) && is_zero(page),
             };
             cursor.give(range, zero, out);
         },

@@ -25,14 +25,14 @@ pub(crate) enum Stop {
     #[error("runs into another list at {0}")]
     Met(Addr),
     /// The budget of steps is spent.
-    #[error("is not followed past {at}: more than {most} steps of reading {}", .phase.name())]
+    #[error("is not followed past {at}: more than {limit} steps of reading {}", .phase.name())]
     TooMany {
         /// The first node that was not visited.
         at: Addr,
         /// Phase that the budget belongs to.
         phase: Phase,
         /// Size of the budget.
-        most: u64,
+        limit: u64,
     },
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Broken<E: std::fmt::Display> {
 #[derive(Debug)]
 pub(crate) struct Walks {
     phase: Phase,
-    most: u64,
+    limit: u64,
     left: AtomicU64,
     lists: AtomicU32,
     /// Number of the list that visited each node first.
@@ -59,29 +59,29 @@ pub(crate) struct Walks {
 }
 
 impl Walks {
-    /// Creates a budget of `most` steps for all walks together.
-    pub(crate) fn new(phase: Phase, most: usize) -> Walks {
-        let most = most as u64;
-        Walks { phase, most, left: AtomicU64::new(most), lists: AtomicU32::new(0), seen: Mutex::default() }
+    /// Creates a budget of `limit` steps for all walks together.
+    pub(crate) fn new(phase: Phase, limit: usize) -> Walks {
+        let limit = limit as u64;
+        Walks { phase, limit, left: AtomicU64::new(limit), lists: AtomicU32::new(0), seen: Mutex::default() }
     }
 
     /// Starts a walk of a list whose nodes are in no other list of these walks.
     pub(crate) fn begin(&self) -> Walk<'_> {
         let number = self.lists.fetch_add(1, Ordering::Relaxed);
-        Walk { walks: self, left: u64::MAX, most: u64::MAX, memory: Memory::Shared(number) }
+        Walk { walks: self, left: u64::MAX, limit: u64::MAX, memory: Memory::Shared(number) }
     }
 
     /// Starts a walk of a list that may share nodes with others. Only its own nodes are
     /// remembered.
-    pub(crate) fn alone(&self) -> Walk<'_> {
-        Walk { walks: self, left: u64::MAX, most: u64::MAX, memory: Memory::Own(HashSet::new()) }
+    pub(crate) fn begin_own_set(&self) -> Walk<'_> {
+        Walk { walks: self, left: u64::MAX, limit: u64::MAX, memory: Memory::Own(HashSet::new()) }
     }
 
-    /// Like [`Walks::alone`], but without a set of nodes, for lists of millions. A cycle is
+    /// Like [`Walks::begin_own_set`], but without a set of nodes, for lists of millions. A cycle is
     /// noticed after at most three times its number of nodes.
-    pub(crate) fn light(&self) -> Walk<'_> {
+    pub(crate) fn begin_cycle_only(&self) -> Walk<'_> {
         let memory = Memory::Mark { node: None, since: 0, until: 1 };
-        Walk { walks: self, left: u64::MAX, most: u64::MAX, memory }
+        Walk { walks: self, left: u64::MAX, limit: u64::MAX, memory }
     }
 
     /// Takes `work` steps for work on the way that follows no list, such as reading the words
@@ -90,7 +90,7 @@ impl Walks {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(work));
         taken.map(drop).map_err(|_| {
             self.left.store(0, Ordering::Relaxed);
-            Stop::TooMany { at, phase: self.phase, most: self.most }
+            Stop::TooMany { at, phase: self.phase, limit: self.limit }
         })
     }
 
@@ -117,14 +117,14 @@ enum Memory {
 pub(crate) struct Walk<'w> {
     walks: &'w Walks,
     left: u64,
-    most: u64,
+    limit: u64,
     memory: Memory,
 }
 
 impl Walk<'_> {
     /// Limits this list to `nodes` nodes, whatever the shared budget has left.
     pub(crate) fn at_most(self, nodes: usize) -> Self {
-        Walk { left: nodes as u64, most: nodes as u64, ..self }
+        Walk { left: nodes as u64, limit: nodes as u64, ..self }
     }
 
     /// Takes one step. Fails if the node at `at` must not be visited; call it before reading
@@ -161,7 +161,7 @@ impl Walk<'_> {
                 }
             }
         }
-        self.left = self.left.checked_sub(1).ok_or(Stop::TooMany { at, phase: self.walks.phase, most: self.most })?;
+        self.left = self.left.checked_sub(1).ok_or(Stop::TooMany { at, phase: self.walks.phase, limit: self.limit })?;
         self.walks.spend(at, 1)
     }
 
@@ -185,8 +185,8 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    fn walks(most: usize) -> Walks {
-        Walks::new(Phase::Locks, most)
+    fn walks(limit: usize) -> Walks {
+        Walks::new(Phase::Locks, limit)
     }
 
     /// Walks a list in which each node leads to the next one of `nodes`.
@@ -200,10 +200,10 @@ mod tests {
         assert_eq!(over(all.begin(), &[1, 2, 3]), Ok(()));
         assert_eq!(over(all.begin(), &[4, 5, 4]), Err(Stop::Cycle(Addr::new(4))));
         assert_eq!(over(all.begin(), &[6, 2, 7]), Err(Stop::Met(Addr::new(2))));
-        assert_eq!(over(all.alone(), &[1, 2, 3]), Ok(()));
-        assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Cycle(Addr::new(1))));
-        let left = Stop::TooMany { at: Addr::new(3), phase: Phase::Locks, most: 2 };
-        assert_eq!(over(all.alone().at_most(2), &[1, 2, 3]), Err(left));
+        assert_eq!(over(all.begin_own_set(), &[1, 2, 3]), Ok(()));
+        assert_eq!(over(all.begin_own_set(), &[1, 2, 1]), Err(Stop::Cycle(Addr::new(1))));
+        let left = Stop::TooMany { at: Addr::new(3), phase: Phase::Locks, limit: 2 };
+        assert_eq!(over(all.begin_own_set().at_most(2), &[1, 2, 3]), Err(left));
         assert_eq!(left.to_string(), "is not followed past 0x3: more than 2 steps of reading locks");
     }
 
@@ -211,10 +211,10 @@ mod tests {
     fn all_walks_share_the_steps() {
         let all = walks(5);
         assert_eq!(over(all.begin(), &[1, 2, 3]), Ok(()));
-        let left = Stop::TooMany { at: Addr::new(6), phase: Phase::Locks, most: 5 };
+        let left = Stop::TooMany { at: Addr::new(6), phase: Phase::Locks, limit: 5 };
         assert_eq!(over(all.begin(), &[4, 5, 6, 7]), Err(left));
         assert!(all.is_spent());
-        assert_eq!(over(all.begin(), &[8]), Err(Stop::TooMany { at: Addr::new(8), phase: Phase::Locks, most: 5 }));
+        assert_eq!(over(all.begin(), &[8]), Err(Stop::TooMany { at: Addr::new(8), phase: Phase::Locks, limit: 5 }));
     }
 
     #[test]
@@ -229,14 +229,14 @@ mod tests {
         for lead in 0..20u64 {
             for cycle in 1..20u64 {
                 let all = walks(1000);
-                let mut walk = all.light();
+                let mut walk = all.begin_cycle_only();
                 let at = |i: u64| Addr::new(if i < lead { 100 + i } else { 200 + (i - lead) % cycle });
                 let taken = (0..).take_while(|&i| walk.step(at(i)).is_ok()).count() as u64;
                 assert!(taken >= cycle && taken <= 3 * (lead + cycle), "{lead} {cycle}: {taken}");
                 assert!(!all.is_spent());
             }
         }
-        assert_eq!(over(walks(1000).light(), &(1..900).collect::<Vec<_>>()), Ok(()));
+        assert_eq!(over(walks(1000).begin_cycle_only(), &(1..900).collect::<Vec<_>>()), Ok(()));
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Window {
 }
 
 /// Returns where the control block of a thread may be. `pointer` is its thread pointer.
-pub(super) fn looked_at(pointer: Addr) -> AddrRange {
+pub(super) fn search_range(pointer: Addr) -> AddrRange {
     let half = limits::MAX_TCB_BYTES as u64;
     AddrRange::new(pointer.saturating_sub(half), pointer.saturating_add(half))
 }
@@ -149,11 +149,11 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
 /// Finds the position of the stack fields by a vote of all threads (thread pointer, stack pointer).
 ///
 /// Also returns how many voters have their stack pointer in the stack that their record gives. A record votes only if
-/// `believed` accepts it.
+/// `accept` accepts it.
 pub fn find_layout(
     memory: &dyn Memory,
     threads: &[(Addr, Addr)],
-    believed: impl Fn(RecordLayout, Addr, &StackRecord) -> bool,
+    accept: impl Fn(RecordLayout, Addr, &StackRecord) -> bool,
 ) -> Option<(RecordLayout, usize)> {
     let mut votes: HashMap<RecordLayout, (usize, usize)> = HashMap::new();
     // A few hundred threads are enough; more would only confirm the result.
@@ -165,7 +165,7 @@ pub fn find_layout(
                 // The fields of a stack that the program supplied prove too little for a vote.
                 let votes_with = |r: &StackRecord| libc == Libc::Glibc || !r.guard.start.is_null();
                 let record = check(&window, layout, pointer).filter(votes_with);
-                if let Some(record) = record.filter(|r| believed(layout, pointer, r)) {
+                if let Some(record) = record.filter(|r| accept(layout, pointer, r)) {
                     let vote = votes.entry(layout).or_default();
                     vote.0 += usize::from(record.stack.contains(sp));
                     vote.1 += 1;
@@ -187,7 +187,7 @@ pub fn find_layout(
 /// tcb, dtv, self; musl: self). On aarch64 the block is below the thread pointer, and such a word has no known offset.
 /// There, any word with its own address is accepted: musl's self, or the head of glibc's list of robust mutexes, which
 /// links to itself while the thread holds none. A link of glibc's list of stacks is accepted too.
-pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, pointer: Addr) -> bool {
+pub(super) fn points_to_itself(memory: &dyn Memory, arch: Arch, layout: RecordLayout, pointer: Addr) -> bool {
     match arch {
         Arch::X86_64 => {
             let itself = |offset: u64| {
@@ -229,9 +229,9 @@ pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> 
 
 /// Why stacks of ended threads may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenUp {
+pub enum IncompleteSearch {
     /// The control blocks of the first threads lead to no list, and the others were not read.
-    NotAllAsked,
+    NotAllRead,
     /// The lists are longer than is plausible.
     TooMany,
 }
@@ -241,20 +241,24 @@ pub enum GivenUp {
 /// glibc's lists are found through a live thread's own link. Their heads are close together (in the data of ld.so or
 /// libpthread). So the head of the cache is searched around the head of the live threads' list. If the search was
 /// incomplete, the reason is returned too.
-pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> (Vec<Addr>, Option<GivenUp>) {
+pub fn ended_threads(
+    memory: &dyn Memory,
+    layout: RecordLayout,
+    live: &[Addr],
+) -> (Vec<Addr>, Option<IncompleteSearch>) {
     if layout.libc != Libc::Glibc {
         return (Vec::new(), None);
     }
     let Some(link) = find_link(memory, live) else {
-        return (Vec::new(), (live.len() > limits::MAX_LINK_VOTERS).then_some(GivenUp::NotAllAsked));
+        return (Vec::new(), (live.len() > limits::MAX_LINK_VOTERS).then_some(IncompleteSearch::NotAllRead));
     };
     // A node is in one ring only, so a ring found through one thread is not walked again for the next.
     let walks = Walks::new(Phase::Stacks, limits::MAX_LIST);
     let node = |pointer: Addr| pointer.wrapping_offset(link);
     let pointer = |node: Addr| node.wrapping_offset(-link);
-    let asked: std::collections::HashSet<Addr> = live.iter().copied().collect();
-    let mut known = asked.clone();
-    let is_live = |n| asked.contains(&pointer(n));
+    let live_pointers: std::collections::HashSet<Addr> = live.iter().copied().collect();
+    let mut known = live_pointers.clone();
+    let is_live = |n| live_pointers.contains(&pointer(n));
     let mut heads = Vec::new();
     let mut out = Vec::new();
     let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
@@ -284,9 +288,9 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
             }
         }
     }
-    let not_asked = heads.is_empty() && live.len() > limits::MAX_VOTERS;
-    let given_up = if walks.is_spent() { Some(GivenUp::TooMany) } else { None };
-    (out, given_up.or(not_asked.then_some(GivenUp::NotAllAsked)))
+    let not_all_read = heads.is_empty() && live.len() > limits::MAX_VOTERS;
+    let incomplete = if walks.is_spent() { Some(IncompleteSearch::TooMany) } else { None };
+    (out, incomplete.or(not_all_read.then_some(IncompleteSearch::NotAllRead)))
 }
 
 /// Words on either side of a list head in which the other heads are searched (`_dl_stack_used`, `_dl_stack_user`,

@@ -5,10 +5,10 @@ use crate::report::ClusterRow;
 use crate::units::exact;
 
 /// Default number of clusters and arenas shown.
-pub(crate) const SHOWN: usize = 20;
+pub(crate) const DEFAULT_CLUSTERS: usize = 20;
 
 /// Default number of chunks shown.
-pub(crate) const CHUNKS: usize = 1000;
+pub(crate) const DEFAULT_CHUNKS: usize = 1000;
 
 /// Width of a word of memory in columns: `0x` and 16 digits.
 const WORD_WIDTH: usize = 18;
@@ -21,7 +21,7 @@ pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> 
         table = table.number("Free");
     }
     table = table.text("Example").flexible("Begins with").least(WORD_WIDTH).text("Kind").optional();
-    table = table.brief(SHOWN, "cluster").beyond(all.saturating_sub(clusters.len() as u64));
+    table = table.brief(DEFAULT_CLUSTERS, "cluster").omitted(all.saturating_sub(clusters.len() as u64));
     table = table.bytes(|i| clusters.get(i).map_or(0, |c| c.bytes));
     for c in clusters {
         let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_string() };

@@ -24,9 +24,9 @@ pub enum Block<'a> {
     /// A line of text, wrapped to the terminal; the indentation of its continuation lines in columns.
     Line(String, usize),
     /// A line with this indentation in columns. On a terminal, the share is drawn as a bar in it.
-    Shared(String, usize, Option<f64>),
+    LineWithBar(String, usize, Option<f64>),
     /// A line that is never wrapped, because programs read it or people copy it.
-    Whole(String),
+    Unwrapped(String),
     /// A table.
     Table(TableBlock<'a>),
     /// This many documents, each created when it is drawn, so that the stacks of 100,000 threads are not all in memory
@@ -213,16 +213,16 @@ impl TableBlock<'_> {
 }
 
 impl<'a> TableBlock<'a> {
-    /// Shows at most `most` rows by default. `what` is the noun for a row.
-    pub fn brief(mut self, most: usize, what: &'static str) -> Self {
-        self.brief = Some(Brief { most, what, beyond: 0, bytes: None });
+    /// Shows at most `default_rows` rows by default. `what` is the noun for a row.
+    pub fn brief(mut self, default_rows: usize, what: &'static str) -> Self {
+        self.brief = Some(Brief { default_rows, what, omitted: 0, bytes: None });
         self
     }
 
     /// Sets the number of rows that the answer itself leaves out.
-    pub fn beyond(mut self, rows: u64) -> Self {
+    pub fn omitted(mut self, rows: u64) -> Self {
         if let Some(brief) = &mut self.brief {
-            brief.beyond = rows;
+            brief.omitted = rows;
         }
         self
     }
@@ -252,13 +252,13 @@ impl<'a> Document<'a> {
     }
 
     /// Adds an indented line. On a terminal, the share is drawn as a bar in its indentation.
-    pub fn shared(&mut self, text: impl Into<String>, indent: usize, share: Option<f64>) {
-        self.blocks.push(Block::Shared(text.into(), indent, share));
+    pub fn line_with_bar(&mut self, text: impl Into<String>, indent: usize, share: Option<f64>) {
+        self.blocks.push(Block::LineWithBar(text.into(), indent, share));
     }
 
     /// Adds a line that is never wrapped.
-    pub fn whole(&mut self, text: impl Into<String>) {
-        self.blocks.push(Block::Whole(text.into()));
+    pub fn unwrapped(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Unwrapped(text.into()));
     }
 
     /// Adds a table.
@@ -282,7 +282,7 @@ pub(crate) fn exact_or_dash(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), exact)
 }
 
-/// Percentage of `whole`, like `97.3`. Empty if `whole` is 0.
+/// Percentage of `unwrapped`, like `97.3`. Empty if `unwrapped` is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }

@@ -81,10 +81,10 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     doc.line(String::new());
     doc.titled(format!("{mark:<2}{bytes:>11} {share:>7} {}", finding.text), TITLE);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    doc.shared(format!("Evidence: {}{sure}", finding.evidence), TITLE, finding.share);
+    doc.line_with_bar(format!("Evidence: {}{sure}", finding.evidence), TITLE, finding.share);
     if let Some(command) = &finding.command {
         // The command is copied, so it is never wrapped, and hardly indented.
-        doc.whole(format!("    {command}"));
+        doc.unwrapped(format!("    {command}"));
     }
 }
 

@@ -21,7 +21,7 @@ pub use list::{List, Listed, Listing, columns};
 
 use crate::diag::Warning;
 use crate::report::{CoreRow, Envelope};
-pub use table::{Look, write};
+pub use table::{DrawOptions, write};
 
 use std::io::{self, Write};
 

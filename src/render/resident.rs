@@ -5,7 +5,7 @@ use crate::report::Resident;
 use crate::units::human;
 
 /// Prefix of an estimated figure.
-const ROUGH: char = '~';
+const ESTIMATE_MARK: char = '~';
 
 /// The resident columns that a table has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ pub(crate) fn rss(row: &Resident) -> String {
 
 fn cell(bytes: Option<u64>, rough: bool) -> String {
     match size(bytes) {
-        figure if rough && bytes.is_some_and(|bytes| bytes > 0) => format!("{ROUGH}{figure}"),
+        figure if rough && bytes.is_some_and(|bytes| bytes > 0) => format!("{ESTIMATE_MARK}{figure}"),
         figure => figure,
     }
 }
@@ -88,13 +88,13 @@ pub(crate) fn legend(rows: impl Iterator<Item = Resident>, looked: bool) -> Opti
     if rss {
         let closer = if looked { "" } else { " (--zero-fill is more precise)" };
         return Some(format!(
-            "{ROUGH} estimate: several rows share a mapping, whose figures are divided by bytes in the core; {} of RSS may \
+            "{ESTIMATE_MARK} estimate: several rows share a mapping, whose figures are divided by bytes in the core; {} of RSS may \
              belong to other rows{closer}",
             human(estimated)
         ));
     }
     others.then(|| {
-        format!("{ROUGH} estimate: several rows share a mapping; every figure but RSS is divided in proportion to RSS")
+        format!("{ESTIMATE_MARK} estimate: several rows share a mapping; every figure but RSS is divided in proportion to RSS")
     })
 }
 

@@ -16,7 +16,7 @@ use crate::render::document::{Align, Block, CRITICAL, Document, MIN_FLEXIBLE, Ta
 
 /// Options for drawing.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct DrawOptions {
     /// Width of the terminal in columns. `None`: unlimited (a pipe or a file).
     pub width: Option<usize>,
     /// Whether bold and colours are allowed.
@@ -38,14 +38,14 @@ const SET_OFF: usize = 2;
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(document: &Document<'_>, options: DrawOptions, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
-            Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, look.width), look, out)?,
-            Block::Shared(text, indent, share) => {
+            Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, options.width), options, out)?,
+            Block::LineWithBar(text, indent, share) => {
                 let blank = " ".repeat(*indent);
-                let lines = wrap(&format!("{blank}{}", printable(text)), *indent, look.width);
-                let margin = share.filter(|_| look.bars).map(|share| {
+                let lines = wrap(&format!("{blank}{}", printable(text)), *indent, options.width);
+                let margin = share.filter(|_| options.bars).map(|share| {
                     let columns = indent.saturating_sub(2 * SET_OFF);
                     format!("{:SET_OFF$}{}{:SET_OFF$}", "", bar(share, columns), "")
                 });
@@ -54,9 +54,9 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
                     _ => writeln!(out, "{lines}")?,
                 }
             }
-            Block::Whole(text) => writeln!(out, "{}", printable(text))?,
-            Block::Table(table) => write_table(table, document.top, look, out)?,
-            Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
+            Block::Unwrapped(text) => writeln!(out, "{}", printable(text))?,
+            Block::Table(table) => write_table(table, document.top, options, out)?,
+            Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), options, out))?,
         }
     }
     Ok(())
@@ -66,9 +66,9 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
 /// dark backgrounds; yellow is not.
 const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[1;31m"), (WARNING, "\x1b[35m")];
 
-fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn write_line(text: &str, options: DrawOptions, out: &mut dyn Write) -> io::Result<()> {
     let marked = MARKS.iter().find_map(|(mark, colour)| {
-        let rest = text.strip_prefix(mark).filter(|rest| look.color && rest.starts_with(' '))?;
+        let rest = text.strip_prefix(mark).filter(|rest| options.color && rest.starts_with(' '))?;
         Some((mark, colour, rest))
     });
     match marked {
@@ -124,8 +124,13 @@ const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 /// Number of rows laid out at a time. A map of a million regions must not be in memory as text more than once.
 const CHUNK: usize = 1024;
 
-fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let shown = match table.brief.as_ref().map(|brief| top.unwrap_or(brief.most)) {
+fn write_table(
+    table: &TableBlock<'_>,
+    top: Option<usize>,
+    options: DrawOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let shown = match table.brief.as_ref().map(|brief| top.unwrap_or(brief.default_rows)) {
         None | Some(0) => table.rows.len(),
         Some(most) => most.min(table.rows.len()),
     };
@@ -139,8 +144,8 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     };
     std::iter::once(&header).chain(&table.footer).for_each(|row| widen(row));
     table.rows.iter().take(shown).for_each(|row| widen(&row));
-    let mut barred = table.bar.filter(|_| look.bars);
-    if let Some(limit) = look.width {
+    let mut barred = table.bar.filter(|_| options.bars);
+    if let Some(limit) = options.width {
         let beside = (kept.clone(), widths.clone());
         fit(table, limit, &mut kept, &mut widths);
         barred = barred.filter(|_| {
@@ -159,9 +164,9 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     let lines = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, true)), rows);
     // A sum is the whole, so a bar says nothing.
     let sums = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, false)), rows);
-    let rule = "-".repeat(whole.min(look.width.unwrap_or(MAX_RULE)));
+    let rule = "-".repeat(whole.min(options.width.unwrap_or(MAX_RULE)));
     for line in lines(&[header.as_slice().into()]) {
-        if look.color {
+        if options.color {
             writeln!(out, "\x1b[1m{line}\x1b[0m")?;
         } else {
             writeln!(out, "{line}")?;
@@ -192,7 +197,7 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
         }
     }
     if let Some(rest) = table.brief.as_ref().and_then(|brief| brief.rest(table.rows.len(), shown)) {
-        writeln!(out, "{}", wrap(&rest, 0, look.width))?;
+        writeln!(out, "{}", wrap(&rest, 0, options.width))?;
     }
     Ok(())
 }
@@ -297,7 +302,7 @@ mod tests {
         let mut doc = Document::default();
         doc.table(table);
         let mut out = Vec::new();
-        write(&doc, Look { width: Some(30), color: false, bars: false }, &mut out)?;
+        write(&doc, DrawOptions { width: Some(30), color: false, bars: false }, &mut out)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         assert!(text.lines().all(|l| l.width() <= 30), "{text}");
         assert!(text.contains("libc.so.6") && text.contains('…'));
@@ -316,7 +321,7 @@ mod tests {
             let mut doc = Document::default();
             doc.table(table());
             let mut out = Vec::new();
-            write(&doc, Look { width: Some(width), color: false, bars: false }, &mut out)?;
+            write(&doc, DrawOptions { width: Some(width), color: false, bars: false }, &mut out)?;
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(text.lines().all(|l| l.width() <= width), "{text}");
             assert_eq!((text.contains('1'), text.contains('2')), (one, two), "{text}");
@@ -337,7 +342,7 @@ mod tests {
             let mut doc = Document::default();
             doc.table(table(least));
             let mut out = Vec::new();
-            write(&doc, Look { width: Some(width), color: false, bars: false }, &mut out)?;
+            write(&doc, DrawOptions { width: Some(width), color: false, bars: false }, &mut out)?;
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(text.lines().all(|l| l.width() <= width), "{text}");
             let cells: Vec<usize> =
@@ -365,7 +370,7 @@ mod tests {
         let mut doc = Document::default();
         doc.table(table);
         let mut out = Vec::new();
-        write(&doc, Look { width: None, color: false, bars: false }, &mut out)?;
+        write(&doc, DrawOptions { width: None, color: false, bars: false }, &mut out)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         let widths: Vec<usize> = text.lines().map(|l| l.width()).collect();
         assert_eq!(widths, [4, MAX_RULE, 400], "{text}");
@@ -394,7 +399,7 @@ mod tests {
         let mut doc = Document::default();
         doc.line("a\u{1b}[2Jb");
         let mut out = Vec::new();
-        write(&doc, Look { width: None, color: false, bars: false }, &mut out)?;
+        write(&doc, DrawOptions { width: None, color: false, bars: false }, &mut out)?;
         assert_eq!(out, b"a\\x1b[2Jb\n");
         Ok(())
     }

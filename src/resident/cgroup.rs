@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn version_2() {
-        let told = v2(V2 {
+        let parsed = v2(V2 {
             current: Some(b"73400320\n"),
             max: Some(b"134217728\n"),
             peak: Some(b"80000000\n"),
@@ -135,7 +135,7 @@ mod tests {
             slab: Some(3_145_728),
             sock: Some(8192),
         };
-        assert_eq!(told, expected);
+        assert_eq!(parsed, expected);
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let stat = b"cache 262025216\nrss 27889664\nrss_huge 0\nshmem 0\nmapped_file 20480\nswap 0\n\
             hierarchical_memory_limit 9223372036854771712\ntotal_cache 262025300\ntotal_rss 27889700\ntotal_shmem 5\n\
             total_mapped_file 20481\ntotal_swap 6\n";
-        let told = v1(V1 {
+        let parsed = v1(V1 {
             usage: Some(b"300000000\n"),
             limit: Some(b"9223372036854771712\n"),
             max_usage: Some(b"310000000\n"),
@@ -163,7 +163,7 @@ mod tests {
             kernel: Some(5_000_000),
             ..CgroupFigures::default()
         };
-        assert_eq!(told, expected);
+        assert_eq!(parsed, expected);
     }
 
     #[test]

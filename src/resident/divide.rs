@@ -18,18 +18,18 @@ use crate::targets::residence::{Figure, Figures, MappingResidence, PageRuns};
 
 /// A range of memory with its group.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct GroupRange {
     /// Address range.
     pub range: AddrRange,
     /// Number of its group. `None` if no group is of interest.
     pub group: Option<usize>,
     /// Whether it can't have pages (guard pages).
-    pub vacant: bool,
+    pub unbacked: bool,
 }
 
 /// Evidence from a core about a range of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Held {
+pub struct CoreEvidence {
     /// Bytes in non-zero anonymous pages. They were in RAM or in swap.
     pub certain: u64,
     /// Bytes in the core that are not known to be a hole of the file, including `certain`.
@@ -38,7 +38,7 @@ pub struct Held {
 
 /// Figures of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct GroupFigures {
     /// Bytes of the group in mappings with figures. Nothing is known about the rest.
     pub covered: u64,
     /// The group's share of the figures.
@@ -49,9 +49,9 @@ pub struct Share {
     pub others_estimated: u64,
 }
 
-impl Share {
+impl GroupFigures {
     /// Adds the figures of another group.
-    pub fn add(&mut self, other: &Share) {
+    pub fn add(&mut self, other: &GroupFigures) {
         self.covered = self.covered.saturating_add(other.covered);
         self.figures.add(&other.figures);
         self.rss_estimated = self.rss_estimated.saturating_add(other.rss_estimated);
@@ -63,21 +63,21 @@ impl Share {
 #[derive(Clone, Debug, Default)]
 pub struct Divided {
     /// Shares by group number.
-    pub groups: Vec<Share>,
+    pub groups: Vec<GroupFigures>,
     /// Figures outside all groups.
-    pub rest: Share,
+    pub rest: GroupFigures,
 }
 
 /// Divides the figures of all mappings among `parts`, which are sorted by address and disjoint. Group numbers are below
-/// `groups`. `held` returns the core's evidence about a range within one mapping. It is called only if the result
+/// `groups`. `evidence` returns the core's evidence about a range within one mapping. It is called only if the result
 /// depends on it.
 pub fn divide(
     residence: &Residence,
-    parts: &[Part],
+    parts: &[GroupRange],
     groups: usize,
-    held: &dyn Fn(AddrRange, &MappingResidence) -> Held,
+    evidence: &dyn Fn(AddrRange, &MappingResidence) -> CoreEvidence,
 ) -> Divided {
-    let mut out = Divided { groups: vec![Share::default(); groups], rest: Share::default() };
+    let mut out = Divided { groups: vec![GroupFigures::default(); groups], rest: GroupFigures::default() };
     let mut next = 0;
     let mut slices = Vec::new();
     for mapping in residence.mappings.iter() {
@@ -85,7 +85,7 @@ pub fn divide(
             next += 1;
         }
         slice(mapping, parts.get(next..).unwrap_or_default(), &mut slices);
-        for (group, share) in shares(residence, mapping, &slices, held) {
+        for (group, share) in shares(residence, mapping, &slices, evidence) {
             match group.and_then(|group| out.groups.get_mut(group)) {
                 Some(sum) => sum.add(&share),
                 None => out.rest.add(&share),
@@ -96,16 +96,16 @@ pub fn divide(
 }
 
 /// Cuts a mapping at the borders of its parts. `parts` begins with the first one that overlaps it.
-fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
+fn slice(mapping: &MappingResidence, parts: &[GroupRange], out: &mut Vec<GroupRange>) {
     out.clear();
     let mut at = mapping.range.start;
-    let nobody = |from, to| Part { range: AddrRange::new(from, to), group: None, vacant: false };
+    let nobody = |from, to| GroupRange { range: AddrRange::new(from, to), group: None, unbacked: false };
     for part in parts {
         let Some(inside) = part.range.intersect(&mapping.range) else { break };
         if inside.start > at {
             out.push(nobody(at, inside.start));
         }
-        out.push(Part { range: inside, ..*part });
+        out.push(GroupRange { range: inside, ..*part });
         at = inside.end;
     }
     if at < mapping.range.end {
@@ -115,7 +115,7 @@ fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
 
 /// The part of a mapping that belongs to one group.
 #[derive(Default)]
-struct Claim {
+struct MappingShare {
     group: Option<usize>,
     len: u64,
     /// Bytes of `len` that can have pages.
@@ -124,18 +124,18 @@ struct Claim {
     resident: u64,
     private: u64,
     swapped: u64,
-    held: Held,
+    evidence: CoreEvidence,
 }
 
 fn shares(
     residence: &Residence,
     mapping: &MappingResidence,
-    slices: &[Part],
-    held: &dyn Fn(AddrRange, &MappingResidence) -> Held,
-) -> Vec<(Option<usize>, Share)> {
+    slices: &[GroupRange],
+    evidence: &dyn Fn(AddrRange, &MappingResidence) -> CoreEvidence,
+) -> Vec<(Option<usize>, GroupFigures)> {
     let alone = slices.first().filter(|first| slices.iter().all(|slice| slice.group == first.group));
     if let Some(first) = alone {
-        let whole = Share { covered: mapping.range.len(), figures: mapping.figures, ..Share::default() };
+        let whole = GroupFigures { covered: mapping.range.len(), figures: mapping.figures, ..GroupFigures::default() };
         return vec![(first.group, whole)];
     }
     let (rss, swap) = (mapping.figures.get(Figure::Rss), mapping.figures.get(Figure::Swap));
@@ -143,27 +143,27 @@ fn shares(
     let open = (1..len).contains(&rss) || (1..len).contains(&swap);
     let pages = residence.pages.as_ref().filter(|_| open && !mapping.flags.hugetlb);
     let pages = pages.and_then(|pages| pages.pages(mapping.range));
-    let mut claims: Vec<Claim> = Vec::new();
-    let mut order: Vec<&Part> = slices.iter().collect();
+    let mut claims: Vec<MappingShare> = Vec::new();
+    let mut order: Vec<&GroupRange> = slices.iter().collect();
     order.sort_by_key(|slice| slice.group);
     for slice in order {
         if claims.last().is_none_or(|last| last.group != slice.group) {
-            claims.push(Claim { group: slice.group, ..Claim::default() });
+            claims.push(MappingShare { group: slice.group, ..MappingShare::default() });
         }
         let Some(claim) = claims.last_mut() else { continue };
         let bytes = slice.range.len();
         claim.len += bytes;
-        claim.room += if slice.vacant { 0 } else { bytes };
+        claim.room += if slice.unbacked { 0 } else { bytes };
         match &pages {
             Some(pages) => {
                 claim.resident += within(&pages.resident, slice.range);
                 claim.private += pages.private.as_ref().map_or(0, |private| within(private, slice.range));
                 claim.swapped += within(&pages.swapped, slice.range);
             }
-            None if open && !slice.vacant => {
-                let held = held(slice.range, mapping);
-                claim.held.certain += held.certain.min(bytes);
-                claim.held.likely += held.likely.max(held.certain).min(bytes);
+            None if open && !slice.unbacked => {
+                let evidence = evidence(slice.range, mapping);
+                claim.evidence.certain += evidence.certain.min(bytes);
+                claim.evidence.likely += evidence.likely.max(evidence.certain).min(bytes);
             }
             None => {}
         }
@@ -178,14 +178,19 @@ fn shares(
         let swap_estimated = if swap_known { 0 } else { of(&swapped) };
         let mixed = mixed(mapping, &figures, private.is_some());
         let others_estimated = mixed.max(rss_estimated).saturating_add(swap_estimated);
-        (claim.group, Share { covered: claim.len, figures, rss_estimated, others_estimated })
+        (claim.group, GroupFigures { covered: claim.len, figures, rss_estimated, others_estimated })
     });
     shares.collect()
 }
 
 /// Resident bytes of each claim that no other process maps. `None` if single pages don't show this, or disagree with
 /// the mapping's figures.
-fn private(mapping: &MappingResidence, claims: &[Claim], resident: &[u64], pages: &PageRuns) -> Option<Vec<u64>> {
+fn private(
+    mapping: &MappingResidence,
+    claims: &[MappingShare],
+    resident: &[u64],
+    pages: &PageRuns,
+) -> Option<Vec<u64>> {
     pages.private.as_ref()?;
     let list: Vec<u64> = claims.iter().map(|claim| claim.private).collect();
     let total = mapping.figures.get(Figure::PrivateClean).saturating_add(mapping.figures.get(Figure::PrivateDirty));
@@ -201,8 +206,8 @@ fn within(runs: &[AddrRange], range: AddrRange) -> u64 {
 }
 
 /// Resident bytes of each claim, and how many of them are certain.
-fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> (Vec<u64>, Vec<u64>) {
-    let list = |of: &dyn Fn(&Claim) -> u64| claims.iter().map(of).collect::<Vec<u64>>();
+fn resident(claims: &[MappingShare], rss: u64, swap: u64, pages: Option<&PageRuns>) -> (Vec<u64>, Vec<u64>) {
+    let list = |of: &dyn Fn(&MappingShare) -> u64| claims.iter().map(of).collect::<Vec<u64>>();
     let lens = list(&|c| c.len);
     let all: u64 = lens.iter().sum();
     if rss == 0 || rss == all {
@@ -217,14 +222,14 @@ fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> 
         let least = known.iter().map(|known| known.saturating_sub(less)).collect();
         return (fill(rss, &[known, list(&|c| c.len - c.resident.min(c.len))], &lens), least);
     }
-    let certain = list(&|c| c.held.certain);
-    let likely = list(&|c| c.held.likely);
+    let certain = list(&|c| c.evidence.certain);
+    let likely = list(&|c| c.evidence.likely);
     let rooms = list(&|c| c.room);
     let room = sum(&rooms);
     // If the core has more than was in RAM and swap, the two are from different moments, and nothing is certain.
     let of_one_moment = sum(&certain) <= rss.saturating_add(swap);
     let least = claims.iter().map(|claim| {
-        let there = if of_one_moment { claim.held.certain.saturating_sub(swap) } else { 0 };
+        let there = if of_one_moment { claim.evidence.certain.saturating_sub(swap) } else { 0 };
         let elsewhere = if rss <= room { room - claim.room } else { all - claim.len };
         there.max(rss.saturating_sub(elsewhere))
     });
@@ -247,12 +252,12 @@ fn minus(a: &[u64], b: &[u64]) -> Vec<u64> {
 }
 
 /// Swapped bytes of each claim, and whether they are exact.
-fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRuns>) -> (Vec<u64>, bool) {
+fn swapped(claims: &[MappingShare], swap: u64, resident: &[u64], pages: Option<&PageRuns>) -> (Vec<u64>, bool) {
     let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
     if swap == 0 || swap == sum(&lens) {
         return (if swap == 0 { vec![0; claims.len()] } else { lens }, true);
     }
-    let rooms = |of: &dyn Fn(&Claim) -> u64| {
+    let rooms = |of: &dyn Fn(&MappingShare) -> u64| {
         claims.iter().zip(resident).map(|(c, resident)| of(c).saturating_sub(*resident)).collect::<Vec<u64>>()
     };
     if pages.is_some() {
@@ -260,7 +265,7 @@ fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRun
         let exact = known.iter().sum::<u64>() == swap;
         return (fill(swap, &[known, rooms(&|c| c.room)], &lens), exact);
     }
-    (fill(swap, &[rooms(&|c| c.held.certain), rooms(&|c| c.room)], &lens), false)
+    (fill(swap, &[rooms(&|c| c.evidence.certain), rooms(&|c| c.room)], &lens), false)
 }
 
 /// Resident bytes of a claim whose other figures were divided in proportion. Such figures are neither 0 nor the whole
@@ -286,7 +291,7 @@ fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
 /// All figures of each claim, computed from its resident, swapped and (if known) private bytes.
 fn figures(
     mapping: &MappingResidence,
-    claims: &[Claim],
+    claims: &[MappingShare],
     resident: &[u64],
     swapped: &[u64],
     private: Option<&[u64]>,

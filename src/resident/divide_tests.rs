@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Addr, PAGE};
 use crate::range_map::RangeMap;
-use crate::targets::residence::{KnownPages, Told};
+use crate::targets::residence::{FigureSet, KnownPages};
 
 fn range(from: u64, to: u64) -> AddrRange {
     AddrRange::new(Addr::new(from * PAGE), Addr::new(to * PAGE))
@@ -24,21 +24,21 @@ fn residence(mappings: Vec<MappingResidence>) -> Residence {
     Residence { mappings, ..Residence::default() }
 }
 
-fn part(from: u64, to: u64, group: usize) -> Part {
-    Part { range: range(from, to), group: Some(group), vacant: false }
+fn part(from: u64, to: u64, group: usize) -> GroupRange {
+    GroupRange { range: range(from, to), group: Some(group), unbacked: false }
 }
 
-fn nothing(_: AddrRange, _: &MappingResidence) -> Held {
-    Held::default()
+fn nothing(_: AddrRange, _: &MappingResidence) -> CoreEvidence {
+    CoreEvidence::default()
 }
 
 /// RSS in bytes, and the estimated bytes of it.
-fn bytes(share: &Share) -> (u64, u64) {
+fn bytes(share: &GroupFigures) -> (u64, u64) {
     (share.figures.get(Figure::Rss), share.rss_estimated)
 }
 
 /// RSS in pages, and the estimated pages of it.
-fn rss(share: &Share) -> (u64, u64) {
+fn rss(share: &GroupFigures) -> (u64, u64) {
     (share.figures.get(Figure::Rss) / PAGE, share.rss_estimated / PAGE)
 }
 
@@ -62,7 +62,7 @@ fn what_is_empty_or_full_is_exact() {
     let divided = divide(&residence, &[part(0, 3, 0), part(3, 12, 1), part(12, 20, 0)], 2, &nothing);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(3, 0), (7, 0)]);
     assert_eq!(divided.groups.iter().map(|share| share.others_estimated).sum::<u64>(), 0);
-    assert_eq!(divided.rest, Share::default());
+    assert_eq!(divided.rest, GroupFigures::default());
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn single_pages_are_where_they_are() {
     residence.pages = Some(Arc::new(known));
     let divided = divide(&residence, &[part(0, 3, 0), part(3, 9, 1)], 2, &|_, _| panic!("pages are known"));
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1]), rss(&divided.rest)], [(2, 0), (3, 0), (0, 0)]);
-    let swap = |share: &Share| share.figures.get(Figure::Swap) / PAGE;
+    let swap = |share: &GroupFigures| share.figures.get(Figure::Swap) / PAGE;
     assert_eq!([swap(&divided.groups[0]), swap(&divided.groups[1]), swap(&divided.rest)], [1, 0, 1]);
-    let dirty = |share: &Share| share.figures.get(Figure::PrivateDirty) / PAGE;
+    let dirty = |share: &GroupFigures| share.figures.get(Figure::PrivateDirty) / PAGE;
     assert_eq!([dirty(&divided.groups[0]), dirty(&divided.groups[1])], [2, 3]);
     assert_eq!(divided.groups[0].others_estimated, 0);
 }
@@ -134,20 +134,20 @@ fn a_core_tells_what_must_have_been_there() {
     let parts = [part(0, 50, 0), part(50, 100, 1)];
     // All resident pages are non-zero.
     let held = |range: AddrRange, _: &MappingResidence| match range.start.get() {
-        0 => Held { certain: 10 * PAGE, likely: 50 * PAGE },
-        _ => Held { certain: 2 * PAGE, likely: 50 * PAGE },
+        0 => CoreEvidence { certain: 10 * PAGE, likely: 50 * PAGE },
+        _ => CoreEvidence { certain: 2 * PAGE, likely: 50 * PAGE },
     };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(10, 0), (2, 0)]);
     // Two pages were resident and zero. They are where the file has no hole.
     let held = |range: AddrRange, _: &MappingResidence| match range.start.get() {
-        0 => Held { certain: 8 * PAGE, likely: 30 * PAGE },
-        _ => Held { certain: 2 * PAGE, likely: 2 * PAGE },
+        0 => CoreEvidence { certain: 8 * PAGE, likely: 30 * PAGE },
+        _ => CoreEvidence { certain: 2 * PAGE, likely: 2 * PAGE },
     };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(10, 2), (2, 0)]);
     // More in the core than was resident: the core is from another moment.
-    let held = |_: AddrRange, _: &MappingResidence| Held { certain: 20 * PAGE, likely: 20 * PAGE };
+    let held = |_: AddrRange, _: &MappingResidence| CoreEvidence { certain: 20 * PAGE, likely: 20 * PAGE };
     let divided = divide(&residence, &parts, 2, &held);
     assert_eq!([rss(&divided.groups[0]), rss(&divided.groups[1])], [(6, 6), (6, 6)]);
 }
@@ -155,7 +155,7 @@ fn a_core_tells_what_must_have_been_there() {
 #[test]
 fn guard_pages_have_none() {
     let residence = residence(vec![dirty(0, 100, 12)]);
-    let guard = Part { range: range(0, 90), group: Some(0), vacant: true };
+    let guard = GroupRange { range: range(0, 90), group: Some(0), unbacked: true };
     let divided = divide(&residence, &[guard, part(90, 100, 1)], 2, &nothing);
     // More than fits above the guard: it was no guard then.
     assert_eq!(divided.groups.iter().map(|share| rss(share).0).sum::<u64>(), 12);
@@ -202,16 +202,16 @@ fn mappings() -> impl Strategy<Value = Vec<MappingResidence>> {
     })
 }
 
-fn parts() -> impl Strategy<Value = Vec<Part>> {
+fn parts() -> impl Strategy<Value = Vec<GroupRange>> {
     proptest::collection::vec((0u64..9000, 1u64..200_000, 0usize..5, any::<bool>()), 0..30).prop_map(|list| {
         let mut at = 0;
-        let made = list.into_iter().map(|(gap, len, group, vacant)| {
+        let made = list.into_iter().map(|(gap, len, group, unbacked)| {
             let from = Addr::new(at + gap);
             at += gap + len;
-            Part {
+            GroupRange {
                 range: AddrRange::sized(from, len),
                 group: (group < 4).then_some(group),
-                vacant: vacant && group == 0,
+                unbacked: unbacked && group == 0,
             }
         });
         made.collect()
@@ -230,7 +230,7 @@ proptest! {
         let residence = residence(mappings);
         let held = |range: AddrRange, _: &MappingResidence| {
             let likely = range.start.get().wrapping_mul(evidence[0] | 1) % (range.len() + 1);
-            Held { certain: range.end.get().wrapping_mul(evidence[1] | 1) % (likely + 1), likely }
+            CoreEvidence { certain: range.end.get().wrapping_mul(evidence[1] | 1) % (likely + 1), likely }
         };
         let divided = divide(&residence, &parts, 4, &held);
         prop_assert_eq!(sums(&divided), residence.total());
@@ -264,13 +264,13 @@ proptest! {
         cuts.retain(|cut| *cut <= len);
         cuts.sort_unstable();
         cuts.dedup();
-        let parts: Vec<Part> = cuts.windows(2).enumerate().map(|(i, cut)| part(cut[0], cut[1], i % 3)).collect();
+        let parts: Vec<GroupRange> = cuts.windows(2).enumerate().map(|(i, cut)| part(cut[0], cut[1], i % 3)).collect();
         // Some pages were resident and zero.
         let filled = |i: &AddrRange| zero >> ((i.start.get() / PAGE) % 128) & 1 == 1;
         let written: Vec<AddrRange> = resident.iter().chain(&swapped).copied().filter(filled).collect();
         let mut written = written;
         written.sort_unstable();
-        let held = |range: AddrRange, _: &MappingResidence| Held { certain: within(&written, range), likely: range.len() };
+        let held = |range: AddrRange, _: &MappingResidence| CoreEvidence { certain: within(&written, range), likely: range.len() };
         let truth = |group: usize, runs: &[AddrRange]| {
             parts.iter().filter(|part| part.group == Some(group)).map(|part| within(runs, part.range)).sum::<u64>()
         };
@@ -295,7 +295,7 @@ proptest! {
         let mut figures = Figures::default();
         Figure::ALL.into_iter().zip(values).for_each(|(figure, value)| figures.set(figure, value >> 4));
         let mapping = MappingResidence { range: range(1, 30), figures, ..MappingResidence::default() };
-        let residence = Residence { told: Told::NOTHING, ..residence(vec![mapping]) };
+        let residence = Residence { reported: FigureSet::EMPTY, ..residence(vec![mapping]) };
         let divided = divide(&residence, &parts, 4, &nothing);
         prop_assert_eq!(sums(&divided), residence.total());
     }

@@ -72,12 +72,12 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
     if matched.saturating_mul(2) < of {
         return Err(SavedError::OtherProcess { path: name, matched, of, there: smaps.mappings.len() });
     }
-    tell(&smaps, &name, (matched, of), facts, diag);
+    warn_differences(&smaps, &name, (matched, of), facts, diag);
     Ok(smaps.into_residence(name))
 }
 
 /// Warns about missing text, and about differences from the core.
-fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
+fn warn_differences(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
     if smaps.cut {
         diag.partial(
             WarningCode::SmapsCut,

@@ -13,7 +13,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::Perms;
-use crate::targets::residence::{Figure, Figures, MappingResidence, Residence, StatusFigures, Told, VmFlags};
+use crate::targets::residence::{Figure, FigureSet, Figures, MappingResidence, Residence, StatusFigures, VmFlags};
 
 /// The contents of a smaps text.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Smaps {
     /// Mappings with figures, by address.
     pub mappings: RangeMap<MappingResidence>,
     /// The figures that all mappings have.
-    pub told: Told,
+    pub reported: FigureSet,
     /// Figures from lines of status, if there were any.
     pub status: StatusFigures,
     /// The sums of smaps_rollup, if the text has them or is that file.
@@ -35,8 +35,8 @@ pub struct Smaps {
 impl Smaps {
     /// Converts to [`Residence`]. `source` names the origin of the text for the user.
     pub fn into_residence(self, source: String) -> Residence {
-        let Smaps { mappings, told, status, .. } = self;
-        Residence { source, mappings, told, status, ..Residence::default() }
+        let Smaps { mappings, reported, status, .. } = self;
+        Residence { source, mappings, reported, status, ..Residence::default() }
     }
 }
 
@@ -72,9 +72,9 @@ pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
 
 /// The mapping whose lines are being read.
 #[derive(Default)]
-struct Open {
+struct OpenMapping {
     mapping: MappingResidence,
-    told: Told,
+    reported: FigureSet,
     rollup: bool,
 }
 
@@ -83,8 +83,8 @@ struct Reader {
     out: Smaps,
     done: Vec<MappingResidence>,
     /// The figures that all finished mappings have.
-    told: Option<Told>,
-    open: Option<Open>,
+    reported: Option<FigureSet>,
+    open: Option<OpenMapping>,
 }
 
 impl Reader {
@@ -101,7 +101,7 @@ impl Reader {
 
     fn begin(&mut self, mapping: MappingResidence, name: &[u8]) {
         self.close(false);
-        self.open = Some(Open { mapping, told: Told::NOTHING, rollup: name == b"[rollup]" });
+        self.open = Some(OpenMapping { mapping, reported: FigureSet::EMPTY, rollup: name == b"[rollup]" });
     }
 
     /// The text ended within the first line of a mapping.
@@ -121,7 +121,7 @@ impl Reader {
         if let Some(figure) = figure(key) {
             if let Some(bytes) = kib(value) {
                 open.mapping.figures.set(figure, bytes);
-                open.told.add(figure);
+                open.reported.add(figure);
             }
         } else if key == b"KernelPageSize" {
             open.mapping.page_size = kib(value).unwrap_or(0);
@@ -135,16 +135,16 @@ impl Reader {
 
     /// Finishes the open mapping. `last`: whether the text ended here.
     fn close(&mut self, last: bool) {
-        let Some(Open { mapping, told, rollup }) = self.open.take() else { return };
-        let less = self.told.is_some_and(|all| told.and(all) != all);
+        let Some(OpenMapping { mapping, reported, rollup }) = self.open.take() else { return };
+        let less = self.reported.is_some_and(|all| reported.and(all) != all);
         if rollup {
             self.out.rollup = Some(mapping.figures);
         } else if last && less {
             self.out.cut = true;
-        } else if !told.has(Figure::Rss) || self.done.len() >= limits::MAX_SEGMENTS {
+        } else if !reported.has(Figure::Rss) || self.done.len() >= limits::MAX_SEGMENTS {
             self.out.left_out += 1;
         } else {
-            self.told = Some(self.told.map_or(told, |all| all.and(told)));
+            self.reported = Some(self.reported.map_or(reported, |all| all.and(reported)));
             self.done.push(mapping);
         }
     }
@@ -162,7 +162,7 @@ impl Reader {
             apart
         });
         self.out.left_out += (before - mappings.len()) as u64;
-        self.out.told = self.told.unwrap_or_default();
+        self.out.reported = self.reported.unwrap_or_default();
         self.out.mappings = RangeMap::from_sorted(mappings).unwrap_or_default();
         self.out
     }

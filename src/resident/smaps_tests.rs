@@ -19,7 +19,7 @@ fn of_a_new_kernel() {
     let smaps = parse(NEW.as_bytes());
     let rows = NEW.lines().filter(|l| l.contains(" fe:00 ") || l.contains(" 00:00 ")).count();
     assert_eq!(smaps.mappings.len(), rows);
-    assert!(Figure::ALL.into_iter().all(|figure| smaps.told.has(figure)));
+    assert!(Figure::ALL.into_iter().all(|figure| smaps.reported.has(figure)));
     assert!(!smaps.cut && smaps.left_out == 0);
     // The sum of the lines, computed independently of the parser.
     let rss: u64 =
@@ -42,8 +42,8 @@ fn of_an_old_kernel() {
     assert_eq!(kib(&smaps, 0x0040_0000, Figure::Pss), Some(37));
     assert_eq!(kib(&smaps, 0x01ce_1000, Figure::PrivateDirty), Some(120));
     assert_eq!(kib(&smaps, 0x01ce_1000, Figure::Swap), Some(16));
-    assert!(smaps.told.has(Figure::Swap) && smaps.told.has(Figure::AnonHuge));
-    assert!(!smaps.told.has(Figure::SwapPss) && !smaps.told.has(Figure::PrivateHugetlb), "unknown, not 0");
+    assert!(smaps.reported.has(Figure::Swap) && smaps.reported.has(Figure::AnonHuge));
+    assert!(!smaps.reported.has(Figure::SwapPss) && !smaps.reported.has(Figure::PrivateHugetlb), "unknown, not 0");
 }
 
 fn mapping(range: &str, perms: &str, inode: u64, name: &str, lines: &str) -> String {
@@ -84,7 +84,7 @@ fn access_and_flags() {
     let expected = VmFlags { hugetlb: false, dont_dump: true, device: true, locked: true, huge_advised: true };
     assert_eq!(device.flags, expected);
     assert_eq!(device.perms, Perms { read: false, write: false, exec: true });
-    assert!(!smaps.told.has(Figure::PrivateHugetlb), "the first did not tell it");
+    assert!(!smaps.reported.has(Figure::PrivateHugetlb), "the first did not tell it");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn status_may_stand_before_and_behind() {
         let smaps = parse(text.as_bytes());
         assert_eq!((smaps.status.pid, smaps.status.vm_rss), (Some(4711), Some(1528 << 10)));
         assert_eq!(smaps.mappings.len(), parse(NEW.as_bytes()).mappings.len());
-        assert_eq!(smaps.told, parse(NEW.as_bytes()).told);
+        assert_eq!(smaps.reported, parse(NEW.as_bytes()).reported);
     }
 }
 
@@ -120,7 +120,7 @@ fn lines_of_maps_before_it_give_way_to_figures() {
     let alone = parse(NEW.as_bytes());
     let both = parse(format!("{maps}{NEW}").as_bytes());
     assert_eq!(both.left_out, alone.mappings.len() as u64);
-    assert_eq!((both.mappings.len(), both.told), (alone.mappings.len(), alone.told));
+    assert_eq!((both.mappings.len(), both.reported), (alone.mappings.len(), alone.reported));
     let twice = parse(format!("{NEW}{NEW}").as_bytes());
     assert_eq!((twice.mappings.len(), twice.left_out), (alone.mappings.len(), alone.mappings.len() as u64));
 }
@@ -158,7 +158,7 @@ fn read_bit_by_bit_it_is_the_same() -> std::io::Result<()> {
             (parse(text.as_bytes()), read(&mut std::io::BufReader::with_capacity(77, text.as_bytes()))?);
         let of = |smaps: &Smaps| smaps.mappings.iter().map(|m| (m.range, m.figures, m.page_size)).collect::<Vec<_>>();
         assert_eq!(of(&whole), of(&read));
-        assert_eq!((whole.told, whole.cut, whole.left_out), (read.told, read.cut, read.left_out));
+        assert_eq!((whole.reported, whole.cut, whole.left_out), (read.reported, read.cut, read.left_out));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn of_a_new_kernel() {
         let kib = |n: u64| Some(n << 10);
-        let told = parse(NEW.as_bytes());
+        let parsed = parse(NEW.as_bytes());
         let expected = StatusFigures {
             pid: Some(7397),
             vm_rss: kib(1668),
@@ -67,20 +67,20 @@ mod tests {
             page_tables: kib(44),
             hugetlb: kib(0),
         };
-        assert_eq!(told, expected);
+        assert_eq!(parsed, expected);
     }
 
     #[test]
     fn of_an_old_kernel_that_tells_page_tables_by_level() {
-        let told = parse(b"Pid:\t12\nVmRSS:\t    1528 kB\nVmPTE:\t      44 kB\nVmPMD:\t      12 kB\n");
-        assert_eq!((told.vm_rss, told.page_tables), (Some(1528 << 10), Some(56 << 10)));
-        assert_eq!((told.rss_anon, told.vm_swap, told.hugetlb), (None, None, None));
+        let parsed = parse(b"Pid:\t12\nVmRSS:\t    1528 kB\nVmPTE:\t      44 kB\nVmPMD:\t      12 kB\n");
+        assert_eq!((parsed.vm_rss, parsed.page_tables), (Some(1528 << 10), Some(56 << 10)));
+        assert_eq!((parsed.rss_anon, parsed.vm_swap, parsed.hugetlb), (None, None, None));
     }
 
     #[test]
     fn a_thread_of_the_kernel_has_no_memory() {
-        let told = parse(b"Name:\tkthreadd\nPid:\t2\nThreads:\t1\n");
-        assert_eq!(told, StatusFigures { pid: Some(2), ..StatusFigures::default() });
+        let parsed = parse(b"Name:\tkthreadd\nPid:\t2\nThreads:\t1\n");
+        assert_eq!(parsed, StatusFigures { pid: Some(2), ..StatusFigures::default() });
     }
 
     #[test]

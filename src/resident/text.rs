@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn the_last_line_may_be_cut() {
-        let told: Vec<_> = lines(b"a\n\nb").collect();
-        assert_eq!(told, [(b"a".as_slice(), true), (b"", true), (b"b", false)]);
+        let parsed: Vec<_> = lines(b"a\n\nb").collect();
+        assert_eq!(parsed, [(b"a".as_slice(), true), (b"", true), (b"b", false)]);
         assert_eq!(lines(b"").count(), 0);
         assert_eq!(lines(b"a\n").count(), 1);
     }

@@ -1,4 +1,4 @@
-//! Managed runtimes that coremap reads. [`RUNTIMES`] is the only list of them.
+//! Managed runtimes that coremap reads. `RUNTIMES` is the only list of them.
 //!
 //! Code that serves all runtimes uses [`ManagedRuntime`] and names no runtime. Commands are not in this room, and
 //! neither is the unwinding of native frames.
@@ -9,19 +9,55 @@
 //! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
+//!
+//! The objects of a heap, and what one of them references:
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::runtimes::api::UnwalkedRanges;
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let runtimes = session.runtimes();
+//! let heap = runtimes[0].heap().ok_or("no heap")?;
+//! let (mut walker, mut reader, mut unwalked) = (heap.walker(), heap.reader(), UnwalkedRanges::default());
+//! let (mut objects, mut references) = (0, 0);
+//! for heap_range in heap.ranges() {
+//!     walker.walk(heap_range, &mut unwalked, &mut |object| {
+//!         objects += 1;
+//!         reader.each(object.addr.get(), |_link, target| {
+//!             references += u64::from(target != 0);
+//!             true
+//!         });
+//!     });
+//! }
+//! println!("{objects} objects, {references} references, {} bytes unreadable", unwalked.bytes);
+//! assert!(objects > 1000 && references > objects);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod api;
-#[doc(hidden)]
-pub mod clr_gc;
-#[doc(hidden)]
-pub mod coreclr;
-#[doc(hidden)]
-pub mod cpython;
 pub mod graph;
-#[doc(hidden)]
-pub mod hotspot;
-#[doc(hidden)]
-pub mod nativeaot;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod clr_gc;
+        pub mod coreclr;
+        pub mod cpython;
+        pub mod hotspot;
+        pub mod nativeaot;
+    } else {
+        pub(crate) mod clr_gc;
+        pub(crate) mod coreclr;
+        pub(crate) mod cpython;
+        pub(crate) mod hotspot;
+        pub(crate) mod nativeaot;
+    }
+}
 
 use crate::process::Process;
 use crate::runtimes::api::ManagedRuntime;
@@ -31,7 +67,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 
 /// Finds the runtimes of one kind in a process.
-pub struct Finder {
+pub(crate) struct Finder {
     /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
     /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
@@ -43,7 +79,7 @@ pub struct Finder {
 
 /// A feature that only some runtimes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub(crate) enum Offer {
     /// The runtime is CoreCLR ([`DetectedRuntime::coreclr`]).
     CoreClr,
     /// The runtime uses .NET's garbage collector ([`ManagedRuntime::clr_gc`]).
@@ -51,7 +87,7 @@ pub enum Offer {
 }
 
 /// All runtimes that coremap detects, in the order in which a session lists them.
-pub const RUNTIMES: &[Finder] = &[
+pub(crate) const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
         offers: &[Offer::CoreClr, Offer::ClrGc],
@@ -75,7 +111,7 @@ pub const RUNTIMES: &[Finder] = &[
 ];
 
 /// A runtime that was found in a process.
-pub enum DetectedRuntime<'p> {
+pub(crate) enum DetectedRuntime<'p> {
     /// CoreCLR. Commands that only .NET has read its own structures.
     CoreClr(Box<CoreClr<'p>>),
     /// Any other runtime.
@@ -92,7 +128,7 @@ impl<'p> DetectedRuntime<'p> {
     }
 
     /// Returns the interface that all runtimes implement.
-    pub fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
+    pub(crate) fn runtime(&self) -> &(dyn ManagedRuntime + 'p) {
         match self {
             DetectedRuntime::CoreClr(runtime) => &**runtime,
             DetectedRuntime::Other(runtime) => &**runtime,
@@ -100,7 +136,7 @@ impl<'p> DetectedRuntime<'p> {
     }
 
     /// Returns CoreCLR by type. `None` for any other runtime.
-    pub fn coreclr(&self) -> Option<&CoreClr<'p>> {
+    pub(crate) fn coreclr(&self) -> Option<&CoreClr<'p>> {
         match self {
             DetectedRuntime::CoreClr(runtime) => Some(runtime),
             DetectedRuntime::Other(_) => None,

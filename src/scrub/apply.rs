@@ -13,7 +13,7 @@ use crate::scrub::{Counts, Plan, Rule};
 
 /// Texts of at least this many bytes are overwritten in parts. Their replacement depends on a seed of the whole text,
 /// which is computed once.
-const LARGE: u64 = 1 << 20;
+const MIN_LARGE_TEXT: u64 = 1 << 20;
 
 impl Plan<'_> {
     /// Overwrites `bytes`, which start at `start` (a multiple of 8), and counts them by rule. Remaining texts are
@@ -21,9 +21,9 @@ impl Plan<'_> {
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: &mut LeftTexts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let before = self.names.as_ref().map(|_| bytes.to_vec());
-        let within = self.objects.within(start, bytes.len().div_ceil(8));
-        let texts = self.texts(range, &within.texts, bytes);
-        let mut run = Run::new(self, start, within, texts);
+        let masks = self.objects.masks(start, bytes.len().div_ceil(8));
+        let texts = self.texts(range, &masks.texts, bytes);
+        let mut run = Run::new(self, start, masks, texts);
         let mut at = start;
         let first = self.parts.partition_point(|part| part.range.end <= start);
         for of in self.parts.iter().skip(first).take_while(|part| part.range.start < range.end) {
@@ -38,7 +38,7 @@ impl Plan<'_> {
             let mut pass = Pass { memory, start, before: &before, bytes, texts: &run.texts, why: &run.why, counts };
             names.apply(&mut pass);
         }
-        left.look(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
+        left.collect(&Overwritten { start, bytes, kept: &run.kept, why: &run.why }, |at| self.kind(at));
     }
 
     /// Overwrites the characters of strings in `range`. Returns a mask of those bytes: one byte per word, the lowest
@@ -66,7 +66,7 @@ impl Plan<'_> {
     fn overwrite_text(&self, text: AddrRange, width: usize, part: AddrRange, to: &mut [u8]) -> bool {
         let memory = &self.process.memory;
         let skip = part.start.since(text.start) as usize;
-        if text.len() <= LARGE {
+        if text.len() <= MIN_LARGE_TEXT {
             let Ok(mut whole) = memory.look(text.start, text.len() as usize) else { return false };
             self.fill.text(&mut whole, width);
             to.iter_mut().zip(whole.iter().skip(skip)).for_each(|(to, new)| *to = *new);

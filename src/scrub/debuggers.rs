@@ -59,7 +59,7 @@ const SYMBOLS: &[&str] = &[
 ];
 
 /// Maximum number of bytes preserved of a symbol. Only a table of 64 keys is longer, and none of its fields is read.
-const LONGEST: u64 = 16;
+const MAX_SYMBOL: u64 = 16;
 
 /// Returns the bytes to preserve.
 pub(super) fn all(session: &Session<'_>) -> ByteSet {
@@ -74,7 +74,7 @@ pub(super) fn all(session: &Session<'_>) -> ByteSet {
             continue;
         }
         for symbol in SYMBOLS.iter().filter_map(|name| symbols::find(&process.memory, image, name)) {
-            out.add(symbol.addr, symbol.size.min(LONGEST));
+            out.add(symbol.addr, symbol.size.min(MAX_SYMBOL));
         }
     }
     out

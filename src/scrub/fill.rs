@@ -11,10 +11,10 @@ const FILL: [u8; 8] = OVERWRITTEN.to_le_bytes();
 /// Minimum number of characters of a text that is replaced by a stream instead of permuted. A keyed hash of the whole
 /// text seeds the stream. Two texts become equal with probability 1 in 2^64, and a stream takes a hundredth of the
 /// time.
-const LONG: usize = 16;
+const MIN_STREAMED: usize = 16;
 
 /// Bytes of a long text that are read at once.
-const AT_ONCE: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 
 /// Rounds of the permutation of a character. Four make it indistinguishable from a random one (Luby and Rackoff).
 const ROUNDS: u8 = 4;
@@ -46,7 +46,7 @@ impl Fill {
             return;
         };
         let units = text.len() / width.max(1);
-        if units >= LONG {
+        if units >= MIN_STREAMED {
             let mut whole = key.build_hasher();
             whole.write_usize(width);
             whole.write(text);
@@ -70,7 +70,7 @@ impl Fill {
         whole.write_usize(width);
         let mut at = text.start;
         while at < text.end {
-            let bytes = memory.look(at, AT_ONCE.min(text.end.since(at)) as usize).ok()?;
+            let bytes = memory.look(at, CHUNK.min(text.end.since(at)) as usize).ok()?;
             whole.write(&bytes);
             at = at.saturating_add(bytes.len() as u64);
         }

@@ -10,7 +10,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
 use crate::runtimes::api::anatomy::{ARRAY_LENGTH_SIZE, ScrubRule, ScrubRules};
 use crate::runtimes::api::{Elements, Heap, Object, ObjectReader, StringContent, StringUnits, UnwalkedRanges};
-use crate::scrub::starts::Starts;
+use crate::scrub::starts::ObjectStarts;
 use crate::targets::reads::{NameAt, Script};
 
 /// Maximum number of bytes before an object that belong to it ([`ScrubRule::prefix`]).
@@ -20,11 +20,11 @@ pub(super) struct HeapObjects<'s> {
     heap: &'s dyn Heap,
     memory: &'s dyn Memory,
     forms: ScrubRules,
-    pub(super) starts: Starts,
+    pub(super) starts: ObjectStarts,
     /// Arrays that contain the characters of strings, names or not, if string objects have no characters of their own.
     /// `wide` has those with two bytes a character.
-    characters: Starts,
-    wide: Starts,
+    characters: ObjectStarts,
+    wide: ObjectStarts,
     /// Objects with the characters of strings that are names.
     named: HashSet<Addr>,
     /// Texts that are names, in the encodings of memory.
@@ -33,14 +33,14 @@ pub(super) struct HeapObjects<'s> {
 
 /// Byte masks and texts of a run of memory.
 #[derive(Debug, Default)]
-pub(super) struct Within {
+pub(super) struct RunMasks {
     start: Addr,
     /// Bytes that stay: one byte per word, the lowest bit for the first byte.
     heads: Vec<u8>,
     /// Bytes of objects without elements.
     plain: Vec<u8>,
     /// Start address of the two masks that follow.
-    told_from: Addr,
+    masks_start: Addr,
     /// Bytes that stay in any kind of memory.
     own: Vec<u8>,
     /// Bytes of values.
@@ -76,7 +76,7 @@ impl Encoded {
 
 /// Results of a walk over all objects, besides their starts.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct HeapWalk {
     /// Strings that are names.
     pub(super) named: Vec<NameAt>,
     /// Objects of which more is preserved than their types determine.
@@ -90,7 +90,7 @@ impl<'s> HeapObjects<'s> {
         memory: &'s dyn Memory,
         forms: ScrubRules,
         names: &HashSet<String>,
-    ) -> (HeapObjects<'s>, Found) {
+    ) -> (HeapObjects<'s>, HeapWalk) {
         let mut parts: Vec<AddrRange> = heap.ranges().iter().map(|part| part.range).collect();
         parts.sort_unstable();
         parts.dedup_by(|next, kept| next.start < kept.end);
@@ -102,15 +102,15 @@ impl<'s> HeapObjects<'s> {
             heap,
             memory,
             forms,
-            starts: Starts::new(&parts),
-            characters: Starts::new(others),
-            wide: Starts::new(others),
+            starts: ObjectStarts::new(&parts),
+            characters: ObjectStarts::new(others),
+            wide: ObjectStarts::new(others),
             named: HashSet::new(),
             names,
         };
-        let all = Mutex::new((Found::default(), HashSet::new()));
+        let all = Mutex::new((HeapWalk::default(), HashSet::new()));
         heap.ranges().par_iter().for_each(|part| {
-            let (mut found, mut named) = (Found::default(), HashSet::new());
+            let (mut found, mut named) = (HeapWalk::default(), HashSet::new());
             let (mut walker, mut reader) = (heap.walker(), heap.reader());
             walker.walk(part, &mut UnwalkedRanges::default(), &mut |object: &Object| {
                 let Some(form) = out.forms.get(&object.kind) else { return };
@@ -130,7 +130,7 @@ impl<'s> HeapObjects<'s> {
         });
         let (found, named) = all.into_inner().unwrap_or_default();
         out.named = named;
-        [&mut out.starts, &mut out.characters, &mut out.wide].into_iter().for_each(Starts::finish);
+        [&mut out.starts, &mut out.characters, &mut out.wide].into_iter().for_each(ObjectStarts::finish);
         (out, found)
     }
 
@@ -140,7 +140,7 @@ impl<'s> HeapObjects<'s> {
         &self,
         object: &Object,
         reader: &mut dyn ObjectReader,
-        told: &mut Vec<NameAt>,
+        names: &mut Vec<NameAt>,
         named: &mut HashSet<Addr>,
     ) {
         let Some(content) = self.heap.string_content(object) else { return };
@@ -151,7 +151,7 @@ impl<'s> HeapObjects<'s> {
         if self.names.has(content.bytes) {
             named.insert(holder);
             let (script, len) = (script(content), content.bytes.len() as u64);
-            told.push(NameAt { at, len, script });
+            names.push(NameAt { at, len, script });
         }
         if own.is_none() {
             self.characters.mark(holder);
@@ -174,7 +174,7 @@ impl<'s> HeapObjects<'s> {
     }
 
     /// Adds the bytes and texts in a run of memory to `out`.
-    pub(super) fn within(&self, range: AddrRange, out: &mut Within) {
+    pub(super) fn add_masks(&self, range: AddrRange, out: &mut RunMasks) {
         let mut reader = self.heap.reader();
         // A prefix of an object that starts just after the range may be in it.
         self.starts.each(AddrRange::new(range.start, range.end.saturating_add(PREFIX)), |at| {
@@ -197,7 +197,7 @@ impl<'s> HeapObjects<'s> {
     }
 
     /// Adds the characters of a string, or of the array that contains them.
-    fn text(&self, object: &Object, form: &ScrubRule, out: &mut Within) {
+    fn text(&self, object: &Object, form: &ScrubRule, out: &mut RunMasks) {
         let Some(elements) = self.heap.type_info(object.kind).and_then(|info| info.elements) else { return };
         let Some((_, at)) = start(object.addr, elements) else { return };
         let (len, width) = if form.is_string {
@@ -235,10 +235,10 @@ fn script(content: StringContent<'_>) -> Script {
     Script::Units(width(content.units))
 }
 
-impl Within {
+impl RunMasks {
     /// Creates empty masks for a run of `words` words.
-    pub(super) fn new(start: Addr, words: usize) -> Within {
-        Within { start, heads: vec![0; words], plain: vec![0; words], ..Within::default() }
+    pub(super) fn new(start: Addr, words: usize) -> RunMasks {
+        RunMasks { start, heads: vec![0; words], plain: vec![0; words], ..RunMasks::default() }
     }
 
     fn add_head(&mut self, range: AddrRange) {
@@ -250,17 +250,17 @@ impl Within {
     }
 
     /// Prepares the masks `own` and `values` for `range`, which begins at a word.
-    pub(super) fn tell_values(&mut self, range: AddrRange) {
+    pub(super) fn start_masks(&mut self, range: AddrRange) {
         let words = range.len().div_ceil(8) as usize;
-        (self.told_from, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);
+        (self.masks_start, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);
     }
 
     pub(super) fn add_own(&mut self, range: AddrRange) {
-        add(&mut self.own, self.told_from, range);
+        add(&mut self.own, self.masks_start, range);
     }
 
     pub(super) fn add_value(&mut self, range: AddrRange) {
-        add(&mut self.values, self.told_from, range);
+        add(&mut self.values, self.masks_start, range);
     }
 
     /// Adds the masks for the page at `page` to `heads` and `plain`.
@@ -273,7 +273,7 @@ impl Within {
     /// Adds the masks for the page at `page` to `own` and `values`.
     pub(super) fn join_values(&self, page: Addr, own: &mut [u8], values: &mut [u8]) {
         for (from, to) in [(&self.own, own), (&self.values, values)] {
-            join(self.told_from, from, page, to);
+            join(self.masks_start, from, page, to);
         }
     }
 }

@@ -11,13 +11,13 @@ use crate::scrub::Kept;
 use crate::scrub::letters::is_printable;
 
 /// Minimum number of characters of a text.
-const LEAST: usize = 6;
+const MIN_TEXT: usize = 6;
 
 /// Maximum number of bytes of a text that are shown and compared. Names are shorter.
-const MOST: usize = 1 << 10;
+const MAX_TEXT: usize = 1 << 10;
 
 /// Maximum number of distinct texts.
-const TEXTS: usize = 4 << 20;
+const MAX_TEXTS: usize = 4 << 20;
 
 /// Encoding of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -32,7 +32,7 @@ pub enum Encoding {
 
 /// Occurrences of a remaining text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Occurrences {
     /// Lowest address.
     pub first: Addr,
     /// Number of occurrences.
@@ -55,7 +55,7 @@ pub struct LeftTexts {
     /// Amount of text, by kind of region and reason.
     pub runs: BTreeMap<(Kind, Kept), Runs>,
     /// Occurrences by text, if requested.
-    pub texts: Option<BTreeMap<(String, Encoding), Places>>,
+    pub texts: Option<BTreeMap<(String, Encoding), Occurrences>>,
     /// Number of occurrences of texts beyond the limit.
     pub more: u64,
 }
@@ -84,7 +84,7 @@ impl LeftTexts {
     }
 
     /// Collects the texts in a run. `kind` returns the kind of the region at an address.
-    pub(super) fn look(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
+    pub(super) fn collect(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
         let Overwritten { start, bytes, kept, .. } = *run;
         let stayed = |i: usize| kept.get(i / 8).is_some_and(|bits| bits >> (i % 8) & 1 != 0);
         let letter = |i: usize| bytes.get(i).copied().filter(|b| is_printable(*b) && stayed(i));
@@ -102,10 +102,10 @@ impl LeftTexts {
             let narrow = (i..).map_while(letter).count();
             let zero = |i: &usize| bytes.get(*i) == Some(&0);
             let is_wide = |at: &usize| letter(*at).is_some() && zero(&(at + 1));
-            let wide = if narrow < LEAST { (i..).step_by(2).take_while(is_wide).count() } else { 0 };
+            let wide = if narrow < MIN_TEXT { (i..).step_by(2).take_while(is_wide).count() } else { 0 };
             let (letters, width, encoding) =
-                if wide >= LEAST { (wide, 2, Encoding::Utf16) } else { (narrow, 1, Encoding::Utf8) };
-            if letters >= LEAST {
+                if wide >= MIN_TEXT { (wide, 2, Encoding::Utf16) } else { (narrow, 1, Encoding::Utf8) };
+            if letters >= MIN_TEXT {
                 let at = start.saturating_add(i as u64);
                 let why = run.why.get(i / 8).copied().unwrap_or(Kept::Found);
                 let runs = self.runs.entry((kind(at), why)).or_default();
@@ -119,12 +119,12 @@ impl LeftTexts {
 
     fn add(&mut self, letters: impl Iterator<Item = u8>, encoding: Encoding, at: Addr) {
         let Some(texts) = &mut self.texts else { return };
-        let text: String = letters.take(MOST).map(char::from).collect();
-        let full = texts.len() >= TEXTS;
+        let text: String = letters.take(MAX_TEXT).map(char::from).collect();
+        let full = texts.len() >= MAX_TEXTS;
         match texts.get_mut(&(text.clone(), encoding)) {
             Some(places) => places.count += 1,
             None if full => self.more += 1,
-            None => drop(texts.insert((text, encoding), Places { first: at, count: 1 })),
+            None => drop(texts.insert((text, encoding), Occurrences { first: at, count: 1 })),
         }
     }
 
@@ -138,7 +138,7 @@ impl LeftTexts {
         }
         let Some(texts) = &mut self.texts else { return };
         for (text, places) in other.texts.unwrap_or_default() {
-            let full = texts.len() >= TEXTS;
+            let full = texts.len() >= MAX_TEXTS;
             match texts.get_mut(&text) {
                 Some(here) => {
                     here.first = here.first.min(places.first);
@@ -157,7 +157,7 @@ mod tests {
 
     fn look(left: &mut LeftTexts, start: u64, bytes: &[u8], kept: &[u8]) {
         let why = vec![Kept::Found; kept.len()];
-        left.look(&Overwritten { start: Addr::new(start), bytes, kept, why: &why }, |_| Kind::Image);
+        left.collect(&Overwritten { start: Addr::new(start), bytes, kept, why: &why }, |_| Kind::Image);
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod words;
 
 pub use counts::{Became, By, Counts, Kept};
 pub use fill::Fill;
-pub use left::{Encoding, LeftTexts, Places, Runs};
+pub use left::{Encoding, LeftTexts, Occurrences, Runs};
 pub use names::{Names, unmapped};
 pub use notes::notes;
 pub use plan::{Level, Plan};

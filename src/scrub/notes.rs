@@ -2,7 +2,7 @@
 
 use crate::addr::Addr;
 use crate::core::notes::nt;
-use crate::core::scrubbed_notes::Judge;
+use crate::core::scrubbed_notes::ScrubRules;
 use crate::core::{own_notes, scrubbed_notes};
 use crate::limits;
 use crate::memory::Memory;
@@ -12,8 +12,8 @@ use crate::targets::{Arch, Producer, at};
 /// Returns the notes in `bytes` without values, and with one more note that says so. Counts their bytes.
 pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> Vec<u8> {
     let spared = |owner: &[u8], kind| !plan.has(rule(owner, kind));
-    let judge = Judge { is_address: &|value| plan.is_address(value), is_program: &|name| is_program(plan, name) };
-    let mut out = scrubbed_notes::scrubbed(bytes, arch, &judge, spared);
+    let rules = ScrubRules { is_address: &|value| plan.is_address(value), is_program: &|name| is_program(plan, name) };
+    let mut out = scrubbed_notes::scrubbed(bytes, arch, &rules, spared);
     let mut overwritten = 0;
     scrubbed_notes::each(bytes, |owner, kind, data| {
         let (old, new) = (bytes.get(data.clone()), out.get(data));

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::addr::{Addr, AddrRange, union};
 use crate::runtimes::api::Heap;
 use crate::runtimes::api::anatomy::{Anatomy, Scattered, ScrubRules};
-use crate::scrub::heaps::{HeapObjects, Within};
+use crate::scrub::heaps::{HeapObjects, RunMasks};
 use crate::scrub::plan::Use;
 use crate::scrub::scattered;
 use crate::scrub::words::LOOK_BACK;
@@ -29,15 +29,15 @@ pub(super) struct Objects<'s> {
     /// Objects outside of heaps. Their bytes are determined when needed.
     pub(super) scattered: Vec<Box<dyn Scattered + 's>>,
     /// Objects whose address reveals a value, each with the object that replaces it.
-    pub(super) alike: HashMap<u64, u64>,
-    /// Lowest and highest address in `alike`. Most words point elsewhere.
-    alike_ends: (u64, u64),
+    pub(super) substitutes: HashMap<u64, u64>,
+    /// Lowest and highest address in `substitutes`. Most words point elsewhere.
+    substitute_bounds: (u64, u64),
     /// Characters of strings outside of those heaps, with the width of a character in bytes, by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Names: texts that stay.
     pub(super) named: Vec<NameAt>,
     /// Indices of the heaps whose only valid addresses outside of reference fields are starts of objects.
-    pub(super) known: Vec<usize>,
+    pub(super) precise: Vec<usize>,
     /// Heaps that can't be walked well enough for any of this, in words.
     pub(super) given_up: Vec<String>,
 }
@@ -47,24 +47,24 @@ impl<'s> Objects<'s> {
     /// the addresses.
     pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
         let at = Addr::new(value);
-        let of = self.known_heaps().find(|heap| heap.starts.covers(at));
+        let of = self.precise_heaps().find(|heap| heap.starts.covers(at));
         of.is_some_and(|heap| used == Use::Objects || !at.is_aligned(8) || !heap.starts.has(at))
     }
 
-    /// Whether a word points outside all parts of the heaps in `known`. False if there is none.
+    /// Whether a word points outside all parts of the heaps in `precise`. False if there is none.
     pub(super) fn is_outside(&self, value: u64) -> bool {
-        let mut known = self.known_heaps().filter(|heap| !heap.starts.is_empty()).peekable();
+        let mut known = self.precise_heaps().filter(|heap| !heap.starts.is_empty()).peekable();
         known.peek().is_some() && !known.any(|heap| heap.starts.covers(Addr::new(value)))
     }
 
     /// Returns the object that replaces the one at this address, if that one reveals a value.
-    pub(super) fn alike(&self, value: u64) -> Option<u64> {
-        let (first, last) = self.alike_ends;
-        if (first..=last).contains(&value) { self.alike.get(&value).copied() } else { None }
+    pub(super) fn substitute(&self, value: u64) -> Option<u64> {
+        let (first, last) = self.substitute_bounds;
+        if (first..=last).contains(&value) { self.substitutes.get(&value).copied() } else { None }
     }
 
-    fn known_heaps(&self) -> impl Iterator<Item = &HeapObjects<'s>> {
-        self.known.iter().filter_map(|&i| self.heaps.get(i))
+    fn precise_heaps(&self) -> impl Iterator<Item = &HeapObjects<'s>> {
+        self.precise.iter().filter_map(|&i| self.heaps.get(i))
     }
 
     /// Adds a heap whose objects are located by their starts.
@@ -83,22 +83,22 @@ impl<'s> Objects<'s> {
         }
         self.named.extend(found.named);
         if anatomy.only_starts_are_addresses() {
-            self.known.push(self.heaps.len());
+            self.precise.push(self.heaps.len());
         }
         self.heaps.push(objects);
     }
 
     /// Returns the masks and texts of a run of memory of `words` words.
-    pub(super) fn within(&self, start: Addr, words: usize) -> Within {
+    pub(super) fn masks(&self, start: Addr, words: usize) -> RunMasks {
         let range = AddrRange::sized(start, 8 * words as u64);
-        let mut out = Within::new(start, words);
-        self.heaps.iter().for_each(|heap| heap.within(range, &mut out));
+        let mut out = RunMasks::new(start, words);
+        self.heaps.iter().for_each(|heap| heap.add_masks(range, &mut out));
         let before = out.texts.len();
         if !self.scattered.is_empty() {
             // A text may have begun before the run.
             let range = AddrRange::new(start.saturating_sub(LOOK_BACK), range.end);
-            out.tell_values(range);
-            self.scattered.iter().for_each(|objects| scattered::within(&**objects, range, &mut out));
+            out.start_masks(range);
+            self.scattered.iter().for_each(|objects| scattered::add_masks(&**objects, range, &mut out));
             let first = self.large_values.partition_point(|value| value.end <= range.start);
             let large = self.large_values.iter().skip(first);
             large.take_while(|value| value.start < range.end).for_each(|value| out.add_value(*value));
@@ -131,8 +131,8 @@ pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Obje
     }
     out.texts.sort_unstable();
     out.texts.dedup();
-    let ends = (out.alike.keys().min(), out.alike.keys().max());
-    out.alike_ends = (ends.0.copied().unwrap_or(0), ends.1.copied().unwrap_or(0));
+    let ends = (out.substitutes.keys().min(), out.substitutes.keys().max());
+    out.substitute_bounds = (ends.0.copied().unwrap_or(0), ends.1.copied().unwrap_or(0));
     out.large_values = union(std::mem::take(&mut out.large_values));
     out
 }

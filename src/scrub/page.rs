@@ -1,7 +1,7 @@
 //! Masks of the bytes of one page, joined once for all its words.
 
 use crate::addr::{Addr, PAGE};
-use crate::scrub::heaps::Within;
+use crate::scrub::heaps::RunMasks;
 use crate::scrub::plan::Use;
 use crate::scrub::{Plan, Rule};
 use crate::targets::byte_set::WORDS;
@@ -35,8 +35,8 @@ impl Page {
         self.at == addr.align_down(PAGE) && self.used == used
     }
 
-    /// Joins the masks of the page that contains `addr`. `within` has those of its objects.
-    pub(super) fn of(plan: &Plan<'_>, addr: Addr, used: Use, within: &Within) -> Page {
+    /// Joins the masks of the page that contains `addr`. `masks` has those of its objects.
+    pub(super) fn of(plan: &Plan<'_>, addr: Addr, used: Use, masks: &RunMasks) -> Page {
         let at = addr.align_down(PAGE);
         let mut page = Page { at, used, ..Page::none() };
         let (read, objects) = (&plan.read, &plan.objects);
@@ -47,7 +47,7 @@ impl Page {
             plan.blocks.join_page(at, &mut page.sure);
             objects.own.join_page(at, &mut own);
             objects.values.join_page(at, &mut page.values);
-            within.join_values(at, &mut own, &mut page.values);
+            masks.join_values(at, &mut own, &mut page.values);
             page.sure.iter_mut().zip(own).for_each(|(sure, own)| *sure |= own);
             if !plan.has(Rule::Values) {
                 page.values = [0; WORDS];
@@ -75,7 +75,7 @@ impl Page {
                     set.join_page(at, keep);
                 }
                 let (mut threads, mut plain) = ([0; WORDS], [0; WORDS]);
-                within.join_page(at, keep, &mut plain);
+                masks.join_page(at, keep, &mut plain);
                 if read.threads.join_page(at, &mut threads) {
                     for ((keep, threads), plain) in keep.iter_mut().zip(threads).zip(plain) {
                         *keep |= threads & plain;
@@ -106,16 +106,16 @@ impl Page {
     }
 
     /// Returns the masks of one word.
-    pub(super) fn word(&self, addr: Addr) -> Word {
+    pub(super) fn word(&self, addr: Addr) -> WordMasks {
         let i = (addr.since(self.at) / 8) as usize;
         let of = |bits: &Bits| bits.get(i).copied().unwrap_or(0);
-        Word { keep: of(&self.keep), found: of(&self.found), sure: of(&self.sure), values: of(&self.values) }
+        WordMasks { keep: of(&self.keep), found: of(&self.found), sure: of(&self.sure), values: of(&self.values) }
     }
 }
 
 /// Masks of a word's bytes. The lowest bit is the first byte.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Word {
+pub(super) struct WordMasks {
     /// Bytes that stay, whatever their values.
     pub(super) keep: u8,
     /// Bytes of `keep` that a reader declared to be a structure or a name.

@@ -13,7 +13,7 @@ use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
-use crate::scrub::addresses::LOW;
+use crate::scrub::addresses::LOW_END;
 use crate::scrub::objects::{self, Objects};
 use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, stacks};
 use crate::session::Session;
@@ -23,7 +23,7 @@ use crate::targets::reads::ReadBytes;
 
 /// A part of memory with one use.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct MemoryPart {
     pub(super) range: AddrRange,
     /// Use of the memory.
     pub(super) used: Use,
@@ -59,7 +59,7 @@ impl Level {
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
     /// Parts of mapped memory by address, in whole words, without gaps.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MemoryPart>,
     /// Seeds of the replacements of long texts, by address.
     pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
@@ -110,7 +110,7 @@ impl<'p> Plan<'p> {
         let views = alias::find(session.process.target()).into_iter();
         let views = views.map(|Alias { range, first, compared, .. }| SecondView { range, first, compared }).collect();
         let mut low_symbols: Vec<u64> =
-            session.symbols().starts_below(Addr::new(LOW)).into_iter().map(|at| at.since(Addr::NULL)).collect();
+            session.symbols().starts_below(Addr::new(LOW_END)).into_iter().map(|at| at.since(Addr::NULL)).collect();
         low_symbols.sort_unstable();
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();
@@ -139,7 +139,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// Returns the replacements of names, if names are overwritten ([`Names::table`]).
+    /// Returns the replacements of names, if names are overwritten (`Names::table`).
     pub fn table_of_names(&self) -> Option<String> {
         self.names.as_ref().map(Names::table)
     }
@@ -189,9 +189,9 @@ pub(super) fn anatomies<'s>(session: &'s Session<'_>) -> impl Iterator<Item = &'
 
 /// Divides all memory by use. Objects may be in other memory too (frozen ones in images); their headers are preserved
 /// there.
-fn parts(session: &Session<'_>) -> Vec<Part> {
+fn parts(session: &Session<'_>) -> Vec<MemoryPart> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
-    let mut out: Vec<Part> = Vec::new();
+    let mut out: Vec<MemoryPart> = Vec::new();
     let mut push = |start: Addr, end: Addr, used: Use, region: &Region| {
         // A word that two regions share belongs to the first.
         let start = out.last().map_or(start, |before| start.max(before.range.end));
@@ -200,7 +200,7 @@ fn parts(session: &Session<'_>) -> Vec<Part> {
             let range = AddrRange::new(start, end);
             let is_held = session.process.space().dumped_in(range) > 0;
             let is_writable = region.perms.is_some_and(|perms| perms.write);
-            out.push(Part { range, used, kind: region.kind, is_held, is_writable });
+            out.push(MemoryPart { range, used, kind: region.kind, is_held, is_writable });
         }
     };
     for region in session.map().regions.iter() {

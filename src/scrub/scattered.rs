@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use crate::addr::AddrRange;
 use crate::runtimes::api::anatomy::{Anatomy, Meaning, Scattered};
-use crate::scrub::heaps::Within;
+use crate::scrub::heaps::RunMasks;
 use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
 /// Minimum length in bytes of a value that is stored as a range instead of byte by byte.
-const LARGE: u64 = 64 << 10;
+const MIN_LARGE_VALUE: u64 = 64 << 10;
 
 /// Adds the objects of one runtime. Returns whether its objects are outside of heaps. `shown` are texts that answers
 /// print as names of threads.
@@ -22,7 +22,7 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
             out.named.push(NameAt { at: range.start, len: range.len(), script });
         }
         Meaning::Interchangeable(other) => {
-            out.alike.insert(range.start.get(), other.get());
+            out.substitutes.insert(range.start.get(), other.get());
         }
         Meaning::Value => value(range, out),
         // It is a value too, in case it is not overwritten as a text.
@@ -38,13 +38,13 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
 
 fn value(range: AddrRange, out: &mut Objects<'_>) {
     match range.len() {
-        0..LARGE => out.values.add(range.start, range.len()),
+        0..MIN_LARGE_VALUE => out.values.add(range.start, range.len()),
         _ => out.large_values.push(range),
     }
 }
 
 /// Adds the masks and texts of a run of memory.
-pub(super) fn within(objects: &dyn Scattered, range: AddrRange, out: &mut Within) {
+pub(super) fn add_masks(objects: &dyn Scattered, range: AddrRange, out: &mut RunMasks) {
     objects.each_in(range, &mut |bytes, meaning| match meaning {
         Meaning::Structure | Meaning::Name(..) => out.add_own(bytes),
         Meaning::Value => out.add_value(bytes),

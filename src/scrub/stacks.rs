@@ -25,7 +25,7 @@ const RANDOM: u64 = 16;
 /// Replacements of the stack guard and the pointer guard, wherever they occur. C libraries' allocators use such a
 /// number to check their structures (`malloc_context.secret` of musl is the second word of AT_RANDOM), so all copies
 /// must be equal.
-pub(super) const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
+pub(super) const REPLACEMENTS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
 
 /// Returns the guard values of each thread and of AT_RANDOM, each with its replacement. glibc's
 /// `_dl_setup_stack_chk_guard` takes the first word of AT_RANDOM without its lowest byte, and
@@ -34,11 +34,11 @@ pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> HashMap<u
     let random = process.auxv(at::RANDOM).map(Addr::new);
     let pairs = random.into_iter().chain(guards.iter().map(|guard| guard.start));
     let mut out = HashMap::new();
-    for (at, stand_in) in pairs.flat_map(|at| [at, at.saturating_add(8)].into_iter().zip(STAND_INS)) {
+    for (at, replacement) in pairs.flat_map(|at| [at, at.saturating_add(8)].into_iter().zip(REPLACEMENTS)) {
         let word = process.memory.peek_u64(at).unwrap_or(0);
         // A small value is no guard, and many numbers equal it.
         for word in [word, word & !0xff].into_iter().filter(|&word| word > u64::from(u32::MAX)) {
-            out.entry(word).or_insert(stand_in);
+            out.entry(word).or_insert(replacement);
         }
     }
     out

@@ -15,26 +15,26 @@ const STEP: u64 = 1 << 20;
 
 /// A set of addresses in the parts of a heap. Threads can mark addresses concurrently.
 #[derive(Default)]
-pub(super) struct Starts {
+pub(super) struct ObjectStarts {
     /// Parts, sorted and disjoint.
-    parts: Vec<Part>,
+    parts: Vec<PartBits>,
 }
 
-struct Part {
+struct PartBits {
     range: AddrRange,
     bits: Vec<AtomicU64>,
     /// The last marked address before each multiple of [`STEP`] from the part's start. 0 if there is none.
     before: Vec<u64>,
 }
 
-impl Starts {
+impl ObjectStarts {
     /// Creates an empty set over these parts (sorted, disjoint).
-    pub(super) fn new(parts: &[AddrRange]) -> Starts {
+    pub(super) fn new(parts: &[AddrRange]) -> ObjectStarts {
         let parts = parts.iter().map(|&range| {
             let words = usize::try_from(range.len().div_ceil(SPAN)).unwrap_or(0);
-            Part { range, bits: (0..words).map(|_| AtomicU64::new(0)).collect(), before: Vec::new() }
+            PartBits { range, bits: (0..words).map(|_| AtomicU64::new(0)).collect(), before: Vec::new() }
         });
-        Starts { parts: parts.collect() }
+        ObjectStarts { parts: parts.collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,7 +42,7 @@ impl Starts {
     }
 
     /// Returns the part that contains an address.
-    fn part(&self, at: Addr) -> Option<&Part> {
+    fn part(&self, at: Addr) -> Option<&PartBits> {
         let i = self.parts.partition_point(|part| part.range.end <= at);
         self.parts.get(i).filter(|part| part.range.contains(at))
     }
@@ -65,7 +65,7 @@ impl Starts {
 
     /// Completes the set after all addresses are marked, for fast queries.
     pub(super) fn finish(&mut self) {
-        self.parts.iter_mut().for_each(Part::finish);
+        self.parts.iter_mut().for_each(PartBits::finish);
     }
 
     /// Visits the marked addresses in `range`, and before them the last one below `range` in the same part. That
@@ -80,7 +80,7 @@ impl Starts {
     }
 }
 
-impl Part {
+impl PartBits {
     fn bit(&self, at: Addr) -> Option<(&AtomicU64, u64)> {
         let from = at.since(self.range.start);
         let word = usize::try_from(from / SPAN).ok()?;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn places_are_visited_with_the_one_before() {
         let parts = [(0x1000, 0x40_0000), (0x80_0008, 0x100)].map(|(at, len)| AddrRange::sized(Addr::new(at), len));
-        let mut starts = Starts::new(&parts);
+        let mut starts = ObjectStarts::new(&parts);
         let all = [0x1000, 0x1008, 0x11f8, 0x1200, 0x20_0000, 0x80_0018].map(Addr::new);
         all.iter().for_each(|at| starts.mark(*at));
         // Not aligned, or in no part.

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use super::page::{Page, Word};
-use super::plan::{Part, Use};
+use super::page::{Page, WordMasks};
+use super::plan::{MemoryPart, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::commands::shrink::scrub_plan;
@@ -48,7 +48,7 @@ thread_local! {
 type Texts = Vec<(AddrRange, u8)>;
 
 /// Returns the masks of the word at `at`.
-fn known(plan: &Plan<'_>, used: Use, at: Addr) -> Word {
+fn masks_at(plan: &Plan<'_>, used: Use, at: Addr) -> WordMasks {
     LAST.with_borrow_mut(|last| {
         let page = last.take().filter(|(page, _)| page.is_of(at, used));
         let (page, _) = last.insert(page.unwrap_or_else(|| page_of(plan, used, at)));
@@ -57,8 +57,8 @@ fn known(plan: &Plan<'_>, used: Use, at: Addr) -> Word {
 }
 
 fn page_of(plan: &Plan<'_>, used: Use, at: Addr) -> (Page, Texts) {
-    let within = plan.objects.within(at.align_down(PAGE), WORDS);
-    (Page::of(plan, at, used, &within), within.texts)
+    let masks = plan.objects.masks(at.align_down(PAGE), WORDS);
+    (Page::of(plan, at, used, &masks), masks.texts)
 }
 
 /// Returns the word at `at` after scrubbing.
@@ -86,7 +86,7 @@ fn stayed(plan: &Plan<'_>, words: &[(Addr, u64)]) -> usize {
 /// Whether the word at `at` has characters of a string.
 fn is_character(plan: &Plan<'_>, used: Use, at: Addr) -> bool {
     let word = AddrRange::sized(at, 8);
-    known(plan, used, at);
+    masks_at(plan, used, at);
     LAST.with_borrow(|last| last.iter().flat_map(|(_, texts)| texts).any(|(text, _)| text.intersect(&word).is_some()))
 }
 
@@ -94,7 +94,7 @@ fn is_character(plan: &Plan<'_>, used: Use, at: Addr) -> bool {
 pub(super) fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
     let mut out = Vec::new();
     LAST.set(None);
-    for &Part { range, used, .. } in &plan.parts {
+    for &MemoryPart { range, used, .. } in &plan.parts {
         for page in (range.start.get()..range.end.get()).step_by(AT_ONCE as usize).map(Addr::new) {
             let Ok(bytes) = plan.process.memory.look(page, AT_ONCE.min(range.end.since(page)) as usize) else {
                 continue;
@@ -152,8 +152,8 @@ fn a_text_in_a_block_goes_though_it_was_read_as_a_structure() {
         let is_text = |used, at, value| {
             used == Use::Blocks
                 && letters(value)
-                && known(plan, used, at).keep == 0
-                && known(plan, used, at).values == 0
+                && masks_at(plan, used, at).keep == 0
+                && masks_at(plan, used, at).values == 0
                 && !is_character(plan, used, at)
         };
         words(plan, is_text)
@@ -165,8 +165,8 @@ fn values_of_objects_go_whoever_read_them() {
     goes_by("python313-tasks/core.zst", Rule::Values, |plan| {
         words(plan, |used, at, value| {
             used == Use::Data
-                && !plan.leads_somewhere(value)
-                && known(plan, used, at).values == u8::MAX
+                && !plan.is_mapped(value)
+                && masks_at(plan, used, at).values == u8::MAX
                 && !is_character(plan, used, at)
         })
     });
@@ -177,7 +177,8 @@ fn a_word_that_leads_to_no_object_is_a_number() {
     let process = open("java17-offheap/core.zst");
     let session = Session::new(&process);
     let mut plan = plan(&session);
-    let inner = words(&plan, |used, at, value| plan.objects.is_number(used, value) && known(&plan, used, at).keep == 0);
+    let inner =
+        words(&plan, |used, at, value| plan.objects.is_number(used, value) && masks_at(&plan, used, at).keep == 0);
     assert!(!inner.is_empty());
     assert!(inner.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
     plan.without(Rule::Numbers);
@@ -191,10 +192,10 @@ fn a_word_that_reads_as_the_end_of_a_text_is_no_address() {
     let mut plan = plan(&session);
     let ends = words(&plan, |used, at, value| {
         let word = value.to_le_bytes();
-        plan.leads_somewhere(value)
+        plan.is_mapped(value)
             && plan.is_no_address(word, used, false) == Some(Rule::Readable)
-            && known(&plan, used, at).keep == 0
-            && known(&plan, used, at).values == 0
+            && masks_at(&plan, used, at).keep == 0
+            && masks_at(&plan, used, at).values == 0
     });
     assert!(!ends.is_empty());
     assert!(ends.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
@@ -209,10 +210,10 @@ fn a_low_number_is_an_address_where_it_leads_to_what_addresses_lead_to() {
     let session = Session::new(&process);
     let mut plan = plan(&session);
     let numbers = words(&plan, |used, at, value| {
-        let is_low = value < super::addresses::LOW && plan.leads_somewhere(value) && used == Use::Data;
+        let is_low = value < super::addresses::LOW_END && plan.is_mapped(value) && used == Use::Data;
         is_low
             && plan.is_no_address(value.to_le_bytes(), used, false) == Some(Rule::Numbers)
-            && known(&plan, used, at).keep == 0
+            && masks_at(&plan, used, at).keep == 0
     });
     assert!(!numbers.is_empty());
     assert!(numbers.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
@@ -226,9 +227,9 @@ fn small_numbers_of_python_are_not_told_by_their_addresses() {
     let session = Session::new(&process);
     let mut plan = plan(&session);
     let holders = words(&plan, |used, at, value| {
-        let is_other = || known(&plan, used, at).values != 0 || is_character(&plan, used, at);
-        let is_alike = used == Use::Data && plan.objects.alike.contains_key(&value);
-        is_alike && !is_other() && known(&plan, used, at).keep == 0
+        let is_other = || masks_at(&plan, used, at).values != 0 || is_character(&plan, used, at);
+        let is_alike = used == Use::Data && plan.objects.substitutes.contains_key(&value);
+        is_alike && !is_other() && masks_at(&plan, used, at).keep == 0
     });
     let different = |plan: &Plan<'_>| {
         let mut all: Vec<_> = holders.iter().map(|(at, _)| becomes(plan, *at)).collect();
@@ -265,7 +266,7 @@ fn a_word_that_leads_into_a_reservation_is_a_number() {
     let process = open("dotnet10-kernel-threads/core.zst");
     let session = Session::new(&process);
     let mut plan = plan(&session);
-    let is_large = |part: &&Part| part.kind == Kind::GCHeapReserve && !part.is_held && part.range.len() > 1 << 30;
+    let is_large = |part: &&MemoryPart| part.kind == Kind::GCHeapReserve && !part.is_held && part.range.len() > 1 << 30;
     let reserve = plan.parts.iter().find(is_large).unwrap().range;
     let word = reserve.start.saturating_add(reserve.len() / 2).get().to_le_bytes();
     assert_eq!(plan.is_no_address(word, Use::Data, false), Some(Rule::Numbers));
@@ -295,7 +296,7 @@ fn what_gdb_takes_for_the_name_of_the_program_may_be_an_argument() {
 /// Returns scrubbed memory by start address, processed in runs of `len` bytes.
 fn all_in_runs_of(plan: &Plan<'_>, len: u64) -> Vec<(Addr, Vec<u8>)> {
     let mut out = Vec::new();
-    for &Part { range, .. } in plan.parts.iter().filter(|part| part.is_held) {
+    for &MemoryPart { range, .. } in plan.parts.iter().filter(|part| part.is_held) {
         let whole = plan.process.memory.look(range.start, range.len() as usize);
         let Ok(mut bytes) = whole else { continue };
         for (i, run) in bytes.chunks_mut(len as usize).enumerate() {
@@ -347,7 +348,7 @@ fn what_exceptions_say_by_number_stays() {
 pub(super) fn are_found(plan: &Plan<'_>, at: Addr, len: u64) -> bool {
     (0..len).map(|i| at.saturating_add(i)).all(|at| {
         let bit = at.since(at.align_down(8));
-        known(plan, Use::Data, at).found >> bit & 1 != 0
+        masks_at(plan, Use::Data, at).found >> bit & 1 != 0
     })
 }
 
@@ -394,7 +395,7 @@ fn methods_of_interpreted_frames_stay_though_their_addresses_read_as_text() {
         let (from, method) = (frame.sp, frame.method_desc.unwrap());
         let places = (0..256).map(|i| from.saturating_add(8 * i));
         let mut places = places.filter(|at| process.memory.peek_u64(*at).is_ok_and(|word| word == method.get()));
-        assert!(places.any(|at| known(&plan, Use::Stack, at).sure == u8::MAX), "{:?}", frame.method);
+        assert!(places.any(|at| masks_at(&plan, Use::Stack, at).sure == u8::MAX), "{:?}", frame.method);
         count += 1;
     }
     assert!(count > 3);

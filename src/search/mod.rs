@@ -12,17 +12,17 @@
 //! | `hex` | bytes with wildcards, as text |
 //! | `utf16` | turns a regular expression into one over UTF-16LE bytes |
 //! | `needle` | one encoded form of a pattern, and the search for it in a block |
-//! | `gate` | a prefilter that excludes most chunks |
+//! | `prefilter` | a prefilter that excludes most chunks |
 //! | `window` | the bytes searched at once, with the context that a match needs |
 //! | `spans` | dumped memory as contiguous spans, divided into windows |
 //! | `scan` | the parallel pass, and the selection of hits |
 //! | `secrets` | keys, tokens, passwords and other secrets, by their forms |
 
 mod error;
-mod gate;
 mod hex;
 mod needle;
 mod pattern;
+mod prefilter;
 #[cfg(test)]
 mod random;
 mod scan;
@@ -38,4 +38,4 @@ mod window;
 pub use error::PatternError;
 pub use needle::HitEncoding;
 pub use pattern::{Encoding, Pattern, PatternOptions};
-pub use scan::{Hit, SearchResult, search};
+pub use scan::{Hit, search};

@@ -6,8 +6,8 @@ use memchr::arch::all::packedpair::HeuristicFrequencyRank;
 use memchr::memmem::{Finder, FinderBuilder};
 use regex::bytes::Regex;
 
-use crate::search::gate::commonness;
 use crate::search::hex::Masked;
+use crate::search::prefilter::commonness;
 pub use crate::words::HitEncoding;
 
 /// One encoded form of a pattern.

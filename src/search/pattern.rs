@@ -7,9 +7,9 @@ use regex_syntax::{ParserBuilder, escape};
 use crate::addr::Addr;
 use crate::limits;
 use crate::search::error::PatternError;
-use crate::search::gate::Gate;
 use crate::search::hex::{self, Masked};
 use crate::search::needle::{HitEncoding, Needle};
+use crate::search::prefilter::Prefilter;
 use crate::search::utf16;
 use crate::search::window::Reach;
 
@@ -137,9 +137,9 @@ impl Pattern {
     }
 
     /// Returns a prefilter for blocks, if the pattern allows one.
-    pub(super) fn gate(&self) -> Option<Gate<'_>> {
+    pub(super) fn prefilter(&self) -> Option<Prefilter<'_>> {
         let masked: Option<Vec<&Masked>> = self.needles.iter().map(Needle::masked).collect();
-        Gate::of(&masked?)
+        Prefilter::of(&masked?)
     }
 
     /// Whether bytes that are all zero can match.

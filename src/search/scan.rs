@@ -15,12 +15,12 @@ use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::search::gate::{CHUNK, Gate, Probe, near_data};
 use crate::search::needle::HitEncoding;
 use crate::search::pattern::Pattern;
+use crate::search::prefilter::{CHUNK, MarkSet, Prefilter, near_data};
 use crate::search::spans::{Spans, intersect};
 use crate::search::window::{Reach, Window};
-use crate::targets::AHEAD;
+use crate::targets::READ_AHEAD_TASKS;
 use crate::targets::Target;
 
 /// Maximum number of encodings of a pattern.
@@ -122,25 +122,25 @@ pub(super) fn search_sized(
     let zeros = pattern.matches_zeros();
     let todo = if zeros { asked } else { within(&spans.near_data()) };
     progress.start(todo.iter().map(AddrRange::len).sum());
-    let skip = match pattern.gate() {
+    let skip = match pattern.prefilter() {
         _ if zeros => Skip::Nothing,
-        Some(gate) => Skip::Gate(gate, sizes.chunk),
+        Some(prefilter) => Skip::Prefilter(prefilter, sizes.chunk),
         None => Skip::Zeros(sizes.page),
     };
     let scan = Scan { target, spans, pattern, reach, skip, progress };
     target.expect_scan();
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
-    let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr::NULL; FORMS] };
+    let mut merged = Merged { hits: Vec::new(), total: 0, cap, carry: [Addr::NULL; FORMS] };
     let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));
     loop {
         let wave: Vec<AddrRange> = tasks.by_ref().take(sizes.wave).collect();
         if wave.is_empty() {
             break;
         }
-        joined.add(&scan, &wave);
+        merged.add(&scan, &wave);
     }
-    let capped = joined.total > joined.hits.len() as u64;
-    SearchResult { hits: joined.hits, total: joined.total, scanned, capped }
+    let capped = merged.total > merged.hits.len() as u64;
+    SearchResult { hits: merged.hits, total: merged.total, scanned, capped }
 }
 
 pub(super) fn cut(range: AddrRange, size: u64) -> impl Iterator<Item = AddrRange> {
@@ -171,7 +171,7 @@ enum Skip<'a> {
     /// Zero pages of this size.
     Zeros(usize),
     /// Parts that the prefilter excludes, with its chunk size.
-    Gate(Gate<'a>, usize),
+    Prefilter(Prefilter<'a>, usize),
 }
 
 struct Scan<'a> {
@@ -191,20 +191,20 @@ impl Scan<'_> {
         task: AddrRange,
         mut from: [Addr; FORMS],
         keep: usize,
-        probe: &mut Option<Probe<'s>>,
+        mark_set: &mut Option<MarkSet<'s>>,
     ) -> ([Tally; FORMS], Vec<Hit>) {
         let mut tallies = [NONE; FORMS];
         let mut hits: [Vec<Hit>; FORMS] = Default::default();
-        let mut islands = Vec::new();
+        let mut candidates = Vec::new();
         self.spans.windows(task, |window| {
-            self.islands(window, probe, &mut islands);
+            self.candidates(window, mark_set, &mut candidates);
             let forms = self.pattern.needles.iter().zip(&mut tallies).zip(&mut hits).zip(&mut from);
             for (((needle, tally), hits), from) in forms {
-                for island in &islands {
-                    let end = window.bytes.len().min(island.end + self.reach.after);
+                for candidate in &candidates {
+                    let end = window.bytes.len().min(candidate.end + self.reach.after);
                     let lowest = if needle.overlaps { 0 } else { from.since(window.base) };
-                    let start = lowest.clamp(island.start as u64, island.end as u64) as usize;
-                    needle.find(&window.bytes[..end], start..island.end, window.zeros, |at, len| {
+                    let start = lowest.clamp(candidate.start as u64, candidate.end as u64) as usize;
+                    needle.find(&window.bytes[..end], start..candidate.end, window.zeros, |at, len| {
                         let address = window.base.saturating_add(at as u64);
                         if !address.is_aligned(needle.align) {
                             return;
@@ -231,16 +231,16 @@ impl Scan<'_> {
     }
 
     /// Collects the ranges of `window` in which a match may start, as far as the
-    /// prefilter can exclude others. `probe` has the marks that served well before.
-    fn islands<'s>(&'s self, window: &Window<'_>, probe: &mut Option<Probe<'s>>, out: &mut Vec<Range<usize>>) {
+    /// prefilter can exclude others. `choose_marks` has the marks that served well before.
+    fn candidates<'s>(&'s self, window: &Window<'_>, mark_set: &mut Option<MarkSet<'s>>, out: &mut Vec<Range<usize>>) {
         out.clear();
         match &self.skip {
             Skip::Nothing => out.push(window.starts.clone()),
             Skip::Zeros(page) => near_data(window, *page, self.reach.back, out),
-            Skip::Gate(gate, chunk) => {
-                let used = probe.get_or_insert_with(|| gate.probe(window.bytes));
-                if !used.islands(window.bytes, &window.starts, *chunk, out) {
-                    *probe = None;
+            Skip::Prefilter(prefilter, chunk) => {
+                let used = mark_set.get_or_insert_with(|| prefilter.choose_marks(window.bytes));
+                if !used.candidates(window.bytes, &window.starts, *chunk, out) {
+                    *mark_set = None;
                 }
             }
         }
@@ -248,7 +248,7 @@ impl Scan<'_> {
 }
 
 /// Results, joined by address.
-struct Joined {
+struct Merged {
     hits: Vec<Hit>,
     total: u64,
     cap: usize,
@@ -256,23 +256,23 @@ struct Joined {
     carry: [Addr; FORMS],
 }
 
-impl Joined {
+impl Merged {
     fn add(&mut self, scan: &Scan<'_>, tasks: &[AddrRange]) {
-        let keeper = Keeper::new(self.cap - self.hits.len());
+        let lowest = LowestHits::new(self.cap - self.hits.len());
         let tallies: Vec<[Tally; FORMS]> = tasks
             .par_iter()
             .enumerate()
-            .map_init(Default::default, |probe, (i, task)| {
-                if let Some(later) = tasks.get(i + AHEAD) {
+            .map_init(Default::default, |mark_set, (i, task)| {
+                if let Some(later) = tasks.get(i + READ_AHEAD_TASKS) {
                     scan.target.expect_soon(*later);
                 }
-                let (tallies, hits) = scan.task(*task, [Addr::NULL; FORMS], keeper.wants(i), probe);
-                keeper.give(i, hits);
+                let (tallies, hits) = scan.task(*task, [Addr::NULL; FORMS], lowest.limit_for(i), mark_set);
+                lowest.store(i, hits);
                 scan.progress.add(task.len());
                 tallies
             })
             .collect();
-        let mut held = keeper.held();
+        let mut held = lowest.into_hits();
         for (i, (task, tallies)) in tasks.iter().zip(tallies).enumerate() {
             let room = self.cap - self.hits.len();
             let mut found = (tallies, held.remove(&i).unwrap_or_default());
@@ -298,7 +298,7 @@ impl Joined {
 
 /// Stores the hits of the lowest tasks, and little more than are wanted, while tasks
 /// finish in any order.
-struct Keeper {
+struct LowestHits {
     cap: usize,
     /// Tasks above this one have no hit among the lowest.
     ceiling: AtomicUsize,
@@ -306,18 +306,18 @@ struct Keeper {
     state: Mutex<(BTreeMap<usize, Vec<Hit>>, usize)>,
 }
 
-impl Keeper {
-    fn new(cap: usize) -> Keeper {
+impl LowestHits {
+    fn new(cap: usize) -> LowestHits {
         let ceiling = AtomicUsize::new(if cap == 0 { 0 } else { usize::MAX });
-        Keeper { cap, ceiling, state: Mutex::default() }
+        LowestHits { cap, ceiling, state: Mutex::default() }
     }
 
     /// Maximum number of hits of a task that can be among the lowest.
-    fn wants(&self, task: usize) -> usize {
+    fn limit_for(&self, task: usize) -> usize {
         if task > self.ceiling.load(Ordering::Relaxed) { 0 } else { self.cap }
     }
 
-    fn give(&self, task: usize, hits: Vec<Hit>) {
+    fn store(&self, task: usize, hits: Vec<Hit>) {
         if hits.is_empty() {
             return;
         }
@@ -337,7 +337,7 @@ impl Keeper {
         }
     }
 
-    fn held(self) -> BTreeMap<usize, Vec<Hit>> {
+    fn into_hits(self) -> BTreeMap<usize, Vec<Hit>> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -348,14 +348,14 @@ mod tests {
 
     #[test]
     fn the_keeper_holds_the_lowest_and_little_more() {
-        let keeper = Keeper::new(10);
+        let lowest = LowestHits::new(10);
         for task in [7, 3, 9, 1, 2, 0, 8] {
-            let wanted = keeper.wants(task).min(4);
+            let wanted = lowest.limit_for(task).min(4);
             let hit = Hit { address: Addr::new(task as u64), len: 1, encoding: HitEncoding::Hex };
-            keeper.give(task, vec![hit; wanted]);
+            lowest.store(task, vec![hit; wanted]);
         }
-        assert_eq!(keeper.wants(3), 0);
-        let held: Vec<usize> = keeper.held().into_keys().collect();
+        assert_eq!(lowest.limit_for(3), 0);
+        let held: Vec<usize> = lowest.into_hits().into_keys().collect();
         assert_eq!(held, [0, 1, 2]);
     }
 }

@@ -12,7 +12,7 @@ use crate::targets::Target;
 const MIN_COPIED: usize = 64;
 
 /// Memory that is contiguous in the file, or in a hole of it.
-struct Part<'a> {
+struct FilePart<'a> {
     range: AddrRange,
     /// Bytes. `None` for a hole, which is all zero and never read.
     bytes: Option<&'a [u8]>,
@@ -23,7 +23,7 @@ struct Part<'a> {
 /// All memory in the core.
 pub(super) struct Spans<'a> {
     /// Parts, sorted and disjoint.
-    parts: Vec<Part<'a>>,
+    parts: Vec<FilePart<'a>>,
     /// Memory without gaps. A match is within one span.
     spans: Vec<AddrRange>,
     /// Buffer of zeros for holes.
@@ -59,7 +59,7 @@ impl<'a> Spans<'a> {
         if part.is_empty() {
             return;
         }
-        self.parts.push(Part {
+        self.parts.push(FilePart {
             range: AddrRange::sized(run.start.saturating_add(part.start), part.end - part.start),
             bytes: bytes.map(|b| &b[part.start as usize..part.end as usize]),
             span: self.spans.len() - 1,

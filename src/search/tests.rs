@@ -3,7 +3,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::progress::Progress;
-use crate::search::scan::{Sizes, search_sized};
+use crate::search::scan::{SearchResult, Sizes, search_sized};
 use crate::search::testcore::{Fallible, core, hole, load};
 use crate::search::utf16::encode;
 use crate::search::*;

@@ -13,7 +13,7 @@ use crate::targets::{Arch, Producer};
 use crate::words::Part;
 
 /// Version of the format. New fields don't need a new version.
-pub const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// The first line: the subject of the recording.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ type RestLine = (u64, u64, u64, u64);
 
 /// A further line: a sample.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Look {
+pub(super) struct SampleLine {
     look: u64,
     time: Option<String>,
     s: f64,
@@ -148,9 +148,9 @@ impl Header {
     }
 }
 
-impl Look {
+impl SampleLine {
     /// Creates the line of a moment. `number` returns the number of a name, and adds new names to `names`.
-    pub(super) fn of(moment: &Moment, mut number: impl FnMut(&Name, &mut Vec<String>) -> u32) -> Look {
+    pub(super) fn of(moment: &Moment, mut number: impl FnMut(&Name, &mut Vec<String>) -> u32) -> SampleLine {
         let mut names = Vec::new();
         let types = moment.types.as_ref().map(|objects| TypesLine {
             total: sum(objects.total),
@@ -174,7 +174,7 @@ impl Look {
         });
         let (kernel, cost) = (&moment.kernel, &moment.cost);
         let kind = |k: &KindFigures| (k.count, k.size, k.readable, k.written, k.rss, k.swap);
-        Look {
+        SampleLine {
             look: moment.look,
             time: moment.time.map(|time| humantime::format_rfc3339_millis(time).to_string()),
             s: tenths(moment.seconds * 1000.0) / 1000.0,

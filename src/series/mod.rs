@@ -23,7 +23,6 @@ mod tests;
 mod write;
 
 pub use identity::start_ticks;
-pub use line::VERSION;
 pub use moment::{BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment, Objects, Recording, Rest, Subject, Sum};
 pub use read::{ReadRecording, RecordingError, is_recording, read_recording};
 pub use write::RecordingWriter;

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use crate::bytes::printable;
 use crate::limits;
 use crate::report::Name;
-use crate::series::line::{Header, Look, VERSION};
+use crate::series::line::{Header, SampleLine, VERSION};
 use crate::series::moment::Recording;
 
 /// The reason why a file can't be read as a recording.
@@ -71,7 +71,7 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
         }
         bytes += line.len() as u64;
         let lacks = |why: String| Some(format!("line {number} {why}; {} samples were read", recording.moments.len()));
-        if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_LOOKS {
+        if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_SAMPLES {
             break lacks("exceeds the limit on recordings".into());
         }
         if !whole {
@@ -113,8 +113,8 @@ struct Names {
 
 impl Names {
     fn moment(&mut self, line: &[u8]) -> Result<crate::series::moment::Moment, String> {
-        let mut look: Look = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        for name in std::mem::take(&mut look.names) {
+        let mut sample: SampleLine = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        for name in std::mem::take(&mut sample.names) {
             self.bytes += name.len();
             if self.bytes > limits::MAX_NAMES {
                 return Err("too many names".into());
@@ -125,7 +125,7 @@ impl Names {
             Some(name) => name.clone(),
             None => Name::from(text),
         };
-        let moment = look.into_moment(&self.numbered, known).ok_or("a row refers to an unknown name")?;
+        let moment = sample.into_moment(&self.numbered, known).ok_or("a row refers to an unknown name")?;
         let words = moment.kinds.keys().chain(moment.findings.keys()).chain(&moment.warnings);
         let mut have = self.words.borrow_mut();
         for word in words {

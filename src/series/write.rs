@@ -5,15 +5,15 @@ use std::io::{self, Write};
 
 use crate::bytes::is_harmful;
 use crate::report::Name;
-use crate::series::keep::{Keeper, Most};
-use crate::series::line::{Header, Look};
+use crate::series::keep::{RowLimits, RowSelector};
+use crate::series::line::{Header, SampleLine};
 use crate::series::moment::{BlockSize, Moment, Recording};
 
 /// Stored types per sample. 200 types have all but a thousandth of most heaps.
-const TYPES: Most = Most { largest: 150, changed: 50, ever: 400 };
+const TYPES: RowLimits = RowLimits { largest: 150, changed: 50, ever: 400 };
 
 /// Stored block sizes per sample.
-const SIZES: Most = Most { largest: 60, changed: 40, ever: 200 };
+const SIZES: RowLimits = RowLimits { largest: 60, changed: 40, ever: 200 };
 
 /// A growing recording, one line per sample. It can be read at any time. Lines that were written remain even if the
 /// writer is killed.
@@ -21,8 +21,8 @@ pub struct RecordingWriter<W> {
     out: W,
     written: u64,
     names: HashMap<Name, u32>,
-    types: Keeper<Name>,
-    sizes: Keeper<BlockSize>,
+    types: RowSelector<Name>,
+    sizes: RowSelector<BlockSize>,
 }
 
 impl<W: Write> RecordingWriter<W> {
@@ -35,8 +35,8 @@ impl<W: Write> RecordingWriter<W> {
             out,
             written: 0,
             names: HashMap::new(),
-            types: Keeper::new(TYPES),
-            sizes: Keeper::new(SIZES),
+            types: RowSelector::new(TYPES),
+            sizes: RowSelector::new(SIZES),
         };
         writer.line(&serde_json::to_vec(&Header::of(recording))?)?;
         Ok(writer)
@@ -55,7 +55,7 @@ impl<W: Write> RecordingWriter<W> {
             (blocks.sizes, blocks.rest) = self.sizes.pick(&blocks.sizes);
         }
         let names = &mut self.names;
-        let line = Look::of(&moment, |name, new| match names.get(name) {
+        let line = SampleLine::of(&moment, |name, new| match names.get(name) {
             Some(&number) => number,
             None => {
                 let number = u32::try_from(names.len()).unwrap_or(u32::MAX);

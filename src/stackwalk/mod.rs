@@ -15,7 +15,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
-use crate::native::unwind::{End, Step, Trust, Unwinder};
+use crate::native::unwind::{End, Trust, Unwinder, UnwoundFrame};
 use crate::process::Process;
 use crate::registers::Regs;
 use crate::runtimes::api::{
@@ -24,7 +24,7 @@ use crate::runtimes::api::{
 };
 use crate::targets::Arch;
 use crate::targets::Thread;
-use runs::Runs;
+use runs::ListedRuns;
 
 /// Walks the stacks of one process.
 pub struct Walker<'a, 'p> {
@@ -36,17 +36,17 @@ pub struct Walker<'a, 'p> {
     /// Number of frames left for all stacks.
     left: Cell<usize>,
     /// Maximum number of frames per stack.
-    most: usize,
+    limit: usize,
 }
 
 /// A partly walked stack.
-struct State {
+struct WalkState {
     arch: Arch,
     frames: Vec<StackFrame>,
     /// Marks not passed yet, lowest first.
     pending: VecDeque<Mark>,
     /// Listed methods without a frame so far.
-    runs: Runs,
+    runs: ListedRuns,
     seen: HashSet<(Addr, Addr)>,
     scans: usize,
     /// Whether native code, or a mark with registers, was passed since the last managed frame.
@@ -58,7 +58,7 @@ struct State {
 
 impl<'a, 'p> Walker<'a, 'p> {
     /// Creates a walker for `process` and the code of its runtimes.
-    pub fn new(
+    pub(crate) fn new(
         process: &'p Process,
         codes: Vec<(RuntimeId, &'a dyn ManagedCode)>,
         stacks: &'a Stacks,
@@ -72,18 +72,18 @@ impl<'a, 'p> Walker<'a, 'p> {
             lists: Vec::new(),
             stacks,
             left: Cell::new(limits::MAX_ALL_FRAMES),
-            most: limits::MAX_STACK_FRAMES,
+            limit: limits::MAX_STACK_FRAMES,
         }
     }
 
     /// Adds the methods that these runtimes list.
-    pub fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
+    pub(crate) fn with_lists(self, lists: Vec<(RuntimeId, &'a dyn ListedMethods)>) -> Walker<'a, 'p> {
         Walker { lists, ..self }
     }
 
-    /// Limits each stack to `most` frames.
-    pub fn at_most(self, most: usize) -> Walker<'a, 'p> {
-        Walker { most, ..self }
+    /// Limits each stack to `limit` frames.
+    pub fn at_most(self, limit: usize) -> Walker<'a, 'p> {
+        Walker { limit, ..self }
     }
 
     /// Walks the stack of a thread. `marks` are the runtimes' marks on it, lowest first.
@@ -93,12 +93,12 @@ impl<'a, 'p> Walker<'a, 'p> {
         };
         let runs = self.lists.iter().flat_map(of).collect();
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
-        let mut step = Step { regs, exact: true, trust: Trust::Context };
-        let mut state = State {
+        let mut step = UnwoundFrame { regs, exact: true, trust: Trust::Context };
+        let mut state = WalkState {
             arch: self.process.arch(),
             frames: Vec::new(),
             pending: marks.into(),
-            runs: Runs::new(runs),
+            runs: ListedRuns::new(runs),
             seen: HashSet::new(),
             scans: 0,
             native: false,
@@ -106,14 +106,14 @@ impl<'a, 'p> Walker<'a, 'p> {
             unmarked_run: false,
         };
         let mut end = loop {
-            if state.frames.len() >= self.most || self.left.get() == 0 {
+            if state.frames.len() >= self.limit || self.left.get() == 0 {
                 break End::TooMany;
             }
             let stack = self.stack_at(thread.tid, step.regs.sp());
             let next = match self.frame_at(thread.tid, &step, stack) {
-                Some((runtime, frame)) => self.leave_told(&mut state, &step, stack, runtime, frame),
+                Some((runtime, frame)) => self.unwind_identified(&mut state, &step, stack, runtime, frame),
                 None => match self.managed_at(&step) {
-                    Some((runtime, method)) => self.leave_managed(&mut state, &step, stack, runtime, method),
+                    Some((runtime, method)) => self.unwind_managed(&mut state, &step, stack, runtime, method),
                     None => self.pass_native(&mut state, &step, stack),
                 },
             };
@@ -126,7 +126,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         };
         state.pass(Addr::MAX);
         let rest = state.runs.rest();
-        if !runs::insert(&mut state.frames, None, rest, self.most) {
+        if !runs::insert(&mut state.frames, None, rest, self.limit) {
             end = End::TooMany;
         }
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
@@ -138,28 +138,30 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// The managed frame at `step`, if a runtime needs more than the address to identify it.
-    fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
+    fn frame_at(&self, tid: u32, step: &UnwoundFrame, stack: Option<AddrRange>) -> Option<(RuntimeId, ManagedFrame)> {
         let at = FrameAt { tid, regs: &step.regs, exact: step.exact, stack };
         self.codes.iter().find_map(|(runtime, code)| Some((*runtime, code.frame(&at)?)))
     }
 
     /// Unwinds a frame whose methods the runtime returned.
-    fn leave_told(
+    fn unwind_identified(
         &self,
-        state: &mut State,
-        step: &Step,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
         runtime: RuntimeId,
         frame: ManagedFrame,
-    ) -> Result<Step, End> {
+    ) -> Result<UnwoundFrame, End> {
         let up = match frame.caller {
-            Caller::Regs(ref regs) => Some(Step { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData }),
+            Caller::Regs(ref regs) => {
+                Some(UnwoundFrame { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData })
+            }
             Caller::Unknown => None,
         };
         let up = up.filter(|up| self.is_caller(state, step, up));
         state.pass(up.as_ref().map_or(step.regs.sp(), |up| up.regs.sp()));
         let is_stub = frame.methods.is_empty();
-        for activation in frame.methods.into_iter().take(self.most) {
+        for activation in frame.methods.into_iter().take(self.limit) {
             let kind = FrameKind::Managed(runtime, activation.method);
             state.push_at(step, kind, Some(Box::new(activation.position)));
         }
@@ -169,27 +171,32 @@ impl<'a, 'p> Walker<'a, 'p> {
         (state.native, state.marked) = (false, false);
         match up {
             Some(up) => Ok(up),
-            None => self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
+            None => self.unwind_without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
         }
     }
 
-    fn pass_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+    fn pass_native(
+        &self,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
+        stack: Option<AddrRange>,
+    ) -> Result<UnwoundFrame, End> {
         state.pass(step.regs.sp());
         state.native = true;
         let (sp, at) = (step.regs.sp(), state.frames.len());
         state.push(step, FrameKind::Native);
-        let up = self.leave_native(state, step, stack);
+        let up = self.unwind_native(state, step, stack);
         let frame = up.as_ref().ok().filter(|up| up.regs.sp() >= sp).map(|up| AddrRange::new(sp, up.regs.sp()));
         let ip = if step.exact { step.regs.ip() } else { step.regs.ip().saturating_sub(1) };
         let runs =
             state.runs.take(frame, |runtime| self.lists.iter().any(|(id, list)| *id == runtime && list.run_at(ip)));
-        if !runs::insert(&mut state.frames, Some(at), runs, self.most) {
+        if !runs::insert(&mut state.frames, Some(at), runs, self.limit) {
             return Err(End::TooMany);
         }
         up
     }
 
-    fn managed_at(&self, step: &Step) -> Option<(RuntimeId, Arc<Method>)> {
+    fn managed_at(&self, step: &UnwoundFrame) -> Option<(RuntimeId, Arc<Method>)> {
         let ip = step.regs.ip();
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
         self.codes.iter().find_map(|(runtime, code)| match code.code_at(at)? {
@@ -204,17 +211,17 @@ impl<'a, 'p> Walker<'a, 'p> {
         used.or_else(|| self.process.space().pieces.at(sp).map(|p| p.range))
     }
 
-    fn leave_managed(
+    fn unwind_managed(
         &self,
-        state: &mut State,
-        step: &Step,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
         runtime: RuntimeId,
         method: Arc<Method>,
-    ) -> Result<Step, End> {
+    ) -> Result<UnwoundFrame, End> {
         let sp = step.regs.sp();
         let up = self.code(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
-        let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
+        let up = up.map(|regs| UnwoundFrame { regs, exact: false, trust: Trust::UnwindData });
         let up = up.filter(|up| self.is_caller(state, step, up));
         // A mark within a managed frame marks the call from it.
         state.pass(up.as_ref().map_or(sp, |up| up.regs.sp()));
@@ -227,20 +234,25 @@ impl<'a, 'p> Walker<'a, 'p> {
         (state.native, state.marked) = (false, false);
         match up {
             Some(up) => Ok(up),
-            None => self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
+            None => self.unwind_without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
         }
     }
 
-    fn leave_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+    fn unwind_native(
+        &self,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
+        stack: Option<AddrRange>,
+    ) -> Result<UnwoundFrame, End> {
         let by_data = self.unwinder.by_unwind_data(step);
-        if let Some(chained) = self.instead(state, step, stack, &by_data) {
+        if let Some(chained) = self.prefer_frame_pointer(state, step, stack, &by_data) {
             return Ok(chained);
         }
         match by_data {
             Ok(up) if self.is_caller(state, step, &up) => Ok(up),
             _ if self.unwinder.is_signal_return(step.regs.ip()) => {
                 let up = self.unwinder.by_signal_frame(step).filter(|up| self.is_caller(state, step, up));
-                up.map_or_else(|| self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
+                up.map_or_else(|| self.unwind_without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
             }
             Ok(up) => {
                 let end = if up.regs.sp() <= step.regs.sp() {
@@ -248,23 +260,23 @@ impl<'a, 'p> Walker<'a, 'p> {
                 } else {
                     End::NoUnwindData(step.regs.ip())
                 };
-                self.without_data(state, step, stack, end)
+                self.unwind_without_data(state, step, stack, end)
             }
             // A mark that leads on shows that this is not the bottom.
             Err(End::Bottom) => self.next_mark(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
-            Err(end) => self.without_data(state, step, stack, end),
+            Err(end) => self.unwind_without_data(state, step, stack, end),
         }
     }
 
     /// The caller by the frame pointer, if that is more reliable than unwind data. An arm64 frame record may be
     /// anywhere in its frame, so the stack pointer after following one is not exact, and unwind data may depend on it.
-    fn instead(
+    fn prefer_frame_pointer(
         &self,
-        state: &State,
-        step: &Step,
+        state: &WalkState,
+        step: &UnwoundFrame,
         stack: Option<AddrRange>,
-        by_data: &Result<Step, End>,
-    ) -> Option<Step> {
+        by_data: &Result<UnwoundFrame, End>,
+    ) -> Option<UnwoundFrame> {
         if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
             return None;
         }
@@ -274,8 +286,14 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// The caller if there is no unwind data.
-    fn without_data(&self, state: &mut State, step: &Step, stack: Option<AddrRange>, end: End) -> Result<Step, End> {
-        let fits = |state: &State, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
+    fn unwind_without_data(
+        &self,
+        state: &mut WalkState,
+        step: &UnwoundFrame,
+        stack: Option<AddrRange>,
+        end: End,
+    ) -> Result<UnwoundFrame, End> {
+        let fits = |state: &WalkState, up: Option<UnwoundFrame>| up.filter(|up| self.is_caller(state, step, up));
         if let Some(stack) = stack.filter(|_| step.exact)
             && let Some(up) = fits(state, self.unwinder.by_leaf(step, stack))
         {
@@ -315,7 +333,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// Index of the next pending mark that leads to code.
-    fn next_mark(&self, state: &State, step: &Step) -> Option<usize> {
+    fn next_mark(&self, state: &WalkState, step: &UnwoundFrame) -> Option<usize> {
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
@@ -325,7 +343,7 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// Whether `up` can be the caller's frame: in code, and higher on the stack. A frame that a signal interrupted may
     /// be on another stack.
-    fn is_caller(&self, state: &State, step: &Step, up: &Step) -> bool {
+    fn is_caller(&self, state: &WalkState, step: &UnwoundFrame, up: &UnwoundFrame) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
         let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
         let upward = there > here || same && step.exact;
@@ -334,7 +352,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 }
 
-impl State {
+impl WalkState {
     /// Adds the marks below `limit` as frames.
     fn pass(&mut self, limit: Addr) {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
@@ -356,17 +374,17 @@ impl State {
     }
 
     /// Continues at the registers of a mark.
-    fn follow(&mut self, at: usize) -> Option<Step> {
+    fn follow(&mut self, at: usize) -> Option<UnwoundFrame> {
         let frame = self.pending.get(at)?.clone();
         self.pass(frame.addr.saturating_add(1));
-        Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
+        Some(UnwoundFrame { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
     }
 
-    fn push(&mut self, step: &Step, kind: FrameKind) {
+    fn push(&mut self, step: &UnwoundFrame, kind: FrameKind) {
         self.push_at(step, kind, None);
     }
 
-    fn push_at(&mut self, step: &Step, kind: FrameKind, position: Option<Box<Position>>) {
+    fn push_at(&mut self, step: &UnwoundFrame, kind: FrameKind, position: Option<Box<Position>>) {
         let (ip, sp) = (step.regs.ip(), step.regs.sp());
         // Only frames that a signal interrupted are looked up again.
         if step.exact {

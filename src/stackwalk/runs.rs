@@ -9,11 +9,11 @@ use crate::runtimes::api::{FrameKind, ManagedRun, RuntimeId, StackFrame};
 use crate::targets::Arch;
 
 /// Runs not yet matched to a frame, newest first, each with its runtime.
-pub(super) struct Runs(VecDeque<(RuntimeId, ManagedRun)>);
+pub(super) struct ListedRuns(VecDeque<(RuntimeId, ManagedRun)>);
 
-impl Runs {
-    pub(super) fn new(runs: Vec<(RuntimeId, ManagedRun)>) -> Runs {
-        Runs(runs.into())
+impl ListedRuns {
+    pub(super) fn new(runs: Vec<(RuntimeId, ManagedRun)>) -> ListedRuns {
+        ListedRuns(runs.into())
     }
 
     /// Takes the runs of a frame. `frame` is its range of the stack, if known. `runs_methods`: whether the frame's code
@@ -40,12 +40,12 @@ impl Runs {
 }
 
 /// Inserts the methods of `runs` before frame `at`, which runs them, or at the end if `at` is `None`. Returns `false`
-/// if there are more than `most` frames.
+/// if there are more than `limit` frames.
 pub(super) fn insert(
     frames: &mut Vec<StackFrame>,
     at: Option<usize>,
     runs: Vec<(RuntimeId, ManagedRun)>,
-    most: usize,
+    limit: usize,
 ) -> bool {
     let nowhere = |anchor: Option<Addr>| {
         let regs = Regs::new(Arch::X86_64, Addr::NULL, anchor.unwrap_or(Addr::NULL));
@@ -53,7 +53,7 @@ pub(super) fn insert(
         StackFrame { regs, ip, sp, exact: false, trust: Trust::Frame, kind, position: None }
     };
     let runner = at.and_then(|at| frames.get(at).cloned());
-    let room = most.saturating_sub(frames.len());
+    let room = limit.saturating_sub(frames.len());
     let all: usize = runs.iter().map(|(_, run)| run.methods.len()).sum();
     let methods = runs.into_iter().flat_map(|(runtime, run)| {
         let like = runner.clone().unwrap_or_else(|| nowhere(run.anchor));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_run_is_of_the_frame_that_its_place_is_in() {
-        let mut runs = Runs::new(vec![run(Some(0x100)), run(Some(0x300)), run(Some(0x500))]);
+        let mut runs = ListedRuns::new(vec![run(Some(0x100)), run(Some(0x300)), run(Some(0x500))]);
         assert!(runs.take(frame(0x80, 0x100), |_| true).is_empty());
         assert_eq!(anchors(&runs.take(frame(0x100, 0x180), |_| false)), [Some(0x100)]);
         // The frame of one run was missed, so it is returned with the next, in order.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn without_a_place_order_tells() {
-        let mut runs = Runs::new(vec![run(None), run(None), run(Some(0x100))]);
+        let mut runs = ListedRuns::new(vec![run(None), run(None), run(Some(0x100))]);
         assert!(runs.take(frame(0, 0x10), |_| false).is_empty());
         assert_eq!(runs.take(frame(0x10, 0x20), |_| true).len(), 1);
         assert_eq!(runs.take(None, |_| true).len(), 1);

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::limits;
-use crate::symbolicate::event::{At, Frame, Start, TextMapping};
-use crate::symbolicate::places::Places;
+use crate::symbolicate::event::{Frame, IpPosition, Start, TextMapping};
+use crate::symbolicate::mappings::FileMappings;
 use crate::symbolicate::{BlockRow, Format, FrameRow, Inlined, Kind, Mapping, Namer, Options, Summary};
 
 /// A name that is safe in a line of folded stacks.
@@ -42,7 +42,7 @@ impl Named {
     }
 }
 
-struct Row {
+struct AddressRow {
     printed: u64,
     dso: Option<Rc<[u8]>>,
     resolved: Option<Addr>,
@@ -57,14 +57,14 @@ struct Row {
 /// Resolves, names and counts addresses.
 pub(super) struct Engine<'a> {
     namer: &'a dyn Namer,
-    places: Places,
+    mappings: FileMappings,
     pid: Option<u64>,
     /// Whether the current frames are of another process.
     foreign: bool,
     names: HashMap<Addr, Option<Rc<Name>>>,
     dsos: HashMap<Rc<[u8]>, u32>,
     index: HashMap<(u64, u32), usize>,
-    rows: Vec<Row>,
+    rows: Vec<AddressRow>,
     blocks: HashMap<Addr, usize>,
     block_rows: Vec<BlockRow>,
     last: Option<usize>,
@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
     pub(super) fn new(namer: &'a dyn Namer, mappings: &[Mapping], options: &Options) -> Engine<'a> {
         Engine {
             namer,
-            places: Places::new(mappings),
+            mappings: FileMappings::new(mappings),
             pid: options.pid.map(u64::from),
             foreign: false,
             names: HashMap::new(),
@@ -101,7 +101,7 @@ impl<'a> Engine<'a> {
 
     /// Learns from the head of a text whether its numbers are offsets or addresses.
     pub(super) fn learn<'t>(&mut self, frames: impl Iterator<Item = (u64, &'t [u8])>) {
-        self.places.learn(frames);
+        self.mappings.learn(frames);
     }
 
     pub(super) fn start(&mut self, start: &Start<'_>) {
@@ -120,7 +120,7 @@ impl<'a> Engine<'a> {
     /// Adds a mapping that the text lists.
     pub(super) fn mapping(&mut self, mapping: &TextMapping<'_>) {
         if !self.is_foreign(mapping.pid) {
-            self.places.add(mapping);
+            self.mappings.add(mapping);
         }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Engine<'a> {
             Some(row) => row.resolved,
             None => self.resolve(printed, frame).0,
         };
-        let back = u64::from(frame.at == At::AfterCall);
+        let back = u64::from(frame.at == IpPosition::AfterCall);
         let ip = resolved.filter(|a| *a >= LOWEST)?.saturating_sub(back);
         let name = self.name(ip)?;
         self.named += 1;
@@ -174,12 +174,12 @@ impl<'a> Engine<'a> {
     }
 
     fn resolve(&self, printed: u64, frame: &Frame<'_>) -> (Option<Addr>, Option<&'static str>) {
-        if frame.relative { self.places.resolve(printed, frame.dso) } else { (Some(Addr::new(printed)), None) }
+        if frame.relative { self.mappings.resolve(printed, frame.dso) } else { (Some(Addr::new(printed)), None) }
     }
 
     /// Returns the row of an address. Resolves it again if the text has listed mappings since.
     fn row(&mut self, printed: u64, frame: &Frame<'_>) -> Option<usize> {
-        let generation = self.places.generation();
+        let generation = self.mappings.generation();
         let dso = self.dso(frame.dso)?;
         let found = self.index.get(&(printed, dso)).copied();
         if let Some(i) = found {
@@ -203,7 +203,7 @@ impl<'a> Engine<'a> {
         let (resolved, note) = self.resolve(printed, frame);
         let dso_bytes = frame.dso.and_then(|d| self.dsos.get_key_value(d)).map(|(k, _)| k.clone());
         let i = self.rows.len();
-        self.rows.push(Row {
+        self.rows.push(AddressRow {
             printed,
             dso: dso_bytes,
             resolved,
@@ -252,7 +252,7 @@ impl<'a> Engine<'a> {
 
     /// Returns the results. The caller fills in lines and stacks.
     pub(super) fn finish(self, format: Format) -> Summary {
-        let frames = self.rows.into_iter().map(Row::finish).collect();
+        let frames = self.rows.into_iter().map(AddressRow::finish).collect();
         Summary {
             format,
             frames,
@@ -268,7 +268,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-impl Row {
+impl AddressRow {
     fn finish(self) -> FrameRow {
         let dso = self.dso.map(|d| lossy(&d));
         let module = self.module.or_else(|| dso.clone()).filter(|m| m != "[unknown]" && m != "unknown");

@@ -6,7 +6,7 @@ use crate::symbolicate::Cost;
 
 /// Position of a printed address relative to the instruction that was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum IpPosition {
     /// Within the instruction.
     Instruction,
     /// After the call: a return address.
@@ -19,7 +19,7 @@ pub(super) struct Frame<'t> {
     /// Printed number. A frame of inlined code may have none.
     pub(super) address: Option<u64>,
     /// Position of the address relative to the instruction.
-    pub(super) at: At,
+    pub(super) at: IpPosition,
     /// Whether the number may be an offset into the file.
     pub(super) relative: bool,
     /// Name that the tool found, without an offset.

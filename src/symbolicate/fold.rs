@@ -6,7 +6,7 @@ use std::io::{BufRead, Cursor, Read, Write};
 use crate::limits;
 use crate::symbolicate::engine::Engine;
 use crate::symbolicate::event::{Event, Frame, Start};
-use crate::symbolicate::lines::{Lines, Piece};
+use crate::symbolicate::lines::{Lines, TextLine};
 use crate::symbolicate::{Cost, Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
 
 pub(super) fn run(
@@ -26,7 +26,7 @@ pub(super) fn run(
     let (mut count, mut long) = (0, 0);
     while let Some(piece) = text.next().map_err(SymbolicateError::Read)? {
         match piece {
-            Piece::Line(line) => {
+            TextLine::Line(line) => {
                 count += 1;
                 let line = scan::split_end(line).0;
                 match &mut syntax {
@@ -34,7 +34,7 @@ pub(super) fn run(
                     None => folder.folded(line),
                 }
             }
-            Piece::Long { first, .. } => {
+            TextLine::Long { first, .. } => {
                 count += u64::from(first);
                 long += u64::from(first);
             }

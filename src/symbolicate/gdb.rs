@@ -1,6 +1,6 @@
 //! Parses gdb's backtraces: `#3  0x00007f8ebd3a71f5 in ?? () from /lib/x.so`.
 
-use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
+use crate::symbolicate::event::{Event, Frame, IpPosition, Start, Syntax};
 use crate::symbolicate::scan;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Syntax for Gdb {
         }
         let Some((number, mut frame, signal)) = frame(line) else { return Event::Other };
         if number == 0 || std::mem::take(&mut self.signalled) {
-            frame.at = At::Instruction;
+            frame.at = IpPosition::Instruction;
         }
         self.signalled = signal;
         if number == 0 {
@@ -60,7 +60,7 @@ pub(super) fn frame(line: &[u8]) -> Option<(u64, Frame<'_>, bool)> {
     let dso = memchr::memmem::rfind(rest, b") from ").and_then(|at| rest.get(at + 7..)).map(<[u8]>::trim_ascii_end);
     let frame = Frame {
         address,
-        at: At::AfterCall,
+        at: IpPosition::AfterCall,
         relative: false,
         symbol: (symbol != b"??").then_some(symbol),
         dso,

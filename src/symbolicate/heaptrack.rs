@@ -13,7 +13,7 @@
 //! ```
 
 use crate::symbolicate::Cost;
-use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
+use crate::symbolicate::event::{Event, Frame, IpPosition, Start, Syntax};
 use crate::symbolicate::scan;
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Syntax for Heaptrack {
         }
         let frame = |address, symbol, end| Frame {
             address,
-            at: At::Instruction,
+            at: IpPosition::Instruction,
             relative: false,
             symbol,
             dso: None,

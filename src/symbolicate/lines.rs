@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use crate::limits;
 
 /// A line, or a part of a long one.
-pub(super) enum Piece<'t> {
+pub(super) enum TextLine<'t> {
     /// A whole line, with its end.
     Line(&'t [u8]),
     /// A part of a line that is too long to parse.
@@ -29,7 +29,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Returns the next piece. `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<TextLine<'_>>> {
         self.line.clear();
         let mut whole = false;
         while self.line.len() < limits::MAX_TEXT_LINE && !whole {
@@ -60,9 +60,9 @@ impl<R: BufRead> Lines<R> {
         if self.long || full {
             let first = !self.long;
             self.long = full;
-            return Ok(Some(Piece::Long { bytes: &self.line, first }));
+            return Ok(Some(TextLine::Long { bytes: &self.line, first }));
         }
-        Ok(Some(Piece::Line(&self.line)))
+        Ok(Some(TextLine::Line(&self.line)))
     }
 }
 

@@ -8,7 +8,7 @@
 //! \t0 [<00007ff7023df089>] malloc+0x10 [/lib/libc.so.6]    libbpf
 //! ```
 
-use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
+use crate::symbolicate::event::{Event, Frame, IpPosition, Start, Syntax};
 use crate::symbolicate::perf::UNKNOWN;
 use crate::symbolicate::scan;
 
@@ -104,7 +104,7 @@ fn rest<'t>(line: &'t [u8], address: Option<u64>, from: usize, around: (&'static
     let after_address = symbol.is_empty() && open.is_none() && around.0.is_empty();
     Frame {
         address,
-        at: At::AfterCall,
+        at: IpPosition::AfterCall,
         relative: false,
         symbol: known.then(|| scan::without_offset(symbol)),
         dso: module,

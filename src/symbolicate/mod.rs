@@ -28,9 +28,9 @@ mod fold;
 mod gdb;
 mod heaptrack;
 mod lines;
+mod mappings;
 mod memleak;
 mod perf;
-mod places;
 mod plain;
 mod rewrite;
 mod scan;
@@ -42,7 +42,7 @@ use std::io::{self, BufRead, Write};
 use crate::addr::Addr;
 
 pub use crate::words::{CodeKind as Kind, TextFormat as Format};
-pub use places::{Mapping, mappings};
+pub use mappings::{Mapping, mappings};
 
 /// A method that was inlined into its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]

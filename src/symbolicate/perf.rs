@@ -6,7 +6,7 @@
 //! without a call chain has its only frame at the end of the header.
 
 use crate::limits;
-use crate::symbolicate::event::{At, Event, Frame, Start, Syntax, TextMapping};
+use crate::symbolicate::event::{Event, Frame, IpPosition, Start, Syntax, TextMapping};
 use crate::symbolicate::scan;
 
 /// Text that perf prints if it has no symbol or no file.
@@ -49,7 +49,7 @@ impl Syntax for Perf {
 impl Perf {
     fn place<'t>(&mut self, mut frame: Frame<'t>, inlined: bool) -> Frame<'t> {
         if !self.callers {
-            frame.at = At::Instruction;
+            frame.at = IpPosition::Instruction;
         }
         // The frame around inlined code has the same address.
         if !inlined && frame.address.is_some_and(|a| a < KERNEL) {
@@ -102,7 +102,7 @@ fn tail(line: &[u8], address: u64, end: usize, open: Option<usize>) -> Option<(F
     let dso = file.map(scan::without_offset);
     let frame = Frame {
         address: Some(address),
-        at: At::AfterCall,
+        at: IpPosition::AfterCall,
         relative: true,
         symbol: known.then(|| scan::without_offset(symbol)),
         dso,

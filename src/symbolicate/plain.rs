@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use crate::symbolicate::engine::Engine;
-use crate::symbolicate::event::{At, Frame};
+use crate::symbolicate::event::{Frame, IpPosition};
 use crate::symbolicate::scan;
 
 /// Returns a frame with an address only.
 pub(super) fn frame(address: u64, place: Range<usize>) -> Frame<'static> {
     Frame {
         address: Some(address),
-        at: At::Instruction,
+        at: IpPosition::Instruction,
         relative: false,
         symbol: None,
         dso: None,

@@ -4,7 +4,7 @@ use std::io::{BufRead, Cursor, Read, Write};
 
 use crate::symbolicate::engine::Engine;
 use crate::symbolicate::event::{Event, Frame, Syntax};
-use crate::symbolicate::lines::{Lines, Piece};
+use crate::symbolicate::lines::{Lines, TextLine};
 use crate::symbolicate::{Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
 
 /// Bytes of output that are written at once.
@@ -24,11 +24,11 @@ pub(super) fn run(
     let (mut count, mut long) = (0, 0);
     while let Some(piece) = text.next().map_err(SymbolicateError::Read)? {
         match piece {
-            Piece::Line(line) => {
+            TextLine::Line(line) => {
                 count += 1;
                 rewriter.line(line, &mut out);
             }
-            Piece::Long { bytes, first } => {
+            TextLine::Long { bytes, first } => {
                 count += u64::from(first);
                 long += u64::from(first);
                 out.extend_from_slice(bytes);

@@ -19,7 +19,7 @@ use crate::machine;
 const BATCH: u64 = 256;
 
 /// Units between two queries of the memory used.
-const LOOK: u64 = 1 << 14;
+const QUERY_INTERVAL: u64 = 1 << 14;
 
 thread_local! {
     /// Units of this thread that are not in a sum yet: at most [`BATCH`], whichever budget they belong to.
@@ -28,7 +28,7 @@ thread_local! {
 
 /// A budget that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spent {
+pub(crate) enum Exhausted {
     /// Units of work.
     Work,
     /// Bytes of memory.
@@ -37,7 +37,7 @@ pub(crate) enum Spent {
 
 /// Limits that the user sets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Allowed {
+pub(crate) struct UserLimits {
     /// Bytes of memory (`--memory`). `None`: a limit derived from the size of the file, and at most half of the
     /// machine's memory.
     pub(crate) memory: Option<u64>,
@@ -49,10 +49,10 @@ pub(crate) struct Allowed {
 /// A budget of work and memory.
 pub(crate) struct Budget {
     work: AtomicU64,
-    most_work: u64,
-    most_memory: u64,
+    max_work: u64,
+    max_memory: u64,
     /// The user's memory limit, even if it is below the minimum.
-    asked: Option<u64>,
+    user_memory: Option<u64>,
     out_of_work: AtomicBool,
     out_of_memory: AtomicBool,
 }
@@ -64,25 +64,25 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn new(most_work: u64, most_memory: u64) -> Budget {
+    fn new(max_work: u64, max_memory: u64) -> Budget {
         let (out_of_work, out_of_memory) = Default::default();
-        Budget { work: AtomicU64::new(0), most_work, most_memory, asked: None, out_of_work, out_of_memory }
+        Budget { work: AtomicU64::new(0), max_work, max_memory, user_memory: None, out_of_work, out_of_memory }
     }
 
     /// Creates the budget for a core file of `file` bytes.
-    pub(crate) fn of(file: u64, allowed: Allowed) -> Budget {
-        let work = limits::LEAST_WORK.saturating_add(file / limits::BYTES_WORTH_WORK);
+    pub(crate) fn of(file: u64, allowed: UserLimits) -> Budget {
+        let work = limits::BASE_WORK.saturating_add(file / limits::BYTES_WORTH_WORK);
         // Users who allow more memory are ready to wait longer too.
         let work = work.saturating_add(allowed.memory.unwrap_or(0) / limits::BYTES_WORTH_WORK);
         let memory = match allowed.memory {
             _ if !allowed.alone => u64::MAX,
-            Some(memory) => memory.max(limits::LEAST_MEMORY),
+            Some(memory) => memory.max(limits::MIN_MEMORY),
             None => {
-                let worth = limits::LEAST_MEMORY.saturating_add(file.saturating_mul(limits::MEMORY_PER_BYTE));
-                machine::memory().map_or(worth, |all| worth.min(all / 2))
+                let worth = limits::MIN_MEMORY.saturating_add(file.saturating_mul(limits::MEMORY_PER_BYTE));
+                machine::usable_memory().map_or(worth, |all| worth.min(all / 2))
             }
         };
-        Budget { asked: allowed.memory.filter(|_| allowed.alone), ..Budget::new(work, memory) }
+        Budget { user_memory: allowed.memory.filter(|_| allowed.alone), ..Budget::new(work, memory) }
     }
 
     /// Spends the work of a read of this many bytes. Returns whether any budget is left.
@@ -100,10 +100,12 @@ impl Budget {
     fn settle(&self, units: u64) -> bool {
         let before = self.work.fetch_add(units, Ordering::Relaxed);
         let now = before.saturating_add(units);
-        if now > self.most_work {
+        if now > self.max_work {
             self.out_of_work.store(true, Ordering::Relaxed);
         }
-        if before / LOOK != now / LOOK && machine::taken().is_some_and(|taken| taken > self.most_memory) {
+        if before / QUERY_INTERVAL != now / QUERY_INTERVAL
+            && machine::used_memory().is_some_and(|taken| taken > self.max_memory)
+        {
             self.out_of_memory.store(true, Ordering::Relaxed);
         }
         !self.is_spent()
@@ -114,10 +116,10 @@ impl Budget {
     }
 
     /// The exhausted budget. `None` if something is left of both.
-    pub(crate) fn spent(&self) -> Option<Spent> {
+    pub(crate) fn spent(&self) -> Option<Exhausted> {
         match (self.out_of_memory.load(Ordering::Relaxed), self.out_of_work.load(Ordering::Relaxed)) {
-            (true, _) => Some(Spent::Memory),
-            (_, true) => Some(Spent::Work),
+            (true, _) => Some(Exhausted::Memory),
+            (_, true) => Some(Exhausted::Work),
             _ => None,
         }
     }
@@ -129,17 +131,17 @@ impl Budget {
 
     /// Limit on memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        self.most_memory
+        self.max_memory
     }
 
     /// Bytes of memory left for tables that could be in files instead. A reserve stays for everything else.
-    pub(crate) fn room(&self) -> u64 {
-        let most = self.asked.unwrap_or(self.most_memory);
+    pub(crate) fn spill_headroom(&self) -> u64 {
+        let most = self.user_memory.unwrap_or(self.max_memory);
         if most == u64::MAX {
             return most;
         }
         let rest = (most / 8).max(limits::MEMORY_BESIDE_TABLES);
-        most.saturating_sub(rest).saturating_sub(machine::taken().unwrap_or(0))
+        most.saturating_sub(rest).saturating_sub(machine::used_memory().unwrap_or(0))
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
         let budget = Budget::new(10_000, u64::MAX);
         let had = (0..).take_while(|_| budget.spend(8)).count() as u64;
         assert!((10_000 - BATCH..=10_000 + BATCH).contains(&had), "{had}");
-        assert_eq!(budget.spent(), Some(Spent::Work));
+        assert_eq!(budget.spent(), Some(Exhausted::Work));
         assert!(!budget.spend(0));
         let budget = Budget::new(1 << 40, u64::MAX);
         assert!(budget.spend(limits::BYTES_PER_WORK << 39));
@@ -164,22 +166,22 @@ mod tests {
         // Other tests run in parallel and free memory, so no difference can be measured. The memory used is at least
         // this.
         let kept = std::hint::black_box(vec![1u8; 64 << 20]);
-        let now = machine::taken().unwrap_or(0);
+        let now = machine::used_memory().unwrap_or(0);
         assert!(now >= 60 << 20, "{now}");
         let budget = Budget::new(u64::MAX, 32 << 20);
-        assert!(!(0..10 * LOOK).all(|_| budget.spend(0)), "{} bytes taken, 32 MiB allowed", kept.len());
-        assert_eq!(budget.spent(), Some(Spent::Memory));
+        assert!(!(0..10 * QUERY_INTERVAL).all(|_| budget.spend(0)), "{} bytes taken, 32 MiB allowed", kept.len());
+        assert_eq!(budget.spent(), Some(Exhausted::Memory));
     }
 
     #[test]
     fn a_large_core_may_take_more() {
-        let of = |file| Budget::of(file, Allowed { memory: None, alone: true });
-        assert!(of(1 << 30).most_work > of(1 << 20).most_work);
-        assert!(of(1 << 28).most_memory > of(1 << 20).most_memory);
-        assert!(of(1 << 50).most_memory <= machine::memory().unwrap_or(u64::MAX) / 2);
-        let asked = Budget::of(1 << 20, Allowed { memory: Some(1 << 40), alone: true });
-        assert_eq!(asked.most_memory, 1 << 40);
-        assert!(asked.most_work > of(1 << 20).most_work);
-        assert_eq!(Budget::of(1 << 20, Allowed::default()).most_memory, u64::MAX);
+        let of = |file| Budget::of(file, UserLimits { memory: None, alone: true });
+        assert!(of(1 << 30).max_work > of(1 << 20).max_work);
+        assert!(of(1 << 28).max_memory > of(1 << 20).max_memory);
+        assert!(of(1 << 50).max_memory <= machine::usable_memory().unwrap_or(u64::MAX) / 2);
+        let asked = Budget::of(1 << 20, UserLimits { memory: Some(1 << 40), alone: true });
+        assert_eq!(asked.max_memory, 1 << 40);
+        assert!(asked.max_work > of(1 << 20).max_work);
+        assert_eq!(Budget::of(1 << 20, UserLimits::default()).max_memory, u64::MAX);
     }
 }

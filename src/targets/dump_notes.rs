@@ -56,12 +56,12 @@ pub struct Dumped {
     /// Time of the dump in seconds since 1970.
     pub time: u64,
     /// How the process was stopped. `None` if this is missing.
-    pub stood: Option<Standstill>,
+    pub stop: Option<DumpStop>,
 }
 
 /// How a process was stopped while it was dumped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standstill {
+pub struct DumpStop {
     /// How long it was stopped.
     pub lasted: Duration,
     /// Whether it was resumed before everything was read.

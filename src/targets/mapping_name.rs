@@ -57,11 +57,6 @@ impl MappingName {
     }
 }
 
-/// Whether a path in NT_FILE is named memory instead of a file.
-pub fn is_shared_memory(path: &str) -> bool {
-    MappingName::of(path).is_shared_memory()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Targets: an address space, facts about its process, and access to its bytes.
 //!
-//! A core file is a target ([`core::open::Core`](crate::core::open::Core)), and so is a running process.
+//! A core file is a target (`core::open::Core`), and so is a running process.
 //! All modules above use a target and no file format, so another source of memory needs only another
 //! implementation of [`Target`].
 //!
@@ -22,16 +22,32 @@
 
 mod arch;
 pub(crate) mod budget;
-pub mod byte_set;
-pub mod dump_notes;
-pub mod extents;
-pub mod facts;
-pub mod mapping_name;
-pub mod producer;
-pub mod reads;
-pub mod residence;
-pub mod space;
-pub mod threads;
+
+cfg_if! {
+    if #[cfg(feature = "internals")] {
+        pub mod byte_set;
+        pub mod dump_notes;
+        pub mod extents;
+        pub mod facts;
+        pub mod mapping_name;
+        pub mod producer;
+        pub mod reads;
+        pub mod residence;
+        pub mod space;
+        pub mod threads;
+    } else {
+        pub(crate) mod byte_set;
+        pub(crate) mod dump_notes;
+        pub(crate) mod extents;
+        pub(crate) mod facts;
+        pub(crate) mod mapping_name;
+        pub(crate) mod producer;
+        pub(crate) mod reads;
+        pub(crate) mod residence;
+        pub(crate) mod space;
+        pub(crate) mod threads;
+    }
+}
 
 use std::any::Any;
 use std::io;
@@ -40,14 +56,19 @@ use std::time::Duration;
 
 use byteorder::{ByteOrder, LittleEndian};
 
+pub use crate::range_map::{RangeMap, Ranged};
 pub use arch::Arch;
-pub use dump_notes::DumpNotes;
+pub use byte_set::ByteSet;
+pub use dump_notes::{DumpNotes, DumpStop, Dumped, RegisterSet, ThreadNotes};
 pub use extents::Extents;
 pub use facts::{Facts, ProcessInfo, SecondView, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
-pub use reads::Reads;
-pub use residence::Residence;
+pub use reads::{NameAt, ReadBytes, Reads, Script};
+pub use residence::{
+    CgroupFigures, Figure, FigureSet, Figures, KnownPages, MappingResidence, PageRuns, Pages, Residence, StatusFigures,
+    VmFlags,
+};
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
@@ -56,7 +77,7 @@ use reads::Loss;
 
 /// Tasks ahead of a scan that are requested from the disk. At 4 MiB each this exceeds what disks have in
 /// flight; the kernel alone reads 128 KiB ahead.
-pub(crate) const AHEAD: usize = 8;
+pub(crate) const READ_AHEAD_TASKS: usize = 8;
 
 /// An address space that coremap can read: facts about it, and its bytes.
 ///
@@ -79,7 +100,7 @@ pub trait Target: Any + Send + Sync {
 
     /// The bytes at `place`, for scans of the whole memory. A target without slices copies a range on first use
     /// and retains the copy. `None` if the bytes can't be read.
-    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+    fn cached_slice(&self, place: Range<u64>) -> Option<&[u8]> {
         self.slice(place)
     }
 
@@ -127,28 +148,42 @@ pub trait Target: Any + Send + Sync {
 
     /// Ends the consistent part of reading: all related structures are read, and only samples follow. A stopped
     /// process may resume.
-    fn let_go(&self) {}
+    fn release(&self) {}
 
-    /// Several answers must come from the same moment, so [`Target::let_go`] has no effect until
+    /// Several answers must come from the same moment, so [`Target::release`] has no effect until
     /// [`Target::finish`].
-    fn hold(&self) {}
+    fn pin(&self) {}
+
+    /// Why bytes of the target's file were read as zero, each reason once.
+    fn file_losses(&self) -> Vec<FileLoss> {
+        Vec::new()
+    }
 
     /// Ends reading for this answer; a stopped process resumes. Later reads see it running. Returns how the
     /// reading went, or `None` if this is not a running process.
-    fn finish(&self) -> Option<Stood> {
+    fn finish(&self) -> Option<StopReport> {
         None
     }
 }
 
+/// Why bytes of a file were read as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileLoss {
+    /// The file is shorter than when it was opened.
+    Shrank,
+    /// Bytes inside the file could not be read: the disk or the network failed.
+    Unreadable,
+}
+
 /// How a running process was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stood {
+pub struct StopReport {
     /// How long it was stopped.
     pub lasted: Duration,
     /// Whether it was resumed before everything was read, because its time limit was reached.
     pub timed_out: bool,
     /// Whether it was never stopped, as requested.
-    pub ran: bool,
+    pub never_stopped: bool,
     /// Whether some of its memory could not be read, because it ended or unmapped it.
     pub lost: bool,
     /// Bytes read from it.
@@ -168,7 +203,7 @@ pub struct Run<'a> {
 
 impl dyn Target {
     /// Hint: the dumped bytes of `ranges` are read next. A disk can then fetch them in parallel and in file
-    /// order. Ignored beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD).
+    /// order. Ignored beyond `limits::MAX_READ_AHEAD`.
     pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
         self.fetch(ranges.flat_map(|range| self.facts().space.places(range)).collect());
     }
@@ -253,7 +288,7 @@ impl dyn Target {
             if self.reads().refuses(range.start, range.len()).is_some() {
                 return None;
             }
-            let bytes = self.kept(offset..offset.saturating_add(range.len()));
+            let bytes = self.cached_slice(offset..offset.saturating_add(range.len()));
             if bytes.is_none() {
                 self.reads().lose(range.start, Loss::Failed);
             }

@@ -26,7 +26,7 @@ words! {
 
 impl Producer {
     /// Whether PT_LOAD flags distinguish PROT_NONE from read-only. gdb writes reservations as `R`.
-    pub fn flags_tell_no_access(self) -> bool {
+    pub fn flags_show_no_access(self) -> bool {
         self != Producer::Gcore
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::phase::Phase;
-use crate::targets::budget::{Allowed, Budget};
+use crate::targets::budget::{Budget, UserLimits};
 use crate::targets::byte_set::ByteSet;
 
 /// Represents no address.
@@ -211,13 +211,13 @@ impl Reads {
 
     /// Sets the budget for a core file of `file` bytes. Reads fail once it is spent.
     #[must_use]
-    pub(crate) fn within(self, file: u64, allowed: Allowed) -> Reads {
+    pub(crate) fn within(self, file: u64, allowed: UserLimits) -> Reads {
         Reads { budget: Budget::of(file, allowed), ..self }
     }
 
     /// Bytes of memory left for tables that could be in files instead.
-    pub fn room(&self) -> u64 {
-        self.budget.room()
+    pub fn spill_headroom(&self) -> u64 {
+        self.budget.spill_headroom()
     }
 
     /// The budget of all reads.

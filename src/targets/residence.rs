@@ -66,7 +66,7 @@ impl Figure {
         Figure::SwapPss,
     ];
 
-    /// Bit of the figure in [`Told`].
+    /// Bit of the figure in [`FigureSet`].
     const fn bit(self) -> u16 {
         1 << self as u8
     }
@@ -74,11 +74,11 @@ impl Figure {
 
 /// The set of figures that the kernel reported. Old kernels lack some. A missing figure is unknown, not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told(u16);
+pub struct FigureSet(u16);
 
-impl Told {
+impl FigureSet {
     /// The empty set.
-    pub const NOTHING: Told = Told(0);
+    pub const EMPTY: FigureSet = FigureSet(0);
 
     /// Whether the set contains a figure.
     pub fn has(self, figure: Figure) -> bool {
@@ -92,8 +92,8 @@ impl Told {
 
     /// The intersection of both sets.
     #[must_use]
-    pub fn and(self, other: Told) -> Told {
-        Told(self.0 & other.0)
+    pub fn and(self, other: FigureSet) -> FigureSet {
+        FigureSet(self.0 & other.0)
     }
 }
 
@@ -102,7 +102,7 @@ impl Told {
 pub struct Figures([u64; Figure::ALL.len()]);
 
 impl Figures {
-    /// A figure in bytes. 0 also if the kernel did not report it ([`Told`]).
+    /// A figure in bytes. 0 also if the kernel did not report it ([`FigureSet`]).
     pub fn get(&self, figure: Figure) -> u64 {
         self.0[figure as usize]
     }
@@ -296,7 +296,7 @@ pub struct Residence {
     /// Mappings with figures.
     pub mappings: RangeMap<MappingResidence>,
     /// The figures that the kernel reported for all mappings.
-    pub told: Told,
+    pub reported: FigureSet,
     /// Single pages, if they are known.
     pub pages: Option<Arc<dyn Pages>>,
     /// The kernel's sums for the process.
@@ -330,15 +330,15 @@ mod tests {
 
     #[test]
     fn figures_are_where_they_were_put() {
-        let mut told = Told::NOTHING;
+        let mut reported = FigureSet::EMPTY;
         let mut figures = Figures::default();
         for (i, figure) in Figure::ALL.into_iter().enumerate() {
-            assert!(!told.has(figure));
-            told.add(figure);
+            assert!(!reported.has(figure));
+            reported.add(figure);
             figures.set(figure, 1 << i);
         }
         for (i, figure) in Figure::ALL.into_iter().enumerate() {
-            assert!(told.has(figure));
+            assert!(reported.has(figure));
             assert_eq!(figures.get(figure), 1 << i);
         }
         let most = Figures::default().with(Figure::Rss, u64::MAX);

@@ -48,7 +48,8 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All values, in order of declaration.
+            /// All values, as they are declared.
+            #[allow(dead_code, reason = "of some enums nobody needs the list")]
             pub const ALL: &'static [$name] = &[$($name::$value),+];
 
             /// The word in JSON, CSV and tables.

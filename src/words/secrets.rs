@@ -66,7 +66,7 @@ words! {
         Personal = "personal",
         /// May be anything; needs a check.
         #[default]
-        Look = "look",
+        NeedsCheck = "look",
     }
 }
 
@@ -93,7 +93,7 @@ impl SecretKind {
             | SecretKind::NamedSecret
             | SecretKind::CardNumber => SecretSeverity::High,
             SecretKind::Iban | SecretKind::EmailAddress => SecretSeverity::Personal,
-            SecretKind::Environment | SecretKind::Argument => SecretSeverity::Look,
+            SecretKind::Environment | SecretKind::Argument => SecretSeverity::NeedsCheck,
         }
     }
 }

@@ -90,7 +90,7 @@ words! {
         /// The user ended it, for example with Ctrl-C.
         Interrupted = "interrupted",
         /// It is of a core, which does not change, so one sample is enough.
-        OneLook = "one look",
+        SingleSample = "one look",
     }
 }
 

@@ -22,6 +22,8 @@ mod dotnet_cores;
 mod dotnet_detect;
 #[cfg(target_os = "linux")]
 mod dump;
+#[cfg(target_os = "linux")]
+mod endings;
 mod evil_dotnet;
 mod evil_graph;
 mod evil_heap;

@@ -4,7 +4,7 @@
 use crate::support::builder::{CoreBuilder, Load, R, W, X};
 use crate::support::notes;
 use coremap::addr::{Addr, AddrRange, sweep, union};
-use coremap::core::Core;
+use coremap::core::open::Core;
 use coremap::diag::Diagnostics;
 use coremap::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner, audit};
 use coremap::progress::Progress;

@@ -150,7 +150,7 @@ fn threads_and_their_stacks_are_those_of_the_report() {
     pty.keys(&format!("/{tid}")).keys(ENTER);
     pty.shows("1 of ");
     pty.keys(ENTER);
-    pty.shows("Esc back");
+    pty.shows(&format!("Thread {tid}"));
     let page = pty.shows(&format!("coremap threads --tid {tid}"));
     let names: Vec<&str> =
         thread["frames"].as_array().unwrap().iter().filter_map(|f| f["method"].as_str()).take(3).collect();
@@ -258,7 +258,7 @@ fn a_screen_of_any_size_is_drawn() {
     }
     // All of it is there again, whatever the terminal had kept of it.
     let whole = |screen: &str| {
-        screen.starts_with("coremap explore  ") && screen.trim_end().ends_with("q leave") && screen.contains("v view")
+        screen.starts_with("coremap explore  ") && screen.trim_end().ends_with("q quit") && screen.contains("v view")
     };
     let screen = pty.until("the whole screen", whole);
     assert!(screen.contains("5 Malloc"), "{screen}");

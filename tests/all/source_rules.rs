@@ -40,15 +40,16 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
     ("src/runtimes/coreclr/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
-    ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
+    ("src/native/malloc/tcache.rs", "(link.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/runtimes/api/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
 ];
 
 /// Code that names a runtime and serves every one: file, a part of the line, and why.
 const NAMES_RUNTIME: &[(&str, &str, &str)] = &[
-    ("src/cli/values.rs", "use coremap::runtimes::", "generations of every heap, which an option may name"),
-    ("src/cli/output.rs", "use coremap::runtimes::coreclr", "a sentence about runtimes that cannot be read"),
+    ("src/program.rs", "hotspot::heap::Generation", "generations of every heap, which an option may name"),
+    ("src/program.rs", "coreclr::has_coreclr", "a sentence about runtimes that cannot be read"),
+    ("src/internals.rs", "coreclr", "tests and benchmarks of .NET"),
 ];
 
 fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
@@ -185,6 +186,7 @@ const ROOMS: &[&str] = &[
     "runtimes/api",
     "runtimes/graph",
     "stackwalk",
+    "stacks",
     "introspect",
     "runtimes/clr_gc",
     "runtimes/coreclr",
@@ -200,9 +202,9 @@ const ROOMS: &[&str] = &[
     "search",
     "symbolicate",
     "scrub",
-    "commands",
     "dump",
     "shrink",
+    "commands",
 ];
 
 /// The room that a file is in.
@@ -221,7 +223,7 @@ fn not_below(path: &str, lines: &[String]) -> Vec<String> {
     let used =
         Regex::new(r"\bcrate::(runtimes::(?:api|graph|clr_gc|coreclr|nativeaot|hotspot|cpython)\b|\w+)").unwrap();
     let room = room_of(path);
-    if ["main", "lib", "cli"].contains(&room) {
+    if ["main", "lib", "cli", "program", "internals"].contains(&room) {
         return Vec::new();
     }
     let place =

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::support::real::{self, hex};
+use coremap::internals;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
 use coremap::runtimes::api::{FrameSlotLocation, RefLocation};
 use coremap::runtimes::coreclr::{CodeAt, StackRefs};
 use coremap::session::Session;
@@ -23,7 +23,7 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     let session = Session::new(&process);
     let walker = session.walker(session.known_stacks());
     let id = session.runtimes_by_id()[0].0;
-    let clr = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap();
+    let clr = internals::coreclr(&session).unwrap();
     let refs = clr.stack_refs(id, &mut |tid| session.walk_tid(&walker, tid));
     with(&refs, &session)
 }
@@ -44,7 +44,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
         for (tid, thread) in official["threads"].as_object().unwrap() {
             let Some(theirs) = thread["roots"].as_array() else { continue };
             let own = ours.iter().find(|s| s.thread.to_string() == *tid).expect("each thread is walked");
-            let mut left: Vec<_> = own.known.iter().filter(|k| k.value != 0).collect();
+            let mut left: Vec<_> = own.precise.iter().filter(|k| k.value != 0).collect();
             for root in theirs {
                 let (sp, slot, object) = (hex(&root[0]), hex(&root[1]), hex(&root[2]));
                 let (interior, pinned) = (root[3].as_bool().unwrap(), root[4].as_bool().unwrap());
@@ -61,23 +61,13 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
                 same += 1;
             }
             // Interior pointers may lead to the stack or to statics: no roots.
-            more.extend(left.iter().filter(|k| !k.interior).map(|k| {
-                match (k.place, k.frame) {
-                    (RefLocation::Listed(_, list), _) => list.to_owned(),
-                    (_, Some(frame)) => {
-                        match session
-                            .found(Offer::CoreClr)
-                            .find_map(|(_, found)| found.coreclr())
-                            .unwrap()
-                            .methods()
-                            .at(frame.ip)
-                        {
-                            Some(CodeAt::Method(method)) => method.name.clone(),
-                            _ => frame.ip.to_string(),
-                        }
-                    }
-                    _ => unreachable!("a slot is of a frame"),
-                }
+            more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
+                (RefLocation::Listed(_, list), _) => list.to_owned(),
+                (_, Some(frame)) => match internals::coreclr(session).unwrap().methods().at(frame.ip) {
+                    Some(CodeAt::Method(method)) => method.name.clone(),
+                    _ => frame.ip.to_string(),
+                },
+                _ => unreachable!("a slot is of a frame"),
             }));
         }
         (same, more)
@@ -105,8 +95,8 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 fn sizes_of_code(core: &str) -> (usize, usize) {
     recorded(core, |refs, session| {
-        let methods = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
-        let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
+        let methods = internals::coreclr(session).unwrap().methods();
+        let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.precise).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {
             let Some(CodeAt::Method(method)) = methods.at(ip) else { continue };
@@ -140,7 +130,7 @@ fn gc_info_agrees_with_unwind_data_on_aarch64() {
 fn nothing_of_its_stacks_is_conservative() {
     recorded("dotnet8-threads", |refs, _| {
         assert!(refs.iter().all(|s| s.frames.1 == 0), "all managed frames are read");
-        let guessed: Vec<_> = refs.iter().filter(|s| !s.stretches.is_empty()).map(|s| s.thread).collect();
+        let guessed: Vec<_> = refs.iter().filter(|s| !s.conservative.is_empty()).map(|s| s.thread).collect();
         assert!(guessed.is_empty() && refs.iter().all(|s| s.registers.is_empty()), "{guessed:?}");
     });
 }

@@ -134,7 +134,7 @@ impl Walker for Eyes<'_, '_> {
 
 impl ObjectReader for Eyes<'_, '_> {
     fn node(&mut self, addr: u64) -> Option<Node> {
-        let inside = self.0.space.run(addr).is_some();
+        let inside = self.0.space.bytes(addr, 8).is_some();
         let object = self.0.object(addr).filter(|_| inside)?;
         Some(Node { kind: object.kind, size: object.size, counted_size: object.size })
     }

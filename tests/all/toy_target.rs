@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands;
+use coremap::internals;
 use coremap::map::audit;
 use coremap::memory::{FaultKind, Memory};
 use coremap::process::Process;
@@ -43,17 +44,17 @@ impl Target for Toy {
     }
 
     fn slice(&self, place: Range<u64>) -> Option<&[u8]> {
-        self.kept(place).filter(|_| self.has_slices)
+        self.cached_slice(place).filter(|_| self.has_slices)
     }
 
-    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+    fn cached_slice(&self, place: Range<u64>) -> Option<&[u8]> {
         self.bytes.get(place.start as usize..place.end as usize)
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
         // A short one: who copies has to go on.
         let len = out.len().min(5);
-        let bytes = self.kept(place..place + len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = self.cached_slice(place..place + len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         out[..len].copy_from_slice(bytes);
         Ok(len)
     }
@@ -93,7 +94,7 @@ fn toy(has_slices: bool) -> Option<Toy> {
 fn what_is_no_core_file_gets_the_same_answers() -> Result<(), Box<dyn std::error::Error>> {
     for has_slices in [true, false] {
         let process = Process::of(Arc::new(toy(has_slices).ok_or("registers")?));
-        assert!(process.core().is_none());
+        assert!(internals::core(&process).is_none());
         let session = Session::new(&process);
         let report = commands::summary(&session, true, &Progress::silent());
         // Four pages of heap, two of stack, two of the file; five of them are there.

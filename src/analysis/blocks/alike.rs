@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use crate::analysis::blocks::clusters::row;
-use crate::analysis::blocks::tally::{Alike, Looker, OfSize};
+use crate::analysis::blocks::tally::{BlockReader, Cluster, SizeCounts};
 use crate::memory::Memory;
 use crate::native::malloc::Block;
 use crate::report::ClusterRow;
@@ -14,9 +14,9 @@ use crate::session::Session;
 /// counts of free chunks. Only blocks of this size are read.
 pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
     let (process, malloc, blocks) = (session.process, session.malloc(), &session.blocks().1);
-    let look = Looker::new(session, 0);
+    let reader = BlockReader::new(session, 0);
     let content = |b: &Block| {
-        let (content, label) = look.look(b.range.start, process.memory.u64(b.range.start).ok(), b.range.len());
+        let (content, label) = reader.classify(b.range.start, process.memory.u64(b.range.start).ok(), b.range.len());
         (content, label.map(|l| l.label))
     };
     let wanted = content(&block);
@@ -31,6 +31,6 @@ pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
     let (count, example) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mmapped = malloc.mapped.iter().any(|c| malloc.block(c.chunk) == block.range.start);
     let (content, label) = wanted;
-    let alike = Alike { content, label, count, example };
-    row(session, block.size, &OfSize::default(), &alike, mmapped)
+    let alike = Cluster { content, label, count, example };
+    row(session, block.size, &SizeCounts::default(), &alike, mmapped)
 }

@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
-use crate::analysis::blocks::tally::{Alike, BySize, Content, OfSize};
+use crate::analysis::blocks::tally::{BySize, Cluster, Content, SizeCounts};
 use crate::bytes::printable;
 use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
 
-/// Blocks of one size with the same content are a cluster if there are at least `LEAST` of them, and at least one in
-/// `SHARE` of the used blocks of that size.
-const LEAST: u64 = 2;
-const SHARE: u64 = 20;
+/// Blocks of one size with the same content are a cluster if there are at least `MIN_BLOCKS` of them, and at least one
+/// in `MIN_SHARE_DIVISOR` of the used blocks of that size.
+const MIN_BLOCKS: u64 = 2;
+const MIN_SHARE_DIVISOR: u64 = 20;
 
 /// The clusters, largest first.
 pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
     let mut out = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
         for (size, of) in sizes.iter().filter(|(_, of)| of.used > 0) {
-            let row = |alike: &Alike| row(session, size, of, alike, mmapped);
-            let (kept, rest): (Vec<&Alike>, Vec<&Alike>) = of.alike.iter().partition(|a| is_cluster(of, a));
+            let row = |alike: &Cluster| row(session, size, of, alike, mmapped);
+            let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(|a| is_cluster(of, a));
             out.extend(kept.into_iter().map(row));
             if let Some(first) = rest.first() {
                 let count = rest.iter().map(|a| a.count).sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
                 let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
-                out.push(row(&Alike { content, label, count, example: first.example }));
+                out.push(row(&Cluster { content, label, count, example: first.example }));
             }
         }
     }
@@ -35,14 +35,14 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
     out
 }
 
-fn is_cluster(of: &OfSize, alike: &Alike) -> bool {
+fn is_cluster(of: &SizeCounts, alike: &Cluster) -> bool {
     match alike.content {
         Content::Mixed => false,
-        _ => alike.count >= LEAST && alike.count >= of.used / SHARE,
+        _ => alike.count >= MIN_BLOCKS && alike.count >= of.used / MIN_SHARE_DIVISOR,
     }
 }
 
-pub(super) fn row(session: &Session<'_>, size: u64, of: &OfSize, alike: &Alike, mmapped: bool) -> ClusterRow {
+pub(super) fn row(session: &Session<'_>, size: u64, of: &SizeCounts, alike: &Cluster, mmapped: bool) -> ClusterRow {
     let (kind, first_word, fill) = match alike.content {
         Content::Fill(0) => (ClusterContent::Zero, Some(0), Some(0)),
         Content::Fill(byte) => (ClusterContent::Fill, Some(u64::from_ne_bytes([byte; 8])), Some(byte)),

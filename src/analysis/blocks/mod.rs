@@ -12,11 +12,11 @@ use crate::units::exact;
 
 pub(crate) use alike::alike;
 pub(crate) use clusters::{clusters, size_classes};
-pub(crate) use tally::{BySize, Labelled, Looker, Tally, merge_labels};
+pub(crate) use tally::{BlockReader, BySize, Labelled, Tally, merge_labels};
 
 /// Warns about free lists that could not be followed to their end.
-pub(crate) fn tell_lists(process: &Process, lists: &FreeLists) {
-    lists.tell_unknown(process);
+pub(crate) fn warn_lists(process: &Process, lists: &FreeLists) {
+    lists.warn_missing_lists(process);
     for (_, what) in &lists.broken {
         process.diag.partial(WarningCode::MallocList, format!("a free list ends early: {what}"));
     }

@@ -35,7 +35,7 @@ pub(crate) enum Content {
 
 /// Blocks of one size and content.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Alike {
+pub(crate) struct Cluster {
     pub(crate) content: Content,
     /// The runtime's label of their purpose.
     pub(crate) label: Option<u8>,
@@ -45,20 +45,20 @@ pub(crate) struct Alike {
 
 /// Chunks of one size.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OfSize {
+pub(crate) struct SizeCounts {
     pub(crate) used: u64,
     pub(crate) free: u64,
-    pub(crate) alike: Vec<Alike>,
+    pub(crate) clusters: Vec<Cluster>,
 }
 
-impl OfSize {
-    fn add(&mut self, alike: Alike) {
-        let full = self.alike.len() >= WORDS;
-        let rest = Alike { content: Content::Mixed, label: None, ..alike };
-        let same = |of: &Alike| self.alike.iter().position(|a| (a.content, a.label) == (of.content, of.label));
+impl SizeCounts {
+    fn add(&mut self, alike: Cluster) {
+        let full = self.clusters.len() >= WORDS;
+        let rest = Cluster { content: Content::Mixed, label: None, ..alike };
+        let same = |of: &Cluster| self.clusters.iter().position(|a| (a.content, a.label) == (of.content, of.label));
         match same(&alike).or_else(|| if full { same(&rest) } else { None }) {
-            Some(i) => self.alike[i].count += alike.count,
-            None => self.alike.push(if full { rest } else { alike }),
+            Some(i) => self.clusters[i].count += alike.count,
+            None => self.clusters.push(if full { rest } else { alike }),
         }
     }
 }
@@ -66,8 +66,8 @@ impl OfSize {
 /// Chunks by size: small ones by index, others in a tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BySize {
-    small: Vec<OfSize>,
-    large: BTreeMap<u64, OfSize>,
+    small: Vec<SizeCounts>,
+    large: BTreeMap<u64, SizeCounts>,
     /// Whether sizes above the limit were merged.
     pub(crate) capped: bool,
 }
@@ -79,11 +79,11 @@ const SMALL: u64 = 32 << 10;
 const STEP: u64 = 16;
 
 impl BySize {
-    fn of(&mut self, size: u64) -> &mut OfSize {
+    fn of(&mut self, size: u64) -> &mut SizeCounts {
         let i = (size / STEP) as usize;
         if size < SMALL && size.is_multiple_of(STEP) {
             if i >= self.small.len() {
-                self.small.resize_with(i + 1, OfSize::default);
+                self.small.resize_with(i + 1, SizeCounts::default);
             }
             return &mut self.small[i];
         }
@@ -94,7 +94,7 @@ impl BySize {
     }
 
     /// The sizes with at least one chunk.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &OfSize)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &SizeCounts)> {
         let small = self.small.iter().enumerate().map(|(i, s)| (i as u64 * STEP, s));
         small.chain(self.large.iter().map(|(size, s)| (*size, s))).filter(|(_, s)| s.used + s.free > 0)
     }
@@ -105,13 +105,13 @@ impl BySize {
             let mine = self.of(size);
             mine.used += s.used;
             mine.free += s.free;
-            s.alike.iter().for_each(|a| mine.add(*a));
+            s.clusters.iter().for_each(|a| mine.add(*a));
         }
     }
 }
 
 /// Reads the content and label of blocks while they are counted.
-pub(crate) struct Looker<'a> {
+pub(crate) struct BlockReader<'a> {
     pub(crate) memory: &'a ProcessMemory,
     pub(crate) malloc: &'a Malloc,
     /// Labels that a runtime writes into its blocks.
@@ -121,16 +121,16 @@ pub(crate) struct Looker<'a> {
     pub(crate) list: usize,
 }
 
-impl<'a> Looker<'a> {
+impl<'a> BlockReader<'a> {
     /// Creates a reader for blocks of the process's malloc. Each [`Tally`] lists at most `list` chunks.
-    pub(crate) fn new(session: &'a Session<'_>, list: usize) -> Looker<'a> {
+    pub(crate) fn new(session: &'a Session<'_>, list: usize) -> BlockReader<'a> {
         let process = session.process;
         let (memory, malloc, labels) = (&process.memory, session.malloc(), session.block_labels());
-        Looker { memory, malloc, labels, modules: process.modules.iter().map(|m| m.range).collect(), list }
+        BlockReader { memory, malloc, labels, modules: process.modules.iter().map(|m| m.range).collect(), list }
     }
 
     /// Content of a used block after the runtime's header, and the label in that header.
-    pub(super) fn look(&self, block: Addr, first: Option<u64>, usable: u64) -> (Content, Option<BlockLabel>) {
+    pub(super) fn classify(&self, block: Addr, first: Option<u64>, usable: u64) -> (Content, Option<BlockLabel>) {
         let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(AddrRange::sized(block, usable))?)))
         else {
             return (self.content(block, first, usable), None);
@@ -169,18 +169,18 @@ pub(crate) struct Labelled {
     /// The chunks, including malloc's and the runtime's headers.
     pub(crate) chunks: ChunkSum,
     /// Bytes that were requested.
-    pub(crate) asked: u64,
+    pub(crate) requested: u64,
 }
 
 impl Labelled {
-    fn add(&mut self, chunk: u64, asked: u64) {
+    fn add(&mut self, chunk: u64, requested: u64) {
         self.chunks.add(chunk);
-        self.asked = self.asked.saturating_add(asked);
+        self.requested = self.requested.saturating_add(requested);
     }
 
     fn merge(&mut self, other: Labelled) {
         self.chunks.merge(other.chunks);
-        self.asked = self.asked.saturating_add(other.asked);
+        self.requested = self.requested.saturating_add(other.requested);
     }
 }
 
@@ -208,30 +208,30 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Counts a chunk of an arena.
-    pub(crate) fn add(&mut self, chunk: &Chunk, look: &Looker<'_>) {
+    pub(crate) fn add(&mut self, chunk: &Chunk, reader: &BlockReader<'_>) {
         if let Some(sum) = self.states.get_mut(chunk.state as usize) {
             sum.add(chunk.size);
         }
-        let block = look.malloc.block(chunk.address);
+        let block = reader.malloc.block(chunk.address);
         match chunk.state {
             State::Used => {
-                let usable = look.malloc.usable(chunk.size);
-                if look.malloc.is_cache_size(chunk.size) {
+                let usable = reader.malloc.usable(chunk.size);
+                if reader.malloc.is_cache_size(chunk.size) {
                     self.more_caches |= self.caches.len() >= limits::MAX_TCACHES;
                     if !self.more_caches {
                         self.caches.push(chunk.address);
                     }
                 }
-                self.used(chunk.size, block, look.look(block, chunk.first_word, usable));
+                self.used(chunk.size, block, reader.classify(block, chunk.first_word, usable));
             }
             State::Top | State::Unknown => {}
             _ => self.sizes.of(chunk.size).free += 1,
         }
-        self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), look);
+        self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), reader);
     }
 
-    pub(crate) fn add_mapped(&mut self, chunk: &MappedChunk, freed: bool, look: &Looker<'_>) {
-        let (block, size) = (look.malloc.block(chunk.chunk), chunk.size);
+    pub(crate) fn add_mapped(&mut self, chunk: &MappedChunk, freed: bool, reader: &BlockReader<'_>) {
+        let (block, size) = (reader.malloc.block(chunk.chunk), chunk.size);
         let state = if freed { State::Tcache } else { State::Used };
         if let Some(sum) = self.states.get_mut(state as usize) {
             sum.add(size);
@@ -239,13 +239,13 @@ impl Tally {
         if freed {
             self.sizes.of(size).free += 1;
         } else {
-            let first = look.memory.u64(block).ok();
-            self.used(size, block, look.look(block, first, look.malloc.usable_of_mapped(chunk)));
+            let first = reader.memory.u64(block).ok();
+            self.used(size, block, reader.classify(block, first, reader.malloc.usable_of_mapped(chunk)));
         }
-        self.list(block, size, state, None, ChunkPlace::Mmapped, look);
+        self.list(block, size, state, None, ChunkPlace::Mmapped, reader);
     }
 
-    pub(crate) fn add_slot(&mut self, slot: &Slot, look: &Looker<'_>) {
+    pub(crate) fn add_slot(&mut self, slot: &Slot, reader: &BlockReader<'_>) {
         let (size, block) = (slot.range.len(), slot.block);
         let used = slot.state == SlotState::Used;
         let state = if used { State::Used } else { State::Unlisted };
@@ -254,8 +254,8 @@ impl Tally {
         }
         if used {
             // A block shorter than a word is followed by other data.
-            let first = if block.len() < 8 { None } else { look.memory.u64(block.start).ok() };
-            self.used(size, block.start, look.look(block.start, first, block.len()));
+            let first = if block.len() < 8 { None } else { reader.memory.u64(block.start).ok() };
+            self.used(size, block.start, reader.classify(block.start, first, block.len()));
         } else {
             self.sizes.of(size).free += 1;
         }
@@ -264,27 +264,35 @@ impl Tally {
             (true, false) => ChunkPlace::Used,
             (false, false) => ChunkPlace::Slot,
         };
-        self.list(block.start, size, state, None, kept, look);
+        self.list(block.start, size, state, None, kept, reader);
         if let Some(row) = self.chunks.last_mut().filter(|row| row.address == block.start) {
-            row.asked = slot.asked;
+            row.asked = slot.requested;
         }
     }
 
     fn used(&mut self, size: u64, block: Addr, (content, label): (Content, Option<BlockLabel>)) {
         let of = self.sizes.of(size);
         of.used += 1;
-        of.add(Alike { content, label: label.map(|l| l.label), count: 1, example: block });
+        of.add(Cluster { content, label: label.map(|l| l.label), count: 1, example: block });
         if let Some(label) = label {
             self.labels.entry(label.label).or_default().add(size, label.size);
         }
     }
 
-    fn list(&mut self, block: Addr, size: u64, state: State, arena: Option<Addr>, kept: ChunkPlace, look: &Looker<'_>) {
-        if look.list == 0 {
+    fn list(
+        &mut self,
+        block: Addr,
+        size: u64,
+        state: State,
+        arena: Option<Addr>,
+        kept: ChunkPlace,
+        reader: &BlockReader<'_>,
+    ) {
+        if reader.list == 0 {
             return;
         }
         self.listable += 1;
-        if self.chunks.len() < look.list {
+        if self.chunks.len() < reader.list {
             let word = match state {
                 State::Used => ChunkState::Used,
                 State::Unknown => ChunkState::Unknown,

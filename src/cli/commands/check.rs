@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use coremap::commands;
 use coremap::commands::report::{PageData, read_page, verify};
-use coremap::limits;
+use coremap::program::limits;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};

@@ -20,6 +20,6 @@ impl Command for Completions {
         // Generated in memory first, because the generator panics on a closed pipe.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut common.program.0(), "coremap", &mut text);
-        write_text(&text)
+        write_text(Self::NAME, common, &text)
     }
 }

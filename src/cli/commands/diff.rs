@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
+use coremap::commands::record::Moment;
 use coremap::commands::{self, Baseline, Condition, DiffInput, record};
 use coremap::diag::{Warning, WarningCode};
-use coremap::limits;
 use coremap::process::Process;
+use coremap::program::{limits, same_allocator};
 use coremap::progress::Progress;
 use coremap::report::{Envelope, Part, SCHEMA_VERSION};
-use coremap::series::Moment;
 use coremap::session::Session;
 
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::moments::{self, Row, Which};
-use crate::cli::output::{answer, answer_of, finish, held, warn};
+use crate::cli::output::{Origin, answer_of, answer_with, held};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
@@ -73,14 +73,13 @@ impl Command for Diff {
         let report = commands::diff(older.input(), newer.input());
         let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
-        // The envelope and its warnings are the newer core's. The older core's warnings are printed first.
-        let partial = old.finish(common) == Exit::Partial;
+        // The envelope and its warnings are the newer core's; the older's go first.
         let exit = match (&new, &after) {
-            (End::Look(row), _) => look_answer(common, row, report)?,
-            (_, Some(session)) => answer(Self::NAME, common, session, report)?,
+            (End::Look(row), _) => look_answer(common, &old, row, report)?,
+            (_, Some(session)) => answer_with(&[old.source()], Self::NAME, common, session, report)?,
             _ => Exit::Done,
         };
-        Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
+        Ok(held(&conditions, exit))
     }
 }
 
@@ -89,8 +88,8 @@ enum End {
     Core(Box<Process>),
     /// A sample of a recording.
     Look(Box<Row>),
-    /// An earlier answer, and the name of its file.
-    Baseline(String, Box<Side>),
+    /// An earlier answer, and what is wrong with it.
+    Baseline(Box<Side>, Vec<Warning>),
 }
 
 #[derive(Clone)]
@@ -127,7 +126,7 @@ impl End {
             (End::Look(row), _) => {
                 Side { core: side_of(row), moment: row.recording.moments.first().cloned().unwrap_or_default() }
             }
-            (End::Baseline(_, side), _) => (**side).clone(),
+            (End::Baseline(side, _), _) => (**side).clone(),
             (End::Core(process), None) => Side { core: commands::side(process), moment: Moment::default() },
         }
     }
@@ -145,27 +144,19 @@ impl End {
         }
     }
 
-    /// Prints its warnings on stderr. Returns whether any of it could not be read.
-    fn finish(&self, common: &Common) -> Exit {
+    /// Where its warnings are.
+    fn source(&self) -> Origin<'_> {
         match self {
-            End::Core(process) => finish(common, Diff::NAME, process),
-            End::Look(row) => {
-                warn(common, &row.warnings, None);
-                row.exit
-            }
-            End::Baseline(name, side) if side.core.truncated => {
-                let text = format!("{name}: it describes a core that was cut off");
-                warn(common, &[Warning::partial(WarningCode::Truncated, text)], None);
-                Exit::Partial
-            }
-            End::Baseline(..) => Exit::Done,
+            End::Core(process) => Origin::Open(process),
+            End::Look(row) => Origin::Read(&row.warnings),
+            End::Baseline(_, warnings) => Origin::Read(warnings),
         }
     }
 }
 
 /// Parts compared in addition to kinds. Different allocators have different block sizes, so comparing these is useless.
 fn parts(old: &End, new: &End, before: Option<&Session<'_>>, after: Option<&Session<'_>>) -> Vec<Part> {
-    let alike = before.zip(after).is_none_or(|(old, new)| old.malloc().is_like(new.malloc()));
+    let alike = before.zip(after).is_none_or(|(old, new)| same_allocator(old, new));
     let both = |part| old.has(part) && new.has(part) && (part != Part::Malloc || alike);
     [Part::Types, Part::Malloc].into_iter().filter(|part| both(*part)).collect()
 }
@@ -182,7 +173,7 @@ fn side_of(row: &Row) -> DiffSide {
     }
 }
 
-fn look_answer(common: &Common, row: &Row, body: DiffReport) -> Result<Exit, Failure> {
+fn look_answer(common: &Common, old: &End, row: &Row, body: DiffReport) -> Result<Exit, Failure> {
     let report = Envelope {
         schema_version: SCHEMA_VERSION,
         coremap: env!("CARGO_PKG_VERSION"),
@@ -191,8 +182,7 @@ fn look_answer(common: &Common, row: &Row, body: DiffReport) -> Result<Exit, Fai
         warnings: row.warnings.clone(),
         body,
     };
-    answer_of(common, &report)?;
-    Ok(row.exit)
+    answer_of(common, &report, &[old.source(), Origin::Read(&report.warnings)])
 }
 
 /// Reads the output of `summary --json`. `None` if the file is something else.
@@ -201,7 +191,9 @@ fn baseline(path: &Path) -> Result<Option<End>, Failure> {
     let name = path.display().to_string();
     let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
     let moment = commands::moment_of(&base.summary, base.core.threads as u64);
-    Ok(Some(End::Baseline(name, Box::new(Side { core: base.core, moment }))))
+    let text = format!("{name}: it describes a core that was cut off");
+    let warnings = base.core.truncated.then(|| Warning::partial(WarningCode::Truncated, text));
+    Ok(Some(End::Baseline(Box::new(Side { core: base.core, moment }), Vec::from_iter(warnings))))
 }
 
 /// Reads the file if it is JSON. Opening it as a core reports why it cannot be read.

@@ -6,17 +6,17 @@ use clap::{Args, ValueEnum};
 use coremap::addr::AddrRange;
 use coremap::commands::Purpose;
 use coremap::commands::dump::DumpReport;
+use coremap::commands::dump::{self, Dumped, Keep, Plan};
 use coremap::diag::WarningCode;
-use coremap::dump::{self, Dumped, Keep, Plan};
-use coremap::limits;
 use coremap::map::Kind;
 use coremap::process::{Options, Process};
+use coremap::program::limits;
+use coremap::program::units::human;
 use coremap::progress::Progress;
 use coremap::report::Compression;
 use coremap::session::Session;
+use coremap::targets::Figure;
 use coremap::targets::Producer;
-use coremap::targets::residence::Figure;
-use coremap::units::human;
 
 use crate::cli::args::Common;
 use crate::cli::commands::Command;
@@ -113,8 +113,8 @@ impl Dump {
         };
         let (objects, blocks) = (held(&Kind::holds_objects), held(&Kind::holds_blocks));
         let is_large = |purpose: Purpose| {
-            purpose.keeps_objects() && objects > limits::MOST_HEAP_KEPT
-                || purpose.keeps_blocks() && blocks > limits::MOST_HEAP_KEPT
+            purpose.keeps_objects() && objects > limits::MAX_DUMPED_HEAP
+                || purpose.keeps_blocks() && blocks > limits::MAX_DUMPED_HEAP
         };
         let (left, kept): (Vec<_>, Vec<_>) =
             Purpose::each().partition(|&purpose| is_large(purpose) && !self.purpose.contains(&purpose));

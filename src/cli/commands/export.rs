@@ -2,9 +2,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
-use coremap::commands::export::{ExportedRow, Files};
+use coremap::commands::export::{ExportError, ExportedRow, Output, OutputFiles};
 use coremap::commands::{self, ExportOptions};
-use coremap::export::{ExportError, Output};
 use coremap::report::{ExportFormat, ExportSubject};
 use coremap::session::Session;
 
@@ -119,7 +118,6 @@ impl Command for Export {
         if report.is_err() {
             files.remove();
         }
-        process.target().finish();
         let report = report.map_err(|e| not_written(&self.out, &e))?;
         let nothing = report.files.is_empty();
         Ok(answer(Self::NAME, common, &session, report)?.or_nothing(nothing))
@@ -178,8 +176,8 @@ fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
 }
 
-impl Files for Place<'_> {
-    fn make(
+impl OutputFiles for Place<'_> {
+    fn create(
         &mut self,
         name: Option<&str>,
         fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,

@@ -1,5 +1,3 @@
-use std::io::{BufWriter, Write};
-
 use clap::Args;
 use coremap::commands::{self, RegionOptions};
 use coremap::progress::Progress;
@@ -9,7 +7,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{self, answer, finish};
+use crate::cli::output::{self, answer, answer_as_text};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -35,23 +33,21 @@ impl Command for Maddress {
             commands::regions(&session, &RegionOptions::default(), &Progress::silent())
         });
         if self.summary && common.form() == Format::Csv {
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;
-            out.flush()?;
-            return Ok(finish(common, Self::NAME, &process));
+            return answer_as_text(Self::NAME, common, &process, |mut out| {
+                Ok(commands::maddress::maddress_summary_csv(&report.regions, &mut out)?)
+            });
         }
         if common.form() != Format::Table {
             return answer(Self::NAME, common, &session, report);
         }
-        if process.facts().truncation.is_some() {
-            // SOS prints no such line, but a table of a truncated core must begin with a warning.
-            let head = commands::envelope(Self::NAME, &session, ()).core;
-            let mut out = std::io::stdout().lock();
-            render::write(&render::headline(&head), output::look(common), &mut out)?;
-        }
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?;
-        out.flush()?;
-        Ok(finish(common, Self::NAME, &process))
+        // SOS has no such line, but a table of half a process must say so first.
+        let is_cut = process.facts().truncation.is_some();
+        let head = is_cut.then(|| commands::envelope(Self::NAME, &session, ()).core);
+        answer_as_text(Self::NAME, common, &process, |mut out| {
+            if let Some(head) = &head {
+                render::write(&render::headline(head), output::look(common), &mut out)?;
+            }
+            Ok(commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?)
+        })
     }
 }

@@ -25,7 +25,7 @@ impl Command for Man {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let program = common.program.0();
         if self.markdown {
-            return write_text(reference::markdown(program).as_bytes());
+            return write_text(Self::NAME, common, reference::markdown(program).as_bytes());
         }
         if let Some(dir) = &self.dir {
             let told = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
@@ -35,6 +35,6 @@ impl Command for Man {
         }
         let mut page = Vec::new();
         clap_mangen::Man::new(program).render(&mut page)?;
-        write_text(&page)
+        write_text(Self::NAME, common, &page)
     }
 }

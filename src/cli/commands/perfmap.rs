@@ -1,5 +1,3 @@
-use std::io::{self, BufWriter, Write};
-
 use clap::Args;
 use coremap::commands;
 use coremap::commands::perfmap::perf_map;
@@ -8,7 +6,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, message, no_runtime};
+use crate::cli::output::{answer, answer_as_text, message, no_runtime};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -39,10 +37,7 @@ impl Command for Perfmap {
             message(why);
         }
         let exit = if common.form() == Format::Table {
-            let mut out = BufWriter::new(io::stdout().lock());
-            perf_map(&report, &mut out)?;
-            out.flush()?;
-            finish(common, Self::NAME, &process)
+            answer_as_text(Self::NAME, common, &process, |mut out| Ok(perf_map(&report, &mut out)?))?
         } else {
             answer(Self::NAME, common, &session, report)?
         };

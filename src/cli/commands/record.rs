@@ -5,19 +5,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use coremap::commands::record::{self, Meter, Pace, PartRow, RecordCost, RecordReport};
+use coremap::commands::record::{Cost, Moment, Recording, RecordingWriter, start_ticks};
 use coremap::commands::{self};
 use coremap::diag::Warning;
+use coremap::program::units::{human, seconds};
 use coremap::progress::Progress;
 use coremap::report::{CoreRow, Envelope, Part, RecordingEnd};
-use coremap::series::{Cost, Moment, Recording, RecordingWriter, start_ticks};
 use coremap::session::Session;
 use coremap::targets::Producer;
-use coremap::units::{human, seconds};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer_of, message};
+use crate::cli::output::{Origin, answer_of, end, merge, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, interrupt};
@@ -113,7 +113,7 @@ impl Command for Record {
                 writer.add(moment).map_err(|e| failed(e, costs.len() - 1))?;
             }
             if !is_live {
-                break RecordingEnd::OneLook;
+                break RecordingEnd::SingleSample;
             }
             if self.looks.is_some_and(|looks| costs.len() as u64 >= looks)
                 || self.length.is_some_and(|length| pace.next() > length)
@@ -144,7 +144,7 @@ impl Command for Record {
             }
         };
         if ended == RecordingEnd::ProcessEnded {
-            message(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
+            message(&format!("the process ended after {}", coremap::program::units::count(costs.len() as u64, "look")));
         }
         let report = RecordReport {
             file: file.map(|file| file.display().to_string()),
@@ -164,10 +164,12 @@ impl Command for Record {
             warnings: looker.warnings,
             body: report,
         };
-        if report.body.file.is_some() {
-            answer_of(common, &report)?;
+        let sources = [Origin::Read(&report.warnings)];
+        match report.body.file {
+            Some(_) => answer_of(common, &report, &sources),
+            // The looks are on stdout.
+            None => end(common, Self::NAME, &sources, |_| Ok(())),
         }
-        Ok(Exit::Done)
     }
 }
 
@@ -215,7 +217,7 @@ fn for_its_owner_alone(path: &Path) -> io::Result<File> {
 struct Look {
     moment: Moment,
     core: CoreRow,
-    recorded: coremap::series::Subject,
+    recorded: coremap::commands::record::Subject,
     is_live: bool,
 }
 
@@ -242,14 +244,10 @@ impl Looker<'_> {
         let report = commands::envelope(Record::NAME, &session, ());
         moment.warnings = report.warnings.iter().map(|w| w.code.name().into()).collect();
         moment.warnings.dedup();
-        for warning in report.warnings {
-            if !self.warnings.iter().any(|known| known.code == warning.code) {
-                self.warnings.push(warning);
-            }
-        }
+        merge(&mut self.warnings, report.warnings);
         let is_live = process.producer() == Producer::Live;
         moment.time = if is_live { Some(time) } else { modified(self.path) };
-        let recorded = coremap::series::Subject { start_ticks, ..record::subject(&session) };
+        let recorded = coremap::commands::record::Subject { start_ticks, ..record::subject(&session) };
         Ok(Look { moment, core: report.core, recorded, is_live })
     }
 }

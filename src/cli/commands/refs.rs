@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::commands::{self, RefsOptions, Span};
+use coremap::commands::{self, RefsOptions, TargetSpan};
 use coremap::map::Kind;
 
 use crate::cli::args::{Common, CoreArg};
@@ -37,10 +37,10 @@ impl Command for Refs {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let span = match (self.exact, self.length, self.region) {
-            (true, _, _) => Span::Exact,
-            (_, Some(length), _) => Span::Length(length),
-            (_, _, true) => Span::Region,
-            _ => Span::Thing,
+            (true, _, _) => TargetSpan::Exact,
+            (_, Some(length), _) => TargetSpan::Length(length),
+            (_, _, true) => TargetSpan::Region,
+            _ => TargetSpan::ObjectOrBlock,
         };
         let options = RefsOptions { span, kinds: self.kind.clone(), limit: self.limit };
         ask_at(

@@ -12,7 +12,7 @@ use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::new_file::{NewFile, not_written, refuse_existing};
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{Origin, answer_with, end};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -56,19 +56,16 @@ impl Command for Report {
         let process = open(newest, common, &progress)?;
         let session = Session::new(&process);
         let page = self.page(older.as_ref(), &session, &progress);
-        let exit = if to_stdout {
-            std::io::stdout().lock().write_all(page.html.as_bytes())?;
-            process.target().finish();
-            finish(common, Self::NAME, &process)
-        } else {
-            write(&out, &page)?;
-            let (file, size) = (out.display().to_string(), page.html.len() as u64);
-            let report = ReportReport { file, size, parts: page.parts, left_out: page.left_out };
-            answer(Self::NAME, common, &session, report)?
-        };
         // The envelope and its warnings are the newer core's.
-        let partial = older.is_some_and(|older| finish(common, Self::NAME, &older) == Exit::Partial);
-        Ok(if partial { Exit::Partial } else { exit })
+        let mut sources: Vec<Origin<'_>> = older.iter().map(Origin::Open).collect();
+        if to_stdout {
+            sources.push(Origin::Open(&process));
+            return end(common, Self::NAME, &sources, |out| Ok(out.write_all(page.html.as_bytes())?));
+        }
+        write(&out, &page)?;
+        let (file, size) = (out.display().to_string(), page.html.len() as u64);
+        let report = ReportReport { file, size, parts: page.parts, left_out: page.left_out };
+        answer_with(&sources, Self::NAME, common, &session, report)
     }
 }
 

@@ -18,13 +18,13 @@ pub(super) struct Schema {
 impl Command for Schema {
     const NAME: &'static str = "schema";
 
-    fn run(&self, _: &Common) -> Result<Exit, Failure> {
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let schema = match &self.command {
             None => schema::all(),
             Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no JSON output")))?,
         };
         let mut text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;
         text.push('\n');
-        write_text(text.as_bytes())
+        write_text(Self::NAME, common, text.as_bytes())
     }
 }

@@ -1,9 +1,9 @@
 use clap::{Args, ValueEnum};
+use coremap::commands::search::{self, Pattern, PatternOptions};
 use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
 use coremap::process::Process;
 use coremap::progress::Progress;
-use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{in_order, last_line, open, respond};

@@ -3,13 +3,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coremap::commands::Purpose;
-use coremap::commands::shrink::{ShrinkReport, left_texts, rule_rows, scrub_plan, text_left};
-use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::commands::shrink::{
+    self, Fill, LeftTexts, Level, Plan, ShrinkReport, left_texts, rule_rows, scrub_plan, text_left,
+};
 use coremap::diag::WarningCode;
 use coremap::process::{Options, Process};
-use coremap::scrub::{self, Fill, LeftTexts, Level, Plan};
+use coremap::program::DIAG_PAGE_SIZE;
 use coremap::session::Session;
-use coremap::shrink;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
@@ -118,7 +118,7 @@ impl Command for Shrink {
         let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
         if self.scrub == Some(ScrubLevel::Names) {
-            let unmapped = scrub::unmapped(&session);
+            let unmapped = shrink::unmapped(&session);
             if !unmapped.is_empty() {
                 let what = unmapped.join(", ");
                 return Err(Failure::Usage(format!(
@@ -166,13 +166,13 @@ impl Command for Shrink {
         let report = ShrinkReport {
             file: out.display().to_string(),
             size: shrunk.size,
-            kept: shrunk.kept,
-            in_core: shrunk.of,
+            kept: shrunk.written,
+            in_core: shrunk.total,
             segments: shrunk.segments,
             text_utf8: shrunk.text.utf8,
             text_utf16: shrunk.text.utf16,
             rules: scrubbed.as_ref().map(|s| rule_rows(&s.memory)),
-            beside: scrubbed.as_ref().map(|s| rule_rows(&s.beside)),
+            beside: scrubbed.as_ref().map(|s| rule_rows(&s.outside_memory)),
             text_left: scrubbed.as_ref().map(|s| text_left(&s.left)),
             left_texts: scrubbed.and_then(|s| left_texts(&session, s.left)),
         };

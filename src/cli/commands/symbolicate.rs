@@ -1,17 +1,17 @@
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands;
-use coremap::core::inflate::Compression;
+use coremap::commands::symbolicate::{Options, SymbolicateError};
+use coremap::program::Compression;
 use coremap::session::Session;
-use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, message};
+use crate::cli::output::{Origin, answer, end, message};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -49,29 +49,26 @@ impl Command for Symbolicate {
         let process = open(core, common, &progress())?;
         let session = Session::new(&process);
         let options = Options::default();
-        let rows = common.form() != Format::Table;
-        let report = if rows {
-            commands::symbolicate(&session, &mut *input, &mut io::sink(), self.fold, &options)
-        } else {
-            let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-            let report = commands::symbolicate(&session, &mut *input, &mut out, self.fold, &options);
-            out.flush()?;
-            report
+        let mut symbolicate = |mut out: &mut dyn Write| {
+            commands::symbolicate(&session, &mut *input, &mut out, self.fold, &options).map_err(|e| match e {
+                SymbolicateError::Write(e) => Failure::Output(e),
+                SymbolicateError::Read(e) => unreadable(text, &e),
+                e => Failure::Usage(format!("{}: {e}", text.display())),
+            })
         };
-        let report = report.map_err(|e| match e {
-            SymbolicateError::Write(e) => Failure::Output(e),
-            SymbolicateError::Read(e) => unreadable(text, &e),
-            e => Failure::Usage(format!("{}: {e}", text.display())),
+        if common.form() != Format::Table {
+            let report = symbolicate(&mut io::sink())?;
+            let nothing = report.named == 0;
+            return Ok(answer(Self::NAME, common, &session, report)?.or_nothing(nothing));
+        }
+        let mut report = None;
+        let exit = end(common, Self::NAME, &[Origin::Open(&process)], |out| {
+            report = Some(symbolicate(out)?);
+            Ok(())
         })?;
-        let nothing = report.named == 0;
-        let exit = if rows {
-            answer(Self::NAME, common, &session, report)?
-        } else {
-            let exit = finish(common, Self::NAME, &process);
-            message(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
-            exit
-        };
-        Ok(exit.or_nothing(nothing))
+        let Some(report) = report else { return Ok(exit) };
+        message(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
+        Ok(exit.or_nothing(report.named == 0))
     }
 }
 

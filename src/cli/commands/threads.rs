@@ -1,5 +1,3 @@
-use std::io::{self, BufWriter, Write};
-
 use clap::Args;
 use coremap::commands::threads::folded;
 use coremap::commands::{self, ThreadOptions};
@@ -8,7 +6,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, message};
+use crate::cli::output::{answer, answer_as_text, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -59,10 +57,7 @@ impl Command for Threads {
             message(&format!("this core has no thread {tid}; `coremap stacks` lists its {all} threads"));
         }
         let exit = if self.fold {
-            let mut out = BufWriter::new(io::stdout().lock());
-            folded(&report, &mut out)?;
-            out.flush()?;
-            finish(common, Self::NAME, &process)
+            answer_as_text(Self::NAME, common, &process, |mut out| Ok(folded(&report, &mut out)?))?
         } else {
             answer(Self::NAME, common, &session, report)?
         };

@@ -12,7 +12,7 @@ use crate::cli::args::Common;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::moments::row;
-use crate::cli::output::answer_of;
+use crate::cli::output::{Origin, answer_of, merge};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
@@ -40,17 +40,9 @@ impl Command for Trend {
         let mut sources = Vec::new();
         let mut warnings: Vec<Warning> = Vec::new();
         let mut last: Option<CoreRow> = None;
-        let mut exit = Exit::Done;
         for path in &self.files {
             let row = row(path, common)?;
-            for warning in row.warnings {
-                if !warnings.iter().any(|known| known.code == warning.code) {
-                    warnings.push(warning);
-                }
-            }
-            if row.exit == Exit::Partial {
-                exit = Exit::Partial;
-            }
+            merge(&mut warnings, row.warnings);
             let path = path.display().to_string();
             sources.push(Source { path, is_recording: row.is_recording, recording: row.recording });
             last = Some(row.core);
@@ -69,7 +61,6 @@ impl Command for Trend {
             warnings,
             body: order.of(report),
         };
-        answer_of(common, &report)?;
-        Ok(exit.or_nothing(nothing))
+        Ok(answer_of(common, &report, &[Origin::Read(&report.warnings)])?.or_nothing(nothing))
     }
 }

@@ -1,7 +1,7 @@
 use clap::Args;
 use coremap::commands;
 use coremap::diag::WarningCode;
-use coremap::limits;
+use coremap::program::limits;
 
 use crate::cli::addresses;
 use crate::cli::args::Common;

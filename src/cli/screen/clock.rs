@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use coremap::units::count;
+use coremap::program::units::count;
 
 /// The process is stopped for at most one part in `STILL` of the time (5 %).
 const STILL: u32 = 20;

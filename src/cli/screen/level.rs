@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use coremap::addr::Addr;
+use coremap::program::units::human;
 use coremap::render::{Align, Cut};
-use coremap::units::human;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mark {

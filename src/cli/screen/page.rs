@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use coremap::bytes::printable;
+use coremap::program::printable;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 

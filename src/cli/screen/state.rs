@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use coremap::bytes::printable;
 use coremap::commands::threads::ThreadsReport;
-use coremap::render::{self, Look as Form, Render};
+use coremap::program::printable;
+use coremap::render::{self, DrawOptions as Form, Render};
 
 use crate::cli::screen::clock::{Clock, Cost};
 use crate::cli::screen::cursor::Cursor;

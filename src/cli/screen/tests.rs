@@ -191,10 +191,10 @@ fn a_list_says_how_much_it_is_and_a_row_what_it_is() {
     let picture = drawn(&mut state, 120, 40);
     let Some(map) = &look.map else { panic!("no map") };
     let list = at(&look, Tab::Memory, 0, Some(Measure::Written), &[]);
-    let title = format!("{} kinds · {} written", map.summary.kinds.len(), coremap::units::human(list.bytes()));
+    let title = format!("{} kinds · {} written", map.summary.kinds.len(), coremap::program::units::human(list.bytes()));
     assert!(picture.iter().any(|line| line.contains(&title)), "{title}: {picture:#?}");
     let Some(row) = state.row() else { panic!("no row") };
-    let exactly = format!("written: {} bytes", coremap::units::exact(row.bytes.unwrap_or(0)));
+    let exactly = format!("written: {} bytes", coremap::program::units::exact(row.bytes.unwrap_or(0)));
     assert!(picture.iter().any(|line| line.contains(&exactly)), "{exactly}: {picture:#?}");
     assert!(picture.iter().any(|line| line.contains("more: coremap regions --kind")), "{picture:#?}");
     // Its share is relative to the sum.

@@ -1,6 +1,6 @@
 //! coremap commands as lists of words, and as shell command lines.
 
-use coremap::shell::quoted;
+use coremap::program::quoted;
 
 /// Splits a line into words like a POSIX shell, but without variables and patterns.
 pub(super) fn parted(line: &str) -> Vec<String> {

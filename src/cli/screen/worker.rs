@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use coremap::bytes::printable;
 use coremap::process::{Options, Process};
+use coremap::program::printable;
 use coremap::progress::Progress;
 use coremap::session::Session;
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::map::Confidence;
-use crate::render::brief::RANKED;
+use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{BlockBorders, BlockContent};
@@ -39,7 +39,7 @@ impl Render for AnonReport {
             .least(24)
             .text("Example")
             .flexible("Owner (guess)")
-            .brief(RANKED, "cluster")
+            .brief(RANKED_ROWS, "cluster")
             .bytes(|i| self.clusters.get(i).map_or(0, |c| c.bytes));
         for c in &self.clusters {
             table.rows.push(vec![
@@ -65,9 +65,9 @@ impl Render for AnonReport {
             human(self.in_core)
         ));
         let filled: Vec<String> =
-            self.contents.iter().take(CONTENTS).map(|c| format!("{} {}", human(c.bytes), c.filled_with)).collect();
+            self.contents.iter().take(MAX_CONTENTS).map(|c| format!("{} {}", human(c.bytes), c.filled_with)).collect();
         if !filled.is_empty() {
-            let more = if self.contents.len() > CONTENTS { ", …" } else { "" };
+            let more = if self.contents.len() > MAX_CONTENTS { ", …" } else { "" };
             doc.line(format!("Content by page, without zero pages: {}{more}", filled.join(", ")));
         }
         let cut = |borders| self.clusters.iter().any(|c| c.borders == borders);
@@ -81,7 +81,7 @@ impl Render for AnonReport {
             }
             (false, false) => {}
         }
-        for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
+        for c in self.clusters.iter().filter(|c| c.bytes >= MIN_BYTES).take(MAX_OWNERS) {
             if let Some(owner) = &c.owner {
                 doc.line(format!("· {} × {}, probably owned by {owner}", exact(c.count), round(c.size)));
             }
@@ -141,11 +141,11 @@ impl<'a> Row<'a> {
 }
 
 /// Maximum number of clusters whose owner is described in full, and their minimum size in bytes.
-const OWNERS: usize = 8;
-const TOLD: u64 = 1 << 20;
+const MAX_OWNERS: usize = 8;
+const MIN_BYTES: u64 = 1 << 20;
 
 /// Maximum number of contents shown below the table.
-const CONTENTS: usize = 6;
+const MAX_CONTENTS: usize = 6;
 
 /// Returns the kind of owner in one word.
 fn shortly(c: &BlockClusterRow) -> String {

@@ -3,7 +3,7 @@ use crate::commands::check::report::CheckReport;
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::map::audit::{self, Invariant};
-use crate::resident::divide::Share;
+use crate::resident::divide::GroupFigures;
 use crate::session::Session;
 use crate::targets::Residence;
 use crate::targets::residence::Figure;
@@ -47,7 +47,7 @@ pub fn check(session: &Session<'_>) -> CheckReport {
 /// Checks that all resident bytes belong to a kind, or to a mapping that the core does not list.
 fn resident(session: &Session<'_>, residence: &Residence) -> Invariant {
     let divided = by_kind(session, residence, None);
-    let rss = |share: &Share| share.figures.get(Figure::Rss);
+    let rss = |share: &GroupFigures| share.figures.get(Figure::Rss);
     let (kinds, rest, all) = (rss(&divided.total()), rss(&divided.rest), residence.total().get(Figure::Rss));
     Invariant {
         name: "resident",

@@ -7,6 +7,8 @@ mod table;
 pub use analysis::check;
 pub use report::*;
 
+pub use crate::map::audit::{Conflict, Invariant};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

@@ -55,18 +55,18 @@ impl Render for DiffReport {
         if let Some(types) = &self.types {
             doc.line("");
             doc.table(type_deltas(types));
-            if types.len() > TYPES_SHOWN {
+            if types.len() > MAX_TYPES {
                 doc.line(format!(
                     "and {} more types with smaller changes (all: --json)",
-                    exact((types.len() - TYPES_SHOWN) as u64)
+                    exact((types.len() - MAX_TYPES) as u64)
                 ));
             }
         }
         if let Some(sizes) = self.malloc.as_ref().filter(|s| !s.is_empty()) {
             doc.line("");
             doc.table(size_deltas(sizes));
-            if sizes.len() > SIZES_SHOWN {
-                let more = exact((sizes.len() - SIZES_SHOWN) as u64);
+            if sizes.len() > MAX_SIZES {
+                let more = exact((sizes.len() - MAX_SIZES) as u64);
                 doc.line(format!("and {more} more block sizes with smaller changes (all: --json)"));
             }
         }
@@ -79,7 +79,7 @@ impl Render for DiffReport {
 }
 
 /// Maximum number of types shown, by change.
-const TYPES_SHOWN: usize = 40;
+const MAX_TYPES: usize = 40;
 
 fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
@@ -92,7 +92,7 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
         .number("Change (bytes)")
         .type_name("Type")
         .least(30);
-    table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
+    table.rows.extend(types.iter().take(MAX_TYPES).map(|t| {
         vec![
             exact_or_dash(t.old_count),
             exact_or_dash(t.new_count),
@@ -106,7 +106,7 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
 }
 
 /// Maximum number of block sizes shown, by change.
-const SIZES_SHOWN: usize = 20;
+const MAX_SIZES: usize = 20;
 
 fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
@@ -120,7 +120,7 @@ fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
         .number("Change (bytes)")
         .number("malloc chunk")
         .text("Where");
-    table.rows.extend(sizes.iter().take(SIZES_SHOWN).map(|s| {
+    table.rows.extend(sizes.iter().take(MAX_SIZES).map(|s| {
         vec![
             exact_or_dash(s.old_count),
             exact_or_dash(s.new_count),

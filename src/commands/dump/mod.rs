@@ -1,9 +1,11 @@
-//! `dump`: reports the core that [`crate::dump`] wrote of a running process.
+//! `dump`: reports the core that `crate::dump` wrote of a running process.
 
 mod report;
 mod table;
 
 pub use report::*;
+
+pub use crate::dump::{Dumped, Keep, Plan, for_debugger, write, write_packed};
 
 use crate::commands::command::{Command, answer, of_live};
 

@@ -1,11 +1,13 @@
-//! `export`: writes data of a core in the formats of other viewers. [`crate::export`] encodes them.
+//! `export`: writes data of a core in the formats of other viewers. `crate::export` encodes them.
 
 mod analysis;
 mod report;
 mod table;
 
-pub use analysis::{ExportOptions, Files, export};
+pub use analysis::{ExportOptions, OutputFiles, export};
 pub use report::*;
+
+pub use crate::export::{ExportError, Output};
 
 use crate::commands::command::{Command, answer, of_process};
 

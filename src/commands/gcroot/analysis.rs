@@ -1,5 +1,5 @@
 use crate::addr::Addr;
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::diag::WarningCode;
@@ -50,7 +50,7 @@ fn of_runtime(
     if reports.is_empty() {
         return;
     }
-    tell_in_gc(session.process, runtime, heap);
+    warn_in_gc(session.process, runtime, heap);
     let roots = session.roots(id);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {

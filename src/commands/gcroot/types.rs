@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::roots::{Rooted, root_row, with_retained};
+use crate::analysis::roots::{RuntimeRoots, root_row, with_retained};
 use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
 use crate::diag::WarningCode;
 use crate::limits;
@@ -19,10 +19,10 @@ use crate::session::Session;
 /// shortest paths from roots, grouped by shape, at most `top` groups.
 pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTypesReport {
     let mut report = GcRootTypesReport::default();
-    with_retained(session, |retained, names, rooted| {
-        report.roots += rooted.roots.len() as u64;
-        report.stacks.merge(&rooted.stacks);
-        one(session.process, retained, names, rooted, name, top.min(limits::MAX_TOP), &mut report);
+    with_retained(session, |retained, names, runtime_roots| {
+        report.roots += runtime_roots.roots.len() as u64;
+        report.stacks.merge(&runtime_roots.stacks);
+        one(session.process, retained, names, runtime_roots, name, top.min(limits::MAX_TOP), &mut report);
     });
     report
 }
@@ -54,7 +54,7 @@ fn one<'g>(
     process: &Process,
     retained: &Retained<'g>,
     names: &mut ObjectNames<'g>,
-    rooted: &Rooted<'_>,
+    runtime_roots: &RuntimeRoots<'_>,
     name: &Regex,
     top: usize,
     report: &mut GcRootTypesReport,
@@ -95,7 +95,7 @@ fn one<'g>(
     all.sort_by_key(|(shape, g)| (Reverse(g.retained), Reverse(g.own.count), *shape));
     report.more += all.len().saturating_sub(top) as u64;
     all.truncate(top);
-    let mut view = View { retained, names, rooted, statics, shapes, tree };
+    let mut view = View { retained, names, runtime_roots, statics, shapes, tree };
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
 }
 
@@ -144,7 +144,7 @@ fn groups(
 struct View<'v, 'g> {
     retained: &'v Retained<'g>,
     names: &'v mut ObjectNames<'g>,
-    rooted: &'v Rooted<'v>,
+    runtime_roots: &'v RuntimeRoots<'v>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g>,
     tree: ShortestPathTree<'v>,
@@ -196,7 +196,7 @@ impl View<'_, '_> {
         let objects: Vec<Addr> =
             way.iter().filter_map(|&n| self.retained.live.object(n)).take(limits::MAX_PATH).collect();
         let first = objects.first().copied().unwrap_or_default();
-        let root = self.rooted.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
+        let root = self.runtime_roots.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
         let mut chain: Vec<ChainRow> = Vec::new();
         for (i, &object) in objects.iter().enumerate() {
             let link = objects.get(i + 1).and_then(|next| self.names.reader.link(object.get(), next.get()));
@@ -204,7 +204,7 @@ impl View<'_, '_> {
             chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
         }
         let row = match root {
-            Some(root) => root_row(self.rooted.runtime, root, chain),
+            Some(root) => root_row(self.runtime_roots.runtime, root, chain),
             // A frozen object is its own root.
             None => RootPathRow {
                 root_kind: kind.map_or("", RootKind::name).to_owned(),

@@ -1,6 +1,6 @@
 use regex::Regex;
 
-use crate::analysis::heap_notes::tell_walk;
+use crate::analysis::heap_notes::warn_losses;
 use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
 use crate::diag::WarningCode;
 use crate::limits;
@@ -55,7 +55,7 @@ fn one(
     let phase = process.enter(Phase::Objects);
     let mut stat = stat(heap, &options.selection, progress);
     drop(phase);
-    tell(process, runtime, heap, &stat);
+    warn_missing(process, runtime, heap, &stat);
     let phase = process.enter(Phase::Types);
     let mut room = limits::MAX_NAMES;
     let string_count = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
@@ -90,7 +90,7 @@ fn one(
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
+fn warn_missing(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
     let name = runtime.label();
     if heap.in_gc() {
         process.diag.excuse(WarningCode::OF_HEAP);
@@ -99,7 +99,7 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
             format!("{name}: the dump was taken during a garbage collection; objects being moved are missed or counted twice"),
         );
     }
-    tell_walk(process, runtime, heap, &stat.unwalked);
+    warn_losses(process, runtime, heap, &stat.unwalked);
     if stat.more_free_blocks > 0 {
         process.diag.note(
             WarningCode::Limit,

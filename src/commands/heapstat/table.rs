@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
-use crate::render::brief::RANKED;
+use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
@@ -93,7 +93,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
         table = table.text("Runtime");
     }
     table = table.type_name("Class Name");
-    table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
+    table = table.brief(RANKED_ROWS, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
         let runtime = several.then(|| t.runtime.as_deref().unwrap_or_default().to_owned());
@@ -144,7 +144,7 @@ fn string_lines<'a>(doc: &mut Document<'a>, strings: &'a StringsRow) {
     }
     let mut table =
         TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
-    table = table.brief(RANKED, "content").bytes(|i| strings.duplicates.get(i).map_or(0, |d| d.wasted));
+    table = table.brief(RANKED_ROWS, "content").bytes(|i| strings.duplicates.get(i).map_or(0, |d| d.wasted));
     for d in &strings.duplicates {
         let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
         table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::units::exact;
 
 /// Number of rows for which reachable blocks are counted.
-const REACHES: usize = 10;
+const MAX_REACHES: usize = 10;
 
 /// A word of the managed heap that points at native memory.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Word {
 
 /// Native memory that a word points at.
 #[derive(Clone, Copy)]
-enum Held {
+enum NativeMemory {
     Malloc(Block),
     Mmap(AddrRange),
 }
@@ -56,9 +56,13 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
     let (_, blocks) = session.blocks();
     let held = |value: Addr| {
-        let block = blocks.at(value).filter(|b| b.used).map(Held::Malloc);
+        let block = blocks.at(value).filter(|b| b.used).map(NativeMemory::Malloc);
         block.or_else(|| {
-            mapped.binary_search_by_key(&value, |r| r.start).ok().and_then(|i| mapped.get(i)).map(|r| Held::Mmap(*r))
+            mapped
+                .binary_search_by_key(&value, |r| r.start)
+                .ok()
+                .and_then(|i| mapped.get(i))
+                .map(|r| NativeMemory::Mmap(*r))
         })
     };
     let mut words: Vec<Word> = Vec::new();
@@ -129,12 +133,12 @@ fn group(
     runtime: &dyn ManagedRuntime,
     id: RuntimeId,
     words: &mut [Word],
-    held: &dyn Fn(Addr) -> Option<Held>,
+    held: &dyn Fn(Addr) -> Option<NativeMemory>,
     groups: &mut BTreeMap<(RuntimeId, u64, Option<u64>), Group>,
 ) {
     let Some(heap) = runtime.heap() else { return };
     let mut names = ObjectNames::new(heap);
-    tell_in_gc(process, runtime, heap);
+    warn_in_gc(process, runtime, heap);
     locate(
         heap,
         words,
@@ -153,8 +157,8 @@ fn group(
             group.last = Some(object.addr);
             group.first = group.first.or(Some((object.addr, word.value)));
             match what {
-                Held::Malloc(block) => drop(group.malloc.insert(block.range.start, block)),
-                Held::Mmap(range) => drop(group.mmap.insert(range.start, range.len())),
+                NativeMemory::Malloc(block) => drop(group.malloc.insert(block.range.start, block)),
+                NativeMemory::Mmap(range) => drop(group.mmap.insert(range.start, range.len())),
             }
         },
     );
@@ -189,7 +193,7 @@ fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> Holder
         rows.push((row, group.malloc.into_values().collect()));
     }
     rows.sort_by_key(|(r, _)| (Reverse(r.malloc.bytes.saturating_add(r.mmap.bytes)), r.object));
-    for (row, blocks) in rows.iter_mut().take(REACHES) {
+    for (row, blocks) in rows.iter_mut().take(MAX_REACHES) {
         row.reaches = (!blocks.is_empty()).then(|| reach.sum(blocks.iter().map(|b| b.id)));
     }
     let all = rows.len();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::holders::report::{HolderRow, HoldersReport};
-use crate::render::brief::RANKED;
+use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ChunkSum;
@@ -23,7 +23,7 @@ impl Render for HoldersReport {
         let mut doc = Document::default();
         if self.holders.is_empty() {
             doc.line("no object points at a malloc block or an anonymous mapping");
-            self.tell_owned(&mut doc);
+            self.add_owned(&mut doc);
             return doc;
         }
         let mut table = TableBlock::default()
@@ -38,8 +38,8 @@ impl Render for HoldersReport {
             .optional()
             .type_name("Type and field")
             .least(30)
-            .brief(RANKED, "field")
-            .beyond(self.more);
+            .brief(RANKED_ROWS, "field")
+            .omitted(self.more);
         for h in &self.holders {
             table.rows.push(vec![
                 exact(h.objects),
@@ -61,7 +61,7 @@ impl Render for HoldersReport {
             count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
-        self.tell_owned(&mut doc);
+        self.add_owned(&mut doc);
         doc
     }
 
@@ -97,7 +97,7 @@ impl Render for HoldersReport {
 
 impl HoldersReport {
     /// Adds a line for each type that owns native memory.
-    fn tell_owned(&self, doc: &mut Document<'_>) {
+    fn add_owned(&self, doc: &mut Document<'_>) {
         for row in &self.buffers {
             let (name, field) = (row.name.shown(), row.field.shown());
             let own = if row.objects == 1 { "owns" } else { "own" };

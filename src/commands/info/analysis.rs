@@ -248,10 +248,10 @@ fn completeness(session: &Session<'_>) -> Completeness {
 /// Describes how coremap wrote the core.
 fn dumped(dumped: &Dumped) -> String {
     let kept = if dumped.kept.is_empty() { "in full".to_owned() } else { format!("for {}", dumped.kept.join(", ")) };
-    let stood = dumped.stood.map_or_else(String::new, |stood| {
-        format!("; the process was stopped for {:.1} ms", stood.lasted.as_secs_f64() * 1000.0)
+    let stop = dumped.stop.map_or_else(String::new, |stop| {
+        format!("; the process was stopped for {:.1} ms", stop.lasted.as_secs_f64() * 1000.0)
     });
-    format!("written by coremap {} on {}, {kept}{stood}", dumped.version, moment(dumped.time))
+    format!("written by coremap {} on {}, {kept}{stop}", dumped.version, moment(dumped.time))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Render for Short {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for row in &self.0.results {
-            doc.whole(short(row));
+            doc.unwrapped(short(row));
         }
         doc
     }

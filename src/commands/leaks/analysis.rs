@@ -1,7 +1,7 @@
 //! Finds used malloc blocks that no pointer reaches, and groups equal ones.
 
 use crate::addr::Addr;
-use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
+use crate::analysis::blocks::{BlockReader, BySize, Tally, clusters, warn_lists};
 use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
 use crate::diag::{Warning, WarningCode};
@@ -25,7 +25,7 @@ pub struct LeaksOptions {
 
 /// Unreachable and reachable blocks of one part of the heap.
 #[derive(Default)]
-struct Share {
+struct BlockTally {
     leaked: Tally,
     direct: ChunkSum,
     reachable: ChunkSum,
@@ -33,33 +33,33 @@ struct Share {
 }
 
 /// The heap's blocks, with the results of the search for pointers.
-struct Known<'a> {
+struct Reachability<'a> {
     malloc: &'a Malloc,
     blocks: &'a Blocks,
     /// Blocks reachable from outside the heap.
     reached: BlockMarks,
     /// Blocks that unreachable blocks point at.
     pointed: BlockMarks,
-    look: Looker<'a>,
+    reader: BlockReader<'a>,
     /// Maximum number of unreachable blocks listed per part of the heap.
     list: usize,
 }
 
-impl Known<'_> {
-    fn add(&self, share: &mut Share, chunk: &Chunk) {
-        self.count(share, self.malloc.block(chunk.address), chunk.size, |leaked| leaked.add(chunk, &self.look));
+impl Reachability<'_> {
+    fn add(&self, share: &mut BlockTally, chunk: &Chunk) {
+        self.count(share, self.malloc.block(chunk.address), chunk.size, |leaked| leaked.add(chunk, &self.reader));
     }
 
-    fn add_mapped(&self, share: &mut Share, chunk: &MappedChunk) {
+    fn add_mapped(&self, share: &mut BlockTally, chunk: &MappedChunk) {
         let block = self.malloc.block(chunk.chunk);
-        self.count(share, block, chunk.size, |leaked| leaked.add_mapped(chunk, false, &self.look));
+        self.count(share, block, chunk.size, |leaked| leaked.add_mapped(chunk, false, &self.reader));
     }
 
-    fn add_slot(&self, share: &mut Share, slot: &Slot) {
-        self.count(share, slot.block.start, slot.range.len(), |leaked| leaked.add_slot(slot, &self.look));
+    fn add_slot(&self, share: &mut BlockTally, slot: &Slot) {
+        self.count(share, slot.block.start, slot.range.len(), |leaked| leaked.add_slot(slot, &self.reader));
     }
 
-    fn count(&self, share: &mut Share, block: Addr, size: u64, tally: impl FnOnce(&mut Tally)) {
+    fn count(&self, share: &mut BlockTally, block: Addr, size: u64, tally: impl FnOnce(&mut Tally)) {
         match self.blocks.id_at(block) {
             Some(id) if !self.reached.has(id) => {
                 tally(&mut share.leaked);
@@ -79,7 +79,7 @@ impl Known<'_> {
 /// Finds the unreachable blocks.
 pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
     let malloc = session.malloc();
-    let read = tell_unread(session.process, malloc);
+    let read = warn_unread(session.process, malloc);
     if malloc.is_empty() {
         return LeaksReport::default();
     }
@@ -98,18 +98,18 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     });
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let list = if options.blocks { most } else { 0 };
-    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(session, 0), list };
+    let reachability = Reachability { malloc, blocks, reached, pointed, reader: BlockReader::new(session, 0), list };
     let walked = malloc.walk(
         session.process,
         lists,
-        |_| Share::default(),
+        |_| BlockTally::default(),
         |share, c| {
             if c.state == State::Used {
-                known.add(share, c);
+                reachability.add(share, c);
             }
         },
     );
-    tell_lists(session.process, lists);
+    warn_lists(session.process, lists);
     let lost: u64 = walked.iter().map(|(_, _, _, w)| w.lost_bytes).fold(0, u64::saturating_add);
     if lost > 0 {
         session
@@ -117,21 +117,21 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
             .diag
             .partial(WarningCode::MallocWalk, format!("{} of malloc heaps could not be walked", human(lost)));
     }
-    let mut mapped = Share::default();
+    let mut mapped = BlockTally::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
-        known.add_mapped(&mut mapped, c);
+        reachability.add_mapped(&mut mapped, c);
     }
-    let fresh = || (Share::default(), Share::default());
-    let visit = |(inside, mapped): &mut (Share, Share), slot: &Slot| {
+    let fresh = || (BlockTally::default(), BlockTally::default());
+    let visit = |(inside, mapped): &mut (BlockTally, BlockTally), slot: &Slot| {
         if slot.state == SlotState::Used {
-            known.add_slot(if slot.mapped { mapped } else { inside }, slot);
+            reachability.add_slot(if slot.mapped { mapped } else { inside }, slot);
         }
     };
     let mut slots = malloc.musl.walk_many(session.process, fresh, visit);
     for heap in malloc.others(session.process) {
         slots.extend(heap.walk_many(fresh, visit));
     }
-    let complete = tell_missing(session) & read;
+    let complete = warn_missing(session) & read;
     let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();
     let mut rows = Vec::new();
@@ -159,14 +159,14 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     report
 }
 
-fn add(report: &mut LeaksReport, share: &Share) {
+fn add(report: &mut LeaksReport, share: &BlockTally) {
     report.leaked.merge(share.leaked.states.get(State::Used as usize).copied().unwrap_or_default());
     report.direct.merge(share.direct);
     report.reachable.merge(share.reachable);
 }
 
 /// Whether all memory that may contain pointers is in the core. Adds a warning about missing memory.
-fn tell_missing(session: &Session<'_>) -> bool {
+fn warn_missing(session: &Session<'_>) -> bool {
     let wanted = session.map().regions.iter().filter(|r| {
         !r.kind.is_reserved()
             && !matches!(r.kind.facts().backing, Backing::Image | Backing::SecondView)
@@ -188,7 +188,7 @@ fn tell_missing(session: &Session<'_>) -> bool {
 
 /// Whether the process allocates from the C library's malloc. Only its blocks are searched; adds a note about any other
 /// allocator.
-fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
+fn warn_unread(process: &Process, malloc: &Malloc) -> bool {
     let other = malloc.allocators(process).into_iter().next().filter(|a| !a.walked);
     let nothing = malloc.is_empty();
     let text = match (other, nothing) {

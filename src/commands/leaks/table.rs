@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::leaks::report::LeaksReport;
-use crate::render::clusters::{CHUNKS, cluster_table};
+use crate::render::clusters::{DEFAULT_CHUNKS, cluster_table};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact, human};
@@ -23,7 +23,7 @@ impl Render for LeaksReport {
         }
         if let Some(blocks) = self.blocks.as_ref().filter(|b| !b.is_empty()) {
             let mut table = TableBlock::default().text("Block").number("Chunk").text("Pointed at by");
-            table = table.brief(CHUNKS, "block").beyond(self.leaked.count.saturating_sub(blocks.len() as u64));
+            table = table.brief(DEFAULT_CHUNKS, "block").omitted(self.leaked.count.saturating_sub(blocks.len() as u64));
             table = table.bytes(|i| blocks.get(i).map_or(0, |b| b.size));
             for b in blocks {
                 let by = if b.direct { "nothing" } else { "unreachable blocks" };

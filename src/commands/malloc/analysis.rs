@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::blocks::{BySize, Labelled, Looker, Tally, clusters, merge_labels, size_classes, tell_lists};
+use crate::analysis::blocks::{BlockReader, BySize, Labelled, Tally, clusters, merge_labels, size_classes, warn_lists};
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
@@ -10,7 +10,9 @@ use crate::commands::malloc::report::{
 use crate::commands::malloc::{findings, slots};
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
+use crate::native::malloc::{
+    Arena, ChunkRange, Damage, FreeLists, Malloc, State, UnwalkedRange, WalkSummary, warn_cache_limit,
+};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
@@ -35,23 +37,23 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     progress.start(malloc.arenas.iter().map(Arena::committed).sum::<u64>().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
-    let look = Looker::new(session, if options.chunks { most } else { 0 });
+    let reader = BlockReader::new(session, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
     let walk = |lists: &FreeLists| {
         let make = |i| Tally { arena: name(i), ..Tally::default() };
-        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &look))
+        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &reader))
     };
     let mut walked = walk(&lists);
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
     if seen.len() > limits::MAX_TCACHES || walked.iter().any(|(_, _, tally, _)| tally.more_caches) {
-        tell_more_caches(session.process);
+        warn_cache_limit(session.process);
     }
     seen.truncate(limits::MAX_TCACHES);
     if let Some(with_others) = lists.with_caches(session.process, malloc, &seen) {
         lists = with_others;
         walked = walk(&lists);
     }
-    tell_lists(session.process, &lists);
+    warn_lists(session.process, &lists);
     let mut sizes = BySize::default();
     let mut chunks = Vec::new();
     let mut listable = 0;
@@ -72,17 +74,17 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     let mut mapped = Tally::default();
     for c in &malloc.mapped {
-        mapped.add_mapped(c, lists.state_of(c.chunk).is_some(), &look);
+        mapped.add_mapped(c, lists.state_of(c.chunk).is_some(), &reader);
     }
     report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
     listable += mapped.listable;
     merge_labels(&mut labels, &mapped.labels);
-    let shares = slots::walk(session.process, &malloc.musl, &look);
+    let shares = slots::walk(session.process, &malloc.musl, &reader);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
     let mut shares = shares;
     for heap in malloc.others(session.process) {
-        let (row, more) = slots::other(session.process, heap, &look, &mut report.total);
+        let (row, more) = slots::other(session.process, heap, &reader, &mut report.total);
         report.others.push(row);
         shares.extend(more);
     }
@@ -116,13 +118,19 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     report.tcaches = lists
         .tcaches
         .iter()
-        .map(|t| TcacheRow { address: t.address, tid: t.tid, since: t.since, count: t.len() as u64, broken: t.broken })
+        .map(|t| TcacheRow {
+            address: t.address,
+            tid: t.tid,
+            since: t.since,
+            count: t.count() as u64,
+            broken: t.broken,
+        })
         .collect();
     if options.chunks {
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
+    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -156,7 +164,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
+fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, misplaced_entries: u64) {
     let lost = &report.lost;
     if let Some(first) = lost.places.first() {
         process.diag.partial(
@@ -171,8 +179,9 @@ fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u
             ),
         );
     }
-    if off_border > 0 {
-        let what = format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(off_border));
+    if misplaced_entries > 0 {
+        let what =
+            format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(misplaced_entries));
         process.diag.partial(WarningCode::MallocWalk, what);
     }
     if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
@@ -193,7 +202,7 @@ fn arena_row<'a>(
     index: usize,
     arena: &Arena,
     lists: &FreeLists,
-    parts: impl Iterator<Item = (&'a Part, &'a Tally, &'a Walked)>,
+    parts: impl Iterator<Item = (&'a ChunkRange, &'a Tally, &'a WalkSummary)>,
 ) -> ArenaRow {
     let mut states = [ChunkSum::default(); State::COUNT];
     let (mut trimmed, mut overhead, mut foreign, mut lost, mut trimmable, mut largest) = (0, 0, 0, 0, 0, 0);
@@ -288,7 +297,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
     };
     let (committed, bytes_used, bytes_free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let bytes_free_pools = blocks.free_pool_bytes();
-    let told = [bytes_used, bytes_free, bytes_free_pools, blocks.headers];
+    let accounted = [bytes_used, bytes_free, bytes_free_pools, blocks.headers];
     SmallBlocksRow {
         name: blocks.name,
         arenas: blocks.arenas.len() as u64,
@@ -302,7 +311,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> SmallBlocksRow {
         bytes_free,
         bytes_free_pools,
         bytes_headers: blocks.headers,
-        bytes_lost: committed.saturating_sub(told.into_iter().fold(0, u64::saturating_add)),
+        bytes_lost: committed.saturating_sub(accounted.into_iter().fold(0, u64::saturating_add)),
         classes: blocks.classes.iter().map(class).collect(),
     }
 }
@@ -313,7 +322,7 @@ fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &
         number: label,
         name: whose.name(label),
         blocks: sum.chunks,
-        asked: sum.asked,
+        asked: sum.requested,
     };
     let mut rows: Vec<CategoryRow> = labels.iter().map(row).collect();
     rows.sort_by_key(|r| std::cmp::Reverse((r.asked, r.number)));
@@ -325,7 +334,7 @@ fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &
     CategoriesRow { whose: whose.whose(), categories: rows, others }
 }
 
-fn add_losses(row: &mut LostRow, walked: &Walked) {
+fn add_losses(row: &mut LostRow, walked: &WalkSummary) {
     row.bytes += walked.lost_bytes;
     row.count += walked.losses;
     let lost = walked.lost.iter().filter(|l| l.damage != Damage::Foreign);
@@ -333,7 +342,7 @@ fn add_losses(row: &mut LostRow, walked: &Walked) {
     row.places.extend(lost.take(room).map(|l| LossRow { range: l.range.into(), reason: reason(l) }));
 }
 
-fn reason(lost: &Lost) -> String {
+fn reason(lost: &UnwalkedRange) -> String {
     match lost.damage {
         Damage::NotDumped => "not in the core".into(),
         Damage::BadSize(word) => format!("invalid chunk size {word:#x}; the walk resumes at the next run of chunks"),

@@ -2,35 +2,35 @@
 
 use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
 use crate::map::Confidence;
-use crate::native::malloc::{Malloc, Split};
+use crate::native::malloc::{Malloc, UsageSplit};
 use crate::process::Process;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::units::{count, exact, round};
 
 /// Minimum size of a pattern in bytes.
-const LARGE: u64 = 64 << 20;
+const MIN_BYTES: u64 = 64 << 20;
 
 /// Minimum share of free memory in malloc's heaps to be reported, in percent.
-const MOSTLY: u64 = 40;
+const MIN_FREE_PERCENT: u64 = 40;
 
 /// Minimum number of chunks with a separate mapping that make a pattern.
-const MANY_MAPPED: u64 = 16;
+const MIN_MAPPED: u64 = 16;
 
 /// Minimum number of equal blocks that make a pattern, and their minimum share of all used bytes in percent.
-const MANY_EQUAL: u64 = 64;
-const SHARE: u64 = 10;
+const MIN_EQUAL: u64 = 64;
+const MIN_SHARE_PERCENT: u64 = 10;
 
 /// Minimum size of equal blocks together, in bytes.
-const EQUAL: u64 = 16 << 20;
+const MIN_EQUAL_BYTES: u64 = 16 << 20;
 
 /// Minimum number of arenas to be reported. glibc makes one for each thread that finds the others in use, up to eight
 /// per processor (arena.c, NARENAS_FROM_NCORES).
-const MANY_ARENAS: usize = 8;
+const MIN_ARENAS: usize = 8;
 
 /// Minimum number of free bytes in arenas, not counting the arena with most, to be reported. Also their minimum share
 /// of the arenas, in percent, for a warning. If one arena has all of it, fewer arenas would not help.
-const FREE_IN_ARENAS: u64 = 8 << 20;
-const MUCH_FREE: u64 = 30;
+const MIN_FREE_IN_ARENAS: u64 = 8 << 20;
+const MIN_ARENA_FREE_PERCENT: u64 = 30;
 
 /// Environment variable that limits the number of arenas.
 const ARENA_MAX: &str = "MALLOC_ARENA_MAX";
@@ -41,7 +41,7 @@ pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding
     let bytes = report.arenas.iter().map(free).fold(0, u64::saturating_add);
     let most = report.arenas.iter().map(free).max().unwrap_or(0);
     let spread = bytes.saturating_sub(most);
-    if report.arenas.len() < MANY_ARENAS || spread < FREE_IN_ARENAS {
+    if report.arenas.len() < MIN_ARENAS || spread < MIN_FREE_IN_ARENAS {
         return None;
     }
     let committed = report.arenas.iter().map(|a| a.committed).fold(0, u64::saturating_add);
@@ -62,7 +62,7 @@ pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding
         if without > 0 { format!(". {} no thread attached", count_have(without)) } else { String::new() },
         round(trimmable)
     );
-    let much = spread >= LARGE && spread.saturating_mul(100) >= committed.saturating_mul(MUCH_FREE);
+    let much = spread >= MIN_BYTES && spread.saturating_mul(100) >= committed.saturating_mul(MIN_ARENA_FREE_PERCENT);
     let severity = if much { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("malloc-arenas", severity, text, "free chunks and top chunks of each arena");
     Some(finding.about(bytes).known(Confidence::Derived).more("malloc").within("malloc"))
@@ -74,10 +74,10 @@ fn count_have(arenas: u64) -> String {
 }
 
 /// Findings that need no walk of the heaps.
-pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding> {
+pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit) -> Vec<Finding> {
     let mut out = Vec::new();
     let all = split.used.saturating_add(split.free).saturating_add(split.overhead);
-    if split.free >= LARGE && split.free.saturating_mul(100) >= all.saturating_mul(MOSTLY) {
+    if split.free >= MIN_BYTES && split.free.saturating_mul(100) >= all.saturating_mul(MIN_FREE_PERCENT) {
         let musl = !malloc.musl.is_empty();
         let (whose, help, evidence) = if musl {
             let help =
@@ -86,7 +86,7 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
                     .to_owned();
             (count(malloc.musl.groups.len() as u64, "group"), help, "free slots in the meta structures of their groups")
         } else {
-            let few = malloc.arenas.len() < MANY_ARENAS;
+            let few = malloc.arenas.len() < MIN_ARENAS;
             let what = if few { "malloc_trim" } else { "Fewer arenas (MALLOC_ARENA_MAX) or malloc_trim" };
             let help = format!("{what} may help; `coremap malloc` shows how much trimming would return.");
             (
@@ -112,7 +112,7 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
         });
     }
     let (number, mapped) = malloc.own_mappings();
-    if number >= MANY_MAPPED && mapped >= LARGE {
+    if number >= MIN_MAPPED && mapped >= MIN_BYTES {
         out.push(Finding {
             id: "malloc-mmapped",
             severity: Severity::Warning,
@@ -139,8 +139,8 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
 
 /// Whether there are many equal blocks, with a large share of all used bytes.
 pub(in crate::commands) fn is_pattern(c: &ClusterRow, total: &MallocTotal) -> bool {
-    let share = c.bytes.saturating_mul(100) >= total.used_bytes.saturating_mul(SHARE);
-    c.count >= MANY_EQUAL && c.bytes >= EQUAL && share
+    let share = c.bytes.saturating_mul(100) >= total.used_bytes.saturating_mul(MIN_SHARE_PERCENT);
+    c.count >= MIN_EQUAL && c.bytes >= MIN_EQUAL_BYTES && share
 }
 
 /// Reports equal blocks with a large share of all used bytes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
-use crate::analysis::blocks::{Looker, Tally};
+use crate::analysis::blocks::{BlockReader, Tally};
 use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
 use crate::diag::WarningCode;
 use crate::native::malloc::extents::Sum;
@@ -15,43 +15,43 @@ use crate::units::{count, exact};
 
 /// Slots of some groups.
 #[derive(Default)]
-pub(super) struct Share {
+pub(super) struct SlotTally {
     /// Slots in groups.
     pub(super) inside: Tally,
     /// Slots with a separate mapping.
     pub(super) mapped: Tally,
     classes: BTreeMap<u8, GroupClassRow>,
-    asked: u64,
+    requested: u64,
     damaged: u64,
     /// First used block with an invalid header.
     first_damaged: Option<Addr>,
 }
 
-impl Share {
-    fn add(&mut self, musl: &Mallocng, slot: &Slot, look: &Looker<'_>) {
+impl SlotTally {
+    fn add(&mut self, musl: &Mallocng, slot: &Slot, reader: &BlockReader<'_>) {
         let tally = if slot.mapped { &mut self.mapped } else { &mut self.inside };
-        tally.add_slot(slot, look);
+        tally.add_slot(slot, reader);
         self.damaged += u64::from(slot.damaged);
         self.first_damaged = self.first_damaged.or(slot.damaged.then_some(slot.range.start));
         // If the header is invalid, the whole slot counts as requested.
-        let asked = if slot.state == SlotState::Used { slot.block.len() } else { 0 };
-        self.asked = self.asked.saturating_add(asked);
+        let requested = if slot.state == SlotState::Used { slot.block.len() } else { 0 };
+        self.requested = self.requested.saturating_add(requested);
         let Some(group) = musl.groups.get(slot.group).filter(|_| !slot.mapped) else { return };
         let row = self.classes.entry(group.class).or_default();
-        row.asked = row.asked.saturating_add(asked);
+        row.asked = row.asked.saturating_add(requested);
     }
 }
 
 /// Visits all slots. Returns their sums, by address.
-pub(super) fn walk(process: &Process, musl: &Mallocng, look: &Looker<'_>) -> Vec<Share> {
-    musl.walk_many(process, Share::default, |share, slot| share.add(musl, slot, look))
+pub(super) fn walk(process: &Process, musl: &Mallocng, reader: &BlockReader<'_>) -> Vec<SlotTally> {
+    musl.walk_many(process, SlotTally::default, |share, slot| share.add(musl, slot, reader))
 }
 
 /// Returns the row about mallocng, or `None` if the process does not use it. Adds its sums to `total` and `mmapped`.
 pub(super) fn row(
     process: &Process,
     musl: &Mallocng,
-    shares: &[Share],
+    shares: &[SlotTally],
     total: &mut MallocTotal,
     mmapped: &mut MmappedRow,
 ) -> Option<MallocngRow> {
@@ -84,9 +84,9 @@ pub(super) fn row(
         class.used_bytes = class.used_bytes.saturating_add(used.saturating_mul(group.stride));
         class.free_bytes = class.free_bytes.saturating_add(free.saturating_mul(group.stride));
     }
-    let mut asked = 0_u64;
+    let mut requested = 0_u64;
     for share in shares {
-        asked = asked.saturating_add(share.asked);
+        requested = requested.saturating_add(share.requested);
         row.damaged += share.damaged;
         for (class, sum) in &share.classes {
             if let Some(class) = classes.get_mut(class) {
@@ -103,11 +103,11 @@ pub(super) fn row(
         }
     }
     row.classes = classes.into_values().collect();
-    total.asked = Some(asked);
+    total.asked = Some(requested);
     let split = musl.split();
     total.committed = total.committed.saturating_add(musl.committed());
     total.overhead = total.overhead.saturating_add(split.overhead);
-    tell(process, musl, &row, shares.iter().find_map(|s| s.first_damaged));
+    warn_missing(process, musl, &row, shares.iter().find_map(|s| s.first_damaged));
     Some(row)
 }
 
@@ -115,11 +115,11 @@ pub(super) fn row(
 pub(super) fn other(
     process: &Process,
     heap: &ExtentHeap,
-    look: &Looker<'_>,
+    reader: &BlockReader<'_>,
     total: &mut MallocTotal,
-) -> (OtherHeapRow, Vec<Share>) {
+) -> (OtherHeapRow, Vec<SlotTally>) {
     let _phase = process.enter(Phase::Blocks);
-    let shares = heap.walk_many(Share::default, |share, slot| share.inside.add_slot(slot, look));
+    let shares = heap.walk_many(SlotTally::default, |share, slot| share.inside.add_slot(slot, reader));
     let (used, free, cached) = heap.sums();
     let sum = |sum: Sum| ChunkSum { count: sum.count, bytes: sum.bytes };
     let active = heap.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add);
@@ -156,29 +156,29 @@ pub(super) fn other(
 }
 
 /// Adds a warning for everything that is missing from the sums.
-fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
-    let tell = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
+fn warn_missing(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
+    let warn = |text: String| process.diag.partial(WarningCode::MallocWalk, text);
     if let Some(why) = &musl.broken {
-        tell(why.clone());
+        warn(why.clone());
     }
     if musl.unproven > 0 {
-        tell(format!(
+        warn(format!(
             "{} in use with a group that is not in the core or does not point back",
             count(musl.unproven, "meta")
         ));
     }
     if musl.orphans > 0 {
-        tell(format!("{} in slots of an unknown group", count(musl.orphans, "group")));
+        warn(format!("{} in slots of an unknown group", count(musl.orphans, "group")));
     }
     if let Some(first) = damaged {
-        tell(format!(
+        warn(format!(
             "{} used blocks have a damaged header (first: slot at {first}), probably by a write past the end of the \
              preceding block",
             exact(row.damaged)
         ));
     }
     if !row.complete && musl.unproven == 0 && musl.broken.is_none() {
-        tell("the number of slots differs from mallocng's count".to_owned());
+        warn("the number of slots differs from mallocng's count".to_owned());
     }
     if musl.capped {
         process.diag.partial(WarningCode::Limit, "too many groups of musl's malloc: the rest are not read");

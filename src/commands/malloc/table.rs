@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::commands::malloc::report::{
     ArenaRow, CategoriesRow, GroupClassRow, MallocReport, MallocngRow, SmallBlocksRow,
 };
-use crate::render::clusters::{CHUNKS, SHOWN, cluster_table};
+use crate::render::clusters::{DEFAULT_CHUNKS, DEFAULT_CLUSTERS, cluster_table};
 use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::{List, Listing, Render, csv_rows};
@@ -14,7 +14,7 @@ use crate::report::{ChunkRow, SizeClassRow};
 use crate::units::{count, exact, human, noun};
 
 /// Maximum number of addresses shown at which the walk failed.
-const PLACES: usize = 5;
+const MAX_ADDRESSES: usize = 5;
 
 impl Listing for MallocReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -39,7 +39,7 @@ impl Render for MallocReport {
         if let Some(chunks) = &self.chunks {
             let main = self.arenas.iter().find(|a| a.main).map(|a| a.address);
             let beyond = self.chunks_total.unwrap_or(0).saturating_sub(chunks.len() as u64);
-            doc.table(chunk_table(chunks, main).brief(CHUNKS, "chunk").beyond(beyond));
+            doc.table(chunk_table(chunks, main).brief(DEFAULT_CHUNKS, "chunk").omitted(beyond));
             return doc;
         }
         totals(&mut doc, self);
@@ -51,7 +51,7 @@ impl Render for MallocReport {
             doc.line("");
             doc.table(arena_table(self));
         }
-        let more = self.arenas.len().saturating_sub(SHOWN) as u64;
+        let more = self.arenas.len().saturating_sub(DEFAULT_CLUSTERS) as u64;
         if more > 0 {
             doc.line(format!("and {} more {}", exact(more), noun(more, "arena")));
         }
@@ -69,7 +69,7 @@ impl Render for MallocReport {
         if self.lost.count > 0 {
             let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
             doc.line(format!("! {bytes} bytes could not be walked and count as unknown (ranges: {count}):"));
-            for place in self.lost.places.iter().take(PLACES) {
+            for place in self.lost.places.iter().take(MAX_ADDRESSES) {
                 let range = &place.range;
                 doc.line(format!("! {}-{} {} bytes: {}", range.start, range.end, exact(range.size), place.reason));
             }
@@ -157,7 +157,7 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
 fn shown(report: &MallocReport) -> Vec<&ArenaRow> {
     let mut arenas: Vec<&ArenaRow> = report.arenas.iter().collect();
     arenas.sort_by_key(|a| (std::cmp::Reverse(a.committed), a.address));
-    arenas.truncate(SHOWN);
+    arenas.truncate(DEFAULT_CLUSTERS);
     arenas
 }
 

@@ -1,5 +1,5 @@
 use crate::addr::Addr;
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::phase::Phase;
 use crate::report::ObjectReport;
 use crate::session::Session;
@@ -9,7 +9,7 @@ pub fn object(session: &Session<'_>, addr: Addr) -> ObjectReport {
     let _phase = session.process.enter(Phase::References);
     for runtime in session.runtimes() {
         if let (Some(heap), Some(report)) = (runtime.heap(), runtime.object(addr)) {
-            tell_in_gc(session.process, runtime, heap);
+            warn_in_gc(session.process, runtime, heap);
             return report;
         }
     }

@@ -1,6 +1,6 @@
 use regex::Regex;
 
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::listing::list;
 use crate::commands::objects::report::ObjectsReport;
 use crate::phase::Phase;
@@ -13,7 +13,7 @@ pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
     for runtime in session.runtimes() {
         let Some(heap) = runtime.heap() else { continue };
         let _phase = session.process.enter(Phase::References);
-        tell_in_gc(session.process, runtime, heap);
+        warn_in_gc(session.process, runtime, heap);
         let (objects, more) = list(session.process, runtime, heap, &|kind| name.is_match(&heap.type_name(kind)));
         report.more += more;
         report.size = objects.iter().map(|o| o.size).fold(report.size, u64::saturating_add);

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::objects::report::ObjectsReport;
-use crate::render::brief::LISTED;
+use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, Rows, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ListedObject;
@@ -21,7 +21,7 @@ impl Render for ObjectsReport {
             return doc;
         }
         let mut table = TableBlock::default().text("Object").number("Size").text("Generation").type_name("Type");
-        table = table.brief(LISTED, "object").bytes(|i| self.objects.get(i).map_or(0, |o| o.size));
+        table = table.brief(LISTED_ROWS, "object").bytes(|i| self.objects.get(i).map_or(0, |o| o.size));
         let row =
             |o: &ListedObject| vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.shown()];
         let row = move |i| self.objects.get(i).map(row).unwrap_or_default();

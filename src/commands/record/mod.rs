@@ -1,4 +1,4 @@
-//! `record`: samples a process repeatedly and stores the samples in a file ([`crate::series`]).
+//! `record`: samples a process repeatedly and stores the samples in a file (`crate::series`).
 
 mod analysis;
 mod meter;
@@ -10,6 +10,11 @@ pub use analysis::{moment, subject};
 pub use meter::Meter;
 pub use pace::Pace;
 pub use report::*;
+
+pub use crate::series::{
+    BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment, Objects, Recording, RecordingWriter, Rest, Subject,
+    Sum, start_ticks,
+};
 
 use crate::commands::command::{Command, answer, of_process};
 

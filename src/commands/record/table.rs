@@ -14,7 +14,7 @@ impl Render for RecordReport {
             RecordingEnd::Done => "finished",
             RecordingEnd::ProcessEnded => "the process ended",
             RecordingEnd::Interrupted => "interrupted",
-            RecordingEnd::OneLook => "a core does not change, so one sample is enough",
+            RecordingEnd::SingleSample => "a core does not change, so one sample is enough",
         };
         let within = if self.looks > 1 { format!(" in {}", seconds(self.seconds)) } else { String::new() };
         doc.titled(
@@ -41,7 +41,7 @@ impl Render for RecordReport {
             doc.titled(format!("skipped   {less}: reading them took more than 10 % of the interval"), 10);
         }
         if let (Some(file), true) = (&self.file, self.looks > 1) {
-            doc.whole(format!("          coremap trend {file}"));
+            doc.unwrapped(format!("          coremap trend {file}"));
         }
         doc
     }

@@ -21,11 +21,11 @@ use crate::units::exact;
 
 /// Target of the pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Span {
+pub enum TargetSpan {
     /// The object or malloc block that contains the address; without one, the
     /// address alone.
     #[default]
-    Thing,
+    ObjectOrBlock,
     /// The address alone.
     Exact,
     /// This number of bytes from the address on.
@@ -38,7 +38,7 @@ pub enum Span {
 #[derive(Clone, Debug, Default)]
 pub struct RefsOptions {
     /// Target of the pointers.
-    pub span: Span,
+    pub span: TargetSpan,
     /// Only pointers in regions of these kinds. Empty means all kinds.
     pub kinds: Vec<Kind>,
     /// Maximum number of pointers listed.
@@ -54,7 +54,7 @@ struct Pointer {
 
 /// Words found in one part of memory.
 #[derive(Default)]
-struct Share {
+struct FoundWords {
     words: Vec<Pointer>,
     total: u64,
     inside: u64,
@@ -82,7 +82,7 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     };
     let within = union(session.map().regions.iter().filter(wanted).map(|r| r.range).collect());
     let mut words: Vec<Pointer> = Vec::new();
-    let keep = |share: &mut Share, at, value| {
+    let keep = |share: &mut FoundWords, at, value| {
         if range.contains(at) {
             share.inside += 1;
             return;
@@ -92,18 +92,18 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
             share.words.push(Pointer { at, value });
         }
     };
-    report.scanned = pointers(session.process.target(), &within, range, progress, keep, |share: Share| {
+    report.scanned = pointers(session.process.target(), &within, range, progress, keep, |share: FoundWords| {
         report.inside += share.inside;
         report.total += share.total;
         let room = limits::MAX_REFS.saturating_sub(words.len());
         words.extend(share.words.into_iter().take(room));
     });
     if report.total > words.len() as u64 {
-        let (all, told) = (exact(report.total), exact(words.len() as u64));
+        let (all, listed) = (exact(report.total), exact(words.len() as u64));
         session
             .process
             .diag
-            .note(WarningCode::Limit, format!("{all} words point there; only the first {told} are identified"));
+            .note(WarningCode::Limit, format!("{all} words point there; only the first {listed} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;
@@ -128,7 +128,7 @@ fn rank(from: PointerSource) -> usize {
 }
 
 /// Describes the target of the pointers.
-fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
+fn target(session: &Session<'_>, addr: Addr, span: TargetSpan) -> TargetRow {
     let region = session.map().region_at(addr);
     let mut out = TargetRow {
         start: addr,
@@ -139,18 +139,20 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
         detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
     };
     match (span, region) {
-        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), TargetKind::Range),
-        (Span::Region, Some(region)) => {
+        (TargetSpan::Length(length), _) => {
+            (out.end, out.what) = (addr.saturating_add(length.max(1)), TargetKind::Range)
+        }
+        (TargetSpan::Region, Some(region)) => {
             (out.start, out.end, out.what) = (region.range.start, region.range.end, TargetKind::Region);
             out.detail = printable(&region.detail).into_owned();
         }
-        (Span::Thing, Some(region)) if region.kind.holds_blocks() => {
+        (TargetSpan::ObjectOrBlock, Some(region)) if region.kind.holds_blocks() => {
             if let Some(block) = session.blocks().1.at(addr) {
                 (out.start, out.end) = (block.range.start, block.range.end);
                 out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
             }
         }
-        (Span::Thing, Some(region)) if region.kind.holds_objects() => {
+        (TargetSpan::ObjectOrBlock, Some(region)) if region.kind.holds_objects() => {
             for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
                 let mut names = ObjectNames::new(heap);
                 let object = names.containing(addr);

@@ -4,7 +4,7 @@ mod analysis;
 mod report;
 mod table;
 
-pub use analysis::{RefsOptions, Span, refs};
+pub use analysis::{RefsOptions, TargetSpan, refs};
 pub(in crate::commands) use analysis::{objects, row};
 pub use report::*;
 

@@ -46,8 +46,10 @@ pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progre
     }
     if let Some(residence) = session.process.residence() {
         let ranges: Vec<AddrRange> = rows.iter().map(|row| AddrRange::new(row.start, row.end)).collect();
-        let told = by_range(session, residence, &ranges, None);
-        rows.iter_mut().zip(told).for_each(|(row, told)| (row.rss, row.rss_estimated) = (told.rss, told.rss_estimated));
+        let figures = by_range(session, residence, &ranges, None);
+        rows.iter_mut()
+            .zip(figures)
+            .for_each(|(row, figures)| (row.rss, row.rss_estimated) = (figures.rss, figures.rss_estimated));
     }
     if options.by_size {
         rows.sort_by_key(|r| (Reverse(r.size), r.start));
@@ -73,7 +75,7 @@ fn by_content(session: &Session<'_>, listed: &[&Region], names: &mut Shown, prog
             end: part.range.end,
             size: part.range.len(),
             in_core: session.process.space().dumped_in(part.range),
-            content: destinations.described(&part.makeup),
+            content: destinations.describe_makeup(&part.makeup),
             ..whole.clone()
         }));
     }

@@ -8,7 +8,7 @@ use crate::report::{Name, RegionRow, Resident};
 use crate::units::{count, human};
 
 /// Default number of regions shown. It covers all but the largest programs, because the user asked for the whole map.
-const SHOWN: usize = 1000;
+const DEFAULT_ROWS: usize = 1000;
 
 /// Index of the column of written bytes, if there is one.
 const WRITTEN: usize = 6;
@@ -59,7 +59,7 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         }
         cells
     };
-    table = table.brief(SHOWN, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
+    table = table.brief(DEFAULT_ROWS, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
     table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));
     table
 }

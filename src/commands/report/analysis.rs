@@ -36,7 +36,7 @@ pub struct Page {
 
 /// Makes a page about one process.
 pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
-    session.process.target().hold();
+    session.process.target().pin();
     let limits = Limits::default();
     let answers = gather::ask(session, &limits, options.show_data, progress);
     fit(session, &answers, None, options)
@@ -44,7 +44,7 @@ pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) 
 
 /// Makes a page about a process and its changes since an older core of the same program.
 pub fn report_pair(old: &Session<'_>, new: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
-    new.process.target().hold();
+    new.process.target().pin();
     let limits = Limits::default();
     let answers = gather::ask(new, &limits, options.show_data, progress);
     let summary = commands::summary(old, true, progress);
@@ -104,9 +104,9 @@ fn made(session: &Session<'_>, answers: &Answers, pair: Option<&Pair>, options: 
 }
 
 /// The contents of a page, cut to its limits.
-pub(super) struct Made {
+pub(super) struct PageContents {
     answers: Answers,
-    boxes: boxes::Boxes,
+    boxes: boxes::TreemapBox,
     flames: Vec<(&'static str, flame::Merged)>,
     left_out: Vec<LeftOut>,
     limits: Limits,
@@ -118,10 +118,10 @@ pub(super) fn data(
     pair: Option<&Pair>,
     options: PageOptions,
     halved: u32,
-) -> (Value, Made) {
+) -> (Value, PageContents) {
     let mut limits = Limits::default();
     (0..halved).for_each(|_| limits = limits.halved());
-    let boxes = boxes::boxes(answers, limits.boxes);
+    let boxes = boxes::build(answers, limits.boxes);
     let strip = strip::strip(answers, limits.strip);
     let groups = answers.threads.groups.as_deref().unwrap_or_default();
     let mut flames = vec![("all frames", flame::merge(groups, false))];
@@ -156,13 +156,13 @@ pub(super) fn data(
     put("strip", value(&strip));
     put("left_out", value(&left_out));
     let mut data = Value::Object(data);
-    if let Some(told) = gather::shorten(&mut data) {
-        left_out.push(told);
+    if let Some(cut) = gather::shorten(&mut data) {
+        left_out.push(cut);
         if let Value::Object(data) = &mut data {
             data.insert("left_out".to_owned(), value(&left_out));
         }
     }
-    (data, Made { answers: kept, boxes, flames, left_out, limits })
+    (data, PageContents { answers: kept, boxes, flames, left_out, limits })
 }
 
 #[derive(Serialize)]

@@ -27,8 +27,8 @@ pub enum PageDataError {
 }
 
 /// Text before and after the data in a page.
-const BEFORE: &str = "<script type=\"application/json\" id=\"data\">";
-const AFTER: &str = "</script>";
+const DATA_START: &str = "<script type=\"application/json\" id=\"data\">";
+const DATA_END: &str = "</script>";
 
 /// Reads the data of a page.
 ///
@@ -36,8 +36,8 @@ const AFTER: &str = "</script>";
 /// [`PageDataError`]
 pub fn read_page(html: &str) -> Result<PageData, PageDataError> {
     // The last occurrence: data of the core before it cannot contain a tag.
-    let (_, rest) = html.rsplit_once(BEFORE).ok_or(PageDataError::None)?;
-    let (text, _) = rest.split_once(AFTER).ok_or(PageDataError::None)?;
+    let (_, rest) = html.rsplit_once(DATA_START).ok_or(PageDataError::None)?;
+    let (text, _) = rest.split_once(DATA_END).ok_or(PageDataError::None)?;
     let value: Value = serde_json::from_str(text)?;
     if value.get("command").and_then(Value::as_str) != Some("report") {
         return Err(PageDataError::None);
@@ -72,7 +72,7 @@ pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Ve
     let halved = page.0.get("halved").and_then(Value::as_u64).unwrap_or(0).min(10) as u32;
     let answers = gather::ask(session, &Limits::default(), show_data, progress);
     let (ours, _) = data(session, &answers, None, PageOptions { show_data }, halved);
-    let mut told = Vec::new();
+    let mut checks = Vec::new();
     for &(part, name) in PARTS {
         let (theirs, ours) = (page.0.get(part), ours.get(part));
         let different = match (theirs, ours) {
@@ -84,13 +84,13 @@ pub fn verify(session: &Session<'_>, page: &PageData, progress: &Progress) -> Ve
         if let Some(different) = &different {
             session.process.diag.partial(WarningCode::Invariant, format!("{name}: {different}"));
         }
-        told.push(Invariant {
+        checks.push(Invariant {
             name,
             ok: different.is_none(),
             detail: different.unwrap_or_else(|| "matches the core".to_owned()),
         });
     }
-    told
+    checks
 }
 
 /// Returns the first difference. Commands and paths are ignored: they name the
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn what_is_no_page_is_told() {
         assert!(matches!(read_page("<html></html>"), Err(PageDataError::None)));
-        assert!(matches!(read_page(&format!("{BEFORE}{{{AFTER}")), Err(PageDataError::Json(_))));
-        assert!(matches!(read_page(&format!("{BEFORE}{{}}{AFTER}")), Err(PageDataError::None)));
-        assert!(read_page(&format!("{BEFORE}{{\"command\":\"report\"}}{AFTER}")).is_ok());
+        assert!(matches!(read_page(&format!("{DATA_START}{{{DATA_END}")), Err(PageDataError::Json(_))));
+        assert!(matches!(read_page(&format!("{DATA_START}{{}}{DATA_END}")), Err(PageDataError::None)));
+        assert!(read_page(&format!("{DATA_START}{{\"command\":\"report\"}}{DATA_END}")).is_ok());
     }
 }

@@ -28,7 +28,7 @@ pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedRep
     let mut report = RetainedReport::default();
     with_retained(session, |retained, names, rooted| {
         let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };
-        view.tell(&mut report);
+        view.add_to(&mut report);
         report.stacks.merge(&rooted.stacks);
     });
     let most = options.top.min(limits::MAX_TOP);
@@ -56,7 +56,7 @@ struct View<'v, 'g> {
 }
 
 impl View<'_, '_> {
-    fn tell(mut self, report: &mut RetainedReport) {
+    fn add_to(mut self, report: &mut RetainedReport) {
         let (retained, options) = (self.retained, self.options);
         let live = &retained.live;
         let total = retained.total;

@@ -55,7 +55,7 @@ pub struct DominatorLimits {
 }
 
 /// Maximum depth of the tree. Deeper objects count in `rest`. HTML elements nest as deep.
-const DEEPEST: usize = 40;
+const MAX_DEPTH: usize = 40;
 
 /// Builds the dominator trees within `limits`, largest first.
 pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> DominatorTree {
@@ -74,8 +74,8 @@ pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> Dominat
         }
         let mut grown = Growing { retained, names, below, most: limits.children };
         let roots = grown.below(0, 0);
-        let told: u64 = roots.iter().map(|node| node.retained).sum();
-        tree.rest = tree.rest.saturating_add(total.saturating_sub(told));
+        let listed: u64 = roots.iter().map(|node| node.retained).sum();
+        tree.rest = tree.rest.saturating_add(total.saturating_sub(listed));
         tree.roots.extend(roots);
     });
     tree.roots.sort_by_key(|node| std::cmp::Reverse(node.retained));
@@ -92,7 +92,7 @@ struct Growing<'t, 'g> {
 
 impl Growing<'_, '_> {
     fn below(&mut self, number: u32, depth: usize) -> Vec<DominatorNode> {
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return Vec::new();
         }
         let mut children = self.below.remove(&number).unwrap_or_default();
@@ -120,8 +120,8 @@ impl Growing<'_, '_> {
             last = next;
         }
         node.children = self.below(last, depth + 1);
-        let told: u64 = node.children.iter().map(|child| child.retained).sum();
-        node.rest = node.retained.saturating_sub(node.size).saturating_sub(told);
+        let listed: u64 = node.children.iter().map(|child| child.retained).sum();
+        node.rest = node.retained.saturating_sub(node.size).saturating_sub(listed);
         Some(node)
     }
 }

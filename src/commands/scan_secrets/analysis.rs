@@ -19,7 +19,7 @@ const EXAMPLES: usize = 5;
 const EXAMPLES_EACH: u64 = 2;
 
 /// Number of bytes that the suggested command shows.
-const SHOWN: u64 = 64;
+const SHOWN_BYTES: u64 = 64;
 
 /// Scans all dumped memory and the arguments in the notes for secrets. Counts the arguments and the environment of the
 /// process.
@@ -100,7 +100,7 @@ impl Tally {
             distinct: self.distinct.count(),
             regions: regions(self.regions),
             examples,
-            command: first.map_or_else(shown, |at| format!("coremap whatis --bytes {SHOWN} {at} CORE")),
+            command: first.map_or_else(shown, |at| format!("coremap whatis --bytes {SHOWN_BYTES} {at} CORE")),
         }
     }
 }

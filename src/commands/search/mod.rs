@@ -7,6 +7,8 @@ mod table;
 pub use analysis::{SearchOptions, search};
 pub use report::*;
 
+pub use crate::search::{Encoding, Pattern, PatternError, PatternOptions};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

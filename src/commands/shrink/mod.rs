@@ -1,4 +1,4 @@
-//! `shrink`: reports the smaller core that [`crate::shrink`] wrote, which still answers the requested commands.
+//! `shrink`: reports the smaller core that `crate::shrink` wrote, which still answers the requested commands.
 
 mod plan;
 mod report;
@@ -6,6 +6,11 @@ mod table;
 
 pub use plan::scrub_plan;
 pub use report::*;
+
+pub use crate::scrub::{
+    Became, By, Counts, Encoding, Fill, Kept, LeftTexts, Level, Occurrences, Plan, Rule, Runs, unmapped,
+};
+pub use crate::shrink::{Scrubbed, Shrunk, TextRuns, write, write_scrubbed};
 
 use crate::commands::command::{Command, answer, of_process};
 

@@ -30,7 +30,7 @@ const ANSWERED: [Purpose; 11] = [
 ];
 
 /// Maximum offset at which fields of an instance are named, in bytes. No class is as large.
-const MOST_FIELDS: u64 = 64 << 10;
+const MAX_FIELD_OFFSET: u64 = 64 << 10;
 
 /// Maximum number of objects per type whose references are read.
 const ASKED: u64 = 4096;
@@ -47,8 +47,8 @@ fn read_types(session: &Session<'_>) {
         for (seen, kind) in seen.map(|(seen, number)| (seen, TypeIndex(number))) {
             drop((heap.type_name(kind), heap.type_module(kind)));
             let elements = heap.type_info(kind).and_then(|info| info.elements);
-            let size = elements.map_or(seen.largest, |elements| elements.start).min(MOST_FIELDS);
-            let element = elements.map_or(0, |elements| elements.size.min(MOST_FIELDS));
+            let size = elements.map_or(seen.largest, |elements| elements.start).min(MAX_FIELD_OFFSET);
+            let element = elements.map_or(0, |elements| elements.size.min(MAX_FIELD_OFFSET));
             (0..size).step_by(FIELD).for_each(|at| drop(heap.field_name(kind, at)));
             (0..element).step_by(FIELD).for_each(|at| drop(heap.element_field_name(kind, at)));
         }

@@ -38,7 +38,7 @@ impl Render for ShrinkReport {
             return doc;
         };
         for row in rules {
-            doc.line(format!("{:>12}  {:<19} {}", human(row.bytes), row.rule, told(row)));
+            doc.line(format!("{:>12}  {:<19} {}", human(row.bytes), row.rule, outcome(row)));
         }
         if let Some(left) = &self.left_texts {
             for row in left {
@@ -73,7 +73,7 @@ impl Render for ShrinkReport {
 }
 
 /// Describes what a rule did with its bytes.
-fn told(row: &RuleRow) -> &'static str {
+fn outcome(row: &RuleRow) -> &'static str {
     let Some(by) = By::all().find(|by| by.name() == row.rule) else { return "" };
     match by {
         By::Kept(Kept::Zero) => "zero before and after",

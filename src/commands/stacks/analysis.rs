@@ -35,13 +35,13 @@ pub fn stacks(
     }
     let mut total = sum(&rows, zero_fill);
     let mut groups = groups(&rows, zero_fill);
-    tell_sums(session, zeros.as_ref(), &rows, &mut total, &mut groups);
+    add_sums(session, zeros.as_ref(), &rows, &mut total, &mut groups);
     let findings = verdict(session, &rows);
     StacksReport { stacks: rows, groups, total, findings }
 }
 
 /// Maximum number of thread ids listed per group.
-const LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// Groups the stacks of threads by activity.
 fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
@@ -59,7 +59,7 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         group.in_use = add(group.in_use, row.in_use);
         group.touched = group.touched.map(|sum| add(sum, row.touched));
         group.written = group.written.map(|sum| add(sum, row.written));
-        if group.tids.len() < LISTED {
+        if group.tids.len() < MAX_LISTED {
             group.tids.extend(row.tid);
         }
     }
@@ -74,8 +74,8 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
     let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
     if let Some(residence) = session.process.residence() {
         let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
-        let told = by_range(session, residence, &ranges, zeros);
-        rows.iter_mut().zip(told).for_each(|(row, told)| row.resident = told);
+        let figures = by_range(session, residence, &ranges, zeros);
+        rows.iter_mut().zip(figures).for_each(|(row, figures)| row.resident = figures);
     }
     for lost in &session.stacks().without {
         rows.push(StackRow {
@@ -152,7 +152,7 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
 
 /// Computes resident sums over all stacks and over each group. They are not added up from the rows, because more is
 /// certain about several stacks in one mapping than about each.
-fn tell_sums(
+fn add_sums(
     session: &Session<'_>,
     zeros: Option<&ZeroMap>,
     rows: &[StackRow],
@@ -163,16 +163,16 @@ fn tell_sums(
     let range = |row: &StackRow| Some(AddrRange::new(row.low?, row.high?));
     let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
     let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
-    if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
-        total.resident = *told;
+    if let Some(figures) = by_group(session, residence, &all, 1, zeros).first() {
+        total.resident = *figures;
     }
     let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
     let own = rows.iter().filter(|row| row.tid.is_some());
     let each: Vec<(AddrRange, usize)> =
         own.filter_map(|row| Some((range(row)?, *place.get(&row.does.as_deref())?))).collect();
-    let told = by_group(session, residence, &each, groups.len(), zeros);
-    for (group, told) in groups.iter_mut().zip(told) {
-        (group.rss, group.rss_estimated) = (told.rss, told.rss_estimated);
+    let figures = by_group(session, residence, &each, groups.len(), zeros);
+    for (group, figures) in groups.iter_mut().zip(figures) {
+        (group.rss, group.rss_estimated) = (figures.rss, figures.rss_estimated);
     }
 }
 
@@ -184,7 +184,7 @@ const STACK_SIZE_KNOBS: [&str; 3] =
 const MANY_STACKS: usize = 32;
 
 /// Maximum number of threads named in a finding.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Minimum reserved bytes that make stacks a warning.
 const LARGE_RESERVE: u64 = 1 << 30;
@@ -261,7 +261,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     let on = |state: StackState| -> Vec<u32> {
         rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
     };
-    let told = [
+    let figures = [
         (
             on(StackState::Signal),
             "runs a signal handler on a signal stack",
@@ -275,9 +275,9 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             "",
         ),
     ];
-    for (tids, one, many, note) in told.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
-        let named: Vec<String> = tids.iter().take(NAMED).map(u32::to_string).collect();
-        let more = tids.len().saturating_sub(NAMED);
+    for (tids, one, many, note) in figures.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
+        let named: Vec<String> = tids.iter().take(MAX_NAMED).map(u32::to_string).collect();
+        let more = tids.len().saturating_sub(MAX_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let what = if tids.len() == 1 { format!("1 thread {one}") } else { format!("{} threads {many}", tids.len()) };
         out.push(Finding {
@@ -334,7 +334,7 @@ fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
         let evidence = format!("environment variable {knob} on the main stack");
         // The runtime reads the value as hexadecimal, with or without 0x. Any other value may be confidential and is
         // not shown.
-        let told = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
+        let figures = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
             Ok(bytes) => {
                 let seen = bytes.checked_next_multiple_of(4096) == Some(size);
                 let seen = if seen { "which matches the stacks" } else { "which does not match the stacks" };
@@ -342,7 +342,7 @@ fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
             }
             Err(_) => format!("{knob} is set, but its value is not a hexadecimal number."),
         };
-        return (told, evidence);
+        return (figures, evidence);
     }
     let advice = session.runtimes().iter().find_map(|runtime| runtime.stack_size_advice());
     let knob = advice.unwrap_or("The size comes from `ulimit -s` unless the program sets one.");

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use crate::addr::Addr;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport};
 use crate::map::{Confidence, Kind};
-use crate::render::brief::LISTED;
+use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
@@ -12,7 +12,7 @@ use crate::report::{Resident, StackState};
 use crate::units::{count, exact, human};
 
 /// Maximum number of groups shown. The others are summed.
-const SHOWN: usize = 24;
+const MAX_SHOWN: usize = 24;
 
 /// Minimum width of the activity column, to which other columns give way.
 /// Enough for a wait and its caller: `Monitor.Wait ← Lab.Parking.Park`.
@@ -52,11 +52,11 @@ impl Render for StacksReport {
         // The confidence is worth a column only if some of it is not exact.
         let sure = self.stacks.iter().all(|s| s.confidence == Some(Confidence::Exact));
         table = table.text("Confidence").optional_rank(if sure { 5 } else { 0 });
-        let told = self.stacks.iter().any(|s| s.does.is_some());
-        if told {
+        let has_activity = self.stacks.iter().any(|s| s.does.is_some());
+        if has_activity {
             table = table.flexible("Activity").least(DOES).cut(Cut::Middle);
         }
-        table = table.brief(LISTED, "stack").bytes(|i| self.stacks.get(i).and_then(|s| s.reserved).unwrap_or(0));
+        table = table.brief(LISTED_ROWS, "stack").bytes(|i| self.stacks.get(i).and_then(|s| s.reserved).unwrap_or(0));
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
             let mut row = vec![
@@ -73,16 +73,16 @@ impl Render for StacksReport {
                 row[6] = "-".into();
             }
             if let Some(columns) = &resident {
-                let told = s.resident;
-                row.push(rss(&told));
-                row.extend(columns.cells(&told));
+                let figures = s.resident;
+                row.push(rss(&figures));
+                row.extend(columns.cells(&figures));
             }
             if zero_fill {
                 let or_lost = |n| if s.lost { "lost".to_owned() } else { size(n) };
                 row.extend([or_lost(s.touched), or_lost(s.written), or_lost(s.zero)]);
             }
             row.push(known(s));
-            if told {
+            if has_activity {
                 let unknown = if s.tid.is_some() { "-" } else { "" };
                 row.push(s.does.clone().unwrap_or_else(|| unknown.to_owned()));
             }
@@ -100,15 +100,15 @@ impl Render for StacksReport {
             human(t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = t.resident;
-            footer.push(rss(&told));
-            footer.extend(columns.cells(&told));
+            let figures = t.resident;
+            footer.push(rss(&figures));
+            footer.extend(columns.cells(&figures));
         }
         if zero_fill {
             footer.extend([size(t.touched), size(t.written), size(t.zero)]);
         }
         footer.push(String::new());
-        if told {
+        if has_activity {
             footer.push(String::new());
         }
         table.footer = Some(footer);
@@ -125,7 +125,7 @@ impl Render for StacksReport {
         ));
         let rows = self.stacks.iter().map(|s| s.resident);
         legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
-        if told {
+        if has_activity {
             groups(&mut doc, &self.groups);
         }
         findings(&mut doc, &self.findings);
@@ -171,7 +171,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
         table = table.number("Touched").number("Written").optional();
     }
     table = table.flexible("Activity").least(DOES).cut(Cut::Middle);
-    for g in groups.iter().take(SHOWN) {
+    for g in groups.iter().take(MAX_SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if in_ram {
             row.push(rss(&Resident { rss: g.rss, rss_estimated: g.rss_estimated, ..Resident::default() }));
@@ -184,7 +184,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     }
     doc.line("");
     doc.table(table);
-    let rest = groups.get(SHOWN..).unwrap_or_default();
+    let rest = groups.get(MAX_SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let threads = rest.iter().map(|g| g.count).sum();
         let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other activity"));

@@ -28,7 +28,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
         written: add_some(|k| k.written),
         ..TotalRow::default()
     };
-    let rss = resident::tell(session, &mut kinds, &mut total, zeros.as_ref());
+    let rss = resident::add_figures(session, &mut kinds, &mut total, zeros.as_ref());
     // The server GC reserves hundreds of GiB. Sorted by size only, used memory would come after reserved address space.
     kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.resident.rss, r.in_core, r.size)), r.kind.name()));
     let source = session.process.producer().lists();

@@ -8,7 +8,7 @@ use crate::targets::Residence;
 use crate::targets::residence::{CgroupFigures, Figure, StatusFigures};
 
 /// Adds the resident figures to the rows, and to the sums where they are known.
-pub(super) fn tell(
+pub(super) fn add_figures(
     session: &Session<'_>,
     kinds: &mut [KindRow],
     total: &mut TotalRow,
@@ -26,13 +26,13 @@ pub(super) fn tell(
 /// Compares the sum of the kinds with the kernel's totals.
 fn sums(residence: &Residence, divided: &ByKind) -> RssReport {
     let (all, kinds) = (residence.total(), divided.total());
-    let told = |figure: Figure| residence.told.has(figure).then(|| all.get(figure));
+    let reported = |figure: Figure| residence.reported.has(figure).then(|| all.get(figure));
     let StatusFigures { vm_rss, vm_hwm, rss_anon, rss_file, rss_shmem, vm_swap, page_tables, hugetlb, .. } =
         residence.status;
     let rss = kinds.figures.get(Figure::Rss);
     let smaps = all.get(Figure::Rss);
-    let swap = vm_swap.or(told(Figure::Swap));
-    let hugetlb = hugetlb.or_else(|| told(Figure::PrivateHugetlb).map(|_| all.hugetlb()));
+    let swap = vm_swap.or(reported(Figure::Swap));
+    let hugetlb = hugetlb.or_else(|| reported(Figure::PrivateHugetlb).map(|_| all.hugetlb()));
     RssReport {
         source: residence.source.clone(),
         vm_rss,
@@ -46,9 +46,9 @@ fn sums(residence: &Residence, divided: &ByKind) -> RssReport {
         rss_anon,
         rss_file,
         rss_shmem,
-        pss: told(Figure::Pss),
-        anonymous: told(Figure::Anonymous),
-        lazy_free: told(Figure::LazyFree),
+        pss: reported(Figure::Pss),
+        anonymous: reported(Figure::Anonymous),
+        lazy_free: reported(Figure::LazyFree),
         swap,
         hugetlb,
         oom: page_tables

@@ -4,34 +4,37 @@ use crate::commands::summary::report::{CgroupRow, RssReport};
 use crate::render::Document;
 use crate::units::{exact, human};
 
-pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
-    let kinds = match told.not_in_core {
-        0 => format!("kinds {}", kib(told.kinds)),
-        more => format!("kinds {} + mappings not in the core {}", kib(told.kinds), kib(more)),
+pub(super) fn rss_lines(doc: &mut Document<'_>, report: &RssReport) {
+    let kinds = match report.not_in_core {
+        0 => format!("kinds {}", kib(report.kinds)),
+        more => format!("kinds {} + mappings not in the core {}", kib(report.kinds), kib(more)),
     };
-    let smaps = format!("RSS: {kinds} = smaps {} ({})", kib(told.smaps), told.source);
-    doc.titled(smaps + &counted(told), 5);
-    let beside: Vec<String> =
-        [("page tables", told.page_tables), ("swap", told.swap), ("hugetlb", told.hugetlb.filter(|&bytes| bytes > 0))]
-            .into_iter()
-            .filter_map(|(name, bytes)| Some(format!("{name} {}", kib(bytes?))))
-            .collect();
+    let smaps = format!("RSS: {kinds} = smaps {} ({})", kib(report.smaps), report.source);
+    doc.titled(smaps + &counted(report), 5);
+    let beside: Vec<String> = [
+        ("page tables", report.page_tables),
+        ("swap", report.swap),
+        ("hugetlb", report.hugetlb.filter(|&bytes| bytes > 0)),
+    ]
+    .into_iter()
+    .filter_map(|(name, bytes)| Some(format!("{name} {}", kib(bytes?))))
+    .collect();
     if !beside.is_empty() {
-        let oom = told.oom.map(|oom| format!("; the OOM killer counts RSS + swap + page tables = {}", kib(oom)));
+        let oom = report.oom.map(|oom| format!("; the OOM killer counts RSS + swap + page tables = {}", kib(oom)));
         doc.titled(format!("     not in RSS: {}{}", beside.join(" · "), oom.unwrap_or_default()), 5);
     }
-    if let Some(lazy) = told.lazy_free.filter(|&bytes| bytes > 0) {
+    if let Some(lazy) = report.lazy_free.filter(|&bytes| bytes > 0) {
         let text = "     in RSS, but freed with MADV_FREE (the kernel reclaims it when memory is short):";
         doc.titled(format!("{text} {}", kib(lazy)), 5);
     }
-    if let Some(group) = &told.cgroup {
-        doc.titled(cgroup(group, told), 5);
+    if let Some(group) = &report.cgroup {
+        doc.titled(cgroup(group, report), 5);
     }
 }
 
 /// Compares VmRSS with the sum of smaps.
-fn counted(told: &RssReport) -> String {
-    let (Some(vm_rss), Some(counting)) = (told.vm_rss, told.counting) else { return String::new() };
+fn counted(report: &RssReport) -> String {
+    let (Some(vm_rss), Some(counting)) = (report.vm_rss, report.counting) else { return String::new() };
     let why = "the kernel updates it in batches, or it was read at another time";
     match counting {
         0 => format!(" = VmRSS {}", kib(vm_rss)),
@@ -41,7 +44,7 @@ fn counted(told: &RssReport) -> String {
 }
 
 /// Lists what a control group is charged for.
-fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
+fn cgroup(group: &CgroupRow, report: &RssReport) -> String {
     let part = |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", human(bytes)));
     let within = |whole: Option<String>, parts: Vec<Option<String>>| {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -49,7 +52,7 @@ fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
     };
     let other = group.other.filter(|&other| other > 0).map(i64::unsigned_abs);
     let parts = [
-        within(part("anonymous", group.anon), vec![part("of this process", told.anonymous)]),
+        within(part("anonymous", group.anon), vec![part("of this process", report.anonymous)]),
         within(
             part("page cache", group.file),
             vec![part("mapped", group.file_mapped), part("shared memory", group.shmem)],

@@ -9,7 +9,7 @@ use crate::render::{Render, csv_rows};
 use crate::units::{count, exact, human};
 
 /// Maximum number of findings shown, most important first.
-const TOLD: usize = 3;
+const MAX_FINDINGS: usize = 3;
 
 impl Render for SummaryReport {
     fn document(&self) -> Document<'_> {
@@ -49,12 +49,12 @@ impl Render for SummaryReport {
                 percent(k.in_core, self.total.in_core),
             ];
             if let Some(columns) = &resident {
-                let told = k.resident;
+                let figures = k.resident;
                 row.extend([
-                    rss(&told),
+                    rss(&figures),
                     k.resident.rss.map(|rss| percent(rss, t.resident.rss.unwrap_or(0))).unwrap_or_default(),
                 ]);
-                row.extend(columns.cells(&told));
+                row.extend(columns.cells(&figures));
             }
             row.push(human(k.largest));
             if zero_fill {
@@ -72,9 +72,9 @@ impl Render for SummaryReport {
             percent(t.in_core, t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = t.resident.as_sum();
-            footer.extend([rss(&told), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
-            footer.extend(columns.cells(&told));
+            let figures = t.resident.as_sum();
+            footer.extend([rss(&figures), percent(t.resident.rss.unwrap_or(0), t.resident.rss.unwrap_or(0))]);
+            footer.extend(columns.cells(&figures));
         }
         footer.push(String::new());
         if zero_fill {
@@ -117,13 +117,13 @@ impl Render for SummaryReport {
             if ok { "=" } else { "≠" },
             exact(self.base.in_core)
         ));
-        if let Some(told) = &self.rss {
-            rss_lines(&mut doc, told);
+        if let Some(report) = &self.rss {
+            rss_lines(&mut doc, report);
             let rows = self.kinds.iter().map(|k| k.resident);
             legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         }
-        findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
-        match self.findings.len().saturating_sub(TOLD) {
+        findings(&mut doc, self.findings.get(..MAX_FINDINGS).unwrap_or(&self.findings));
+        match self.findings.len().saturating_sub(MAX_FINDINGS) {
             0 => {}
             more => {
                 doc.line(format!("{}; `coremap triage` shows all, with evidence", count(more as u64, "more finding")))

@@ -7,6 +7,8 @@ mod table;
 pub use analysis::symbolicate;
 pub use report::*;
 
+pub use crate::symbolicate::{Cost, Options, SymbolicateError};
+
 use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command = of_process(

@@ -26,7 +26,7 @@ const COUNT: usize = 5;
 const ADDRESS: usize = 19;
 
 /// Maximum number of thread ids listed in the tree.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 impl Render for ThreadsReport {
     fn document(&self) -> Document<'_> {
@@ -95,7 +95,7 @@ fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
             let on = thread.carrier_tid.map_or_else(String::new, |tid| format!(" on thread {tid}"));
             format!("{id}{name}{on}")
         };
-        let named: Vec<String> = group.threads.iter().take(LISTED).map(name).collect();
+        let named: Vec<String> = group.threads.iter().take(MAX_LISTED).map(name).collect();
         let more = group.count.saturating_sub(named.len() as u64);
         let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
         doc.line(format!("  ~ {}{more}", named.join(", ")));
@@ -249,8 +249,8 @@ fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, 
     }
     if !branch.tids.is_empty() {
         let crashed = |tid: &u32| rows.get(tid).is_some_and(|t| t.crashed);
-        let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();
-        let more = branch.tids.len().saturating_sub(LISTED);
+        let listed: Vec<String> = branch.tids.iter().take(MAX_LISTED).map(u32::to_string).collect();
+        let more = branch.tids.len().saturating_sub(MAX_LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
         for thread in branch.tids.iter().filter(|tid| crashed(tid)).filter_map(|tid| rows.get(tid)) {
@@ -261,8 +261,8 @@ fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, 
         for wait in branch.tids.iter().filter_map(|tid| rows.get(tid)?.waits_for.as_ref()) {
             *lines.entry(wait_line(wait)).or_insert(0) += 1;
         }
-        let more = lines.len().saturating_sub(LISTED);
-        for (line, times) in lines.into_iter().take(LISTED) {
+        let more = lines.len().saturating_sub(MAX_LISTED);
+        for (line, times) in lines.into_iter().take(MAX_LISTED) {
             let times = if times < branch.tids.len() { format!(" ({times} of them)") } else { String::new() };
             doc.line(format!("{indent}     {line}{times}"));
         }

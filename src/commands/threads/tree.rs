@@ -7,7 +7,7 @@ use crate::report::{FrameNames, FrameRow, FrameRowKind};
 
 /// Doubt of each frame of each group, outermost frame first. Frames with a common path have the greatest doubt of all
 /// of them, so that one name does not appear twice.
-fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
+fn frame_doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
     let mut nodes: HashMap<(usize, FrameRowKind, u32), usize> = HashMap::new();
     let mut doubt: Vec<u8> = vec![0];
     let paths: Vec<Vec<usize>> = groups
@@ -32,13 +32,13 @@ fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
 }
 
 /// Folded stacks in alphabetical order, outermost frame first, with their numbers of threads.
-pub(super) fn fold(groups: &[GroupRow]) -> Vec<(Folded<'_>, usize)> {
+pub(super) fn fold(groups: &[GroupRow]) -> Vec<(FoldedStack<'_>, usize)> {
     let mut names = FrameNames::default();
-    let mut counts: HashMap<Vec<(u32, u8)>, (Folded<'_>, usize)> = HashMap::new();
-    for (group, doubts) in groups.iter().zip(doubts(groups, &mut names)) {
+    let mut counts: HashMap<Vec<(u32, u8)>, (FoldedStack<'_>, usize)> = HashMap::new();
+    for (group, doubts) in groups.iter().zip(frame_doubts(groups, &mut names)) {
         let frames = || group.frames.iter().rev().zip(doubts.iter().copied());
         let key = frames().map(|(f, doubt)| (names.number(f), doubt)).collect();
-        counts.entry(key).or_insert_with(|| (Folded(frames().collect()), 0)).1 += group.count;
+        counts.entry(key).or_insert_with(|| (FoldedStack(frames().collect()), 0)).1 += group.count;
     }
     let mut out: Vec<_> = counts.into_values().collect();
     out.sort_by(|(a, _), (b, _)| a.titles().cmp(b.titles()));
@@ -46,9 +46,9 @@ pub(super) fn fold(groups: &[GroupRow]) -> Vec<(Folded<'_>, usize)> {
 }
 
 /// A stack whose line is formatted only when it is written.
-pub(super) struct Folded<'a>(Vec<(&'a FrameRow, u8)>);
+pub(super) struct FoldedStack<'a>(Vec<(&'a FrameRow, u8)>);
 
-impl Folded<'_> {
+impl FoldedStack<'_> {
     fn titles(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(f, doubt)| format!("{}{}", f.shown().replace(';', ":"), FrameRow::mark(*doubt)))
     }
@@ -76,7 +76,7 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     let mut names = FrameNames::default();
     let titles: Vec<Vec<u32>> =
         groups.iter().map(|g| g.frames.iter().rev().map(|f| names.number(f)).collect()).collect();
-    let doubts = doubts(groups, &mut names);
+    let doubts = frame_doubts(groups, &mut names);
     // An explicit stack, because a hostile core may branch at every frame.
     let mut work = split(groups, &titles, &all, 0, 0);
     while let Some((members, from, depth)) = work.pop() {
@@ -105,10 +105,10 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
 }
 
 /// Members of a branch, index of its first frame, and depth.
-type Part = (Vec<usize>, usize, usize);
+type BranchWork = (Vec<usize>, usize, usize);
 
 /// Divides groups by their frame at index `from`. The branch with most threads comes last, because it is popped first.
-fn split(groups: &[GroupRow], titles: &[Vec<u32>], members: &[usize], from: usize, depth: usize) -> Vec<Part> {
+fn split(groups: &[GroupRow], titles: &[Vec<u32>], members: &[usize], from: usize, depth: usize) -> Vec<BranchWork> {
     let mut index: HashMap<Option<u32>, usize> = HashMap::new();
     let mut parts: Vec<Vec<usize>> = Vec::new();
     for &i in members {

@@ -7,7 +7,7 @@ use crate::commands::trend::sentences;
 use crate::map::Kind;
 use crate::map::kind_facts::Contents;
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
-use crate::series::shape::{Nature, Point, Shape, judge};
+use crate::series::shape::{Point, SeriesTraits, Shape, judge};
 use crate::series::{Moment, Recording};
 use crate::shell::quoted;
 
@@ -47,11 +47,11 @@ pub enum TrendError {
 }
 
 /// Minimum change over the whole time to be reported: in bytes, and in items.
-const LEAST_BYTES: f64 = 65_536.0;
-const LEAST_COUNT: f64 = 2.0;
+const MIN_CHANGE_BYTES: f64 = 65_536.0;
+const MIN_CHANGE_COUNT: f64 = 2.0;
 
 /// Maximum confidence that is ever reported.
-const SUREST: f64 = 0.9999;
+const MAX_CONFIDENCE: f64 = 0.9999;
 
 const GIB: f64 = (1u64 << 30) as f64;
 const HOUR: f64 = 3600.0;
@@ -167,8 +167,8 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn nature(&self, key: &Key) -> Nature {
-        let least = if key.measure == Measure::Count { LEAST_COUNT } else { LEAST_BYTES };
+    fn traits(&self, key: &Key) -> SeriesTraits {
+        let min_change = if key.measure == Measure::Count { MIN_CHANGE_COUNT } else { MIN_CHANGE_BYTES };
         let objects = match key.of {
             SeriesOf::Type => true,
             SeriesOf::Kind => Kind::from_name(&key.name).is_some_and(Kind::holds_objects),
@@ -176,13 +176,13 @@ impl About<'_> {
             _ => false,
         };
         let collections = (self.collected && objects).then(|| self.collections.unwrap_or(0));
-        Nature { least, collections }
+        SeriesTraits { min_change, collections }
     }
 
     fn row(&self, key: &Key, values: &[Value]) -> SeriesRow {
-        let at = |v: &Value| self.times.get(v.look).copied().unwrap_or_default();
+        let at = |v: &Value| self.times.get(v.sample).copied().unwrap_or_default();
         let points: Vec<Point> = values.iter().map(|v| Point { at: at(v), value: v.value as f64 }).collect();
-        let shape = judge(&points, self.nature(key));
+        let shape = judge(&points, self.traits(key));
         let one_way = matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks);
         let per_hour = |of: f64| Some(of * HOUR).filter(|rate| self.rated && rate.is_finite()).map(rounded);
         let trend = shape.trend;
@@ -206,7 +206,9 @@ impl About<'_> {
             per_hour_low: bounded.and_then(|t| per_hour(t.low)),
             per_hour_high: bounded.and_then(|t| per_hour(t.high)),
             per_minute: slope.and_then(|s| per_hour(s / 60.0)),
-            confidence: trend.filter(|_| one_way).map(|t| ((1.0 - t.chance).clamp(0.0, SUREST) * 1e4).floor() / 1e4),
+            confidence: trend
+                .filter(|_| one_way)
+                .map(|t| ((1.0 - t.chance).clamp(0.0, MAX_CONFIDENCE) * 1e4).floor() / 1e4),
             first: value(first),
             last: value(last),
             least: of(u64::min),

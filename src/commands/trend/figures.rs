@@ -18,7 +18,7 @@ pub(super) struct Key {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
     /// Index of the sample.
-    pub(super) look: usize,
+    pub(super) sample: usize,
     /// Bytes, or a number.
     pub(super) value: u64,
     /// Number of items.
@@ -34,37 +34,38 @@ pub(super) const ALL_OBJECTS: &str = "all objects";
 /// Builds all series of these samples.
 pub(super) fn all(moments: &[&Moment]) -> All {
     let mut all = All::new();
-    let mut add = |look: usize, of: SeriesOf, name: Name, measure: Measure, value: Option<u64>, count: Option<u64>| {
-        if let Some(value) = value {
-            all.entry(Key { of, name, measure }).or_default().push(Value { look, value, count });
-        }
-    };
+    let mut add =
+        |sample: usize, of: SeriesOf, name: Name, measure: Measure, value: Option<u64>, count: Option<u64>| {
+            if let Some(value) = value {
+                all.entry(Key { of, name, measure }).or_default().push(Value { sample, value, count });
+            }
+        };
     let kinds = names(moments.iter().map(|m| m.kinds.keys()));
     // A finding whose bytes are those of a kind would be a duplicate.
     let mut findings = names(moments.iter().map(|m| m.findings.keys()));
     findings.retain(|name| !is_a_kind(moments, name));
     let measured = measured(moments);
     let resident = moments.iter().all(|m| m.kernel.rss.is_some());
-    for (look, moment) in moments.iter().enumerate() {
+    for (sample, moment) in moments.iter().enumerate() {
         let total = moment.kinds.values().copied().reduce(KindFigures::plus).unwrap_or_default();
         if resident {
-            add(look, SeriesOf::Total, "all memory".into(), Measure::Rss, moment.kernel.rss, None);
+            add(sample, SeriesOf::Total, "all memory".into(), Measure::Rss, moment.kernel.rss, None);
         } else {
-            add(look, SeriesOf::Total, "all memory".into(), measured, of_kind(&total, measured), None);
+            add(sample, SeriesOf::Total, "all memory".into(), measured, of_kind(&total, measured), None);
         }
-        add(look, SeriesOf::Total, "all memory".into(), Measure::Size, Some(total.size), None);
-        add(look, SeriesOf::Threads, "threads".into(), Measure::Count, Some(moment.threads), None);
+        add(sample, SeriesOf::Total, "all memory".into(), Measure::Size, Some(total.size), None);
+        add(sample, SeriesOf::Threads, "threads".into(), Measure::Count, Some(moment.threads), None);
         for name in &kinds {
             let kind = moment.kinds.get(name).copied().unwrap_or(NO_KIND);
             let count = Some(kind.count);
             let is_reserved = Kind::from_name(name).is_some_and(Kind::is_reserved);
             if !is_reserved {
-                add(look, SeriesOf::Kind, name.clone(), measured, of_kind(&kind, measured), count);
+                add(sample, SeriesOf::Kind, name.clone(), measured, of_kind(&kind, measured), count);
             }
-            add(look, SeriesOf::Kind, name.clone(), Measure::Size, Some(kind.size), count);
+            add(sample, SeriesOf::Kind, name.clone(), Measure::Size, Some(kind.size), count);
         }
         for name in &findings {
-            add(look, SeriesOf::Finding, name.clone(), Measure::Bytes, of_finding(moment, name), None);
+            add(sample, SeriesOf::Finding, name.clone(), Measure::Bytes, of_finding(moment, name), None);
         }
     }
     objects(moments, &mut add);
@@ -97,13 +98,13 @@ type Add<'a> = dyn FnMut(usize, SeriesOf, Name, Measure, Option<u64>, Option<u64
 
 fn objects(moments: &[&Moment], add: &mut Add<'_>) {
     let types = names(moments.iter().filter_map(|m| m.types.as_ref()).map(|t| t.types.keys()));
-    for (look, moment) in moments.iter().enumerate() {
+    for (sample, moment) in moments.iter().enumerate() {
         let Some(objects) = &moment.types else { continue };
         let (bytes, count) = (Some(objects.total.bytes), Some(objects.total.count));
-        add(look, SeriesOf::Type, ALL_OBJECTS.into(), Measure::Bytes, bytes, count);
+        add(sample, SeriesOf::Type, ALL_OBJECTS.into(), Measure::Bytes, bytes, count);
         for name in &types {
             let sum = known(objects.types.get(name), &objects.rest);
-            add(look, SeriesOf::Type, name.clone(), Measure::Bytes, sum.map(|s| s.bytes), sum.map(|s| s.count));
+            add(sample, SeriesOf::Type, name.clone(), Measure::Bytes, sum.map(|s| s.bytes), sum.map(|s| s.count));
         }
     }
 }
@@ -113,7 +114,9 @@ fn blocks(moments: &[&Moment], add: &mut Add<'_>) {
     let allocator = moments.iter().rev().find_map(|m| m.malloc.as_ref()).map(|b| b.allocator.clone());
     let with = moments.iter().enumerate();
     let with: Vec<_> = with
-        .filter_map(|(look, m)| Some((look, m.malloc.as_ref().filter(|b| Some(&b.allocator) == allocator.as_ref())?)))
+        .filter_map(|(sample, m)| {
+            Some((sample, m.malloc.as_ref().filter(|b| Some(&b.allocator) == allocator.as_ref())?))
+        })
         .collect();
     let mut sizes: Vec<BlockSize> = with.iter().flat_map(|(_, b)| b.sizes.keys().copied()).collect();
     sizes.sort_unstable();
@@ -121,9 +124,9 @@ fn blocks(moments: &[&Moment], add: &mut Add<'_>) {
     let mut classes: Vec<u64> = with.iter().flat_map(|(_, b)| b.classes.keys().copied()).collect();
     classes.sort_unstable();
     classes.dedup();
-    for (look, blocks) in with {
+    for (sample, blocks) in with {
         let mut sum = |of, name: String, measure, sum: Option<Sum>| {
-            add(look, of, name.into(), measure, sum.map(|s| s.bytes), sum.map(|s| s.count));
+            add(sample, of, name.into(), measure, sum.map(|s| s.bytes), sum.map(|s| s.count));
         };
         sum(SeriesOf::Malloc, "in use".to_owned(), Measure::Bytes, Some(blocks.used));
         sum(SeriesOf::Malloc, "free".to_owned(), Measure::Free, Some(blocks.free));
@@ -179,7 +182,8 @@ fn without_twins(all: All) -> All {
     let same = |key: &Key, values: &[Value]| {
         let others = all.range(Key { measure: Measure::Rss, ..key.clone() }..key.clone());
         others.filter(|(other, _)| other.of == key.of && other.name == key.name).any(|(_, other)| {
-            other.len() == values.len() && other.iter().zip(values).all(|(a, b)| (a.look, a.value) == (b.look, b.value))
+            other.len() == values.len()
+                && other.iter().zip(values).all(|(a, b)| (a.sample, a.value) == (b.sample, b.value))
         })
     };
     let twins: Vec<Key> =

@@ -1,4 +1,4 @@
-//! `trend`: finds what grows between the samples of recordings or a series of cores ([`crate::series`]).
+//! `trend`: finds what grows between the samples of recordings or a series of cores (`crate::series`).
 
 mod analysis;
 mod figures;
@@ -8,6 +8,8 @@ mod table;
 
 pub use analysis::{Source, TrendError, trend};
 pub use report::*;
+
+pub use crate::series::{ReadRecording, RecordingError, is_recording, read_recording};
 
 use crate::commands::command::{Command, answer, of_process};
 

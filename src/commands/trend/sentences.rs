@@ -1,7 +1,7 @@
 //! The evidence for a verdict, in words.
 
 use crate::report::Measure;
-use crate::series::shape::{LEAST_POINTS, Shape, Why};
+use crate::series::shape::{Evidence, MIN_POINTS, Shape};
 use crate::units::{count, exact, human, seconds};
 
 /// The reason for a verdict. `rated`: times are real times, not numbers of cores.
@@ -9,29 +9,29 @@ pub(super) fn why(shape: &Shape, measure: Measure, rated: bool) -> String {
     let said = |value: f64| amount(value.abs(), measure);
     let signed = |value: f64| format!("{}{}", if value < 0.0 { "-" } else { "+" }, said(value));
     let time = |at: f64| if rated { seconds(at.round()) } else { format!("sample {}", exact(at.max(0.0) as u64 + 1)) };
-    match shape.why {
-        Why::Few => format!("too few samples to separate growth from noise (at least {LEAST_POINTS})"),
-        Why::Within => "hardly changes".to_owned(),
-        Why::Noise => "varies around a constant value".to_owned(),
-        Why::UpAndDown { lows, low, high } => {
+    match shape.evidence {
+        Evidence::Few => format!("too few samples to separate growth from noise (at least {MIN_POINTS})"),
+        Evidence::Within => "hardly changes".to_owned(),
+        Evidence::Noise => "varies around a constant value".to_owned(),
+        Evidence::UpAndDown { lows, low, high } => {
             format!("saw tooth: returns to {} ({}), peaks at {}", said(low), count(lows as u64, "time"), said(high))
         }
-        Why::Always => "throughout, in the second half as in the first".to_owned(),
-        Why::Since(at) => format!("since {}, at a different rate than before", time(at)),
-        Why::Lows(lows) => format!("saw tooth: its {} rise or fall", count(lows as u64, "low")),
-        Why::Step { at, by } => format!("one step of {} at {}, flat before and after", signed(by), time(at)),
-        Why::BesideStep { at, by } => format!("all the time but for one step of {} at {}", signed(by), time(at)),
-        Why::LevelsOff { first, last } => {
+        Evidence::Always => "throughout, in the second half as in the first".to_owned(),
+        Evidence::Since(at) => format!("since {}, at a different rate than before", time(at)),
+        Evidence::Lows(lows) => format!("saw tooth: its {} rise or fall", count(lows as u64, "low")),
+        Evidence::Step { at, by } => format!("one step of {} at {}, flat before and after", signed(by), time(at)),
+        Evidence::BesideStep { at, by } => format!("all the time but for one step of {} at {}", signed(by), time(at)),
+        Evidence::LevelsOff { first, last } => {
             format!("{} in the first half of the time, {} in the second", signed(first), signed(last))
         }
-        Why::Slows { first, last } => format!(
+        Evidence::Slows { first, last } => format!(
             "slows down: {} in the first half of the time, {} in the second; record longer",
             signed(first),
             signed(last)
         ),
-        Why::Wanders => "moves like a random walk".to_owned(),
-        Why::Turned => "changed direction and may turn again; record longer".to_owned(),
-        Why::Uncollected => {
+        Evidence::Wanders => "moves like a random walk".to_owned(),
+        Evidence::Turned => "changed direction and may turn again; record longer".to_owned(),
+        Evidence::Uncollected => {
             "rises, but hardly any collection was seen: uncollected garbage looks the same; record longer".to_owned()
         }
     }

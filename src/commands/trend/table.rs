@@ -10,10 +10,10 @@ use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
 use crate::units::{count, exact, human, seconds};
 
 /// Default number of rows shown.
-const SHOWN: usize = 20;
+const DEFAULT_ROWS: usize = 20;
 
 /// Maximum number of growing figures described in a sentence.
-const TOLD: usize = 3;
+const MAX_DESCRIBED: usize = 3;
 
 impl Render for TrendReport {
     fn wants_headline(&self) -> bool {
@@ -41,7 +41,7 @@ impl Render for TrendReport {
             .cut(Cut::End)
             .least(20)
             .optional_rank(2)
-            .brief(SHOWN, "figure");
+            .brief(DEFAULT_ROWS, "figure");
         table.rows.extend(self.series.iter().map(|row| {
             vec![
                 row.verdict.to_string(),
@@ -100,14 +100,14 @@ impl TrendReport {
 
     /// Describes the fastest growth, and counts the verdicts.
     fn below(&self, doc: &mut Document<'_>) {
-        let told = self.told();
-        if !told.is_empty() {
+        let described = self.described();
+        if !described.is_empty() {
             doc.line("");
         }
-        for row in told {
+        for row in described {
             doc.line(format!("! {}", growth(row)));
             if let Some(command) = &row.command {
-                doc.whole(format!("    {command}"));
+                doc.unwrapped(format!("    {command}"));
             }
         }
         if let Some(time) = self.series.iter().find_map(|row| row.limit_in) {
@@ -130,7 +130,7 @@ impl TrendReport {
 
     /// The fastest-growing figure of each subject, in its most specific view: a block size is more informative than all
     /// of malloc.
-    fn told(&self) -> Vec<&SeriesRow> {
+    fn described(&self) -> Vec<&SeriesRow> {
         let growing = || self.series.iter().filter(|row| row.verdict == Verdict::Grows);
         let first =
             |of: &[SeriesOf]| of.iter().find_map(|of| growing().find(|row| row.of == *of && &*row.name != ALL_OBJECTS));
@@ -138,17 +138,17 @@ impl TrendReport {
         let objects = first(&[SeriesOf::Type]);
         let kinds = growing().filter(|row| row.of == SeriesOf::Kind && row.measure != Measure::Size).filter(|row| {
             let kind = Kind::from_name(&row.name);
-            let within = |told: bool, of: fn(Kind) -> bool| told && kind.is_some_and(of);
+            let within = |described: bool, of: fn(Kind) -> bool| described && kind.is_some_and(of);
             !within(blocks.is_some(), Kind::holds_blocks) && !within(objects.is_some(), Kind::holds_objects)
         });
         let threads = first(&[SeriesOf::Threads]);
-        let mut told: Vec<&SeriesRow> = kinds.take(TOLD).chain(blocks).chain(objects).collect();
-        told.sort_by(|a, b| b.per_hour.unwrap_or(0.0).total_cmp(&a.per_hour.unwrap_or(0.0)));
-        told.extend(threads);
-        if told.is_empty() {
-            told.extend(growing().next());
+        let mut described: Vec<&SeriesRow> = kinds.take(MAX_DESCRIBED).chain(blocks).chain(objects).collect();
+        described.sort_by(|a, b| b.per_hour.unwrap_or(0.0).total_cmp(&a.per_hour.unwrap_or(0.0)));
+        described.extend(threads);
+        if described.is_empty() {
+            described.extend(growing().next());
         }
-        told
+        described
     }
 }
 

@@ -17,7 +17,7 @@ impl Render for WhatisReport {
             if i > 0 {
                 doc.line("");
             }
-            row.tell(&mut doc);
+            row.add_lines(&mut doc);
         }
         doc
     }
@@ -81,7 +81,7 @@ impl<'a> CsvRow<'a> {
 }
 
 impl WhatisRow {
-    fn tell(&self, doc: &mut Document<'_>) {
+    fn add_lines(&self, doc: &mut Document<'_>) {
         match &self.region {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));
@@ -227,6 +227,6 @@ fn dump(doc: &mut Document<'_>, address: Addr, hex: &str) {
             line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
         let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
         // Fits in 80 columns for addresses in user space.
-        doc.whole(format!("{}  {:<47} {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
+        doc.unwrapped(format!("{}  {:<47} {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
     }
 }

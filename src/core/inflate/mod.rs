@@ -12,7 +12,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::core::mapped::Losses;
 use crate::limits;
 use crate::progress::Progress;
 use crate::units::{human, round};
@@ -55,6 +57,8 @@ pub struct Inflated {
     pub broken: Option<String>,
     /// Whether uncompressed data follows. It was left out.
     pub trailing: bool,
+    /// What could not be read back from the file while it was written.
+    pub losses: Arc<Losses>,
 }
 
 /// Why a core could not be decompressed.
@@ -116,18 +120,18 @@ fn suggested(needs: u64) -> String {
 }
 
 /// How a part of the stream ended.
-enum Ended {
+enum StreamEnd {
     Whole,
     Broken(String),
 }
 
-impl Ended {
-    fn broken(why: &str) -> Ended {
-        Ended::Broken(why.to_owned())
+impl StreamEnd {
+    fn broken(why: &str) -> StreamEnd {
+        StreamEnd::Broken(why.to_owned())
     }
 
-    fn cut() -> Ended {
-        Ended::broken("the stream is cut off")
+    fn cut() -> StreamEnd {
+        StreamEnd::broken("the stream is cut off")
     }
 }
 
@@ -156,12 +160,12 @@ pub fn to_temporary_file<R: Read>(
     } else {
         let mut parts = 0u64;
         let mut frames = zstd::Frames::default();
-        let told = file.filter(|_| compression == Some(Compression::Xz)).and_then(xz::told_size);
+        let known_size = file.filter(|_| compression == Some(Compression::Xz)).and_then(xz::decompressed_size);
         while source.pass_zeros().map_err(InflateError::Input)? {
             let head = source.peek(HEAD).map_err(InflateError::Input)?;
             let ended = if let Some(len) = skippable(head) {
                 let there = source.pass(8 + len).map_err(InflateError::Input)?;
-                if there { Ended::Whole } else { Ended::cut() }
+                if there { StreamEnd::Whole } else { StreamEnd::cut() }
             } else {
                 let Some(kind) = Compression::detect(head) else {
                     trailing = true;
@@ -173,21 +177,21 @@ pub fn to_temporary_file<R: Read>(
                 }
                 match kind {
                     Compression::Zstd => frames.decompress(&mut source, &mut sink, memory)?,
-                    Compression::Xz => xz::decompress(&mut source, &mut sink, memory, told)?,
+                    Compression::Xz => xz::decompress(&mut source, &mut sink, memory, known_size)?,
                     Compression::Gzip => read(flate2::bufread::GzDecoder::new(&mut source), &mut sink)?,
                     Compression::Lz4 => lz4(&mut source, &mut sink)?,
                 }
             };
-            if let Ended::Broken(why) = ended {
+            if let StreamEnd::Broken(why) = ended {
                 broken = Some(why);
                 break;
             }
         }
     }
-    let written = sink.len();
+    let (written, losses) = (sink.len(), sink.losses().clone());
     let (file, holes) =
         sink.finish().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written, source })?;
-    Ok(Inflated { file, holes, compression, broken, trailing })
+    Ok(Inflated { file, holes, compression, broken, trailing, losses })
 }
 
 /// Bytes needed to detect the next part: the length of a skippable frame's header.
@@ -196,27 +200,27 @@ const HEAD: usize = 8;
 /// Copies uncompressed input. Returns why it ended early, if it did.
 fn plain<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Option<String>, InflateError> {
     Ok(match read(source, sink)? {
-        Ended::Whole => None,
-        Ended::Broken(why) => Some(why),
+        StreamEnd::Whole => None,
+        StreamEnd::Broken(why) => Some(why),
     })
 }
 
-fn lz4<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
+fn lz4<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<StreamEnd, InflateError> {
     // The legacy format has no end mark.
     let marked = source.peek(1).map_err(InflateError::Input)? == [0x04];
     let ended = read(lz4_flex::frame::FrameDecoder::new(&mut *source), sink)?;
     // The decoder takes the end of the file for the end of the frame.
-    if marked && matches!(ended, Ended::Whole) && source.starved() { Ok(Ended::cut()) } else { Ok(ended) }
+    if marked && matches!(ended, StreamEnd::Whole) && source.read_past_end() { Ok(StreamEnd::cut()) } else { Ok(ended) }
 }
 
 /// Copies everything that a reader returns.
-fn read(mut reader: impl Read, sink: &mut Sink) -> Result<Ended, InflateError> {
+fn read(mut reader: impl Read, sink: &mut Sink) -> Result<StreamEnd, InflateError> {
     loop {
         match reader.read(sink.room()) {
-            Ok(0) => return Ok(Ended::Whole),
+            Ok(0) => return Ok(StreamEnd::Whole),
             Ok(n) => sink.advance(n).map_err(|e| InflateError::output(e, sink))?,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Ok(Ended::broken(&e.to_string())),
+            Err(e) => return Ok(StreamEnd::broken(&e.to_string())),
         }
         if sink.is_full() {
             return Ok(sink.full());

@@ -2,8 +2,10 @@ use crate::host::FileAt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::Ended;
+use super::StreamEnd;
+use crate::core::mapped::Losses;
 use crate::limits;
 
 /// Block size for holes: the allocation unit of file systems.
@@ -20,11 +22,14 @@ pub(super) struct Sink {
     /// File offset of the buffer.
     at: u64,
     holes: Vec<Range<u64>>,
+    /// What could not be read back from the file.
+    losses: Arc<Losses>,
 }
 
 impl Sink {
     pub(super) fn new() -> io::Result<Sink> {
-        Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
+        let (file, losses) = (tempfile::tempfile()?, Arc::default());
+        Ok(Sink { file, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new(), losses })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -37,15 +42,19 @@ impl Sink {
     }
 
     /// The end of a stream that reached the size limit.
-    pub(super) fn full(&self) -> Ended {
-        Ended::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
+    pub(super) fn full(&self) -> StreamEnd {
+        StreamEnd::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
     }
 
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Space for the next bytes; never empty.
+    pub(super) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Where the next bytes may be put; never empty.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.filled..]
     }
@@ -86,7 +95,7 @@ impl Sink {
         match self.holes.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             // A short hole is replaced.
-            Some(last) if last.end - last.start < limits::LEAST_HOLE => *last = range,
+            Some(last) if last.end - last.start < limits::MIN_HOLE => *last = range,
             _ if room => self.holes.push(range),
             _ => {}
         }
@@ -100,7 +109,7 @@ impl Sink {
     pub(super) fn finish(mut self) -> io::Result<(File, Vec<Range<u64>>)> {
         self.flush()?;
         self.file.set_len(self.at)?;
-        self.holes.retain(|h| h.end - h.start >= limits::LEAST_HOLE);
+        self.holes.retain(|h| h.end - h.start >= limits::MIN_HOLE);
         Ok((self.file, self.holes))
     }
 }

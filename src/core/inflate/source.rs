@@ -11,14 +11,14 @@ pub(super) struct Source<'a, R> {
     start: usize,
     end: usize,
     /// Whether bytes beyond the end were requested.
-    starved: bool,
+    read_past_end: bool,
 }
 
 const BUFFER: usize = 256 << 10;
 
 impl<'a, R: Read> Source<'a, R> {
     pub(super) fn new(inner: R, progress: &'a Progress) -> Source<'a, R> {
-        Source { inner, progress, buffer: vec![0; BUFFER], start: 0, end: 0, starved: false }
+        Source { inner, progress, buffer: vec![0; BUFFER], start: 0, end: 0, read_past_end: false }
     }
 
     /// The next `n` bytes, or fewer at the end, without consuming them.
@@ -53,8 +53,8 @@ impl<'a, R: Read> Source<'a, R> {
         Ok(io::copy(&mut self.take(n), &mut io::sink())? == n)
     }
 
-    pub(super) fn starved(&self) -> bool {
-        self.starved
+    pub(super) fn read_past_end(&self) -> bool {
+        self.read_past_end
     }
 
     fn refill(&mut self) -> io::Result<usize> {
@@ -76,7 +76,7 @@ impl<R: Read> BufRead for Source<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            self.starved |= self.refill()? == 0;
+            self.read_past_end |= self.refill()? == 0;
         }
         Ok(&self.buffer[self.start..self.end])
     }
@@ -114,7 +114,7 @@ mod tests {
         let mut rest = Vec::new();
         source.read_to_end(&mut rest)?;
         assert_eq!(rest, &bytes[BUFFER - 1..]);
-        assert!(source.starved() && source.peek(1)?.is_empty() && !source.pass(1)?);
+        assert!(source.read_past_end() && source.peek(1)?.is_empty() && !source.pass(1)?);
         Ok(())
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let mut source = Source::new(&bytes[..], &silent);
         assert!(source.pass_zeros()?);
         assert_eq!(source.peek(2)?, &[9][..]);
-        assert!(!source.starved());
+        assert!(!source.read_past_end());
         Ok(())
     }
 }

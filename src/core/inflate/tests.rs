@@ -145,12 +145,12 @@ fn a_cut_stream_gives_what_came_before() -> Fallible {
 }
 
 /// A frame whose window is larger than the memory limit, with matches across the whole window.
-fn long(data: &[u8], told: bool) -> io::Result<Vec<u8>> {
+fn long(data: &[u8], known_size: bool) -> io::Result<Vec<u8>> {
     use ::zstd::zstd_safe::CParameter;
     let mut encoder = ::zstd::stream::Encoder::new(Vec::new(), 1)?;
     encoder.set_parameter(CParameter::WindowLog(27))?;
     encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
-    if told {
+    if known_size {
         encoder.set_pledged_src_size(Some(data.len() as u64))?;
     }
     encoder.write_all(data)?;
@@ -165,17 +165,17 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
     data.extend_from_within(1_000_001..3_000_003);
     data.extend(vec![0; 9 << 20]);
     data.extend_from_within(43_000_000..50_000_000);
-    for told in [false, true] {
-        let frame = long(&data, told)?;
+    for known_size in [false, true] {
+        let frame = long(&data, known_size)?;
         assert!(frame.len() < 40 << 20, "nothing is matched");
         // The second frame begins within a page.
-        let compressed = [frame, long(&data[4_000_000..], told)?].concat();
+        let compressed = [frame, long(&data[4_000_000..], known_size)?].concat();
         let mut out = to_temporary_file(&compressed[..], None, Some(8 << 20), &Progress::silent())?;
         assert_eq!((&out.broken, out.trailing), (&None, false));
         let mut bytes = Vec::new();
         out.file.rewind()?;
         out.file.read_to_end(&mut bytes)?;
-        assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {told}");
+        assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {known_size}");
         assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
         // A truncated one ends at the cut.
         let out = to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), &Progress::silent())?;

@@ -8,7 +8,7 @@ use liblzma::stream::{Action, Error, Status, Stream};
 
 use super::sink::Sink;
 use super::source::Source;
-use super::{Ended, InflateError};
+use super::{InflateError, StreamEnd};
 use crate::bytes;
 
 /// Length of a stream's header, and of its footer, in bytes.
@@ -17,17 +17,17 @@ const EDGE: u64 = 12;
 /// Maximum bytes read of an index. It has about 10 bytes per block, and blocks are several MiB.
 const MAX_INDEX: u64 = 16 << 20;
 
-/// Decompresses the next stream. `memory` limits the dictionary, in bytes. `told` is the decompressed size according to
-/// the file's indexes.
+/// Decompresses the next stream. `memory` limits the dictionary, in bytes. `known_size` is the decompressed size
+/// according to the file's indexes.
 pub(super) fn decompress<R: Read>(
     source: &mut Source<'_, R>,
     sink: &mut Sink,
     memory: u64,
-    told: Option<u64>,
-) -> Result<Ended, InflateError> {
+    known_size: Option<u64>,
+) -> Result<StreamEnd, InflateError> {
     let mut stream = match Stream::new_stream_decoder(memory, 0) {
         Ok(stream) => stream,
-        Err(e) => return Ok(Ended::broken(&e.to_string())),
+        Err(e) => return Ok(StreamEnd::broken(&e.to_string())),
     };
     // Memory needed, once it is known to exceed the limit.
     let mut needs = None;
@@ -35,7 +35,7 @@ pub(super) fn decompress<R: Read>(
         let (compressed, action) = match source.fill_buf() {
             Ok([]) => (&[][..], Action::Finish),
             Ok(compressed) => (compressed, Action::Run),
-            Err(e) => return Ok(Ended::broken(&e.to_string())),
+            Err(e) => return Ok(StreamEnd::broken(&e.to_string())),
         };
         let (before_in, before_out) = (stream.total_in(), stream.total_out());
         let cut = compressed.is_empty();
@@ -47,14 +47,14 @@ pub(super) fn decompress<R: Read>(
             return Err(too_large(needs, memory));
         }
         match status {
-            Ok(Status::StreamEnd) => return Ok(Ended::Whole),
+            Ok(Status::StreamEnd) => return Ok(StreamEnd::Whole),
             Ok(_) if sink.is_full() => return Ok(sink.full()),
-            Ok(_) if cut && given == 0 => return Ok(Ended::cut()),
+            Ok(_) if cut && given == 0 => return Ok(StreamEnd::cut()),
             Ok(_) => {}
             // A dictionary uses only as much memory as was decompressed.
             Err(Error::MemLimit) if needs.is_none() => {
                 let all = usage(&mut stream, memory);
-                if told.is_some_and(|told| told > memory) {
+                if known_size.is_some_and(|known_size| known_size > memory) {
                     return Err(too_large(all, memory));
                 }
                 needs = Some(all);
@@ -66,7 +66,7 @@ pub(super) fn decompress<R: Read>(
                 let needs = needs.unwrap_or(memory);
                 return Err(InflateError::Unavailable { what: "memory for the dictionary".to_owned(), needs });
             }
-            Err(e) => return Ok(Ended::broken(&e.to_string())),
+            Err(e) => return Ok(StreamEnd::broken(&e.to_string())),
         }
     }
 }
@@ -91,7 +91,7 @@ fn usage(stream: &mut Stream, limit: u64) -> u64 {
 
 /// Decompressed size of all streams of `file`, by their indexes. `None` if the file does not end like an .xz file. Only
 /// a hint, because nothing is verified.
-pub(super) fn told_size(file: &File) -> Option<u64> {
+pub(super) fn decompressed_size(file: &File) -> Option<u64> {
     let mut end = file.metadata().ok()?.len();
     let mut total = 0u64;
     // Each stream ends with its index, whose size is in the footer.
@@ -158,9 +158,9 @@ mod tests {
             file.write_all(&encoder.finish()?)?;
             file.write_all(&vec![0; padding])?;
         }
-        assert_eq!(told_size(&file), Some(1_070_003));
+        assert_eq!(decompressed_size(&file), Some(1_070_003));
         file.write_all(b"more")?;
-        assert_eq!(told_size(&file), None);
+        assert_eq!(decompressed_size(&file), None);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, get
 
 use super::sink::Sink;
 use super::source::Source;
-use super::{Ended, InflateError};
+use super::{InflateError, StreamEnd};
 use crate::bytes;
 use crate::core::mapped::Window;
 
@@ -18,19 +18,19 @@ const HEADER: usize = 18;
 
 /// Maximum memory for a window inside the decoder: that of `zstd --long=27`. For larger ones, it reads back from the
 /// file, which takes the same time and almost no memory.
-const OWN: u64 = (128 << 20) + BESIDE;
+const MAX_INTERNAL_WINDOW: u64 = (128 << 20) + DECODER_OVERHEAD;
 
 /// Memory of the decoder besides its window.
-const BESIDE: u64 = 1 << 20;
+const DECODER_OVERHEAD: u64 = 1 << 20;
 
 /// Maximum number of bytes that a decoder writes beyond its reported position: the literals of a block.
-const AHEAD: usize = 1 << 20;
+const MAX_OVERRUN: usize = 1 << 20;
 
 /// Decompressed bytes kept in memory before they are written to the file.
 const STEP: usize = 16 << 20;
 
 /// Address space for a core of unknown size, if available.
-const UNTOLD: usize = 1 << 42;
+const MAX_UNSIZED: usize = 1 << 42;
 
 /// The sizes in a frame header.
 struct Header {
@@ -75,30 +75,38 @@ impl Frames {
         source: &mut Source<'_, R>,
         sink: &mut Sink,
         memory: u64,
-    ) -> Result<Ended, InflateError> {
+    ) -> Result<StreamEnd, InflateError> {
         let header = Header::parse(source.peek(HEADER).map_err(InflateError::Input)?);
         // Without a valid header, the decoder reports the error.
         let header = header.unwrap_or(Header { window: 0, content: None });
-        let needs = header.window.min(header.content.unwrap_or(u64::MAX)).saturating_add(BESIDE);
+        let needs = header.window.min(header.content.unwrap_or(u64::MAX)).saturating_add(DECODER_OVERHEAD);
         let context = self.context.get_or_insert_with(DCtx::create);
-        let whole = |code| Ended::broken(get_error_name(code));
+        let whole = |code| StreamEnd::broken(get_error_name(code));
         if let Err(code) = context
             .reset(ResetDirective::SessionAndParameters)
             .and_then(|_| context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)))
         {
             return Ok(whole(code));
         }
-        if needs > memory.min(OWN) { wide(context, source, sink, &header) } else { narrow(context, source, sink) }
+        if needs > memory.min(MAX_INTERNAL_WINDOW) {
+            decode_in_file(context, source, sink, &header)
+        } else {
+            decode_in_memory(context, source, sink)
+        }
     }
 }
 
 /// Decompresses with the window inside the decoder.
-fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
+fn decode_in_memory<R: Read>(
+    context: &mut DCtx<'_>,
+    source: &mut Source<'_, R>,
+    sink: &mut Sink,
+) -> Result<StreamEnd, InflateError> {
     loop {
         let compressed = match source.fill_buf() {
-            Ok([]) => return Ok(Ended::cut()),
+            Ok([]) => return Ok(StreamEnd::cut()),
             Ok(compressed) => compressed,
-            Err(e) => return Ok(Ended::broken(&e.to_string())),
+            Err(e) => return Ok(StreamEnd::broken(&e.to_string())),
         };
         let mut input = InBuffer::around(compressed);
         let mut output = OutBuffer::around(sink.room());
@@ -107,36 +115,36 @@ fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mu
         source.consume(taken);
         sink.advance(given).map_err(|e| InflateError::output(e, sink))?;
         match code {
-            Ok(0) => return Ok(Ended::Whole),
+            Ok(0) => return Ok(StreamEnd::Whole),
             Ok(_) if sink.is_full() => return Ok(sink.full()),
             Ok(_) => {}
-            Err(code) => return Ok(Ended::broken(get_error_name(code))),
+            Err(code) => return Ok(StreamEnd::broken(get_error_name(code))),
         }
     }
 }
 
 /// Decompresses into the final memory, where the decoder also looks back. Finished content is written to the file,
 /// which is then mapped in place of the memory.
-fn wide<R: Read>(
+fn decode_in_file<R: Read>(
     context: &mut DCtx<'_>,
     source: &mut Source<'_, R>,
     sink: &mut Sink,
     header: &Header,
-) -> Result<Ended, InflateError> {
+) -> Result<StreamEnd, InflateError> {
     sink.flush().map_err(|e| InflateError::output(e, sink))?;
     let begun = sink.len();
     let mut window = reserve(sink, header)?;
     if let Err(code) = context.set_parameter(DParameter::StableOutBuffer(true)) {
-        return Ok(Ended::broken(get_error_name(code)));
+        return Ok(StreamEnd::broken(get_error_name(code)));
     }
     let (mut at, mut written) = (0, 0);
     // Decode one block at a time. The decoder returns how many bytes the next block needs.
     let mut wanted = HEADER;
     let ended = loop {
         let compressed = match source.fill_buf() {
-            Ok([]) => break Ended::cut(),
+            Ok([]) => break StreamEnd::cut(),
             Ok(compressed) => compressed,
-            Err(e) => break Ended::broken(&e.to_string()),
+            Err(e) => break StreamEnd::broken(&e.to_string()),
         };
         let mut input = InBuffer::around(&compressed[..wanted.clamp(1, compressed.len())]);
         let mut output = OutBuffer::around_pos(window.bytes(), at);
@@ -145,9 +153,9 @@ fn wide<R: Read>(
         let taken = input.pos();
         source.consume(taken);
         match code {
-            Ok(0) => break Ended::Whole,
+            Ok(0) => break StreamEnd::Whole,
             Ok(hint) => wanted = hint,
-            Err(code) => break Ended::broken(get_error_name(code)),
+            Err(code) => break StreamEnd::broken(get_error_name(code)),
         }
         if at - written >= STEP {
             sink.append(&window.bytes()[written..at]).map_err(|e| InflateError::output(e, sink))?;
@@ -165,12 +173,12 @@ fn wide<R: Read>(
 
 /// Reserves address space for the frame's content. If its size is not known, reserves as much as is available.
 fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
-    let told = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(AHEAD));
-    let mut len = told.unwrap_or(UNTOLD);
+    let known_len = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(MAX_OVERRUN));
+    let mut len = known_len.unwrap_or(MAX_UNSIZED);
     loop {
-        match Window::reserve(sink.file(), sink.len(), len) {
+        match Window::reserve(sink.file(), sink.len(), len, sink.losses()) {
             Ok(window) => return Ok(window),
-            Err(_) if told.is_none() && len > STEP => len /= 2,
+            Err(_) if known_len.is_none() && len > STEP => len /= 2,
             Err(_) => {
                 let content = header.content.unwrap_or(header.window);
                 let what = "address space for unpacking".to_owned();

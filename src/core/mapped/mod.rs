@@ -18,26 +18,39 @@ use std::io;
 use std::ops::{Deref, Range};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::machine::page_size as page;
+pub use crate::targets::FileLoss;
 
-static SHRANK: AtomicBool = AtomicBool::new(false);
-static UNREADABLE: AtomicBool = AtomicBool::new(false);
-
-/// Why pages of mapped files were replaced by zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// A file became shorter after it was opened.
-    Shrank,
-    /// A page of a file could not be read: the disk or the network failed.
-    Unreadable,
+/// Losses of the mapped files of one owner: a core, or the `--symbols` files of a process.
+///
+/// A signal handler can reach only statics, so it records a loss in the slot of the mapping. This value has the
+/// slots of its own mappings, and the losses of mappings that are gone.
+#[derive(Debug, Default)]
+pub struct Losses {
+    gone: AtomicU8,
+    slots: Mutex<Vec<usize>>,
 }
 
-/// The losses of this process so far.
-pub fn losses() -> impl Iterator<Item = Loss> {
-    let all = [(&SHRANK, Loss::Shrank), (&UNREADABLE, Loss::Unreadable)];
-    all.into_iter().filter(|(flag, _)| flag.load(Ordering::Relaxed)).map(|(_, loss)| loss)
+impl Losses {
+    /// Losses so far, each kind once.
+    pub fn all(&self) -> Vec<FileLoss> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let bits = slots.iter().fold(self.gone.load(Ordering::Relaxed), |bits, &slot| bits | sigbus::lost(slot));
+        drop(slots);
+        [FileLoss::Shrank, FileLoss::Unreadable].into_iter().filter(|&loss| bits & bit(loss) != 0).collect()
+    }
+
+    /// Records a loss that a read other than of mapped memory met.
+    pub(crate) fn note(&self, loss: FileLoss) {
+        self.gone.fetch_or(bit(loss), Ordering::Relaxed);
+    }
+}
+
+fn bit(loss: FileLoss) -> u8 {
+    1 << loss as u8
 }
 
 /// A whole file, mapped read-only.
@@ -48,12 +61,12 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps all of `file`.
+    /// Map all of `file`. What can't be read of it is recorded in `losses`.
     ///
     /// # Errors
-    /// Errors of mmap(2); `OutOfMemory` if too many files are mapped at once.
-    pub fn map(file: &File) -> io::Result<MappedFile> {
-        MappedFile::with_holes(file, &[])
+    /// Those of mmap(2); `OutOfMemory` when too many files are mapped at once.
+    pub fn map(file: &File, losses: &Arc<Losses>) -> io::Result<MappedFile> {
+        MappedFile::with_holes(file, &[], losses)
     }
 
     /// Maps all of `file`, whose `holes` are known to be zero. They are mapped as zero pages, so that reading them
@@ -61,10 +74,11 @@ impl MappedFile {
     ///
     /// # Errors
     /// As [`MappedFile::map`].
-    pub(crate) fn with_holes(file: &File, holes: &[Range<u64>]) -> io::Result<MappedFile> {
-        // SAFETY: the mapping is read-only and private to this struct. Another process may change the file, so its
-        // bytes are never trusted to stay the same between two reads. If the file shrinks, the SIGBUS handler supplies
-        // zero pages; without the handler the process ends.
+    pub(crate) fn with_holes(file: &File, holes: &[Range<u64>], losses: &Arc<Losses>) -> io::Result<MappedFile> {
+        // SAFETY: the mapping is read-only and private to this struct. Another
+        // process may change the file, so its bytes are never trusted to stay
+        // the same between two reads; if it shrinks, the SIGBUS handler
+        // supplies zero pages, or without it the process ends.
         let map = unsafe { memmap2::Mmap::map(file)? };
         // Structures are read at random. Without this, the kernel reads megabytes ahead of each (and fills holes of
         // sparse files with pages). If the advice fails, reading is only slower.
@@ -76,7 +90,7 @@ impl MappedFile {
             // still there.
             unsafe { zero(map.as_ptr().add(hole.start.min(hole.end)) as usize, hole.len()) };
         }
-        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), 0, file)?;
+        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), 0, file, losses)?;
         Ok(MappedFile { _slot: slot, map })
     }
 
@@ -112,15 +126,15 @@ impl Window {
     /// Reserves address space for `len` bytes that will be in `file` from `offset` on.
     ///
     /// # Errors
-    /// Errors of mmap(2), if there is not enough address space.
-    pub(crate) fn reserve(file: &File, offset: u64, len: usize) -> io::Result<Window> {
+    /// Those of mmap(2), where there is no such address space.
+    pub(crate) fn reserve(file: &File, offset: u64, len: usize, losses: &Arc<Losses>) -> io::Result<Window> {
         let lead = (offset % page() as u64) as usize;
         let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
         // All of it is written once, and half of the time would be spent on faults of small pages.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file)?;
+        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file, losses)?;
         Ok(Window {
             _slot: slot,
             map,
@@ -281,10 +295,10 @@ mod sigbus {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+    use std::sync::{Arc, OnceLock, PoisonError};
 
-    use super::{SHRANK, UNREADABLE, page, zero};
+    use super::{FileLoss, Losses, bit, page, zero};
 
     /// Maximum number of mappings that the handler knows: the core, and files under `--symbols`.
     const SLOTS: usize = 4096;
@@ -303,6 +317,8 @@ mod sigbus {
     static OFFSETS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
     /// File descriptor of each mapping, or -1.
     pub(super) static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
+    /// Losses of each mapping, one bit each.
+    static LOST: [AtomicU8; SLOTS] = [const { AtomicU8::new(0) }; SLOTS];
     static UNREAD: AtomicUsize = AtomicUsize::new(0);
     /// The action for SIGBUS before our handler, once that is installed.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -312,10 +328,22 @@ mod sigbus {
         pub(super) index: usize,
         /// Open while the handler may query it.
         pub(super) _file: Option<File>,
+        losses: Arc<Losses>,
+    }
+
+    /// Losses of the mapping in a slot.
+    pub(super) fn lost(slot: usize) -> u8 {
+        LOST.get(slot).map_or(0, |lost| lost.load(Ordering::Relaxed))
     }
 
     impl Slot {
-        pub(super) fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
+        pub(super) fn take(
+            at: *const u8,
+            len: usize,
+            offset: u64,
+            file: &File,
+            losses: &Arc<Losses>,
+        ) -> io::Result<Slot> {
             for index in 0..SLOTS {
                 if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     // If no descriptors are left, the handler works without one.
@@ -323,7 +351,8 @@ mod sigbus {
                     FILES[index].store(file.as_ref().map_or(-1, AsRawFd::as_raw_fd), Ordering::Release);
                     OFFSETS[index].store(offset, Ordering::Release);
                     LENGTHS[index].store(len, Ordering::Release);
-                    return Ok(Slot { index, _file: file });
+                    losses.slots.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+                    return Ok(Slot { index, _file: file, losses: losses.clone() });
                 }
             }
             Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files are mapped"))
@@ -332,6 +361,10 @@ mod sigbus {
 
     impl Drop for Slot {
         fn drop(&mut self) {
+            let mut slots = self.losses.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.retain(|&slot| slot != self.index);
+            self.losses.gone.fetch_or(LOST[self.index].swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            drop(slots);
             LENGTHS[self.index].store(0, Ordering::Release);
             FILES[self.index].store(-1, Ordering::Release);
             STARTS[self.index].store(0, Ordering::Release);
@@ -397,16 +430,16 @@ mod sigbus {
         unsafe {
             let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
                 There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
-                // Everything after it is gone too.
-                There::Nothing => (rest, Some(&SHRANK)),
+                // All behind it is gone too.
+                There::Nothing => (rest, Some(FileLoss::Shrank)),
                 There::Data => {
                     let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;
-                    (page << doubled.min(30), Some(&UNREADABLE))
+                    (page << doubled.min(30), Some(FileLoss::Unreadable))
                 }
             };
             let exact = zero(at, run.clamp(page, rest));
-            if let Some(loss) = loss.or((!exact).then_some(&UNREADABLE)) {
-                loss.store(true, Ordering::Relaxed);
+            if let Some(loss) = loss.or((!exact).then_some(FileLoss::Unreadable)) {
+                LOST[slot].fetch_or(bit(loss), Ordering::Relaxed);
             }
             // If no more mappings are allowed, replace the whole mapping, which needs no further one.
             exact || zero(at, rest) || zero(start, rest + (at - start))
@@ -453,13 +486,20 @@ mod sigbus {
 mod sigbus {
     use std::fs::File;
     use std::io;
+    use std::sync::Arc;
+
+    use super::Losses;
 
     pub(super) struct Slot;
 
     impl Slot {
-        pub(super) fn take(_: *const u8, _: usize, _: u64, _: &File) -> io::Result<Slot> {
+        pub(super) fn take(_: *const u8, _: usize, _: u64, _: &File, _: &Arc<Losses>) -> io::Result<Slot> {
             Ok(Slot)
         }
+    }
+
+    pub(super) fn lost(_: usize) -> u8 {
+        0
     }
 
     pub(super) fn install() {}

@@ -6,15 +6,31 @@ fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
     file.write_all(&vec![7u8; 64 << 10])?;
     handle_sigbus();
-    let map = MappedFile::map(&file)?;
+    let (losses, others) = Default::default();
+    let map = MappedFile::map(&file, &losses)?;
+    let other = MappedFile::map(&tempfile_of(&[1; 4096])?, &others)?;
     file.set_len(4096)?;
-    assert_eq!(map[100], 7);
+    assert_eq!((map[100], other[100]), (7, 1));
+    assert!(losses.all().is_empty());
     assert_eq!(map[60 << 10], 0);
-    assert!(losses().any(|loss| loss == Loss::Shrank));
+    assert_eq!(losses.all(), [FileLoss::Shrank]);
+    // Its owner keeps them when the mapping is gone, and whoever has the slot next does not get them.
+    drop(map);
+    let next = MappedFile::map(&tempfile_of(&[1; 4096])?, &others)?;
+    assert_eq!(
+        (next[0], losses.all().as_slice(), others.all().as_slice()),
+        (1, [FileLoss::Shrank].as_slice(), [].as_slice())
+    );
     Ok(())
 }
 
-/// Number of lines in /proc/self/maps that begin within `bytes`.
+fn tempfile_of(bytes: &[u8]) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Lines of /proc/self/maps within these bytes.
 fn mappings(bytes: &[u8]) -> io::Result<usize> {
     let range = bytes.as_ptr_range();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -28,7 +44,7 @@ fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
     let pages = 1000;
     let file = tempfile::tempfile()?;
     file.set_len(pages * 4096)?;
-    let map = MappedFile::map(&file)?;
+    let map = MappedFile::map(&file, &Arc::default())?;
     file.set_len(4096)?;
     // Every other page: separate mappings for them would be hundreds.
     for page in (2..pages as usize).step_by(2) {
@@ -45,7 +61,8 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
     let pages = 60_000;
     let file = tempfile::tempfile()?;
     file.set_len(pages as u64 * 4096)?;
-    let mut map = MappedFile::map(&file)?;
+    let losses = Arc::default();
+    let mut map = MappedFile::map(&file, &losses)?;
     sigbus::FILES[map._slot.index].store(-1, Ordering::Release);
     map._slot._file = None;
     file.set_len(0)?;
@@ -53,7 +70,7 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
         assert_eq!(map[page * 4096], 0);
     }
     assert!(mappings(&map)? < 10_000, "{}", mappings(&map)?);
-    assert!(losses().any(|loss| loss == Loss::Unreadable));
+    assert_eq!(losses.all(), [FileLoss::Unreadable]);
     Ok(())
 }
 
@@ -61,8 +78,8 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
 fn holes_are_no_pages_of_the_file() -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
     file.write_all(&vec![7; 100_000])?;
-    // Only whole pages within a hole are replaced.
-    let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000])?;
+    // Only whole pages of what is told to be zero are taken for that.
+    let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000], &Arc::default())?;
     assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
     assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));
     Ok(())
@@ -74,7 +91,7 @@ fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
     let file = tempfile::tempfile()?;
     let bytes: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
     file.write_all_at(&bytes, 1234)?;
-    let mut window = Window::reserve(&file, 1234, 300_000)?;
+    let mut window = Window::reserve(&file, 1234, 300_000, &Arc::default())?;
     window.bytes()[..200_000].copy_from_slice(&bytes);
     for upto in [10, 100_000, 150_001, 150_002] {
         window.settle(&file, upto, &[])?;

@@ -19,7 +19,7 @@ use crate::export::{ExportError, Output};
 use crate::limits;
 use crate::progress::Progress;
 use crate::runtimes::api::{FREE, Heap, Root, Tally, TypeIndex, UnwalkedRanges};
-use nodes::{FileType, Piece, Sums, of_page, put_node};
+use nodes::{FileType, NodeBatch, Sums, of_page, put_node};
 use roots::{Child, Tree};
 use stream::{Stream, tag};
 
@@ -87,7 +87,7 @@ pub struct Source<'s> {
 }
 
 /// A source with a number for each object.
-struct Numbered<'s> {
+struct NumberedHeap<'s> {
     source: &'s Source<'s>,
     objects: Objects<'s>,
     /// Number of its first object, counted over all heaps.
@@ -96,7 +96,7 @@ struct Numbered<'s> {
     types: Vec<FileType>,
 }
 
-impl Numbered<'_> {
+impl NumberedHeap<'_> {
     /// Returns the number of the object at `addr`, counted over all heaps.
     fn number(&self, addr: Addr) -> Option<u32> {
         self.objects.number(addr.get()).map(|number| self.first + number)
@@ -122,7 +122,7 @@ pub fn write(
         let len = objects.len();
         written.objects = written.objects.plus(objects.total);
         written.free = written.free.plus(objects.free);
-        heaps.push(Numbered { source, objects, first, types: Vec::new() });
+        heaps.push(NumberedHeap { source, objects, first, types: Vec::new() });
         first = first.checked_add(len).ok_or_else(too_many_nodes)?;
     }
     if first == 0 {
@@ -178,8 +178,8 @@ fn too_many(what: &str) -> ExportError {
 
 /// Writes the table of types: the one for no node, one for each tree node, and the types of objects. Returns the
 /// number of object types.
-fn write_types(stream: &mut Stream<'_>, heaps: &mut [Numbered<'_>], tree: &Tree) -> Result<u64, ExportError> {
-    let present = |heap: &Numbered<'_>| {
+fn write_types(stream: &mut Stream<'_>, heaps: &mut [NumberedHeap<'_>], tree: &Tree) -> Result<u64, ExportError> {
+    let present = |heap: &NumberedHeap<'_>| {
         let kinds = (0..).zip(&heap.objects.kinds).filter(|(kind, known)| *kind != FREE.0 && known.tally.count > 0);
         kinds.map(|(kind, known)| (TypeIndex(kind), known.first_size())).collect::<Vec<_>>()
     };
@@ -228,10 +228,10 @@ struct Graph<'o> {
 }
 
 impl Graph<'_> {
-    fn write(&mut self, heaps: &[Numbered<'_>], tree: &Tree, progress: &Progress) -> Result<Sums, ExportError> {
+    fn write(&mut self, heaps: &[NumberedHeap<'_>], tree: &Tree, progress: &Progress) -> Result<Sums, ExportError> {
         let before = tree.nodes.len() as u32;
         // At 0 is the node for no object, with type 0 and no children.
-        let mut piece = Piece { bytes: vec![0, 0], ..Piece::default() };
+        let mut piece = NodeBatch { bytes: vec![0, 0], ..NodeBatch::default() };
         for (number, node) in (0..).zip(&tree.nodes) {
             piece.starts.push(piece.bytes.len() as u32);
             let children = node.children.iter().map(|child| match child {
@@ -248,7 +248,7 @@ impl Graph<'_> {
                 let pages = first..heap.objects.pages().min(first + PAGES_AT_ONCE);
                 let most = MAX_NODE_BYTES.saturating_sub(self.bytes) as usize;
                 let pieces = pages.into_par_iter().map(|page| of_page(heap, page, before, most));
-                for piece in pieces.collect::<Vec<Piece>>() {
+                for piece in pieces.collect::<Vec<NodeBatch>>() {
                     self.put(&piece)?;
                     sums = sums.plus(piece.sums);
                     progress.add(piece.sums.size);
@@ -258,7 +258,7 @@ impl Graph<'_> {
         Ok(sums)
     }
 
-    fn put(&mut self, piece: &Piece) -> Result<(), ExportError> {
+    fn put(&mut self, piece: &NodeBatch) -> Result<(), ExportError> {
         let from = self.bytes;
         self.bytes += piece.bytes.len() as u64;
         if self.bytes > MAX_NODE_BYTES {
@@ -276,7 +276,7 @@ impl Graph<'_> {
 }
 
 /// Writes the address of each node's object. Nodes of the tree of roots have address 0.
-fn write_addresses(stream: &mut Stream<'_>, heaps: &[Numbered<'_>], count: i32, before: u32) -> io::Result<()> {
+fn write_addresses(stream: &mut Stream<'_>, heaps: &[NumberedHeap<'_>], count: i32, before: u32) -> io::Result<()> {
     stream.i32(count)?;
     for _ in 0..before {
         stream.u64(0)?;

@@ -1,9 +1,9 @@
 //! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers of the children.
 
-use crate::export::gcdump::Numbered;
+use crate::export::gcdump::NumberedHeap;
 
 /// Number of an object's references that are read at once.
-const AT_ONCE: usize = 256;
+const REFERENCE_BATCH: usize = 256;
 
 /// Appends a number in groups of seven bits, the highest first. All groups but the last have bit 7 set. The sign is
 /// bit 6 of the first.
@@ -27,7 +27,7 @@ pub(super) struct FileType {
 
 /// A part of the nodes.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct NodeBatch {
     pub(super) bytes: Vec<u8>,
     /// Offset of each node in `bytes`.
     pub(super) starts: Vec<u32>,
@@ -63,9 +63,9 @@ impl Sums {
 
 /// Encodes the objects of a page of `heap`. Their numbers in the file are `before` above their numbers over all
 /// objects. Stops after `most` bytes.
-pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize) -> Piece {
+pub(super) fn of_page(heap: &NumberedHeap<'_>, page: usize, before: u32, most: usize) -> NodeBatch {
     let (objects, before) = (&heap.objects, before + heap.first);
-    let mut piece = Piece::default();
+    let mut piece = NodeBatch::default();
     let mut reader = heap.source.heap.reader();
     let (mut held, mut children) = (Vec::new(), Vec::new());
     let (first, addrs) = objects.page(page);
@@ -77,7 +77,7 @@ pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize
         children.clear();
         let mut from = Some(0);
         while let Some(start) = from {
-            from = reader.targets(addr.get(), start, AT_ONCE, &mut held);
+            from = reader.targets(addr.get(), start, REFERENCE_BATCH, &mut held);
             for &(_, value) in &held {
                 match objects.number(value) {
                     Some(child) => children.push(child),
@@ -91,14 +91,14 @@ pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize
         let node = reader.node(addr.get());
         let of = node.and_then(|node| heap.types.get(node.kind.0 as usize)).copied().unwrap_or_default();
         let size = node.map_or(0, |node| node.counted_size);
-        let told = i32::try_from(size).unwrap_or(i32::MAX);
-        if told as u64 != size {
+        let written = i32::try_from(size).unwrap_or(i32::MAX);
+        if written as u64 != size {
             piece.sums.clipped += 1;
-            piece.sums.clipped_bytes += size - told as u64;
+            piece.sums.clipped_bytes += size - written as u64;
         }
-        piece.sums.size += told as u64;
+        piece.sums.size += written as u64;
         piece.sums.references += children.len() as u64;
-        put_node(&mut piece.bytes, of, told, number + before, children.iter().map(|child| child + before));
+        put_node(&mut piece.bytes, of, written, number + before, children.iter().map(|child| child + before));
     }
     piece
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::export::gcdump::Numbered;
+use crate::export::gcdump::NumberedHeap;
 use crate::export::variables::variables;
 use crate::runtimes::api::{Root, RootKind};
 
@@ -37,7 +37,7 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Creates the tree of all heaps' roots, below a common node unless there is exactly one heap.
-    pub(super) fn of(heaps: &[Numbered<'_>]) -> Tree {
+    pub(super) fn of(heaps: &[NumberedHeap<'_>]) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), roots: 0, strays: 0, statics: 0 };
         let above = (heaps.len() != 1).then(|| tree.node(None, "Roots".to_owned()));
         for heap in heaps {
@@ -47,7 +47,7 @@ impl Tree {
         tree
     }
 
-    fn of_heap(&mut self, top: u32, numbered: &Numbered<'_>) {
+    fn of_heap(&mut self, top: u32, numbered: &NumberedHeap<'_>) {
         self.variables(top, numbered);
         let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
         for root in numbered.source.roots {
@@ -92,7 +92,7 @@ impl Tree {
 
     /// Adds a node for each static variable in an array that a root retains, directly or through another array. Its
     /// object is reachable through the array too. So the nodes add names, and don't change what is reachable.
-    fn variables(&mut self, top: u32, numbered: &Numbered<'_>) {
+    fn variables(&mut self, top: u32, numbered: &NumberedHeap<'_>) {
         let known = |root: &&Root| numbered.number(root.object).is_some();
         let all = variables(numbered.source.heap, numbered.source.roots.iter().filter(known));
         let named = all.iter().filter_map(|variable| Some((&*variable.name, numbered.number(variable.object)?)));

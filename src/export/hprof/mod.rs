@@ -8,15 +8,15 @@
 //! |---|---|
 //! | `records` | encodes records, sub-records and names |
 //! | `objects` | writes objects, page by page |
-//! | `taken` | selects the heaps that the format supports |
+//! | `supported` | selects the heaps that the format supports |
 //!
 //! Classes, fields and threads come from the runtimes ([`Fields`](crate::runtimes::api::fields::Fields)).
 
 mod objects;
 mod records;
-mod taken;
+mod supported;
 
-pub use taken::{Taken, heaps};
+pub use supported::heaps;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};

@@ -12,10 +12,10 @@ use crate::runtimes::api::fields::{CHARACTERS_ID_OFFSET, Class, ObjectLayout, Va
 use crate::runtimes::api::{Link, ObjectReader, Tally};
 
 /// Maximum size of one piece of a page in bytes, about. Further objects go into the next piece.
-const PIECE: usize = 32 << 20;
+const MAX_BATCH: usize = 32 << 20;
 
 /// Maximum size in bytes of an array within a piece. Larger ones are written separately.
-const LARGE: u64 = 1 << 20;
+const MAX_INLINE_ARRAY: u64 = 1 << 20;
 
 /// Bytes of a large array that are read at once, a multiple of every element size.
 const CHUNK: u64 = 1 << 20;
@@ -75,21 +75,21 @@ enum Elements {
     /// Consecutive values from this address on.
     Values(Addr, ValueType),
     /// References within structs, which start at this address.
-    Within(Addr),
+    StructRefs(Addr),
 }
 
 impl Elements {
     fn kind(self) -> ValueType {
         match self {
             Elements::Values(_, kind) => kind,
-            Elements::Within(_) => ValueType::Object,
+            Elements::StructRefs(_) => ValueType::Object,
         }
     }
 }
 
 /// Sub-records of a part of a page.
 #[derive(Default)]
-pub(super) struct Piece {
+pub(super) struct RecordBatch {
     pub(super) bytes: Vec<u8>,
     /// Arrays to be written separately.
     pub(super) large: Vec<Array>,
@@ -99,12 +99,12 @@ pub(super) struct Piece {
 }
 
 /// Writes the objects of a page, without the first `skip`.
-pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece, ExportError> {
-    let mut piece = Piece::default();
+pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<RecordBatch, ExportError> {
+    let mut piece = RecordBatch::default();
     let mut reader = dump.source.heap.reader();
     let (_, addrs) = dump.objects.page(page);
     for (place, at) in addrs.enumerate().skip(skip) {
-        if piece.bytes.len() > PIECE {
+        if piece.bytes.len() > MAX_BATCH {
             piece.next = Some(place);
             break;
         }
@@ -154,7 +154,13 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
                 sums.object_arrays = sums.object_arrays.plus(one);
                 // Bytes outside of the elements are the header and one more word. Tools add them themselves.
                 let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
-                Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
+                Array {
+                    at,
+                    id: at.get(),
+                    class: place,
+                    length,
+                    elements: Elements::StructRefs(at.saturating_add(header)),
+                }
             }
         };
         dump.array(&mut piece, array, &mut *reader)?;
@@ -183,7 +189,7 @@ impl Dump<'_> {
         }))
     }
 
-    fn instance(&self, piece: &mut Piece, at: Addr, class: &Class, fields: &[(u64, ValueType)]) {
+    fn instance(&self, piece: &mut RecordBatch, at: Addr, class: &Class, fields: &[(u64, ValueType)]) {
         let end = fields.iter().map(|(offset, kind)| offset + self.width(*kind)).max().unwrap_or(0);
         let bytes = self.bytes(at, end, &mut piece.sums.lost);
         put_object(&mut piece.bytes, sub::INSTANCE, at.get());
@@ -199,16 +205,16 @@ impl Dump<'_> {
 
     /// Writes an array, or records it if it is large. Leaves out elements at its end that are not in the core, because
     /// any length may be claimed.
-    fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
+    fn array(&self, piece: &mut RecordBatch, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
         let (start, width) = match array.elements {
             Elements::Values(start, kind) => (start, self.width(kind)),
-            Elements::Within(start) => (start, WORD),
+            Elements::StructRefs(start) => (start, WORD),
         };
         let want = array.length * width;
         let have = self.source.memory.readable(start, want);
         let array = Array { length: have / width, ..array };
         piece.sums.lost += u64::from(have < want);
-        if array.length * array.elements.kind().size() > LARGE {
+        if array.length * array.elements.kind().size() > MAX_INLINE_ARRAY {
             piece.large.push(array);
             return Ok(());
         }
@@ -220,7 +226,7 @@ impl Dump<'_> {
                 self.elements(bytes, kind, &values, &mut sums.references);
                 Ok(())
             }
-            Elements::Within(_) => within(&array, reader, bytes, sums),
+            Elements::StructRefs(_) => write_struct_refs(&array, reader, bytes, sums),
         }
     }
 
@@ -287,7 +293,7 @@ pub(super) fn write_large(
     head(out, tag::SEGMENT, piece.len() as u64 + length * kind.size())?;
     let Elements::Values(mut at, _) = array.elements else {
         out.write_all(&piece)?;
-        return within(array, &mut *dump.source.heap.reader(), out, sums);
+        return write_struct_refs(array, &mut *dump.source.heap.reader(), out, sums);
     };
     let mut left = length * dump.width(kind);
     while left > 0 {
@@ -302,13 +308,13 @@ pub(super) fn write_large(
 }
 
 /// Writes one word for each word of the structs: the reference if the object has one there, else zero.
-fn within(
+fn write_struct_refs(
     array: &Array,
     reader: &mut dyn ObjectReader,
     out: &mut dyn Write,
     sums: &mut Sums,
 ) -> Result<(), ExportError> {
-    let Elements::Within(start) = array.elements else { return Ok(()) };
+    let Elements::StructRefs(start) = array.elements else { return Ok(()) };
     let first = start.since(array.at);
     let (mut next, mut failed) = (0, Ok(()));
     reader.each(array.at.get(), |link, value| {

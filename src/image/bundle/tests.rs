@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::addr::{Addr, AddrRange};
 use crate::image::bundle::{Bundle, BundledFile, in_file, in_memory};
 use crate::image::elf::{ElfImage, ImageSegment};
-use crate::image::metadata::FileBytes;
+use crate::image::metadata::testblob::FileBytes;
 use crate::targets::{FileMapping, Perms};
 
 const ASSEMBLY: u8 = 1;
@@ -143,7 +143,6 @@ fn image() -> ElfImage {
         build_id: None,
         dynamic: None,
         has_interpreter: true,
-        e_type: 2,
     }
 }
 

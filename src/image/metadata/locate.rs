@@ -5,9 +5,9 @@
 use super::{Metadata, MetadataError};
 use crate::addr::Addr;
 use crate::bytes::{u16_at, u32_at};
-use crate::image::pe::{self, CLI_DIRECTORY, PeDirectory, PeImage};
+use crate::image::pe::{CLI_DIRECTORY, PeDirectory, PeImage};
 use crate::limits;
-use crate::memory::{Fault, FaultKind, Memory};
+use crate::memory::Memory;
 use crate::targets::reads::Script;
 
 /// Size of IMAGE_COR20_HEADER.
@@ -15,7 +15,7 @@ const CLI_HEADER_BYTES: usize = 72;
 
 /// The CLI header of a .NET module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CliHeader {
+pub(crate) struct CliHeader {
     /// Required runtime version, major and minor.
     pub version: (u16, u16),
     /// Metadata root.
@@ -33,8 +33,13 @@ pub struct CliHeader {
 /// Reads the CLI header of the image at `base`.
 ///
 /// # Errors
-/// Fails if there is none, or it can't be read.
-pub fn cli_header(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Result<CliHeader, MetadataError> {
+/// Where there is none, or it can't be read.
+pub(crate) fn cli_header(
+    memory: &dyn Memory,
+    base: Addr,
+    image: &PeImage,
+    flat: bool,
+) -> Result<CliHeader, MetadataError> {
     let at = image.directory(CLI_DIRECTORY).and_then(|d| image.rva_to_addr(base, d.rva, flat));
     let bytes = memory.bytes(at.ok_or(MetadataError::NoCliHeader)?, CLI_HEADER_BYTES)?;
     parse_cli_header(&bytes).ok_or(MetadataError::NoCliHeader)
@@ -93,52 +98,12 @@ impl<'m> Metadata<'m> {
             memory.keep(addr.saturating_add(from), (literal.start as u64).saturating_sub(from));
             from = from.max(literal.end as u64);
         }
-        memory.keep(addr.saturating_add(from), (self.len() as u64).saturating_sub(from));
+        memory.keep(addr.saturating_add(from), (self.size() as u64).saturating_sub(from));
         // Without an Assembly row, nothing shows that it is public.
         let is_public = self.assembly().is_some_and(|assembly| is_public(&assembly.name));
         let script = if is_public { Script::Public } else { Script::Utf8 };
         for name in self.all_names() {
             memory.keep_name(addr.saturating_add(name.start as u64), name.len() as u64, script);
         }
-    }
-
-    /// Reads the metadata of a PE file, given all its bytes as on disk.
-    ///
-    /// # Errors
-    /// Like [`Metadata::at`]. Also fails if it is no .NET module.
-    pub fn from_pe_file(file: &'m [u8]) -> Result<Metadata<'m>, MetadataError> {
-        let image = pe::parse(file).ok_or(MetadataError::NoCliHeader)?;
-        let (addr, len) = find_root(&FileBytes(file), Addr::NULL, &image, true)?;
-        if len > limits::MAX_METADATA {
-            return Err(MetadataError::TooLarge(len));
-        }
-        Metadata::parse(FileBytes(file).get(addr, len as usize)?)
-    }
-}
-
-/// A file's bytes, read as if mapped at address 0.
-pub(in crate::image) struct FileBytes<'f>(pub(in crate::image) &'f [u8]);
-
-impl<'f> FileBytes<'f> {
-    fn get(&self, addr: Addr, len: usize) -> Result<&'f [u8], Fault> {
-        let end = Addr::new(self.0.len() as u64);
-        let cut = Fault { addr: end.max(addr), kind: FaultKind::Truncated };
-        let from = usize::try_from(addr.get()).map_err(|_| cut)?;
-        crate::bytes::get(self.0, from, len).ok_or(cut)
-    }
-}
-
-impl Memory for FileBytes<'_> {
-    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
-        buf.copy_from_slice(self.get(addr, buf.len())?);
-        Ok(())
-    }
-
-    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
-        self.get(addr, len).ok()
-    }
-
-    fn readable(&self, addr: Addr, max: u64) -> u64 {
-        (self.0.len() as u64).saturating_sub(addr.get()).min(max)
     }
 }

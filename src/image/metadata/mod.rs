@@ -19,15 +19,8 @@ pub(in crate::image) mod testblob;
 mod tests;
 mod token;
 
-pub use coded::Coded;
 pub use columns::Column;
-#[cfg(test)]
-pub(in crate::image) use locate::FileBytes;
-pub use locate::{CliHeader, cli_header, find_root};
-pub use rows::{
-    Assembly, AssemblyRef, ClassLayout, Constant, ExportedType, Field, GenericParam, MemberRef, MethodDef, MethodSpec,
-    ModuleRow, Param, TypeDef, TypeRef,
-};
+pub use locate::find_root;
 pub use table::Table;
 pub use token::Token;
 
@@ -74,7 +67,6 @@ const SIGNATURE: u32 = 0x424a_5342;
 #[derive(Clone, Debug)]
 pub struct Metadata<'a> {
     data: Cow<'a, [u8]>,
-    version: Range<usize>,
     strings: Range<usize>,
     blobs: Range<usize>,
     guids: Range<usize>,
@@ -100,7 +92,6 @@ impl<'a> Metadata<'a> {
         let flags = 16usize.checked_add(version_len).filter(|_| version_len <= 256).ok_or(cut.clone())?;
         let streams = u16_at(&data, flags + 2).ok_or(cut)?;
         let mut out = Metadata {
-            version: 16..flags,
             strings: 0..0,
             blobs: 0..0,
             guids: 0..0,
@@ -158,16 +149,6 @@ impl<'a> Metadata<'a> {
         counts
     }
 
-    /// Returns the runtime version in the root, such as `v4.0.30319`.
-    pub fn version(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(until_nul(self.data.get(self.version.clone()).unwrap_or_default()))
-    }
-
-    /// Whether rows that the header counts are missing.
-    pub fn is_cut(&self) -> bool {
-        self.tables.cut
-    }
-
     /// Returns the first 20 bytes of the #Pdb stream, which identify a portable PDB.
     pub fn pdb_id(&self) -> Option<[u8; 20]> {
         self.data.get(self.pdb.clone())?.first_chunk().copied()
@@ -206,14 +187,9 @@ impl<'a> Metadata<'a> {
         length_prefixed(heap, offset)
     }
 
-    /// Total size in bytes.
-    pub fn len(&self) -> usize {
+    /// Bytes of all of it.
+    pub fn size(&self) -> usize {
         self.data.len()
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
     }
 
     /// Returns the ranges of values from the program's source, sorted: texts of #US, constants, arguments of
@@ -269,15 +245,6 @@ impl<'a> Metadata<'a> {
         let heap = self.data.get(self.guids.clone())?;
         let at = (index as usize).checked_sub(1)?.checked_mul(16)?;
         heap.get(at..)?.first_chunk().copied()
-    }
-
-    /// Returns the text at `offset` of #US (II.24.2.4), which ldstr 0x70000000|offset loads.
-    pub fn user_string(&self, offset: u32) -> Option<String> {
-        let heap = self.data.get(self.user_strings.clone())?;
-        let bytes = length_prefixed(heap, offset)?;
-        // The last byte shows whether any character needs special handling. It is dropped.
-        let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
-        Some(String::from_utf16_lossy(&units))
     }
 }
 

@@ -76,11 +76,6 @@ impl Metadata<'_> {
         places.filter_map(|place| self.listed(Table::MethodPtr, place))
     }
 
-    /// Returns the rows of the parameters at these list positions.
-    pub fn param_rids(&self, places: Range<u32>) -> impl Iterator<Item = u32> {
-        places.filter_map(|place| self.listed(Table::ParamPtr, place))
-    }
-
     /// Returns the row of `table` whose list contains row `rid` of `target`.
     fn owner(&self, table: Table, column: usize, pointers: Table, target: Table, rid: u32) -> Option<u32> {
         if rid == 0 || rid > self.row_count(target) {
@@ -98,21 +93,6 @@ impl Metadata<'_> {
     /// Returns the type that declares a method.
     pub fn type_of_method(&self, method_rid: u32) -> Option<u32> {
         self.owner(Table::TypeDef, 5, Table::MethodPtr, Table::MethodDef, method_rid)
-    }
-
-    /// Returns the type that declares a field.
-    pub fn type_of_field(&self, field_rid: u32) -> Option<u32> {
-        self.owner(Table::TypeDef, 4, Table::FieldPtr, Table::Field, field_rid)
-    }
-
-    /// Returns the method that has a parameter.
-    pub fn method_of_param(&self, param_rid: u32) -> Option<u32> {
-        self.owner(Table::MethodDef, 5, Table::ParamPtr, Table::Param, param_rid)
-    }
-
-    /// Returns `Namespace.Outer+Inner` of a TypeDef.
-    pub fn full_type_name(&self, rid: u32) -> Option<String> {
-        self.full_name(Token::new(Table::TypeDef, rid))
     }
 
     /// Returns `Namespace.Outer+Inner` of a TypeDef, TypeRef or ExportedType. If types enclose

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::coded::{
     CUSTOM_ATTRIBUTE_TYPE, Coded, HAS_CONSTANT, HAS_CUSTOM_ATTRIBUTE, IMPLEMENTATION, MEMBER_REF_PARENT,
-    METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF, TYPE_OR_METHOD_DEF,
+    RESOLUTION_SCOPE, TYPE_DEF_OR_REF,
 };
 use super::{Metadata, Table, Token};
 use crate::limits;
@@ -89,19 +89,6 @@ pub struct MethodDef<'a> {
     pub name: Cow<'a, str>,
     /// Signature; see [`super::sig::MethodSig`].
     pub signature: &'a [u8],
-    /// Positions in the list of parameters; see [`Metadata::param_rids`].
-    pub params: Range<u32>,
-}
-
-/// A row of the Param table (II.22.33).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Param<'a> {
-    /// ParamAttributes (II.23.1.13).
-    pub flags: u16,
-    /// 1-based position in the signature. 0 is the return value.
-    pub sequence: u16,
-    /// Name.
-    pub name: Cow<'a, str>,
 }
 
 /// A row of the MemberRef table (II.22.25).
@@ -113,30 +100,6 @@ pub struct MemberRef<'a> {
     pub name: Cow<'a, str>,
     /// Signature of a method or a field.
     pub signature: &'a [u8],
-}
-
-/// A row of the MethodSpec table (II.22.29).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MethodSpec<'a> {
-    /// The generic method.
-    pub method: Token,
-    /// Type arguments; see [`super::sig::method_spec`].
-    pub instantiation: &'a [u8],
-}
-
-/// A row of the AssemblyRef table (II.22.5).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssemblyRef<'a> {
-    /// Simple name.
-    pub name: Cow<'a, str>,
-    /// Major, minor, build, revision.
-    pub version: [u16; 4],
-    /// Culture. Empty if neutral.
-    pub culture: Cow<'a, str>,
-    /// AssemblyFlags (II.23.1.2).
-    pub flags: u32,
-    /// Public key, or its token, according to the flags.
-    pub public_key_or_token: &'a [u8],
 }
 
 /// A row of the ExportedType table (II.22.14).
@@ -163,15 +126,6 @@ pub struct Constant<'a> {
     pub value: &'a [u8],
 }
 
-/// A row of the ClassLayout table (II.22.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassLayout {
-    /// Alignment of fields in bytes. 0 is the default.
-    pub packing: u16,
-    /// Minimum size in bytes. 0 is the default.
-    pub size: u32,
-}
-
 /// A row of the GenericParam table (II.22.20).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenericParam<'a> {
@@ -184,13 +138,13 @@ pub struct GenericParam<'a> {
 }
 
 /// Typed access to the cells of a row.
-struct Row<'m> {
+struct CellReader<'m> {
     metadata: &'m Metadata<'m>,
     table: Table,
     rid: u32,
 }
 
-impl<'m> Row<'m> {
+impl<'m> CellReader<'m> {
     fn u32(&self, column: usize) -> Option<u32> {
         self.metadata.cell(self.table, self.rid, column)
     }
@@ -217,8 +171,8 @@ impl<'m> Row<'m> {
 }
 
 impl Metadata<'_> {
-    fn row(&self, table: Table, rid: u32) -> Row<'_> {
-        Row { metadata: self, table, rid }
+    fn row(&self, table: Table, rid: u32) -> CellReader<'_> {
+        CellReader { metadata: self, table, rid }
     }
 
     /// Returns the module's own row.
@@ -258,16 +212,6 @@ impl Metadata<'_> {
         Some(TypeRef { scope: row.coded(0, &RESOLUTION_SCOPE)?, name: row.str(1)?, namespace: row.str(2)? })
     }
 
-    /// Returns the signature of a TypeSpec (II.22.39); see [`super::sig::type_spec`].
-    pub fn type_spec(&self, rid: u32) -> Option<&[u8]> {
-        self.row(Table::TypeSpec, rid).blob(0)
-    }
-
-    /// Returns the signature of a StandAloneSig (II.22.36): locals, or a call site.
-    pub fn stand_alone_sig(&self, rid: u32) -> Option<&[u8]> {
-        self.row(Table::StandAloneSig, rid).blob(0)
-    }
-
     /// Returns a Field.
     pub fn field(&self, rid: u32) -> Option<Field<'_>> {
         let row = self.row(Table::Field, rid);
@@ -283,43 +227,13 @@ impl Metadata<'_> {
             flags: row.u16(2)?,
             name: row.str(3)?,
             signature: row.blob(4)?,
-            params: self.list(Table::MethodDef, rid, 5, Table::ParamPtr, Table::Param)?,
         })
-    }
-
-    /// Returns a Param.
-    pub fn param(&self, rid: u32) -> Option<Param<'_>> {
-        let row = self.row(Table::Param, rid);
-        Some(Param { flags: row.u16(0)?, sequence: row.u16(1)?, name: row.str(2)? })
     }
 
     /// Returns a MemberRef.
     pub fn member_ref(&self, rid: u32) -> Option<MemberRef<'_>> {
         let row = self.row(Table::MemberRef, rid);
         Some(MemberRef { parent: row.coded(0, &MEMBER_REF_PARENT)?, name: row.str(1)?, signature: row.blob(2)? })
-    }
-
-    /// Returns a MethodSpec.
-    pub fn method_spec(&self, rid: u32) -> Option<MethodSpec<'_>> {
-        let row = self.row(Table::MethodSpec, rid);
-        Some(MethodSpec { method: row.coded(0, &METHOD_DEF_OR_REF)?, instantiation: row.blob(1)? })
-    }
-
-    /// Returns an AssemblyRef.
-    pub fn assembly_ref(&self, rid: u32) -> Option<AssemblyRef<'_>> {
-        let row = self.row(Table::AssemblyRef, rid);
-        Some(AssemblyRef {
-            name: row.str(6)?,
-            version: row.version(0)?,
-            culture: row.str(7)?,
-            flags: row.u32(4)?,
-            public_key_or_token: row.blob(5)?,
-        })
-    }
-
-    /// Returns the name of a ModuleRef (II.22.31).
-    pub fn module_ref(&self, rid: u32) -> Option<Cow<'_, str>> {
-        self.row(Table::ModuleRef, rid).str(0)
     }
 
     /// Returns an ExportedType.
@@ -356,17 +270,6 @@ impl Metadata<'_> {
         })
     }
 
-    /// Returns the explicit layout of a type.
-    pub fn class_layout(&self, type_rid: u32) -> Option<ClassLayout> {
-        let row = self.row(Table::ClassLayout, self.find(Table::ClassLayout, 2, type_rid)?);
-        Some(ClassLayout { packing: row.u16(0)?, size: row.u32(1)? })
-    }
-
-    /// Returns the explicit offset of a field in bytes (II.22.16).
-    pub fn field_layout(&self, field_rid: u32) -> Option<u32> {
-        self.cell(Table::FieldLayout, self.find(Table::FieldLayout, 1, field_rid)?, 0)
-    }
-
     /// Returns the RVA of a field's initial value (II.22.18).
     pub fn field_rva(&self, field_rid: u32) -> Option<u32> {
         self.cell(Table::FieldRva, self.find(Table::FieldRva, 1, field_rid)?, 0)
@@ -381,14 +284,5 @@ impl Metadata<'_> {
     pub fn generic_param(&self, rid: u32) -> Option<GenericParam<'_>> {
         let row = self.row(Table::GenericParam, rid);
         Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
-    }
-
-    /// Returns the generic parameters of a type or method, in order.
-    pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
-        let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
-        let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));
-        let mut out: Vec<GenericParam<'_>> = rids.into_iter().filter_map(|rid| self.generic_param(rid)).collect();
-        out.sort_by_key(|p| p.number);
-        out.into_iter()
     }
 }

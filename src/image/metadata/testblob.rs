@@ -2,6 +2,8 @@
 //! under test.
 
 use super::Table;
+use crate::addr::Addr;
+use crate::memory::{Fault, FaultKind, Memory};
 
 /// A heap of texts or blobs.
 #[derive(Clone)]
@@ -159,4 +161,31 @@ pub(in crate::image) fn loaded(file: &[u8]) -> Vec<u8> {
     out.resize(RVA, 0);
     out.extend(&file[FILE_OFFSET..]);
     out
+}
+
+/// A file's bytes, read as if mapped at address 0.
+pub(in crate::image) struct FileBytes<'f>(pub(in crate::image) &'f [u8]);
+
+impl<'f> FileBytes<'f> {
+    fn get(&self, addr: Addr, len: usize) -> Result<&'f [u8], Fault> {
+        let end = Addr::new(self.0.len() as u64);
+        let cut = Fault { addr: end.max(addr), kind: FaultKind::Truncated };
+        let from = usize::try_from(addr.get()).map_err(|_| cut)?;
+        crate::bytes::get(self.0, from, len).ok_or(cut)
+    }
+}
+
+impl Memory for FileBytes<'_> {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        buf.copy_from_slice(self.get(addr, buf.len())?);
+        Ok(())
+    }
+
+    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.get(addr, len).ok()
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        (self.0.len() as u64).saturating_sub(addr.get()).min(max)
+    }
 }

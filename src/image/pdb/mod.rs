@@ -11,7 +11,7 @@ mod reference;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use reference::{Checksum, PdbReference, find_pdb};
+pub use reference::{PdbReference, find_pdb};
 
 use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
@@ -70,7 +70,6 @@ pub struct Line {
 #[derive(Clone, Debug)]
 pub struct Pdb {
     tables: Metadata<'static>,
-    id: PdbId,
 }
 
 impl Pdb {
@@ -83,13 +82,8 @@ impl Pdb {
             return Err(PdbError::TooLarge(bytes.len() as u64));
         }
         let tables = Metadata::parse(bytes)?;
-        let id = tables.pdb_id().ok_or(PdbError::NotPortable)?;
-        Ok(Pdb { tables, id: PdbId(id) })
-    }
-
-    /// Returns its id.
-    pub fn id(&self) -> PdbId {
-        self.id
+        tables.pdb_id().ok_or(PdbError::NotPortable)?;
+        Ok(Pdb { tables })
     }
 
     /// Returns the source position of an IL offset in the method with this row. That is

@@ -11,7 +11,7 @@ use crate::addr::Addr;
 use crate::bytes::{get, text, u16_at, u32_at, until_nul};
 use crate::image::metadata::Metadata;
 use crate::image::pe::{DEBUG_DIRECTORY, PeImage};
-use crate::image::symbol_dirs::{Found, SymbolDirs};
+use crate::image::symbol_dirs::{Opened, SymbolDirs};
 use crate::limits;
 use crate::memory::Memory;
 use crate::targets::reads::Script;
@@ -143,7 +143,7 @@ pub fn find_pdb(dirs: &SymbolDirs, module_path: &str, reference: &PdbReference) 
             if tried.contains(&place) {
                 continue;
             }
-            let Found::File(file) = dirs.look(&place) else { continue };
+            let Opened::File(file) = dirs.look(&place) else { continue };
             let bytes = read_capped(file);
             tried.push(place);
             if let Some(bytes) = bytes.filter(|b| Metadata::parse(&b[..]).is_ok_and(|m| m.pdb_id() == Some(id.0))) {

@@ -2,10 +2,10 @@ use std::io::Write;
 
 use symbolic_ppdb::{PortablePdb, PortablePdbCache, PortablePdbCacheConverter};
 
+use super::reference::Checksum;
 use super::*;
 use crate::addr::Addr;
-use crate::image::metadata::FileBytes;
-use crate::image::metadata::testblob::{Blob, FILE_OFFSET, RVA, loaded, pe_file, row};
+use crate::image::metadata::testblob::{Blob, FILE_OFFSET, FileBytes, RVA, loaded, pe_file, row};
 use crate::image::pe;
 use crate::image::symbol_dirs::SymbolDirs;
 
@@ -48,7 +48,7 @@ fn place(pdb: &Pdb, il: u32) -> Option<(String, u32, u32)> {
 #[test]
 fn lines_skip_what_is_hidden() {
     let pdb = Pdb::open(sample()).unwrap();
-    assert_eq!(pdb.id(), PdbId(ID));
+    assert_eq!(pdb.tables.pdb_id(), Some(ID));
     let a = |line, column| Some(("/src/a.cs".to_owned(), line, column));
     assert_eq!([0, 3].map(|il| place(&pdb, il)), [None, None]);
     assert_eq!([4, 5].map(|il| place(&pdb, il)), [a(10, 5), a(10, 5)]);
@@ -138,7 +138,7 @@ fn what_a_module_says_of_its_pdb() {
         assert_eq!((found.id, found.name()), (Some(PdbId(ID)), "lab.pdb"));
         assert_eq!(found.checksums, [Checksum { algorithm: "SHA256".into(), bytes: vec![1, 2, 3] }]);
         let inner = found.embedded_pdb(&FileBytes(bytes)).unwrap().unwrap();
-        assert_eq!(Pdb::open(inner).unwrap().id(), PdbId(ID));
+        assert_eq!(Pdb::open(inner).unwrap().tables.pdb_id(), Some(ID));
     }
     for len in FILE_OFFSET..file.len() {
         if let Some(cut) = reference(&file[..len], true) {

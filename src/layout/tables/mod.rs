@@ -29,7 +29,8 @@ impl Table {
         self.parsed.get_or_init(parse).as_ref().map_err(Clone::clone)
     }
 
-    /// The JSON text.
+    /// Its text.
+    #[cfg(feature = "internals")]
     pub fn text(&self) -> &'static str {
         self.text
     }

@@ -4,16 +4,16 @@
 //! | file | contents |
 //! |---|---|
 //! | `page` | classifies one page by its bytes |
-//! | `leads` | the destination of a page's pointers |
+//! | `destinations` | the destination of a page's pointers |
 //! | `runs` | classifies all pages of given ranges, in one parallel pass |
 //! | `stretches` | divides a range where its content changes for good; a range's main content |
 
-mod leads;
+mod destinations;
 mod page;
 mod runs;
 mod stretches;
 
-pub use leads::{Lead, Words};
+pub use destinations::{AddressClassifier, DestinationId};
 pub use page::Content;
 pub use runs::{Filled, filled};
-pub use stretches::{Makeup, Stretch, stretches, within};
+pub use stretches::{Makeup, stretches, within};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::memory::OVERWRITTEN;
-use crate::memory::content::leads::{Lead, Leads, Words};
+use crate::memory::content::destinations::{AddressClassifier, DestinationCounts, DestinationId};
 use crate::words::BlockContent;
 
 /// Contents of a page, or of adjacent pages. The first variant that applies, in this order. Only the page's bytes are
@@ -28,7 +28,7 @@ pub enum Content {
     Bitmap,
     /// Addresses of mapped memory, in at least one of four words: nodes, tables, objects. With the destination of most
     /// of them, or `None` if there are several.
-    Pointers(Option<Lead>),
+    Pointers(Option<DestinationId>),
     /// Floating-point numbers of 8 or 4 bytes.
     Float,
     /// Structures: some addresses among small numbers and zeros.
@@ -67,14 +67,14 @@ const VALUES: usize = 256;
 
 /// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the expected
 /// count. With 255 degrees of freedom it is 255 ± 23 for random bytes. x86 code, text and structures have thousands.
-const EVEN: f64 = 400.0;
+const MAX_CHI_SQUARED: f64 = 400.0;
 
 /// Minimum length in bytes of a page that can be called random.
-const FEWEST: usize = 2048;
+const MIN_RANDOM_LEN: usize = 2048;
 
 impl Content {
     /// Classifies `page`, which consists of whole words. The last page of a mapping may be incomplete.
-    pub fn of_page(page: &[u8], words: &dyn Words) -> Content {
+    pub fn of_page(page: &[u8], words: &dyn AddressClassifier) -> Content {
         let (all, _) = page.as_chunks::<8>();
         let Some(first) = all.first() else { return Content::of_few(page) };
         if all.iter().all(|word| word == first) {
@@ -92,24 +92,24 @@ impl Content {
             return Content::Bitmap;
         }
         let (mut empty, mut small) = (0, 0);
-        let mut leads = Leads::default();
+        let mut destinations = DestinationCounts::default();
         for word in all.iter().map(|word| u64::from_le_bytes(*word)) {
             match word {
                 0 => empty += 1,
-                word => match words.lead(word) {
-                    Some(lead) => leads.add(lead),
+                word => match words.destination(word) {
+                    Some(destination) => destinations.add(destination),
                     None => small += usize::from(word <= u64::from(u32::MAX)),
                 },
             }
         }
-        let addresses = leads.all;
+        let addresses = destinations.all;
         if percent(addresses, all.len()) >= POINTERS {
-            return Content::Pointers(leads.most());
+            return Content::Pointers(destinations.majority());
         }
         if percent(empty, all.len()) >= EMPTY {
             return Content::Sparse;
         }
-        if page.len() >= FEWEST && is_even(&counts, page.len()) {
+        if page.len() >= MIN_RANDOM_LEN && is_even(&counts, page.len()) {
             return Content::Random;
         }
         if has_fractions(all) || has_short_fractions(page.as_chunks::<4>().0) {
@@ -258,7 +258,7 @@ fn in_utf8(page: &[u8]) -> usize {
 fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {
     let expected = bytes as f64 / VALUES as f64;
     let off = |n: &u16| (f64::from(*n) - expected).powi(2) / expected;
-    counts.iter().map(off).sum::<f64>() < EVEN
+    counts.iter().map(off).sum::<f64>() < MAX_CHI_SQUARED
 }
 
 /// Whether the words of a page are doubles. Their exponents must be plausible, and enough words must have one.

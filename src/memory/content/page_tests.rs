@@ -1,6 +1,6 @@
 use super::*;
 
-const NONE: fn(u64) -> Option<Lead> = |_| None;
+const NONE: fn(u64) -> Option<DestinationId> = |_| None;
 
 fn of(bytes: impl IntoIterator<Item = u8>) -> Content {
     let page: Vec<u8> = bytes.into_iter().take(4096).collect();
@@ -69,9 +69,9 @@ fn page(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
 
 #[test]
 fn pointers_are_what_is_mapped() {
-    let mapped = |word: u64| (0x7f00_0000_0000..0x7f00_1000_0000).contains(&word).then_some(Lead(7));
+    let mapped = |word: u64| (0x7f00_0000_0000..0x7f00_1000_0000).contains(&word).then_some(DestinationId(7));
     let nodes = page((0..).flat_map(|n: u64| [0x7f00_0000_1000 + n * 64, n, 3, 0]));
-    assert_eq!(Content::of_page(&nodes, &mapped), Content::Pointers(Some(Lead(7))));
+    assert_eq!(Content::of_page(&nodes, &mapped), Content::Pointers(Some(DestinationId(7))));
     assert_eq!(Content::of_page(&nodes, &NONE), Content::Mixed);
     let records = page((0..).flat_map(|n: u64| [0x7f00_0000_1000 + n * 64, n, 3, 0, 0, n * 7, 1, 1, 1, 1]));
     assert_eq!(Content::of_page(&records, &mapped), Content::Structures);
@@ -80,16 +80,16 @@ fn pointers_are_what_is_mapped() {
 #[test]
 fn pointers_lead_into_what_most_of_them_do() {
     // One destination per 16 MiB.
-    let parts = |word: u64| (word >> 32 == 0x7f00).then_some(Lead((word as u32 >> 24) as u16));
+    let parts = |word: u64| (word >> 32 == 0x7f00).then_some(DestinationId((word as u32 >> 24) as u16));
     let of = |share: u64, other: u64| {
         let to = move |n: u64| if n % 100 < share { 2 } else { other };
         let words = (0..).map(move |n: u64| 0x7f00_0000_0000 + (to(n) << 24) + n * 16);
         Content::of_page(&page(words), &parts)
     };
-    assert_eq!(of(100, 0), Content::Pointers(Some(Lead(2))));
-    assert_eq!(of(80, 3), Content::Pointers(Some(Lead(2))));
+    assert_eq!(of(100, 0), Content::Pointers(Some(DestinationId(2))));
+    assert_eq!(of(80, 3), Content::Pointers(Some(DestinationId(2))));
     assert_eq!(of(60, 3), Content::Pointers(None));
-    assert_eq!(of(20, 9), Content::Pointers(Some(Lead(9))));
+    assert_eq!(of(20, 9), Content::Pointers(Some(DestinationId(9))));
 }
 
 #[test]

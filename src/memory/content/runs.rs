@@ -1,8 +1,8 @@
 //! Classifies all pages of given ranges and joins adjacent pages of equal content.
 
 use crate::addr::AddrRange;
-use crate::memory::content::{Content, Words};
-use crate::memory::pages::{Part, walk};
+use crate::memory::content::{AddressClassifier, Content};
+use crate::memory::pages::{PageRun, walk};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::range_map::Ranged;
@@ -25,7 +25,12 @@ impl Ranged for Filled {
 
 /// Returns runs of equal content over the dumped pages of `within` (sorted, disjoint), by address. A run ends where a
 /// range of `within` ends. Bytes that are not in the core are in no run.
-pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, progress: &Progress) -> Vec<Filled> {
+pub fn filled(
+    target: &dyn Target,
+    within: &[AddrRange],
+    words: &dyn AddressClassifier,
+    progress: &Progress,
+) -> Vec<Filled> {
     let _phase = target.reads().enter_if_none(Phase::Anonymous);
     let dumped =
         within.iter().enumerate().flat_map(|(i, range)| target.dumped_runs(*range).into_iter().map(move |r| (i, r)));
@@ -38,8 +43,8 @@ pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, prog
         |run, _| (run, Vec::new()),
         |(_, out), range, part| {
             let content = match part {
-                Part::Hole => Content::Zero,
-                Part::Page(page) => Content::of_page(page, words),
+                PageRun::Hole => Content::Zero,
+                PageRun::Page(page) => Content::of_page(page, words),
             };
             push(out, Filled { range, content });
         },

@@ -8,14 +8,14 @@ use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::content::{Content, Filled};
 
 /// Minimum percentage of the written bytes that one content needs to describe a whole range.
-const MOST: u64 = 90;
+const MIN_SHARE: u64 = 90;
 
 /// Minimum number of written bytes of changing content that form a stretch. Less belongs to the neighbouring stretch.
 const CHANGING: u64 = 16 * PAGE;
 
 /// Minimum number of written bytes of one content that form a stretch. Heaps have many adjacent pages of one kind by
 /// chance, but not of one fill value.
-fn lasting(content: Content) -> u64 {
+fn min_stretch(content: Content) -> u64 {
     match content {
         Content::Zero => u64::MAX,
         Content::Byte(_) | Content::Word(_) | Content::Overwritten => 4 * PAGE,
@@ -79,28 +79,28 @@ impl Makeup {
             return (self.seen() > 0).then_some(Content::Zero);
         }
         let (most, bytes) = self.by_size().into_iter().next()?;
-        if self.is_most(bytes) {
+        if self.is_predominant(bytes) {
             return Some(most);
         }
         let pointers = Content::Pointers(None);
-        Some(if self.is_most(self.alike(pointers)) { pointers } else { Content::Mixed })
+        Some(if self.is_predominant(self.bytes_like(pointers)) { pointers } else { Content::Mixed })
     }
 
     /// Number of bytes of `content`. `Pointers(None)` includes pointers to any destination.
-    fn alike(&self, content: Content) -> u64 {
+    fn bytes_like(&self, content: Content) -> u64 {
         match content {
             Content::Pointers(None) => self.sum(|other| matches!(other, Content::Pointers(_))),
             _ => self.sum(|other| other == content),
         }
     }
 
-    fn is_most(&self, bytes: u64) -> bool {
-        bytes.saturating_mul(100) >= self.written().saturating_mul(MOST)
+    fn is_predominant(&self, bytes: u64) -> bool {
+        bytes.saturating_mul(100) >= self.written().saturating_mul(MIN_SHARE)
     }
 
     /// Percentage of the written bytes that are `content`.
     pub fn percent(&self, content: Content) -> u64 {
-        self.alike(content).saturating_mul(100).checked_div(self.written()).unwrap_or(100)
+        self.bytes_like(content).saturating_mul(100).checked_div(self.written()).unwrap_or(100)
     }
 }
 
@@ -122,15 +122,15 @@ pub fn within(runs: &[Filled], range: AddrRange) -> impl Iterator<Item = Filled>
 
 /// Divides `range` where its content changes, given the runs of its pages (by address). The stretches cover all of it.
 pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Vec<Stretch> {
-    let mut done: Vec<Part> = Vec::new();
-    let mut pending: Option<Part> = None;
-    for part in parts(runs) {
+    let mut done: Vec<Segment> = Vec::new();
+    let mut pending: Option<Segment> = None;
+    for segment in segments(runs) {
         match done.last_mut() {
-            Some(last) if last.of.is_some() && last.of == part.of => {
+            Some(last) if last.of.is_some() && last.of == segment.of => {
                 pending.take().into_iter().for_each(|p| last.makeup.merge(&p.makeup));
-                last.makeup.merge(&part.makeup);
+                last.makeup.merge(&segment.makeup);
             }
-            last if part.lasts() => {
+            last if segment.is_stretch() => {
                 let head = match (last, pending.take()) {
                     (Some(last), Some(p)) => {
                         last.makeup.merge(&p.makeup);
@@ -139,13 +139,13 @@ pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Ve
                     (_, head) => head,
                 };
                 // Pages before the first stretch are its head.
-                done.push(head.map_or(part.clone(), |head| Part { of: part.of, ..head.with(&part) }));
+                done.push(head.map_or(segment.clone(), |head| Segment { of: segment.of, ..head.with(&segment) }));
             }
-            Some(last) if last.of.is_none() => last.makeup.merge(&part.makeup),
+            Some(last) if last.of.is_none() => last.makeup.merge(&segment.makeup),
             _ => {
-                let all = pending.take().map_or(part.clone(), |p| p.with(&part));
+                let all = pending.take().map_or(segment.clone(), |p| p.with(&segment));
                 match all.makeup.written() >= CHANGING {
-                    true => done.push(Part { of: None, ..all }),
+                    true => done.push(Segment { of: None, ..all }),
                     false => pending = Some(all),
                 }
             }
@@ -156,11 +156,11 @@ pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Ve
         (None, Some(p)) => done.push(p),
         _ => {}
     }
-    let ends: Vec<Addr> = done.iter().skip(1).map(|part| part.start).chain([range.end]).collect();
+    let ends: Vec<Addr> = done.iter().skip(1).map(|segment| segment.start).chain([range.end]).collect();
     let mut start = range.start;
-    let stretch = |(part, end): (Part, Addr)| {
+    let stretch = |(segment, end): (Segment, Addr)| {
         let range = AddrRange::new(std::mem::replace(&mut start, end), end);
-        Stretch { range, makeup: part.makeup }
+        Stretch { range, makeup: segment.makeup }
     };
     match done.is_empty() {
         true => vec![Stretch { range, makeup: Makeup::default() }],
@@ -170,21 +170,21 @@ pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Ve
 
 /// Pages of one content, or an unfinished stretch.
 #[derive(Clone)]
-struct Part {
+struct Segment {
     start: Addr,
     /// Content. `None` if it keeps changing.
     of: Option<Content>,
     makeup: Makeup,
 }
 
-impl Part {
+impl Segment {
     /// Whether it is long enough to be a stretch.
-    fn lasts(&self) -> bool {
-        self.of.is_some_and(|content| self.makeup.written() >= lasting(content))
+    fn is_stretch(&self) -> bool {
+        self.of.is_some_and(|content| self.makeup.written() >= min_stretch(content))
     }
 
     /// Joins it with the part that follows.
-    fn with(mut self, next: &Part) -> Part {
+    fn with(mut self, next: &Segment) -> Segment {
         self.makeup.merge(&next.makeup);
         self
     }
@@ -192,8 +192,8 @@ impl Part {
 
 /// Joins runs of equal content, across zeros between them. A zero page says nothing about its mapping, so zeros belong
 /// to the part before them.
-fn parts(runs: impl IntoIterator<Item = Filled>) -> Vec<Part> {
-    let mut out: Vec<Part> = Vec::new();
+fn segments(runs: impl IntoIterator<Item = Filled>) -> Vec<Segment> {
+    let mut out: Vec<Segment> = Vec::new();
     for run in runs {
         match out.last_mut() {
             Some(last) if run.content == Content::Zero || last.of == Some(run.content) => {
@@ -204,7 +204,7 @@ fn parts(runs: impl IntoIterator<Item = Filled>) -> Vec<Part> {
                 last.makeup.add(run.content, run.range.len());
             }
             _ => {
-                out.push(Part { start: run.range.start, of: Some(run.content), makeup: Makeup::of([run]) });
+                out.push(Segment { start: run.range.start, of: Some(run.content), makeup: Makeup::of([run]) });
             }
         }
     }

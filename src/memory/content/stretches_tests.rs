@@ -1,5 +1,5 @@
 use super::*;
-use crate::memory::content::{Lead, within};
+use crate::memory::content::{DestinationId, within};
 
 const START: u64 = 0x7f00_0000_0000;
 
@@ -66,7 +66,7 @@ fn what_keeps_changing_is_one_stretch() {
 
 #[test]
 fn pointers_are_parted_by_what_they_lead_into() {
-    let (x, y) = (Content::Pointers(Some(Lead(1))), Content::Pointers(Some(Lead(2))));
+    let (x, y) = (Content::Pointers(Some(DestinationId(1))), Content::Pointers(Some(DestinationId(2))));
     assert_eq!(cut(&[(x, 100), (y, 100)]), [(100, x), (100, y)]);
     // Two destinations that alternate.
     assert_eq!(cut(&[(x, 3), (y, 3)].repeat(20)), [(120, Content::Pointers(None))]);

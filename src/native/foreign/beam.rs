@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -52,7 +52,7 @@ struct Head {
     allocator: Addr,
 }
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["beam"]) else { return };
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
     let mut carriers =
@@ -81,7 +81,7 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
         && [next, prev].iter().all(|a| a.is_aligned(PAGE))
         && !allocator.is_null()
         && scene.memory.readable(allocator, 8) == 8
-        && scene.open_at(at).is_some_and(|open| open.covers(&range));
+        && scene.unclaimed_at(at).is_some_and(|open| open.covers(&range));
     sound.then_some(Head { range, flags: size & FLAGS, next, prev, allocator })
 }
 
@@ -89,7 +89,7 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
 /// included, since nothing in them differs.
 fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut by_allocator: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
-    for range in scene.open() {
+    for range in scene.unclaimed() {
         let mut at = range.start.align_up(PAGE);
         while let Some(head) = head(scene, at) {
             let block = scene.memory.peek_u64(at.saturating_add(CARRIER_HEAD)).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Carriers<'_> {
     fn look(&mut self, linked: bool) {
         let scene = self.scene;
         let mut take = |at| if linked { self.linked(at) } else { self.of_known(at) };
-        for range in scene.open() {
+        for range in scene.unclaimed() {
             let mut at = range.start.align_up(PAGE);
             // Carriers follow each other where mappings were joined.
             while let Some(head) = take(at) {
@@ -145,7 +145,7 @@ impl Carriers<'_> {
         }
         for forward in [true, false] {
             // Both directions start at the same carrier. A ring or a list that was visited ends the walk.
-            let mut walk = self.walks.alone();
+            let mut walk = self.walks.begin_own_set();
             let mut at = at;
             while !at.is_null() && walk.step(at).is_ok() {
                 let Some(head) = head(self.scene, at).filter(|h| is_linked(self.scene, at, h) == Some(true)) else {
@@ -186,24 +186,24 @@ mod tests {
     const A: u64 = 0x7f00_0000_0000;
     const B: u64 = A + UNIT;
 
-    fn ask(back: u64, allocator: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(back: u64, allocator: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64);
         lab.map(A, UNIT as usize).put(A, &[UNIT | 1, B, 0, 0x1_0000]);
         lab.map(B, UNIT as usize).put(B, &[UNIT | 1, 0, back, 0x1_0000]);
         lab.map(B + UNIT, 2 * PAGE as usize).put(B + UNIT, &[(2 * PAGE) | 3, 0, 0, allocator]);
-        lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, 2 * UNIT + 2 * PAGE)])
+        lab.recognise(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, 2 * UNIT + 2 * PAGE)])
     }
 
     #[test]
     fn carriers_that_lead_to_each_other_vouch_for_their_allocator() {
-        assert_eq!(ask(A, 0x1_0000)[0].0, range(A, 2 * UNIT + 2 * PAGE));
-        assert_eq!(ask(A, 0x1_0008)[0].0, range(A, 2 * UNIT));
+        assert_eq!(recognise(A, 0x1_0000)[0].0, range(A, 2 * UNIT + 2 * PAGE));
+        assert_eq!(recognise(A, 0x1_0008)[0].0, range(A, 2 * UNIT));
     }
 
     #[test]
     fn carriers_of_one_block_share_an_allocator_and_are_filled() {
-        let ask = |count: u64, block: u64| {
+        let recognise = |count: u64, block: u64| {
             let mut lab = Lab::default();
             lab.map(0x1_0000, 64).map(A, (count * 4 * PAGE) as usize);
             for i in 0..count {
@@ -211,17 +211,17 @@ mod tests {
                 // Stale links.
                 lab.put(at, &[(4 * PAGE) | 3, A + 64 * PAGE, 0, 0x1_0000, block]);
             }
-            lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])
+            lab.recognise(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])
         };
-        let found = ask(3, 0x3f00 | 7);
+        let found = recognise(3, 0x3f00 | 7);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: single-block carriers"));
-        assert!(ask(2, 0x3f00 | 7).is_empty());
-        assert!(ask(3, 0x4000 | 7).is_empty());
-        assert!(ask(3, 0x3f00).is_empty());
+        assert!(recognise(2, 0x3f00 | 7).is_empty());
+        assert!(recognise(3, 0x4000 | 7).is_empty());
+        assert!(recognise(3, 0x3f00).is_empty());
     }
 
     #[test]
     fn a_neighbour_that_does_not_lead_back_proves_nothing() {
-        assert!(ask(A + PAGE, 0x1_0000).is_empty());
+        assert!(recognise(A + PAGE, 0x1_0000).is_empty());
     }
 }

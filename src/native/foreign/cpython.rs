@@ -4,7 +4,7 @@
 //! ntotalpools, three links}, 48 bytes each. An arena consists of pools, and each pool's header has its arena's index
 //! in the array. Source: Objects/obmalloc.c and pycore_obmalloc.h of CPython 3.6 to 3.14; measured on 3.11.
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -26,7 +26,7 @@ const PROVED: u64 = 4;
 /// Maximum number of consecutive unused entries in the array.
 const MAX_UNUSED: u64 = 256;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["libpython", "python", "uwsgi", "mod_wsgi"]) else { return };
     let mut arrays: Vec<Addr> = Vec::new();
     for &part in &image.writable {
@@ -57,7 +57,7 @@ fn first_arena(scene: &Scene<'_>, array: Addr) -> Option<(u64, u64)> {
             return SIZES.into_iter().find(|size| arena(scene, entry, index, *size).is_some());
         }
         // An entry that was never used has no pool either.
-        if entry[1] > u64::from(u32::MAX) && scene.open_at(Addr::new(entry[1])).is_none() {
+        if entry[1] > u64::from(u32::MAX) && scene.unclaimed_at(Addr::new(entry[1])).is_none() {
             return None;
         }
         unused += 1;
@@ -100,7 +100,7 @@ fn arena(scene: &Scene<'_>, entry: [u64; 6], index: u64, (size, pool): (u64, u64
             number & 0xffff_ffff == index && number >> 32 < MAX_CLASSES && offsets & 0xffff_ffff <= pool
         })
     });
-    (scene.open_at(arena.range.start).is_some() && arena.carved > 0 && numbered).then_some(arena.range)
+    (scene.unclaimed_at(arena.range.start).is_some() && arena.carved > 0 && numbered).then_some(arena.range)
 }
 
 #[cfg(test)]
@@ -111,19 +111,19 @@ mod tests {
     const ARENA: u64 = 0x7f00_0010_0000;
 
     /// An arena of 1 MiB with two used pools, at index 1 of its array.
-    fn ask(name: &str, number: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(name: &str, number: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).put(0x1_0000, &[0x2_0000]);
         lab.map(0x2_0000, 4096).put(0x2_0030, &[ARENA, ARENA + 0x8000, 62 | 64 << 32]);
         lab.map(ARENA, 0x10000);
         lab.put(ARENA + ARENA_INDEX, &[1 | 3 << 32, 112]).put(ARENA + 0x4000 + ARENA_INDEX, &[number | 5 << 32, 96]);
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(ARENA, 1 << 20)])
+        lab.recognise(find, (name, range(0x1_0000, 64)), &[range(ARENA, 1 << 20)])
     }
 
     #[test]
     fn pools_must_have_their_arenas_number() {
-        assert_eq!(ask("python3.11", 1)[0].0, range(ARENA, 1 << 20));
-        assert!(ask("python3.11", 2).is_empty());
-        assert!(ask("perl", 1).is_empty());
+        assert_eq!(recognise("python3.11", 1)[0].0, range(ARENA, 1 << 20));
+        assert!(recognise("python3.11", 2).is_empty());
+        assert!(recognise("perl", 1).is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! only the first has descriptors, and the first descriptor has the number of blocks. Source:
 //! rts/include/rts/storage/Block.h, rts/sm/BlockAlloc.c of GHC 8 to 9.
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -29,7 +29,7 @@ const TRIED: [u64; 4] = [FIRST, FIRST + 1, FIRST + 2, BLOCKS - 1];
 /// Minimum number of megablock groups. Even a small program has several.
 const ENOUGH: usize = 2;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     if !scene.starts(MEGABLOCK).into_iter().any(|at| megablocks(scene, at).is_some()) {
         return;
     }
@@ -48,7 +48,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 
 /// Returns the megablock at `at`, with the following ones of its group.
 fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
-    let open = scene.open_at(at)?;
+    let open = scene.unclaimed_at(at)?;
     let describes = |block: u64| {
         let start = scene.memory.peek_u64(at.saturating_add(block * DESCRIPTION)).map(Addr::new);
         start.is_ok_and(|start| start == at.saturating_add(block * BLOCK))
@@ -71,7 +71,7 @@ mod tests {
 
     const A: u64 = 0x42_0000_0000;
 
-    fn ask(count: u64, wrong: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(count: u64, wrong: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(A, 4 << 20);
         for i in 0..count {
@@ -82,14 +82,14 @@ mod tests {
         }
         // The last one is the first of a group of two.
         lab.put(A + (count - 1) * MEGABLOCK + FIRST * DESCRIPTION + COUNT, &[BLOCKS - FIRST + 3]);
-        lab.ask(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
+        lab.recognise(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
     }
 
     #[test]
     fn megablocks_describe_their_blocks() {
-        let found = ask(2, 0);
+        let found = recognise(2, 0);
         assert_eq!((found.len(), found[0].0), (1, range(A, 3 * MEGABLOCK)));
-        assert!(ask(2, BLOCK).is_empty());
-        assert!(ask(1, 0).is_empty());
+        assert!(recognise(2, BLOCK).is_empty());
+        assert!(recognise(1, 0).is_empty());
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -41,11 +41,11 @@ const WINDOW: u64 = 4096;
 /// Number of span words that are tried in a heapArena once their offset is known.
 const TRIED: usize = PAGES as usize;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.images.iter().find(|i| i.is_program && is_go(scene, i)) else { return };
     let pointers = scene.pointers(image, 8);
     let arenas: BTreeSet<Addr> =
-        scene.open().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PLACES).collect();
+        scene.unclaimed().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PROBES).collect();
     let mut tables: Vec<Addr> = pointers.iter().map(|p| p.to).filter(|to| to.is_aligned(4096)).collect();
     tables.sort_unstable();
     tables.dedup();
@@ -62,7 +62,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     );
     found.add(known.list, &label("Go: heap", evidence));
     // The other structures are in mappings of their own. Pointers of the runtime's data lead into them.
-    let holds = |at: Addr| scene.open_at(at);
+    let holds = |at: Addr| scene.unclaimed_at(at);
     let own = known.structures.iter().copied().filter_map(holds);
     let evidence = "the mapping contains heapArenas, mspans or their table";
     let mut ranges: Vec<AddrRange> = own.collect();
@@ -114,18 +114,18 @@ impl Arenas {
             let index = arena.wrapping_add(base).since(Addr::NULL) / ARENA;
             let header = table.checked_add(8 * index).and_then(|at| scene.memory.peek_u64(at).ok());
             let Some(header) = header.map(Addr::new) else { continue };
-            if scene.open_at(header).is_none() {
+            if scene.unclaimed_at(header).is_none() {
                 continue;
             }
             let near = match spans_at {
                 Some(offset) => AddrRange::sized(header.saturating_add(offset), 8 * TRIED as u64),
                 None => AddrRange::sized(header, limits::MAX_GO_ARENA_HEADER),
             };
-            let Some((place, page, span)) = first_span(scene, near, arena) else { continue };
-            let Some(spans) = place.checked_since(header).and_then(|at| at.checked_sub(8 * page)) else { continue };
+            let Some((addr, page, span)) = first_span(scene, near, arena) else { continue };
+            let Some(spans) = addr.checked_since(header).and_then(|at| at.checked_sub(8 * page)) else { continue };
             if *spans_at.get_or_insert(spans) == spans {
                 out.list.push(AddrRange::sized(arena, ARENA));
-                out.structures.extend([table.saturating_add(8 * index), header, place, span]);
+                out.structures.extend([table.saturating_add(8 * index), header, addr, span]);
             }
         }
         out
@@ -143,14 +143,14 @@ fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr,
 fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
     let memory: &dyn Memory = scene.memory;
     let mut first = None;
-    scene.each_word(range, |place, word| {
+    scene.each_word(range, |addr, word| {
         let span = Addr::new(word);
-        if first.is_some() || !span.is_aligned(8) || scene.open_at(span).is_none() {
+        if first.is_some() || !span.is_aligned(8) || scene.unclaimed_at(span).is_none() {
             return;
         }
         let start = span.checked_add(START_ADDR).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
         let inside = start.filter(|s| s.is_aligned(HEAP_PAGE)).and_then(|s| s.checked_since(arena));
-        first = inside.filter(|offset| *offset < ARENA).map(|offset| (place, offset / HEAP_PAGE, span));
+        first = inside.filter(|offset| *offset < ARENA).map(|offset| (addr, offset / HEAP_PAGE, span));
     });
     first
 }
@@ -164,7 +164,7 @@ mod tests {
     const HEAP: u64 = 0xc0_0000_0000;
     const TABLE: u64 = 0x7000_0000_0000;
 
-    fn ask(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
         let word = |i: usize| crate::bytes::u64_at(magic, i).unwrap_or_default();
         let mut lab = Lab::default();
         lab.map(0x50_0000, 4096).put(0x50_0000, &[word(0), word(8)]).put(0x50_0100, &[TABLE]);
@@ -173,19 +173,19 @@ mod tests {
         lab.put(slot + 1024 + START_ADDR, &[start]);
         lab.map(HEAP, 4096);
         let open = [range(HEAP, 4 << 20), range(TABLE, 32 << 20)];
-        lab.ask(find, ("server", range(0x50_0000, 4096)), &open)
+        lab.recognise(find, ("server", range(0x50_0000, 4096)), &open)
     }
 
     #[test]
     fn an_arena_whose_span_begins_in_it_is_gos() {
-        let found = ask(b"\xff Go buildinf:\x08\x02", HEAP + HEAP_PAGE);
+        let found = recognise(b"\xff Go buildinf:\x08\x02", HEAP + HEAP_PAGE);
         assert_eq!(found[0].0, range(HEAP, ARENA));
         assert_eq!((found[0].1.owner, found[0].1.detail.as_str()), (Owner::None, "Go: heap"));
     }
 
     #[test]
     fn without_the_magic_or_with_a_span_elsewhere_there_is_none() {
-        assert!(ask(b"\xff No buildinf:\x08\x02", HEAP + HEAP_PAGE).is_empty());
-        assert!(ask(b"\xff Go buildinf:\x08\x02", HEAP + 2 * ARENA).is_empty());
+        assert!(recognise(b"\xff No buildinf:\x08\x02", HEAP + HEAP_PAGE).is_empty());
+        assert!(recognise(b"\xff Go buildinf:\x08\x02", HEAP + 2 * ARENA).is_empty());
     }
 }

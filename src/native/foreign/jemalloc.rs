@@ -47,7 +47,7 @@ const FORMS: [Form; 2] = [
 ];
 
 /// Inverse of the share of structures that may be inconsistent, since the dump may be taken during changes.
-const SOUND: usize = 20;
+const BAD_SHARE_DIVISOR: usize = 20;
 
 /// Size of `cache_bin_t` in bytes, and bounds on the number of consecutive bins of a cache. There is a bin for each of
 /// the 36 small classes, and more.
@@ -69,21 +69,21 @@ fn class_size(index: u64) -> Option<u64> {
 }
 
 /// The fields of a structure contradict each other.
-struct Unsound;
+struct Inconsistent;
 
 impl Form {
     /// Returns the extent of a structure, if it is allocated.
-    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Unsound> {
+    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Inconsistent> {
         let field = |at: u32, width: u32| words[0] >> at & ((1 << width) - 1);
         if field(self.state, self.state_bits) != 0 {
             return Ok(None);
         }
-        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Unsound)?;
+        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Inconsistent)?;
         let start = Addr::new(words[1]);
         if field(self.slab, 1) == 0 {
             // The block begins at a random offset in its extent (cache_oblivious).
             let fits = range.covers(&AddrRange::sized(start, size));
-            return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Unsound) };
+            return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Inconsistent) };
         }
         let blocks = range.len() / size;
         let mut slab = [0; SLAB_WORDS];
@@ -94,37 +94,37 @@ impl Form {
         let free: u64 = slab.iter().map(|word| u64::from(word.count_ones())).sum();
         let sound =
             range.len().is_multiple_of(size) && blocks <= MOST && start == range.start && free == field(self.free, 10);
-        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Unsound) }
+        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Inconsistent) }
     }
 }
 
 /// Reads the heap from the extents' structures. `None` if no form of `e_bits` fits them.
-pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owner) -> Option<ExtentHeap> {
+pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], owner: Owner) -> Option<ExtentHeap> {
     let words: Vec<([u64; WORDS], AddrRange)> =
-        holders.iter().filter_map(|(at, range)| Some((scene.words(*at)?, *range))).collect();
+        structures.iter().filter_map(|(at, range)| Some((scene.words(*at)?, *range))).collect();
     let tried = FORMS.iter().map(|form| {
         let mut unsound = 0;
         let mut extents: Vec<Extent> = Vec::new();
         for (words, range) in &words {
             match form.read(words, *range) {
                 Ok(extent) => extents.extend(extent),
-                Err(Unsound) => unsound += 1,
+                Err(Inconsistent) => unsound += 1,
             }
         }
         (unsound, extents)
     });
     let (unsound, mut extents) = tried.min_by_key(|(unsound, _)| *unsound)?;
     let slabs = extents.iter().filter(|e| e.slab.is_some()).count();
-    if slabs == 0 || unsound * SOUND > words.len() {
+    if slabs == 0 || unsound * BAD_SHARE_DIVISOR > words.len() {
         return None;
     }
-    holders.iter().for_each(|(at, _)| scene.keep(*at, WORDS as u64));
+    structures.iter().for_each(|(at, _)| scene.keep(*at, WORDS as u64));
     extents.sort_by_key(|e| e.range.start);
     extents.dedup_by(|next, kept| next.range.start < kept.range.end);
-    let committed = holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
+    let committed = structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
     let evidence = format!(
         "{} in the page map, and {} whose bitmaps agree with their free counts",
-        count(holders.len() as u64, "extent"),
+        count(structures.len() as u64, "extent"),
         count(slabs as u64, "slab")
     );
     let mut out = ExtentHeap {
@@ -269,9 +269,9 @@ mod tests {
         lab.put(OWN, &[bits(1, 0, 20, free), HEAP, 0x1000]).put(OWN + 64, &[!0b1011]);
         lab.put(OWN + 128, &[bits(0, 0, 36, 0), HEAP + 0x2040, 0x5000]);
         lab.put(OWN + 256, &[bits(0, 1, 255, 0), HEAP + 0x8000, 0x1000]);
-        let holders = [(OWN, 0x0, 0x1000), (OWN + 128, 0x2000, 0x5000), (OWN + 256, 0x8000, 0x1000)]
+        let structures = [(OWN, 0x0, 0x1000), (OWN + 128, 0x2000, 0x5000), (OWN + 256, 0x8000, 0x1000)]
             .map(|(at, start, len)| (Addr::new(at), range(HEAP + start, len)));
-        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &holders, Owner::None)
+        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &structures, Owner::None)
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Pointer, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
@@ -43,7 +43,7 @@ fn is_random(word: u64) -> bool {
     high != 0 && high != 0xffff && word & 0xffff_ffff != 0
 }
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let named = |i: &&Image<'_>| i.name.starts_with("libmimalloc");
     let linked =
         |i: &&Image<'_>| i.is_program && (i.data_len() <= MAX_PROGRAM_DATA || i.exports(scene.memory, &["mi_malloc"]));
@@ -52,9 +52,9 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     arenas(scene, image, found);
     let mut data = HashMap::new();
     for part in &image.writable {
-        scene.each_word(*part, |place, word| {
+        scene.each_word(*part, |addr, word| {
             if is_random(word) {
-                data.insert(word, place);
+                data.insert(word, addr);
             }
         });
     }
@@ -69,9 +69,9 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         let Some(words) = scene.words::<64>(at) else { return true };
         let of = |w: &u64| data.get(&(w ^ at.get())).filter(|_| *w != 0);
         let cookie = words.iter().enumerate().find_map(|(i, w)| Some((i, *of(w)?)));
-        if let Some((i, place)) = cookie {
+        if let Some((i, addr)) = cookie {
             // The random number in the data, and the cookie with the count after it.
-            scene.keep(place, 1);
+            scene.keep(addr, 1);
             scene.keep(at.saturating_add(8 * i as u64), 2);
             first.get_or_insert(at);
             let slices = words.get(i + 1).copied().filter(|n| (1..=MAX_SLICES).contains(n) && at.is_aligned(SEGMENT));
@@ -90,7 +90,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 }
 
 /// Finds arenas of 3.x through words in the library's data.
-fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Found) {
+fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Findings) {
     let pointers = scene.pointers(image, SLICE);
     let mut list: Vec<AddrRange> = pointers.iter().filter_map(|p| arena(scene, image, p)).collect();
     list.sort_unstable();
@@ -107,13 +107,12 @@ fn arena(scene: &Scene<'_>, image: &Image<'_>, pointer: &Pointer) -> Option<Addr
     let sound = base.is_aligned(4096)
         && words[1].is_multiple_of(4096)
         && range.contains(pointer.to)
-        && scene.open_at(base).is_some_and(|open| open.covers(&range));
+        && scene.unclaimed_at(base).is_some_and(|open| open.covers(&range));
     // The number of words between address and subproc differs by version.
     let in_data = |at: Addr| image.writable.iter().any(|part| part.contains(at));
     let rest = words.iter().skip(2).map(|w| Addr::new(*w));
-    let leads_back = |subproc: Addr| {
-        in_data(subproc) && pointer.place.checked_since(subproc).is_some_and(|after| after < MAX_SUBPROC)
-    };
+    let leads_back =
+        |subproc: Addr| in_data(subproc) && pointer.at.checked_since(subproc).is_some_and(|after| after < MAX_SUBPROC);
     let found = sound && rest.into_iter().any(leads_back);
     if found {
         scene.keep(pointer.to, 2);
@@ -132,7 +131,7 @@ mod tests {
         let mut lab = Lab::default();
         lab.map(0x10_0000, 0x1000).put(0x10_0100, &[7, COOKIE]);
         lab.map(0x3_0000_0000, 0x10000).put(0x3_0000_0080, &[3, cookie ^ 0x3_0000_0000, 512]);
-        lab.ask(find, ("libmimalloc.so.2", range(0x10_0000, 0x1000)), &[range(0x3_0000_0000, 0x10000)])
+        lab.recognise(find, ("libmimalloc.so.2", range(0x10_0000, 0x1000)), &[range(0x3_0000_0000, 0x10000)])
     }
 
     #[test]
@@ -146,16 +145,16 @@ mod tests {
     #[test]
     fn an_arena_and_its_subproc_lead_to_each_other() {
         const ARENA: u64 = 0x320_3000_0000;
-        let ask = |place: u64, subproc: u64, size: u64| {
+        let recognise = |addr: u64, subproc: u64, size: u64| {
             let mut lab = Lab::default();
-            lab.map(0x10_0000, 0x8000).put(place, &[ARENA + 0x8_0000]);
+            lab.map(0x10_0000, 0x8000).put(addr, &[ARENA + 0x8_0000]);
             lab.map(ARENA, 0x10_0000).put(ARENA + 0x8_0000, &[ARENA, size, 3, subproc, 0, ARENA]);
-            lab.ask(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
+            lab.recognise(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
         };
-        assert_eq!(ask(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
+        assert_eq!(recognise(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
         // Its subproc is elsewhere; the subproc begins after the pointer; not all of the memory is mapped.
-        assert!(ask(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
-        assert!(ask(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
-        assert!(ask(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
+        assert!(recognise(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());
     }
 }

@@ -22,7 +22,7 @@
 
 mod beam;
 mod cpython;
-mod found;
+mod findings;
 mod ghc;
 mod go;
 mod jemalloc;
@@ -46,12 +46,12 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 use crate::words::AllocatorName;
-use found::Found;
-pub(crate) use found::UnreadHeap;
+use findings::Findings;
+pub(crate) use findings::UnreadHeap;
 use scene::Scene;
 
 /// The name of a recogniser, for logs, and its function.
-type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
+type Recogniser = (&'static str, fn(&Scene<'_>, &mut Findings));
 
 /// All recognisers, in the order in which they run. Memory that one of them claims is hidden from the next ones.
 const RECOGNISERS: &[Recogniser] = &[
@@ -73,14 +73,14 @@ const RECOGNISERS: &[Recogniser] = &[
 /// Claims what can be recognised in unclaimed memory. Returns the heaps whose blocks can be read.
 pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<UnreadHeap> {
     let _phase = process.enter(Phase::Foreign);
-    let open = scene::unclaimed(base, claims);
-    let mut scene = Scene::over(process, base, open);
+    let unclaimed = scene::unclaimed(base, claims);
+    let mut scene = Scene::over(process, base, unclaimed);
     let mut heaps = Vec::new();
     for (name, find) in RECOGNISERS {
         if scene.is_empty() {
             return heaps;
         }
-        let mut found = Found::default();
+        let mut found = Findings::default();
         find(&scene, &mut found);
         if !found.is_empty() {
             tracing::debug!(name, "recognised");
@@ -94,13 +94,13 @@ pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<
 /// Reads the blocks of a heap. `None` if its structures contradict each other.
 pub(crate) fn read_heap(process: &Process, heap: &UnreadHeap) -> Option<ExtentHeap> {
     let _phase = process.enter(Phase::Foreign);
-    let open = RangeMap::from_sorted(heap.open.to_vec()).unwrap_or_default();
-    let scene = Scene::over(process, process.base(), open);
+    let unclaimed = RangeMap::from_sorted(heap.unclaimed.to_vec()).unwrap_or_default();
+    let scene = Scene::over(process, process.base(), unclaimed);
     match heap.name {
-        AllocatorName::Jemalloc => jemalloc::heap(&scene, &heap.holders, heap.owner),
+        AllocatorName::Jemalloc => jemalloc::heap(&scene, &heap.structures, heap.owner),
         AllocatorName::Tcmalloc => {
             let image = scene.images.iter().find(|image| image.owner == heap.owner)?;
-            tcmalloc::heap(&scene, &heap.holders, image)
+            tcmalloc::heap(&scene, &heap.structures, image)
         }
         _ => None,
     }

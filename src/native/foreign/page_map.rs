@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label, UnreadHeap};
+use super::findings::{Findings, Label, UnreadHeap};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
@@ -45,7 +45,7 @@ struct Map {
     words: u64,
     /// Shapes that builds of it may have.
     shapes: &'static [Shape],
-    holder: fn(&Scene<'_>, u64, u32) -> Option<Holder>,
+    read_entry: fn(&Scene<'_>, u64, u32) -> Option<PageOwner>,
 }
 
 /// The sizes of a map's tables.
@@ -94,7 +94,7 @@ impl Shape {
 
 /// The extent or span that contains a page: the address of its structure, and its memory.
 #[derive(Clone, Copy)]
-struct Holder {
+struct PageOwner {
     at: Addr,
     range: AddrRange,
 }
@@ -113,7 +113,7 @@ const MAPS: [Map; 2] = [
             // 64 KiB pages are usual for arm64.
             Shape::new(16),
         ],
-        holder: edata,
+        read_entry: edata,
     },
     Map {
         name: "tcmalloc",
@@ -122,37 +122,37 @@ const MAPS: [Map; 2] = [
         structure: "Span",
         words: 2,
         shapes: &[Shape::new(13), Shape::new(12), Shape::new(15), Shape::new(16)],
-        holder: span,
+        read_entry: span,
     },
 ];
 
 /// Reads jemalloc's entry. `rtree_leaf_elm_t.le_bits` has the edata_t's address in bits 0 to 47 and the size class
 /// above. The lowest bits are flags, since the structure is aligned to at least 64 bytes. `edata_t` is e_bits, e_addr
 /// and e_size_esn, which is the size except for the lowest 12 bits.
-fn edata(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
+fn edata(scene: &Scene<'_>, word: u64, page: u32) -> Option<PageOwner> {
     let at = Addr::new(((word << 16) as i64 >> 16) as u64 & !0x3f);
-    scene.open_at(at)?;
+    scene.unclaimed_at(at)?;
     let [_, start, size] = scene.words(at)?;
     let start = Addr::new(start).align_down(1 << page);
     let range = AddrRange::sized(start, size & !0xfff);
     // An extent is mapped in one piece. Otherwise these are two words of another object.
-    let whole = scene.open_at(start).is_some_and(|open| open.covers(&range));
-    (whole && range.end.is_aligned(1 << page)).then_some(Holder { at, range })
+    let whole = scene.unclaimed_at(start).is_some_and(|open| open.covers(&range));
+    (whole && range.end.is_aligned(1 << page)).then_some(PageOwner { at, range })
 }
 
 /// Reads tcmalloc's entry. A `Span` begins with the number of its first page, and the number of pages.
-fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
+fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<PageOwner> {
     let at = Addr::new(word);
-    scene.open_at(at).filter(|_| at.is_aligned(8))?;
+    scene.unclaimed_at(at).filter(|_| at.is_aligned(8))?;
     let [first, count] = scene.words(at)?;
     let fits = |n: u64| n >> (ADDRESS_BITS - page) == 0;
     let range = AddrRange::sized(Addr::new(first << page), count << page);
-    let whole = scene.open_at(range.start).is_some_and(|open| open.covers(&range));
-    (fits(first) && fits(count) && count > 0 && whole).then_some(Holder { at, range })
+    let whole = scene.unclaimed_at(range.start).is_some_and(|open| open.covers(&range));
+    (fits(first) && fits(count) && count > 0 && whole).then_some(PageOwner { at, range })
 }
 
 /// Searches every image whose data has room for the upper level.
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     for image in &scene.images {
         for map in &MAPS {
             // 1 MiB for tcmalloc; 2 MiB for jemalloc, less with larger pages or three levels.
@@ -165,10 +165,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
             for &shape in map.shapes.iter().filter(fits) {
                 let read = Reader { scene, map, shape };
                 let parts = read.all(image);
-                if parts.holders >= if known { 1 } else { ENOUGH } {
+                if parts.owners >= if known { 1 } else { ENOUGH } {
                     parts.slots.iter().for_each(|slot| scene.keep(*slot, shape.entry / 8));
                     parts.extents.iter().for_each(|(at, _)| scene.keep(*at, map.words));
-                    parts.say(map, image, scene, found);
+                    parts.add_results(map, image, scene, found);
                     break;
                 }
             }
@@ -178,8 +178,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 
 /// The contents of one map.
 #[derive(Default)]
-struct Parts {
-    holders: usize,
+struct MapContents {
+    owners: usize,
     /// Memory that is allocated, or free and retained.
     memory: Vec<AddrRange>,
     /// Structures, each with its memory.
@@ -191,17 +191,17 @@ struct Parts {
     structures: BTreeSet<Addr>,
 }
 
-impl Parts {
-    fn say(self, map: &Map, image: &Image<'_>, scene: &Scene<'_>, found: &mut Found) {
+impl MapContents {
+    fn add_results(self, map: &Map, image: &Image<'_>, scene: &Scene<'_>, found: &mut Findings) {
         let (name, owner) = (map.name, image.owner);
         let leaf = self.leaves.first().map_or(Addr::NULL, |l| l.start);
         let evidence = format!(
             "{} of {}: the page map's leaf at {leaf} maps each one's page back to it",
-            self.holders, map.structure
+            self.owners, map.structure
         );
         found.add(self.memory, &Label::derived(Kind::Allocator, owner, name, evidence));
         let own = format!("{name}: page map");
-        let evidence = format!("a leaf that points to {} proven structures", self.holders);
+        let evidence = format!("a leaf that points to {} proven structures", self.owners);
         found.add(self.leaves, &Label::derived(Kind::Allocator, owner, own, evidence));
         let own = format!("{name}: allocator structures");
         let allocator = match name {
@@ -209,7 +209,7 @@ impl Parts {
             "tcmalloc" => Some(AllocatorName::Tcmalloc),
             _ => None,
         };
-        let unread = |name| UnreadHeap { name, owner, holders: self.extents, open: scene.open().into() };
+        let unread = |name| UnreadHeap { name, owner, structures: self.extents, unclaimed: scene.unclaimed().into() };
         found.heaps.extend(allocator.map(unread));
         if name == "jemalloc" {
             let blocks = base_blocks(scene);
@@ -220,7 +220,7 @@ impl Parts {
             return;
         }
         // The mapping that contains the spans is described nowhere.
-        let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
+        let around = self.structures.iter().filter_map(|&at| scene.unclaimed_at(at)).collect();
         let evidence = format!("the mapping contains a {} or a leaf of the page map", map.structure);
         found.add(around, &Label::heuristic(Kind::Allocator, owner, own, evidence));
     }
@@ -233,14 +233,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn all(&self, image: &Image<'_>) -> Parts {
-        let mut parts = Parts::default();
+    fn all(&self, image: &Image<'_>) -> MapContents {
+        let mut parts = MapContents::default();
         let data = union(image.writable.clone());
         let windows = self.windows();
         let mut left = limits::MAX_PAGE_MAP_TRIES;
         // Leaves and nodes are aligned at least to a cache line.
         for pointer in self.scene.pointers(image, 64).into_iter().take(limits::MAX_PAGE_MAP_LEAVES) {
-            let of = |index: u64| self.root(pointer.place, index).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
+            let of = |index: u64| self.root(pointer.at, index).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
             for window in windows.iter().filter(|(index, _)| of(**index)).flat_map(|(_, windows)| windows) {
                 left -= 1;
                 if left == 0 {
@@ -259,9 +259,9 @@ impl Reader<'_> {
         parts
     }
 
-    /// Returns the upper level if `place` is its entry `index`.
-    fn root(&self, place: Addr, index: u64) -> Option<AddrRange> {
-        Some(AddrRange::sized(place.checked_sub(8 * index)?, self.shape.root_len()))
+    /// Returns the upper level if `at` is its entry `index`.
+    fn root(&self, at: Addr, index: u64) -> Option<AddrRange> {
+        Some(AddrRange::sized(at.checked_sub(8 * index)?, self.shape.root_len()))
     }
 
     /// Returns the leaf of a window. `to` is the leaf itself, or with three levels the node above it.
@@ -272,7 +272,7 @@ impl Reader<'_> {
         }
         let index = window.start.since(Addr::NULL) >> self.shape.leaf_span() & ((1 << node) - 1);
         let leaf = self.scene.memory.ptr(to.checked_add(8 * index)?).ok()?;
-        (leaf.is_aligned(64) && self.scene.open_at(leaf).is_some()).then_some(leaf)
+        (leaf.is_aligned(64) && self.scene.unclaimed_at(leaf).is_some()).then_some(leaf)
     }
 
     /// Returns the ranges of the address space that one leaf covers and that have unclaimed memory, by the index of
@@ -287,7 +287,7 @@ impl Reader<'_> {
             (0..count).filter_map(move |i| first.checked_add(i * size))
         };
         // A larger range is a reservation (a sanitizer's shadow has 14 TiB), and no heap fills it.
-        let open = self.scene.open().iter().filter(|r| r.len() <= MAX_RANGE);
+        let open = self.scene.unclaimed().iter().filter(|r| r.len() <= MAX_RANGE);
         for start in open.flat_map(of).take(limits::MAX_PAGE_MAP_WINDOWS) {
             let index = start.since(Addr::NULL) >> (self.shape.leaf_span() + node);
             out.entry(index).or_default().insert(AddrRange::sized(start, size));
@@ -301,7 +301,7 @@ impl Reader<'_> {
     }
 
     /// Returns the extent or span that the word at `slot` leads to, if it contains the page.
-    fn holder(&self, leaf: Addr, window: AddrRange, slot: Addr, word: u64) -> Option<Holder> {
+    fn page_owner(&self, leaf: Addr, window: AddrRange, slot: Addr, word: u64) -> Option<PageOwner> {
         if !slot.since(leaf).is_multiple_of(self.shape.entry) {
             return None;
         }
@@ -311,28 +311,28 @@ impl Reader<'_> {
             return None;
         }
         let at = window.start.checked_add((slot.since(leaf) / self.shape.entry) << self.shape.page)?;
-        (self.map.holder)(self.scene, word, self.shape.page).filter(|h| h.range.contains(at))
+        (self.map.read_entry)(self.scene, word, self.shape.page).filter(|h| h.range.contains(at))
     }
 
     fn is_leaf(&self, leaf: Addr, window: AddrRange) -> bool {
         let page = 1 << self.shape.page;
-        self.scene.open_within(window).into_iter().any(|r| {
+        self.scene.unclaimed_within(window).into_iter().any(|r| {
             let step = (r.len() / SAMPLES).max(page);
-            let places = (0..SAMPLES).filter_map(|i| r.start.checked_add(i * step)).filter(|at| r.contains(*at));
+            let positions = (0..SAMPLES).filter_map(|i| r.start.checked_add(i * step)).filter(|at| r.contains(*at));
             // A large extent has entries only for its first and last page.
-            places.map(|at| AddrRange::sized(at.align_down(page), NEAR << self.shape.page)).any(|near| {
+            positions.map(|at| AddrRange::sized(at.align_down(page), NEAR << self.shape.page)).any(|near| {
                 let slots = AddrRange::new(self.slot(leaf, window, near.start), self.slot(leaf, window, near.end));
                 let mut proven = false;
                 self.scene.each_word(slots, |slot, word| {
-                    proven |= self.holder(leaf, window, slot, word).is_some();
+                    proven |= self.page_owner(leaf, window, slot, word).is_some();
                 });
                 proven
             })
         })
     }
 
-    fn read(&self, leaf: Addr, window: AddrRange, parts: &mut Parts) {
-        for open in self.scene.open_within(window) {
+    fn read(&self, leaf: Addr, window: AddrRange, parts: &mut MapContents) {
+        for open in self.scene.unclaimed_within(window) {
             let slots = AddrRange::new(self.slot(leaf, window, open.start), self.slot(leaf, window, open.end));
             let (mut past, mut last) = (open.start, None);
             self.scene.each_word(slots, |slot, word| {
@@ -340,11 +340,11 @@ impl Reader<'_> {
                 if last == Some(word) && parts.slots.len() < limits::MAX_FOREIGN_STEPS {
                     parts.slots.push(slot);
                 }
-                if slot < self.slot(leaf, window, past) || parts.holders >= limits::MAX_FOREIGN_STEPS {
+                if slot < self.slot(leaf, window, past) || parts.owners >= limits::MAX_FOREIGN_STEPS {
                     return;
                 }
-                if let Some(h) = self.holder(leaf, window, slot, word) {
-                    parts.holders += 1;
+                if let Some(h) = self.page_owner(leaf, window, slot, word) {
+                    parts.owners += 1;
                     parts.memory.push(h.range);
                     if parts.extents.len() < limits::MAX_FOREIGN_EXTENTS {
                         parts.extents.push((h.at, h.range));
@@ -391,7 +391,7 @@ mod tests {
     const OWN: u64 = 0x41_0000_0000;
 
     /// A root at DATA + 0x1000, and a leaf and two structures at OWN.
-    fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
         let leaf_bits = Shape::new(page).bits()[2];
         let mut lab = Lab::default();
         lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> (leaf_bits + page)) - early, &[OWN]);
@@ -401,13 +401,13 @@ mod tests {
             lab.put(at, &structure);
             lab.put(OWN + 8 * (((HEAP >> page) + slots[i]) & ((1 << leaf_bits) - 1)), &[at]);
         }
-        lab.ask(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
+        lab.recognise(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
     }
 
     #[test]
     fn extents_of_jemalloc_are_found_by_its_map() {
         let extents = [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000 | 5]];
-        let found = ask(12, [0, 4], extents, 0);
+        let found = recognise(12, [0, 4], extents, 0);
         assert_eq!(found[0].0, range(HEAP, 0x3000));
         assert_eq!(found[1].0, range(HEAP + 0x4000, 0x1000));
         assert_eq!(found[2].0, range(OWN, 2 << 20));
@@ -416,16 +416,16 @@ mod tests {
 
     #[test]
     fn an_extent_elsewhere_or_a_root_elsewhere_is_none() {
-        assert!(ask(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
-        assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
+        assert!(recognise(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
+        assert!(recognise(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
         // Not mapped in one piece: two words of another object.
-        assert!(ask(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
+        assert!(recognise(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
     }
 
     #[test]
     fn extents_are_found_by_a_map_of_three_levels_with_entries_of_two_words() {
         let (node, leaf) = (OWN, OWN + 0x4_0000);
-        let ask = |slot: u64, more: u64| {
+        let recognise = |slot: u64, more: u64| {
             let mut lab = Lab::default();
             // Entries of the upper level cover 4 TiB, entries of a node 128 MiB.
             lab.map(DATA, 0x5_0000).put(DATA + 0x1000 + 8 * (HEAP >> 42), &[node]);
@@ -434,14 +434,14 @@ mod tests {
             lab.put(leaf + 16 * (HEAP >> 12 & 0x7fff) + slot, &[OWN + (3 << 20), more]);
             lab.put(OWN + (3 << 20), &[0, HEAP, 0x3000]);
             let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
-            lab.ask(find, ("libjemalloc.so.2", range(DATA, 0x5_0000)), &open)
+            lab.recognise(find, ("libjemalloc.so.2", range(DATA, 0x5_0000)), &open)
         };
-        let found = ask(0, 0x0700_0001);
+        let found = recognise(0, 0x0700_0001);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x3000), "jemalloc"));
         // Only the first word of an entry can lead to a structure.
-        assert!(ask(8, 0x0700_0001).is_empty());
+        assert!(recognise(8, 0x0700_0001).is_empty());
         // A map of mimalloc 3 from pages to structures, without size classes.
-        assert!(ask(0, OWN + (3 << 20)).is_empty());
+        assert!(recognise(0, OWN + (3 << 20)).is_empty());
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
             lab.put(at, &[(HEAP >> 13) + i, 1]).put(OWN + 8 * (((HEAP >> 13) + i) & ((1 << 18) - 1)), &[at]);
         }
         let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
-        let found = lab.ask(find, ("server", range(DATA, 3 << 20)), &open);
+        let found = lab.recognise(find, ("server", range(DATA, 3 << 20)), &open);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x10000), "tcmalloc"));
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -30,13 +30,13 @@ const ROOT_WORDS: usize = 2048;
 const SPAN_WORDS: usize = 4;
 const BUCKET: usize = 2;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
     // Guards on both sides make an entry's page the start of a range of memory. Without a hint from a module's name,
     // large ranges are skipped: each would cost a page read, and a process may have a hundred thousand.
     let small = |range: &&AddrRange| image.is_some() || range.len() <= MAX_ENTRY_RANGE;
     let mut roots: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();
-    for at in scene.open().iter().filter(small).map(|r| r.start) {
+    for at in scene.unclaimed().iter().filter(small).map(|r| r.start) {
         if let Some(entry) = entry(scene, at) {
             roots.entry(entry.root).or_default().insert(at);
         }
@@ -85,15 +85,15 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
     // The root may be only partly in the core.
     let len = scene.memory.readable(root, 8 * ROOT_WORDS as u64);
     let mut words: Vec<Addr> = Vec::new();
-    scene.each_word(AddrRange::sized(root, len), |place, word| {
-        words.resize((place.since(root) / 8) as usize, Addr::NULL);
+    scene.each_word(AddrRange::sized(root, len), |addr, word| {
+        words.resize((addr.since(root) / 8) as usize, Addr::NULL);
         words.push(Addr::new(word));
     });
     let sides = words.windows(2).filter_map(|w| w.first().zip(w.last()));
     let first = sides.filter(|(last, first)| candidates.contains(last) && candidates.contains(first)).map(|(_, f)| *f);
     first.into_iter().find_map(|first| {
         let mut out = Vec::new();
-        let end = walks.alone().follow(first, |at| {
+        let end = walks.begin_own_set().follow(first, |at| {
             let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is not an entry of this root")?;
             let next = entry.next;
             out.push((at, entry));
@@ -117,7 +117,7 @@ fn distance(scene: &Scene<'_>, root: Addr, list: &[(Addr, Entry)]) -> Option<i64
         for span in words.chunks_exact(SPAN_WORDS).skip(1) {
             let free = span.first().map_or(Addr::NULL, |w| Addr::new(*w));
             let its = span.get(BUCKET).is_some_and(|w| of_root.contains(Addr::new(*w)));
-            if its && scene.open_at(free).is_some() {
+            if its && scene.unclaimed_at(free).is_some() {
                 *votes.entry(free.align_down(SUPER_PAGE).offset_from(*at)).or_default() += 1;
             }
         }
@@ -134,7 +134,7 @@ mod tests {
     const HEAP: u64 = 0x1c8c_0000_0000;
 
     /// Two super pages, with their entries `far` bytes above them. The root says that its first entry is at `first`.
-    fn ask(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(ROOT, 0x4000).put(ROOT + 0x1658, &[HEAP + SUPER_PAGE + far, first]);
         let mut open = Vec::new();
@@ -146,13 +146,13 @@ mod tests {
             lab.map(at + 0x4000, 0x1000);
             open.extend([range(page, PAGE), range(at + 0x4000, 0x1f_8000)]);
         }
-        lab.ask(find, ("chromium", range(ROOT, 0x4000)), &open)
+        lab.recognise(find, ("chromium", range(ROOT, 0x4000)), &open)
     }
 
     #[test]
     fn a_root_and_its_entries_lead_to_each_other() {
         for far in [0x1000, 0xc97_239f_5000] {
-            let found = ask(far, HEAP + far);
+            let found = recognise(far, HEAP + far);
             assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 2 * SUPER_PAGE), "PartitionAlloc"));
             assert_eq!(found[1].0, range(HEAP + far, PAGE));
         }
@@ -160,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_root_that_does_not_has_none() {
-        assert!(ask(0x1000, HEAP + 0x2000).is_empty());
+        assert!(recognise(0x1000, HEAP + 0x2000).is_empty());
     }
 }

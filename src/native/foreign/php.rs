@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -26,7 +26,7 @@ const HEAP_WORDS: usize = 64;
 
 const NAMES: &[&str] = &["php", "libphp", "mod_php", "frankenphp"];
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let image = scene.named(NAMES);
     if image.is_none() && !scene.starts(CHUNK).into_iter().any(|at| chunk(scene, at).is_some()) {
         return;
@@ -62,7 +62,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 
 /// Returns the heap of the chunk at `at`, if its neighbours in the ring point back.
 fn chunk(scene: &Scene<'_>, at: Addr) -> Option<Addr> {
-    scene.open_at(at)?;
+    scene.unclaimed_at(at)?;
     let [heap, next, prev] = scene.words(at)?;
     let [heap, next, prev] = [heap, next, prev].map(Addr::new);
     let placed = heap.since(heap.align_down(CHUNK));
@@ -85,7 +85,7 @@ fn huge_blocks(scene: &Scene<'_>, heap: Addr, chunks: &BTreeSet<Addr>) -> Vec<Ad
         let (start, next) = (Addr::new(start), Addr::new(next));
         let sound =
             start.is_aligned(CHUNK) && size.is_multiple_of(4096) && size > 0 && (next.is_null() || in_chunk(next));
-        (sound && scene.open_at(start).is_some()).then(|| (AddrRange::sized(start, size), next))
+        (sound && scene.unclaimed_at(start).is_some()).then(|| (AddrRange::sized(start, size), next))
     };
     let words: [u64; HEAP_WORDS] = scene.words(heap).unwrap_or([0; HEAP_WORDS]);
     let Some(first) = words.into_iter().map(Addr::new).find(|at| block(*at).is_some()) else { return Vec::new() };
@@ -112,18 +112,18 @@ mod tests {
     const B: u64 = A + CHUNK;
     const HUGE: u64 = 0x5000_0000;
 
-    fn ask(back: u64) -> Vec<(AddrRange, Label)> {
+    fn recognise(back: u64) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(A, 0x2000).put(A, &[A + 64, B, B]).put(A + 64 + 80, &[A + 0x1000]);
         lab.put(A + 0x1000, &[HUGE, 0x30_0000, 0]);
         lab.map(B, 0x1000).put(B, &[A + 64, A, back]);
         lab.map(HUGE, 0x1000);
-        lab.ask(find, ("php8.2", range(1, 0)), &[range(A, 2 * CHUNK), range(HUGE, 0x30_0000)])
+        lab.recognise(find, ("php8.2", range(1, 0)), &[range(A, 2 * CHUNK), range(HUGE, 0x30_0000)])
     }
 
     #[test]
     fn a_ring_of_chunks_and_its_huge_blocks() {
-        let found = ask(A);
+        let found = recognise(A);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].0, range(A, 2 * CHUNK));
         assert_eq!(found[1].0, range(HUGE, 0x30_0000));
@@ -131,6 +131,6 @@ mod tests {
 
     #[test]
     fn a_ring_that_does_not_close_is_none() {
-        assert!(ask(B).is_empty());
+        assert!(recognise(B).is_empty());
     }
 }

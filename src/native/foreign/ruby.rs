@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
@@ -33,7 +33,7 @@ const MIN_SHAPES: u64 = 2 << 20;
 /// Bytes of the guard page at the end of each fiber's stack.
 const GUARD: u64 = 4096;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(image) = scene.named(&["libruby", "ruby"]) else { return };
     let mut by_word: BTreeMap<usize, Vec<AddrRange>> = BTreeMap::new();
     scene.each_aligned(HEAP_PAGE, |at| {
@@ -61,7 +61,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let arena = |at: Addr| {
         let range = AddrRange::sized(at, TRANSIENT_HEAP);
-        scene.open_at(at).filter(|open| open.covers(&range))?;
+        scene.unclaimed_at(at).filter(|open| open.covers(&range))?;
         let mut links = 0;
         for i in 1..TRANSIENT_HEAP / BLOCK {
             let [_, next] = scene.words(at.saturating_add(i * BLOCK))?;
@@ -84,10 +84,10 @@ fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
     let mut left = limits::MAX_FOREIGN_POINTERS;
     for part in &image.writable {
         // The structure is in the data or in a malloc block.
-        scene.each_word(*part, |place, word| {
+        scene.each_word(*part, |addr, word| {
             if left > 0 && out.is_empty() {
                 left -= 1;
-                let trees = [place, Addr::new(word)].into_iter().filter(|at| at.is_aligned(8));
+                let trees = [addr, Addr::new(word)].into_iter().filter(|at| at.is_aligned(8));
                 out.extend(trees.filter_map(|tree| shapes_of(scene, tree)).next());
             }
         });
@@ -98,14 +98,15 @@ fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
 fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
     let words: [u64; TREE_WORDS] = scene.words(tree)?;
     let list = Addr::new(words[0]);
-    let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
+    let open = scene.unclaimed_at(list).filter(|r| list.is_aligned(PAGE) && r.end.since(list) >= MIN_SHAPES)?;
     let is_cache = |at: &Addr| {
         // `redblack_node_t`: key, shape, two links.
         let node = |i: u64| scene.words::<2>(at.saturating_add(NODE * i)).map(|[_, shape]| Addr::new(shape));
         let in_list = |shape: Addr| shape.checked_since(list).is_some_and(|n| n < MIN_SHAPES);
         at.is_aligned(PAGE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
     };
-    let cache = words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.open_at(*at).is_some() && is_cache(at))?;
+    let cache =
+        words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.unclaimed_at(*at).is_some() && is_cache(at))?;
     // List and cache are adjacent, and the kernel joins their mappings.
     Some(AddrRange::new(cache.min(list), open.end)).filter(|range| open.covers(range))
 }
@@ -114,7 +115,7 @@ fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
 fn fibers(scene: &Scene<'_>) -> Vec<AddrRange> {
     let mut out = Vec::new();
     let next = |a: &AddrRange, b: &AddrRange| a.len() == b.len() && b.start.checked_since(a.end) == Some(GUARD);
-    for row in scene.open().chunk_by(next).filter(|row| row.len() >= ENOUGH) {
+    for row in scene.unclaimed().chunk_by(next).filter(|row| row.len() >= ENOUGH) {
         out.extend_from_slice(row);
     }
     out
@@ -133,21 +134,21 @@ mod tests {
     use super::super::testing::{Lab, range};
     use super::*;
 
-    fn ask(name: &str, back: u64) -> usize {
+    fn recognise(name: &str, back: u64) -> usize {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 0x1000);
         for i in 0..8u64 {
             let (at, page) = (0x4000_0000 + i * HEAP_PAGE, 0x1_0000 + i * 128);
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + back]);
         }
-        lab.ask(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE)]).len()
+        lab.recognise(find, (name, range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE)]).len()
     }
 
     #[test]
     fn a_heap_page_must_point_back() {
-        assert_eq!(ask("libruby-3.1.so.3.1", 0x28), 1);
-        assert_eq!(ask("libruby-3.1.so.3.1", 0x28 + HEAP_PAGE), 0);
-        assert_eq!(ask("perl", 0x28), 0);
+        assert_eq!(recognise("libruby-3.1.so.3.1", 0x28), 1);
+        assert_eq!(recognise("libruby-3.1.so.3.1", 0x28 + HEAP_PAGE), 0);
+        assert_eq!(recognise("perl", 0x28), 0);
     }
 
     /// Pages of objects at 0x4000_0000, which prove Ruby, and what `more` adds.
@@ -159,13 +160,13 @@ mod tests {
             lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + 0x28]);
         }
         more(&mut lab);
-        lab.ask(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE), open])
+        lab.recognise(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * HEAP_PAGE), open])
     }
 
     #[test]
     fn blocks_of_the_transient_heap_lead_to_each_other() {
         const HEAP: u64 = 0x7f00_0000_0000;
-        let ask = |next: u64| {
+        let recognise = |next: u64| {
             let fill = |lab: &mut Lab| {
                 lab.put(0x1_0000, &[HEAP]).map(HEAP, TRANSIENT_HEAP as usize);
                 for i in 1..16 {
@@ -174,16 +175,16 @@ mod tests {
             };
             with_pages(fill, range(HEAP, TRANSIENT_HEAP))
         };
-        let found = ask(0);
+        let found = recognise(0);
         assert_eq!((found[1].0, found[1].1.detail.as_str()), (range(HEAP, TRANSIENT_HEAP), "Ruby: transient heap"));
-        assert_eq!(ask(8).len(), 1);
+        assert_eq!(recognise(8).len(), 1);
     }
 
     #[test]
     fn nodes_of_the_cache_lead_to_shapes() {
         const CACHE: u64 = 0x7f00_0000_0000;
         const LIST: u64 = CACHE + (1 << 20);
-        let ask = |shape: u64| {
+        let recognise = |shape: u64| {
             let fill = |lab: &mut Lab| {
                 lab.put(0x1_0000, &[0x2_0000]).map(0x2_0000, 256).put(0x2_0000, &[LIST, LIST, 7, 0, CACHE, 3]);
                 lab.map(CACHE, 4096);
@@ -193,8 +194,8 @@ mod tests {
             };
             with_pages(fill, range(CACHE, (1 << 20) + MIN_SHAPES))
         };
-        let found = ask(LIST + 1);
+        let found = recognise(LIST + 1);
         assert_eq!(found[1].0, range(CACHE, (1 << 20) + MIN_SHAPES));
-        assert_eq!(ask(CACHE).len(), 1);
+        assert_eq!(recognise(CACHE).len(), 1);
     }
 }

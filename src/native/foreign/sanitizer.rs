@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
@@ -29,33 +29,33 @@ const ENOUGH: usize = 4;
 /// shadow, and is more than half of it.
 const MIN_HIGH_SHADOW: u64 = 8 << 40;
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     if scene.arch != Arch::X86_64 {
         return;
     }
     let named = |i: &&Image<'_>| i.name.starts_with("libasan") || i.name.contains("rt.asan");
     let program = || scene.images.iter().find(|i| i.is_program);
     // If ASan is linked into the program, a core of the kernel has no symbol names. The shadow identifies it then.
-    let shadow = scene.open_at(SHADOW.end.saturating_sub(1));
+    let shadow = scene.unclaimed_at(SHADOW.end.saturating_sub(1));
     let shadowed = shadow.is_some_and(|r| r.end == SHADOW.end && r.len() >= MIN_HIGH_SHADOW);
     let linked = || program().filter(|i| shadowed || i.exports(scene.memory, &["__asan_init"]));
     let Some(image) = scene.images.iter().find(named).or_else(linked) else { return };
     let hint = if shadowed { "a mapping of shadow size ends where ASan's shadow ends" } else { "ASan is loaded" };
     let evidence = format!("{hint} ({}); its shadow has this fixed address", image.name);
     let shadow = Label::derived(Kind::SanitizerShadow, image.owner, "AddressSanitizer: shadow", evidence);
-    found.add(scene.open_within(SHADOW), &shadow);
+    found.add(scene.unclaimed_within(SHADOW), &shadow);
     let evidence = format!("{hint} ({}); its allocator's space has this fixed address", image.name);
     let label = |evidence| Label::derived(Kind::Allocator, image.owner, "AddressSanitizer's malloc", evidence);
-    found.add(scene.open_within(SPACE), &label(evidence));
+    found.add(scene.unclaimed_within(SPACE), &label(evidence));
     let moved = space(scene, image);
     if let Some(space) = moved {
         let evidence =
             format!("a word in {}'s data: size classes start at {}, {REGION} bytes apart", image.name, space.start);
-        found.add(scene.open_within(space), &label(evidence));
+        found.add(scene.unclaimed_within(space), &label(evidence));
     }
     let mut mapped = Vec::new();
     let elsewhere = |r: &&AddrRange| ![Some(SHADOW), Some(SPACE), moved].iter().flatten().any(|s| s.contains(r.start));
-    for open in scene.open().iter().filter(elsewhere) {
+    for open in scene.unclaimed().iter().filter(elsewhere) {
         // Adjacent blocks are one range. Other mappings of the program may be between them.
         let mut at = open.start;
         while let Some(range) = own_mapping(scene, at, open) {
@@ -79,7 +79,7 @@ fn space(scene: &Scene<'_>, image: &Image<'_>) -> Option<AddrRange> {
     let classes = SPACE.len() / REGION;
     // Starts of ranges by their offset in a region. The memory of each size class begins at the same offset.
     let mut starts: BTreeMap<u64, BTreeSet<Addr>> = BTreeMap::new();
-    for range in scene.open() {
+    for range in scene.unclaimed() {
         starts.entry(range.start.since(range.start.align_down(REGION))).or_default().insert(range.start);
     }
     starts.retain(|_, list| list.len() >= ENOUGH);
@@ -116,43 +116,43 @@ mod tests {
 
     const BIG: u64 = 0x7f00_0000_0000;
 
-    fn ask(name: &str, start: u64) -> usize {
+    fn recognise(name: &str, start: u64) -> usize {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(BIG, 0x5000).put(BIG, &[start, 0x5000, 0x3f00]);
         let open = [range(0x7fff_8000, 0x10000), range(0x6020_0000_0000, 0x10000), range(BIG, 0x5000)];
-        lab.ask(find, (name, range(0x1_0000, 64)), &open).len()
+        lab.recognise(find, (name, range(0x1_0000, 64)), &open).len()
     }
 
     #[test]
     fn shadow_and_allocator_have_their_places() {
-        assert_eq!(ask("libasan.so.8.0.0", BIG), 3);
-        assert_eq!(ask("libasan.so.8.0.0", BIG + 4096), 2);
-        assert_eq!(ask("libubsan.so.1", BIG), 0);
+        assert_eq!(recognise("libasan.so.8.0.0", BIG), 3);
+        assert_eq!(recognise("libasan.so.8.0.0", BIG + 4096), 2);
+        assert_eq!(recognise("libubsan.so.1", BIG), 0);
     }
 
     #[test]
     fn linked_into_a_program_its_shadow_tells() {
-        let ask = |end: u64, len: u64| {
+        let recognise = |end: u64, len: u64| {
             let mut lab = Lab::default();
             lab.map(0x1_0000, 64);
             let open = [range(0x6020_0000_0000, 0x10000), range(end - len, len)];
-            lab.ask(find, ("server", range(0x1_0000, 64)), &open).len()
+            lab.recognise(find, ("server", range(0x1_0000, 64)), &open).len()
         };
-        assert_eq!(ask(0x1000_7fff_8000, 0xdff_f000_1000), 2);
-        assert_eq!(ask(0x1000_7fff_9000, 0xdff_f000_1000), 0);
-        assert_eq!(ask(0x1000_7fff_8000, 0x1000_0000), 0);
+        assert_eq!(recognise(0x1000_7fff_8000, 0xdff_f000_1000), 2);
+        assert_eq!(recognise(0x1000_7fff_9000, 0xdff_f000_1000), 0);
+        assert_eq!(recognise(0x1000_7fff_8000, 0x1000_0000), 0);
     }
 
     #[test]
     fn a_space_without_a_fixed_place_begins_where_a_word_says() {
-        let ask = |count: u64, word: u64| {
+        let recognise = |count: u64, word: u64| {
             let mut lab = Lab::default();
             lab.map(0x1_0000, 64).put(0x1_0010, &[word]);
             let open: Vec<AddrRange> = (1..=count).map(|i| range(0x7bc7_b93e_0000 + i * REGION, 0x10000)).collect();
-            lab.ask(find, ("libasan.so.8", range(0x1_0000, 64)), &open).len()
+            lab.recognise(find, ("libasan.so.8", range(0x1_0000, 64)), &open).len()
         };
-        assert_eq!(ask(4, 0x7bc7_b93e_0000), 4);
-        assert_eq!(ask(4, 0x7bc7_b93f_0000), 0);
-        assert_eq!(ask(3, 0x7bc7_b93e_0000), 0);
+        assert_eq!(recognise(4, 0x7bc7_b93e_0000), 4);
+        assert_eq!(recognise(4, 0x7bc7_b93f_0000), 0);
+        assert_eq!(recognise(3, 0x7bc7_b93e_0000), 0);
     }
 }

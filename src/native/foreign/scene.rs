@@ -2,7 +2,7 @@
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::found::Found;
+use super::findings::Findings;
 use crate::addr::{Addr, AddrRange, union};
 use crate::image::elf::ElfImage;
 use crate::image::{ModuleKind, symbols};
@@ -42,7 +42,7 @@ impl Image<'_> {
 /// A word of an image's data that points into unclaimed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
-    pub(super) place: Addr,
+    pub(super) at: Addr,
     pub(super) to: Addr,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Scene<'a> {
     /// Anonymous mappings that are writable and executable.
     pub(super) executable: Vec<AddrRange>,
     /// See [`unclaimed`].
-    open: RangeMap<AddrRange>,
+    unclaimed: RangeMap<AddrRange>,
 }
 
 /// Returns the writable anonymous memory that nobody claimed, with adjacent ranges joined.
@@ -69,7 +69,7 @@ pub(super) fn unclaimed(base: &Base, claims: &Claims) -> RangeMap<AddrRange> {
 
 impl<'a> Scene<'a> {
     /// Makes the scene of a process. `open` is the unclaimed memory.
-    pub(super) fn over(process: &'a Process, base: &Base, open: RangeMap<AddrRange>) -> Scene<'a> {
+    pub(super) fn over(process: &'a Process, base: &Base, unclaimed: RangeMap<AddrRange>) -> Scene<'a> {
         let memory: &dyn Memory = &process.memory;
         let is_code = |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && p.exec);
         let executable = base.entries.iter().filter(is_code).map(|e| e.range).collect();
@@ -88,37 +88,37 @@ impl<'a> Scene<'a> {
         let main = process.threads().iter().find(|t| Some(t.tid) == process.main_tid());
         let thread_pointer = main.and_then(|t| t.thread_pointer);
         let thread_pointers = process.threads().iter().filter_map(|t| t.thread_pointer).collect();
-        Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, open }
+        Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, unclaimed }
     }
 
     #[cfg(test)]
-    pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
-        let open = RangeMap::from_sorted(union(open)).unwrap_or_default();
+    pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, unclaimed: Vec<AddrRange>) -> Scene<'a> {
+        let unclaimed = RangeMap::from_sorted(union(unclaimed)).unwrap_or_default();
         let (executable, thread_pointers) = (Vec::new(), Vec::new());
-        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, open }
+        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, unclaimed }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.unclaimed.is_empty()
     }
 
     /// Returns the unclaimed memory, by address.
-    pub(super) fn open(&self) -> &[AddrRange] {
-        &self.open
+    pub(super) fn unclaimed(&self) -> &[AddrRange] {
+        &self.unclaimed
     }
 
-    pub(super) fn open_at(&self, addr: Addr) -> Option<AddrRange> {
-        self.open.at(addr).copied()
+    pub(super) fn unclaimed_at(&self, addr: Addr) -> Option<AddrRange> {
+        self.unclaimed.at(addr).copied()
     }
 
-    pub(super) fn open_within(&self, range: AddrRange) -> Vec<AddrRange> {
-        self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
+    pub(super) fn unclaimed_within(&self, range: AddrRange) -> Vec<AddrRange> {
+        self.unclaimed.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
     }
 
     /// Returns the first multiple of `align` in each of the largest unclaimed ranges. They make a cheap check if no
     /// module's name is a hint.
     pub(super) fn starts(&self, align: u64) -> Vec<Addr> {
-        let mut largest: Vec<AddrRange> = self.open.to_vec();
+        let mut largest: Vec<AddrRange> = self.unclaimed.to_vec();
         largest.sort_by_key(|r| std::cmp::Reverse(r.len()));
         largest.truncate(limits::MAX_FOREIGN_STARTS);
         let starts = largest.into_iter().map(|r| (r, r.start.align_up(align)));
@@ -161,10 +161,10 @@ impl<'a> Scene<'a> {
     pub(super) fn pointers(&self, image: &Image<'_>, align: u64) -> Vec<Pointer> {
         let mut out = Vec::new();
         for &part in &image.writable {
-            self.each_word(part, |place, word| {
+            self.each_word(part, |at, word| {
                 let to = Addr::new(word);
-                if to.is_aligned(align) && out.len() < limits::MAX_FOREIGN_POINTERS && self.open_at(to).is_some() {
-                    out.push(Pointer { place, to });
+                if to.is_aligned(align) && out.len() < limits::MAX_FOREIGN_POINTERS && self.unclaimed_at(to).is_some() {
+                    out.push(Pointer { at, to });
                 }
             });
         }
@@ -173,8 +173,8 @@ impl<'a> Scene<'a> {
 
     /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
-        let mut left = limits::MAX_FOREIGN_PLACES;
-        for part in self.open.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
+        let mut left = limits::MAX_FOREIGN_PROBES;
+        for part in self.unclaimed.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
             let mut at = part.start.align_up(align);
             while at < part.end && left > 0 {
                 left -= 1;
@@ -187,13 +187,13 @@ impl<'a> Scene<'a> {
     }
 
     /// Adds claims for what a recogniser found, as far as nobody claimed it. Proven memory is no longer open.
-    pub(super) fn settle(&mut self, found: Found, claims: &mut Claims) {
+    pub(super) fn settle(&mut self, found: Findings, claims: &mut Claims) {
         let list = found.into_list();
         let proven = list.iter().filter(|(_, l)| l.confidence > Confidence::Heuristic).map(|(r, _)| *r).collect();
         for (range, label) in &list {
             let (detail, evidence): (std::sync::Arc<str>, _) = (label.detail.as_str().into(), label.evidence.as_str());
             let evidence: std::sync::Arc<str> = evidence.into();
-            for range in self.open_within(*range) {
+            for range in self.unclaimed_within(*range) {
                 let (kind, confidence, owner) = (label.kind, label.confidence, label.owner);
                 claims.add(Claim {
                     range,
@@ -205,7 +205,7 @@ impl<'a> Scene<'a> {
                 });
             }
         }
-        self.open = without(&self.open, &union(proven));
+        self.unclaimed = without(&self.unclaimed, &union(proven));
     }
 }
 

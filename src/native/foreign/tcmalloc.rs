@@ -40,13 +40,13 @@ const CACHE_TAIL: u64 = 128;
 const SLOTS: u64 = 64;
 
 /// Inverse of the share of spans that may be inconsistent.
-const SOUND: usize = 20;
+const BAD_SHARE_DIVISOR: usize = 20;
 
 /// Bytes of TLS below and above a thread pointer in which the pointer to a cache is searched.
 const TLS: u64 = 16 << 10;
 
 /// A span that is cut into objects.
-struct Cut {
+struct ObjectSpan {
     class: usize,
     next: Addr,
     prev: Addr,
@@ -54,14 +54,14 @@ struct Cut {
 }
 
 /// Reads the heap from the structures of its spans. `None` if their form is unknown.
-pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Image<'_>) -> Option<ExtentHeap> {
+pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &Image<'_>) -> Option<ExtentHeap> {
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_STEPS);
     let caches = caches(scene, &walks);
     let first = *caches.iter().next()?;
     let sizes = sizes(scene, first)?;
     let (mut extents, mut cuts, mut unsound) = (Vec::new(), Vec::new(), 0_usize);
     let mut spans = Vec::new();
-    let mut sorted = holders.to_vec();
+    let mut sorted = structures.to_vec();
     sorted.sort_by_key(|(_, range)| range.start);
     sorted.dedup_by(|next, kept| next.1.start < kept.1.end);
     for (at, range) in sorted {
@@ -82,7 +82,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
         let room = range.len() / size;
         let mut bits = vec![0_u64; room.div_ceil(64) as usize].into_boxed_slice();
         let mut free = 0;
-        let list = walks.light().follow(Addr::new(words[OBJECTS]), |object| {
+        let list = walks.begin_cycle_only().follow(Addr::new(words[OBJECTS]), |object| {
             let number = object_number(range, size, object).ok_or("no object of the span")?;
             if let Some(word) = bits.get_mut((number / 64) as usize) {
                 *word |= 1 << (number % 64);
@@ -95,10 +95,10 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
             continue;
         }
         let (next, prev) = (Addr::new(words[NEXT]), Addr::new(words[PREV]));
-        cuts.push(Cut { class, next, prev, free });
+        cuts.push(ObjectSpan { class, next, prev, free });
         extents.push(Extent { range, start: range.start, size, slab: Some(bits) });
     }
-    if cuts.is_empty() || unsound * SOUND > holders.len() {
+    if cuts.is_empty() || unsound * BAD_SHARE_DIVISOR > structures.len() {
         return None;
     }
     spans.into_iter().for_each(|at| scene.keep(at, SPAN / 8));
@@ -106,13 +106,13 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     caches.iter().for_each(|at| scene.keep(*at, ENTRY / 8 * (sizes.len() as u64 + 1)));
     let evidence = format!(
         "{}; in {} of them, free and used objects add up to the span's capacity",
-        count(holders.len() as u64, "span"),
+        count(structures.len() as u64, "span"),
         cuts.len()
     );
     let mut heap = ExtentHeap {
         name: AllocatorName::Tcmalloc,
         owner: image.owner,
-        committed: holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add),
+        committed: structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add),
         extents,
         cached: HashSet::new(),
         own: HashSet::new(),
@@ -164,16 +164,17 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
             Some(at) => AddrRange::sized(thread.wrapping_offset(at), 8),
             None => near,
         };
-        let mut place = None;
+        let mut found_at = None;
         scene.each_word(near, |at, word| {
             let to = Addr::new(word);
-            if place.is_none() && to.is_aligned(8) && scene.open_at(to).is_some() && sizes(scene, to).is_some() {
-                place = Some(at);
+            if found_at.is_none() && to.is_aligned(8) && scene.unclaimed_at(to).is_some() && sizes(scene, to).is_some()
+            {
+                found_at = Some(at);
                 queue.push(to);
             }
         });
         let signed = |at: Addr| if at >= thread { at.since(thread) as i64 } else { -(thread.since(at) as i64) };
-        distance = distance.or(place.map(signed));
+        distance = distance.or(found_at.map(signed));
     }
     while let Some(at) = queue.pop() {
         let Some(classes) = sizes(scene, at).filter(|_| walks.spend(at, 1).is_ok() && found.insert(at)) else {
@@ -183,7 +184,7 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
         let end = at.saturating_add(ENTRY * MOST_CLASSES + CACHE_TAIL);
         scene.each_word(AddrRange::new(tail, end), |_, word| {
             let to = Addr::new(word);
-            let fresh = to.is_aligned(8) && !found.contains(&to) && scene.open_at(to).is_some();
+            let fresh = to.is_aligned(8) && !found.contains(&to) && scene.unclaimed_at(to).is_some();
             if fresh && sizes(scene, to).as_ref() == Some(&classes) {
                 queue.push(to);
             }
@@ -194,7 +195,7 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
 
 /// Returns the chains in transfer caches: first object, and maximum length. The transfer caches are found by the heads
 /// of the lists of spans, which are in the image's data.
-fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u64)> {
+fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[ObjectSpan]) -> Vec<(Addr, u64)> {
     let mut classes: BTreeMap<usize, (u64, u64, HashSet<Addr>)> = BTreeMap::new();
     let in_data = |at: &Addr| image.writable.iter().any(|part| part.contains(*at));
     for cut in cuts {
@@ -227,9 +228,9 @@ fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u
 /// Returns the objects in chains. A chain is followed while its objects are allocated objects of spans.
 fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr, u64)]) -> HashSet<Addr> {
     let mut out = HashSet::new();
-    for &(head, most) in chains {
-        let mut left = most;
-        let end = walks.light().follow(head, |object| {
+    for &(head, limit) in chains {
+        let mut left = limit;
+        let end = walks.begin_cycle_only().follow(head, |object| {
             let i = extents.partition_point(|e| e.range.end <= object);
             let extent = extents.get(i).filter(|e| e.slab.is_some()).ok_or("no object")?;
             if left == 0 || extent.used_at(object) != Some(object) {
@@ -259,7 +260,7 @@ mod tests {
 
     /// A span of 8 KiB of class 4 (64 bytes) has one object in its own list, one in a thread's cache and one in the
     /// transfer cache. Another span is allocated whole. `counted` is the span's count of objects not in its list.
-    fn ask(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
+    fn recognise(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
         let object = |n: u64| HEAP + 64 * n;
         let mut lab = Lab::default();
         lab.map(DATA, 0x2000).map(HEAP, 0x4000).map(OWN, 0x4000).map(TLS_AT, 0x1000);
@@ -284,20 +285,20 @@ mod tests {
         };
         let mut scene = Scene::new(&lab, vec![image()], open);
         scene.thread_pointers = vec![Addr::new(TLS_AT + 0x800)];
-        let holders = [(OWN, 0), (OWN + 48, 0x2000)].map(|(at, from)| (Addr::new(at), range(HEAP + from, 0x2000)));
-        let (used, free, cached) = heap(&scene, &holders, &image())?.sums();
+        let structures = [(OWN, 0), (OWN + 48, 0x2000)].map(|(at, from)| (Addr::new(at), range(HEAP + from, 0x2000)));
+        let (used, free, cached) = heap(&scene, &structures, &image())?.sums();
         Some((used.count, free.count, cached.count))
     }
 
     #[test]
     fn objects_are_free_by_all_three_lists() {
-        assert_eq!(ask(127, 1), Some((128 - 3 + 1, 3, 2)));
+        assert_eq!(recognise(127, 1), Some((128 - 3 + 1, 3, 2)));
         // A cache whose length is 0 is empty, whatever its list points to.
-        assert_eq!(ask(127, 0), Some((128 - 2 + 1, 2, 1)));
+        assert_eq!(recognise(127, 0), Some((128 - 2 + 1, 2, 1)));
     }
 
     #[test]
     fn a_span_whose_count_does_not_agree_is_not_believed() {
-        assert_eq!(ask(126, 1), None);
+        assert_eq!(recognise(126, 1), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Owner;
@@ -40,16 +40,16 @@ impl Lab {
     }
 
     /// Runs a recogniser. `open` is unclaimed, and `image` is the name and data of an image.
-    pub(super) fn ask(
+    pub(super) fn recognise(
         &self,
-        find: fn(&Scene<'_>, &mut Found),
+        find: fn(&Scene<'_>, &mut Findings),
         image: (&str, AddrRange),
         open: &[AddrRange],
     ) -> Vec<(AddrRange, Label)> {
         let (name, data) = image;
         let writable = self.readable_parts(data, u64::MAX);
         let image = Image { name: name.into(), owner: Owner::None, writable, elf: None, is_program: true };
-        let mut found = Found::default();
+        let mut found = Findings::default();
         find(&Scene::new(self, vec![image], open.to_vec()), &mut found);
         found.into_list()
     }

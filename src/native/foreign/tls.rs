@@ -2,15 +2,15 @@
 //!
 //! Source: the x86_64 TLS ABI: the word at the thread pointer is the thread pointer.
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Kind, Owner};
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let Some(block) = scene.thread_pointer else { return };
-    let Some(mapping) = scene.open_at(block) else { return };
+    let Some(mapping) = scene.unclaimed_at(block) else { return };
     if !scene.memory.peek_u64(block).is_ok_and(|this| this == block.get()) {
         return;
     }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -31,7 +31,7 @@ const NAMES: &[&str] = &["node", "libnode", "libv8", "chrom", "electron", "deno"
 
 /// Location of a page's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum MetadataLocation {
     Head,
     /// At the address in the header's second word.
     Pointer,
@@ -51,16 +51,18 @@ struct Layout {
 struct Candidate {
     at: Addr,
     /// Address of its metadata.
-    place: Addr,
+    metadata: Addr,
     words: [u64; WORDS],
 }
 
-pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     let image = scene.named(NAMES);
     // Without a name, the first multiple of the page size in a large range must be a page.
     let seems = |at: &Addr| {
-        let ways = [Way::Head, Way::Pointer];
-        ways.into_iter().any(|way| candidate(scene, way, *at).is_some_and(|c| !layouts(scene, &c).is_empty()))
+        let locations = [MetadataLocation::Head, MetadataLocation::Pointer];
+        locations
+            .into_iter()
+            .any(|location| candidate(scene, location, *at).is_some_and(|c| !layouts(scene, &c).is_empty()))
     };
     if image.is_none() && !scene.starts(HEAP_PAGE).iter().any(seems) {
         return;
@@ -68,35 +70,35 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let enough = if image.is_some() { 2 } else { ENOUGH };
     let owner = image.map_or(Owner::None, |i| i.owner);
     let mut known = false;
-    for way in [Way::Head, Way::Pointer] {
+    for location in [MetadataLocation::Head, MetadataLocation::Pointer] {
         let mut list = Vec::new();
         scene.each_aligned(HEAP_PAGE, |at| {
-            list.extend(candidate(scene, way, at));
+            list.extend(candidate(scene, location, at));
             list.len() < limits::MAX_FOREIGN_RANGES
         });
-        known |= say(scene, way, &list, enough, owner, found);
+        known |= add_results(scene, location, &list, enough, owner, found);
     }
     if !known && image.is_some() {
-        say(scene, Way::Search, &searched(scene), enough, owner, found);
+        add_results(scene, MetadataLocation::Search, &searched(scene), enough, owner, found);
     }
 }
 
 /// Returns the page at `at`, if its metadata can be read and fit a layout.
-fn candidate(scene: &Scene<'_>, way: Way, at: Addr) -> Option<Candidate> {
-    scene.open_at(at)?;
-    let place = match way {
-        Way::Head => at,
+fn candidate(scene: &Scene<'_>, location: MetadataLocation, at: Addr) -> Option<Candidate> {
+    scene.unclaimed_at(at)?;
+    let metadata = match location {
+        MetadataLocation::Head => at,
         _ => scene.words::<2>(at).map(|[_, to]| Addr::new(to)).filter(|to| to.is_aligned(8) && *to != at)?,
     };
-    described(scene, at, place)
+    described(scene, at, metadata)
 }
 
-/// Returns the page at `at` with metadata at `place`.
-fn described(scene: &Scene<'_>, at: Addr, place: Addr) -> Option<Candidate> {
-    let words: [u64; WORDS] = scene.words(place)?;
-    let candidate = Candidate { at, place, words };
+/// Returns the page at `at`, whose metadata is at `metadata`.
+fn described(scene: &Scene<'_>, at: Addr, metadata: Addr) -> Option<Candidate> {
+    let words: [u64; WORDS] = scene.words(metadata)?;
+    let candidate = Candidate { at, metadata, words };
     // Most candidates are no pages, and are not worth storing.
-    let its = place == at || words.contains(&at.get());
+    let its = metadata == at || words.contains(&at.get());
     (its && !layouts(scene, &candidate).is_empty()).then_some(candidate)
 }
 
@@ -110,7 +112,7 @@ fn layouts(scene: &Scene<'_>, page: &Candidate) -> Vec<Layout> {
             let area = |last: u64| AddrRange::new(Addr::new(first), Addr::new(last));
             for (end, _) in words().filter(|(_, w)| *w > first && range.covers(&area(*w))) {
                 // A page that is not mapped to its end is none.
-                if scene.open_at(range.end.saturating_sub(1)).is_some() {
+                if scene.unclaimed_at(range.end.saturating_sub(1)).is_some() {
                     out.push(Layout { size, start, end });
                 }
             }
@@ -129,7 +131,14 @@ fn sized(at: Addr, len: u64) -> Option<AddrRange> {
 }
 
 /// Adds results for the pages that agree on a layout and a heap. Returns whether there were any.
-fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Owner, found: &mut Found) -> bool {
+fn add_results(
+    scene: &Scene<'_>,
+    location: MetadataLocation,
+    list: &[Candidate],
+    enough: usize,
+    owner: Owner,
+    found: &mut Findings,
+) -> bool {
     let mut votes: BTreeMap<Layout, usize> = BTreeMap::new();
     for page in list {
         for layout in layouts(scene, page) {
@@ -146,15 +155,15 @@ fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Ow
         let words = page.words.get(heap_at).zip(page.words.get(layout.size));
         if let Some((heap, size)) = words.filter(|(heap, _)| is_pointer(scene, **heap)) {
             for word in [heap_at, layout.size, layout.start, layout.end] {
-                scene.keep(page.place.saturating_add(8 * word as u64), 1);
+                scene.keep(page.metadata.saturating_add(8 * word as u64), 1);
             }
             heaps.entry(Addr::new(*heap)).or_default().extend(sized(page.at, *size));
         }
     }
-    let what = match way {
-        Way::Head => "whose headers point",
-        Way::Pointer => "whose headers point to metadata that points",
-        Way::Search => "described by metadata in allocator memory that points",
+    let what = match location {
+        MetadataLocation::Head => "whose headers point",
+        MetadataLocation::Pointer => "whose headers point to metadata that points",
+        MetadataLocation::Search => "described by metadata in allocator memory that points",
     };
     let mut known = false;
     for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
@@ -196,18 +205,18 @@ fn searched(scene: &Scene<'_>) -> Vec<Candidate> {
     let mut left = limits::MAX_V8_SEARCH;
     let mut seen = BTreeSet::new();
     let mut out = Vec::new();
-    for range in scene.open().iter().filter(|r| !scene.executable.iter().any(|x| x.contains(r.start))) {
+    for range in scene.unclaimed().iter().filter(|r| !scene.executable.iter().any(|x| x.contains(r.start))) {
         for part in scene.memory.readable_parts(*range, u64::MAX) {
             let part = AddrRange::sized(part.start, part.len().min(left));
             left = left.saturating_sub(part.len());
-            scene.each_word(part, |place, word| {
+            scene.each_word(part, |addr, word| {
                 let at = Addr::new(word);
-                if !at.is_aligned(HEAP_PAGE) || seen.contains(&at) || scene.open_at(at).is_none() {
+                if !at.is_aligned(HEAP_PAGE) || seen.contains(&at) || scene.unclaimed_at(at).is_none() {
                     return;
                 }
                 // The address is near the start of the metadata, after at most two words.
-                let places = (0..3).filter_map(|i| place.checked_sub(8 * i));
-                if let Some(page) = places.into_iter().find_map(|d| described(scene, at, d)) {
+                let starts = (0..3).filter_map(|i| addr.checked_sub(8 * i));
+                if let Some(page) = starts.into_iter().find_map(|d| described(scene, at, d)) {
                     seen.insert(at);
                     out.push(page);
                 }
@@ -229,16 +238,22 @@ mod tests {
         FIRST + i * HEAP_PAGE
     }
 
-    /// Pages with metadata made by `words`. The metadata are at `place`, to which the header's second word may point.
-    fn ask(name: &str, pages: u64, way: Way, words: impl Fn(u64) -> Vec<u64>) -> Vec<(AddrRange, Label)> {
+    /// Pages with metadata made by `words`. The metadata are at `metadata`, to which the header's second word may point.
+    fn recognise(
+        name: &str,
+        pages: u64,
+        location: MetadataLocation,
+        words: impl Fn(u64) -> Vec<u64>,
+    ) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
         lab.map(0x1_0000, 64).map(OWN, 0x10000);
         for i in 0..pages {
-            let place = if way == Way::Head { at(i) } else { OWN + 8 + i * 256 };
-            lab.map(at(i), 4096).put(at(i), &[0x10, if way == Way::Pointer { place } else { 7 * i }]);
-            lab.put(place, &words(at(i)));
+            let metadata = if location == MetadataLocation::Head { at(i) } else { OWN + 8 + i * 256 };
+            lab.map(at(i), 4096)
+                .put(at(i), &[0x10, if location == MetadataLocation::Pointer { metadata } else { 7 * i }]);
+            lab.put(metadata, &words(at(i)));
         }
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
+        lab.recognise(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * HEAP_PAGE), range(OWN, 0x10000)])
     }
 
     /// Metadata of V8 11, 12.4 and 13.6.
@@ -256,28 +271,32 @@ mod tests {
 
     #[test]
     fn pages_of_one_heap_are_v8s_wherever_their_fields_are() {
-        for (way, words) in [(Way::Head, v11 as fn(u64) -> Vec<u64>), (Way::Head, v12), (Way::Pointer, v13)] {
-            let found = ask("node", 2, way, words);
-            assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * HEAP_PAGE)), "{way:?}");
+        for (location, words) in [
+            (MetadataLocation::Head, v11 as fn(u64) -> Vec<u64>),
+            (MetadataLocation::Head, v12),
+            (MetadataLocation::Pointer, v13),
+        ] {
+            let found = recognise("node", 2, location, words);
+            assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * HEAP_PAGE)), "{location:?}");
             assert!(found[0].1.evidence.contains("heap 0x10000"), "{}", found[0].1.evidence);
-            assert_eq!(ask("some-program", 8, way, words).len(), 1, "{way:?}");
-            assert!(ask("some-program", 7, way, words).is_empty(), "{way:?}");
+            assert_eq!(recognise("some-program", 8, location, words).len(), 1, "{location:?}");
+            assert!(recognise("some-program", 7, location, words).is_empty(), "{location:?}");
         }
     }
 
     #[test]
     fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
-        assert_eq!(ask("chrome", 3, Way::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
+        assert_eq!(recognise("chrome", 3, MetadataLocation::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
         // Without a name there is no search.
-        assert!(ask("some-program", 9, Way::Search, v13).is_empty());
+        assert!(recognise("some-program", 9, MetadataLocation::Search, v13).is_empty());
     }
 
     #[test]
     fn one_page_or_an_area_elsewhere_is_nothing() {
-        assert!(ask("node", 1, Way::Head, v11).is_empty());
+        assert!(recognise("node", 1, MetadataLocation::Head, v11).is_empty());
         let elsewhere = |at| vec![HEAP_PAGE, 4, 0x1_0000, at + 2 * HEAP_PAGE, at + 3 * HEAP_PAGE];
-        assert!(ask("node", 2, Way::Head, elsewhere).is_empty());
+        assert!(recognise("node", 2, MetadataLocation::Head, elsewhere).is_empty());
         // Metadata of another page.
-        assert!(ask("node", 2, Way::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
+        assert!(recognise("node", 2, MetadataLocation::Pointer, |at| v13(at + 16 * HEAP_PAGE)).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::process::Process;
 
 /// Bytes of the kind Malloc by use. The four fields add up to the size of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct UsageSplit {
     /// Bytes in chunks that the program owns, with headers.
     pub used: u64,
     /// Bytes in free chunks, in tops, and in memory that was returned to the system but is still mapped.
@@ -23,11 +23,11 @@ pub struct Split {
 }
 
 /// Divides the memory that the map labels Malloc.
-pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
+pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit {
     let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).sum::<u64>();
     let _phase = process.enter(Phase::Blocks);
-    let mut out = Split::default();
-    let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return Split { unknown: total, ..out } };
+    let mut out = UsageSplit::default();
+    let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return UsageSplit { unknown: total, ..out } };
     if !malloc.musl.is_empty() {
         out = malloc.musl.split();
     }
@@ -58,7 +58,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
         out.overhead += before + marks;
     }
     if glibc && out.used > 0 {
-        lists.tell_unknown(process);
+        lists.warn_missing_lists(process);
     }
     for c in &malloc.mapped {
         let chunk = AddrRange::sized(c.chunk, c.size);
@@ -77,12 +77,12 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
 }
 
 /// Subtracts bytes that other labels won, from the used bytes first.
-fn shrink(split: Split, over: u64) -> Split {
+fn shrink(split: UsageSplit, over: u64) -> UsageSplit {
     let used = split.used.saturating_sub(over);
     let left = over - (split.used - used);
     let free = split.free.saturating_sub(left);
     let left = left - (split.free - free);
     let overhead = split.overhead.saturating_sub(left);
     let left = left - (split.overhead - overhead);
-    Split { used, free, overhead, unknown: split.unknown.saturating_sub(left) }
+    UsageSplit { used, free, overhead, unknown: split.unknown.saturating_sub(left) }
 }

@@ -12,16 +12,16 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     let mut blocks = Blocks::read(process, malloc, &lists);
     let (caches, more_caches) = blocks.caches();
     if more_caches {
-        tell_more_caches(process);
+        warn_cache_limit(process);
     }
     if let Some(with_others) = lists.with_caches(process, malloc, &caches) {
         lists = with_others;
         blocks = Blocks::read(process, malloc, &lists);
     }
     if blocks.capped {
-        let most = human(limits::MAX_HEAP_PART);
+        let limit = human(limits::MAX_HEAP_PART);
         let what = format!(
-            "a contiguous range of malloc's heap is larger than {most}; the blocks past that are not \
+            "a contiguous range of malloc's heap is larger than {limit}; the blocks past that are not \
                             read"
         );
         process.diag.partial(WarningCode::Limit, what);
@@ -30,7 +30,7 @@ pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
 }
 
 /// Warns that more blocks have the size of a thread cache than are checked.
-pub(crate) fn tell_more_caches(process: &Process) {
+pub(crate) fn warn_cache_limit(process: &Process) {
     process.diag.partial(
         WarningCode::Limit,
         format!(

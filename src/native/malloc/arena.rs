@@ -13,7 +13,7 @@ use crate::phase::Phase;
 
 /// A memory range of consecutive chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ChunkRange {
     /// Addresses from the first chunk to the end of the part in use.
     pub chunks: AddrRange,
     /// Committed addresses. They include malloc's own structures before the chunks, and memory returned to the system
@@ -43,7 +43,7 @@ pub struct Arena {
     /// Maximum of `system_mem` so far.
     pub max_system_mem: Option<u64>,
     /// Memory ranges of its chunks, by address.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ChunkRange>,
     /// Confidence that this is an arena.
     pub confidence: Confidence,
     /// Address of the fastbins. `None` if the arena has none or they were not found.
@@ -99,9 +99,9 @@ pub(super) fn all(
         out.push(Arena { main: true, confidence: Confidence::Heuristic, ..empty() });
     }
     let distance = main.zip(start).map(|(m, s)| m.bins.since(s));
-    let mut by_state: BTreeMap<Addr, Vec<Part>> = BTreeMap::new();
+    let mut by_state: BTreeMap<Addr, Vec<ChunkRange>> = BTreeMap::new();
     for h in heaps.iter() {
-        let part = Part { chunks: h.chunks, committed: h.range };
+        let part = ChunkRange { chunks: h.chunks, committed: h.range };
         match (h.main, h.arena) {
             (false, Some(state)) => by_state.entry(state).or_default().push(part),
             _ => {
@@ -112,11 +112,11 @@ pub(super) fn all(
         }
     }
     for (state, parts) in by_state {
-        let place = |d: u64| state.checked_add(d).filter(|&bins| distance.is_some() || finder.are_bins(bins));
+        let bins_at = |d: u64| state.checked_add(d).filter(|&bins| distance.is_some() || finder.are_bins(bins));
         let known = distance
             .into_iter()
             .chain(if distance.is_some() { None } else { Some(finder.shape.starts()) }.into_iter().flatten());
-        let bins = known.filter_map(|d| Some((place(d)?, d))).next();
+        let bins = known.filter_map(|d| Some((bins_at(d)?, d))).next();
         let mut arena = match bins {
             Some((bins, d)) => {
                 let layout = main.map(|m| m.layout).or_else(|| finder.fitting_layout(bins));
@@ -217,7 +217,7 @@ fn pieces(
     for k in 0..b.count {
         let head = main.bins.saturating_add(k * b.bin).saturating_sub(b.header);
         let mut before = head;
-        let mut walk = walks.light();
+        let mut walk = walks.begin_cycle_only();
         let mut at = finder.memory.ptr(head.saturating_add(finder.shape.chunk.fd)).ok();
         while let Some(chunk) = at.filter(|&c| c != head && walk.step(c).is_ok()) {
             // A chunk that does not link back ends the list: what follows is not a list of chunks.

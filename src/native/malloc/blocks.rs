@@ -2,7 +2,7 @@
 //!
 //! There are two bits for each 16 bytes of heap: whether a chunk starts there, and whether it is in use. The two are
 //! side by side, so that a lookup waits for memory once. At intervals the nearest starts on both sides are stored
-//! ("stations"), so that a lookup inside a large chunk does not search all of its bits.
+//! ("checkpoints"), so that a lookup inside a large chunk does not search all of its bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,15 +10,15 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::native::malloc::places::Places;
+use crate::native::malloc::range_index::RangeIndex;
 use crate::native::malloc::{Chunk, FreeLists, Malloc, Slot, SlotState, State};
 use crate::process::Process;
 
 /// Alignment of chunks in bytes (MALLOC_ALIGNMENT on 64 bits).
 const ALIGN: u64 = 16;
 
-/// Number of bit words between two stations (16 KiB of heap).
-const STATION: usize = 16;
+/// Number of bit words between two checkpoints (16 KiB of heap).
+const CHECKPOINT_WORDS: usize = 16;
 
 /// Number of bit words per parallel task (1 MiB of heap).
 const TASK: usize = 1024;
@@ -47,8 +47,8 @@ pub struct Block {
 #[derive(Debug, Default)]
 pub struct Blocks {
     /// Ordered by address.
-    parts: Vec<Bits>,
-    places: Places,
+    parts: Vec<BlockBitmap>,
+    index: RangeIndex,
     /// Number of bit words in all parts.
     words: usize,
     /// Whether a contiguous range of the heap is too large, so that blocks past the limit are missing.
@@ -64,14 +64,14 @@ struct Word {
 
 /// The unused ends of a slot: units of 16 bytes before the block, and bytes after it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unasked {
+struct SlotPadding {
     before: u32,
-    behind: u32,
+    after: u32,
 }
 
 /// The blocks of one range of an arena, of one group of slots, or one chunk with its own mapping.
 #[derive(Debug, Default)]
-struct Bits {
+struct BlockBitmap {
     first: u64,
     end: u64,
     /// End of the addresses of this part: its own end, or the start of the next part.
@@ -81,12 +81,12 @@ struct Bits {
     /// Number of bit words in all preceding parts.
     base: usize,
     words: Vec<Word>,
-    /// Last start before each station (every [`STATION`] words).
+    /// Last start before each checkpoint (every [`CHECKPOINT_WORDS`] words).
     before: Vec<u64>,
-    /// First start after the words of each station.
-    behind: Vec<u64>,
-    /// For slots: the unused ends of each used slot. `ranks` has the number of used slots before each station.
-    unasked: Vec<Unasked>,
+    /// First start after the words of each checkpoint.
+    after: Vec<u64>,
+    /// For slots: the unused ends of each used slot. `ranks` has the number of used slots before each checkpoint.
+    padding: Vec<SlotPadding>,
     ranks: Vec<u32>,
     /// Whether a chunk is too far from the first one.
     capped: bool,
@@ -104,7 +104,7 @@ fn lowest(word: u64) -> u64 {
     u64::from(word.trailing_zeros())
 }
 
-impl Bits {
+impl BlockBitmap {
     fn set(&mut self, chunk: u64, size: u64, used: bool) {
         if self.words.is_empty() {
             (self.first, self.end) = (chunk, chunk);
@@ -139,46 +139,46 @@ impl Bits {
         self.set(slot.range.start.get(), slot.range.len(), used);
         if used && !self.capped {
             let before = slot.block.start.since(slot.range.start) / ALIGN;
-            let behind = slot.range.end.since(slot.block.end);
+            let after = slot.range.end.since(slot.block.end);
             let fits = |n: u64| u32::try_from(n).unwrap_or(0);
-            self.unasked.push(Unasked { before: fits(before), behind: fits(behind) });
+            self.padding.push(SlotPadding { before: fits(before), after: fits(after) });
         }
     }
 
     /// Returns the unused ends of the used slot that starts at bit `start`.
-    fn unasked(&self, start: u64) -> Unasked {
+    fn padding(&self, start: u64) -> SlotPadding {
         let word = (start / 64) as usize;
-        let station = word / STATION;
-        let before = self.words.get(station * STATION..word).unwrap_or_default();
+        let checkpoint = word / CHECKPOINT_WORDS;
+        let before = self.words.get(checkpoint * CHECKPOINT_WORDS..word).unwrap_or_default();
         let before: u32 = before.iter().map(|w| w.used.count_ones()).sum();
         let own = self.words.get(word).map_or(0, |w| (w.used & !(u64::MAX << (start % 64))).count_ones());
-        let rank = self.ranks.get(station).copied().unwrap_or(0).saturating_add(before).saturating_add(own);
-        self.unasked.get(rank as usize).copied().unwrap_or_default()
+        let rank = self.ranks.get(checkpoint).copied().unwrap_or(0).saturating_add(before).saturating_add(own);
+        self.padding.get(rank as usize).copied().unwrap_or_default()
     }
 
     fn finish(&mut self) {
-        if !self.unasked.is_empty() {
+        if !self.padding.is_empty() {
             let mut used = 0_u32;
-            for words in self.words.chunks(STATION) {
+            for words in self.words.chunks(CHECKPOINT_WORDS) {
                 self.ranks.push(used);
                 used = words.iter().fold(used, |sum, w| sum.saturating_add(w.used.count_ones()));
             }
         }
         let mut last = NONE;
-        for (k, words) in self.words.chunks(STATION).enumerate() {
+        for (k, words) in self.words.chunks(CHECKPOINT_WORDS).enumerate() {
             self.before.push(last);
             if let Some((i, word)) = words.iter().enumerate().rfind(|(_, w)| w.starts != 0) {
-                last = (k * STATION + i) as u64 * 64 + highest(word.starts);
+                last = (k * CHECKPOINT_WORDS + i) as u64 * 64 + highest(word.starts);
             }
         }
         let mut next = NONE;
-        self.behind = vec![NONE; self.before.len()];
-        for (k, words) in self.words.chunks(STATION).enumerate().rev() {
-            if let Some(behind) = self.behind.get_mut(k) {
-                *behind = next;
+        self.after = vec![NONE; self.before.len()];
+        for (k, words) in self.words.chunks(CHECKPOINT_WORDS).enumerate().rev() {
+            if let Some(after) = self.after.get_mut(k) {
+                *after = next;
             }
             if let Some((i, word)) = words.iter().enumerate().find(|(_, w)| w.starts != 0) {
-                next = (k * STATION + i) as u64 * 64 + lowest(word.starts);
+                next = (k * CHECKPOINT_WORDS + i) as u64 * 64 + lowest(word.starts);
             }
         }
     }
@@ -195,11 +195,11 @@ impl Bits {
     }
 
     fn start_before(&self, word: usize) -> Option<u64> {
-        let station = word / STATION;
-        let before = self.words.get(station * STATION..word)?;
+        let checkpoint = word / CHECKPOINT_WORDS;
+        let before = self.words.get(checkpoint * CHECKPOINT_WORDS..word)?;
         match before.iter().enumerate().rfind(|(_, w)| w.starts != 0) {
-            Some((i, word)) => Some((station * STATION + i) as u64 * 64 + highest(word.starts)),
-            None => self.before.get(station).copied().filter(|b| *b != NONE),
+            Some((i, word)) => Some((checkpoint * CHECKPOINT_WORDS + i) as u64 * 64 + highest(word.starts)),
+            None => self.before.get(checkpoint).copied().filter(|b| *b != NONE),
         }
     }
 
@@ -211,16 +211,16 @@ impl Bits {
         if here != 0 {
             return bit / 64 * 64 + lowest(here);
         }
-        self.start_behind(word)
+        self.start_after(word)
     }
 
-    fn start_behind(&self, word: usize) -> u64 {
-        let station = word / STATION;
-        let end = ((station + 1) * STATION).min(self.words.len());
-        let behind = self.words.get(word + 1..end).unwrap_or_default();
-        match behind.iter().enumerate().find(|(_, w)| w.starts != 0) {
+    fn start_after(&self, word: usize) -> u64 {
+        let checkpoint = word / CHECKPOINT_WORDS;
+        let end = ((checkpoint + 1) * CHECKPOINT_WORDS).min(self.words.len());
+        let after = self.words.get(word + 1..end).unwrap_or_default();
+        match after.iter().enumerate().find(|(_, w)| w.starts != 0) {
             Some((i, w)) => (word + 1 + i) as u64 * 64 + lowest(w.starts),
-            None => match self.behind.get(station) {
+            None => match self.after.get(checkpoint) {
                 Some(&next) if next != NONE => next,
                 _ => self.end.saturating_sub(self.first) / ALIGN,
             },
@@ -252,9 +252,9 @@ impl Bits {
         let size = self.next_start(start).saturating_sub(start) * ALIGN;
         let at = self.first.saturating_add(start * ALIGN);
         let used = self.is_used(start);
-        let not = if used && !self.unasked.is_empty() { self.unasked(start) } else { Unasked::default() };
-        let from = at.saturating_add(self.mem + u64::from(not.before) * ALIGN);
-        let to = at.saturating_add((size + self.tail).saturating_sub(not.behind.into()));
+        let padding = if used && !self.padding.is_empty() { self.padding(start) } else { SlotPadding::default() };
+        let from = at.saturating_add(self.mem + u64::from(padding.before) * ALIGN);
+        let to = at.saturating_add((size + self.tail).saturating_sub(padding.after.into()));
         Block { id: self.id(start), range: AddrRange::new(Addr::new(from), Addr::new(to.max(from))), size, used }
     }
 }
@@ -265,7 +265,7 @@ impl Blocks {
         let mem = malloc.block(Addr::NULL).get();
         // A chunk may use the first word of the next one. A chunk at the end of a mapping has no next one.
         let tail = malloc.usable(1 << 20) + mem - (1 << 20);
-        let set = |bits: &mut Bits, c: &Chunk| {
+        let set = |bits: &mut BlockBitmap, c: &Chunk| {
             let used = c.state == State::Used;
             bits.set(c.address.get(), c.size, used);
             // Store one more than the limit, so that the excess can be reported.
@@ -273,18 +273,18 @@ impl Blocks {
                 bits.caches.push(c.address);
             }
         };
-        let walked = malloc.walk(process, lists, |_| Bits { mem, tail, ..Bits::default() }, set);
-        let mut parts: Vec<Bits> = walked.into_iter().map(|(_, _, bits, _)| bits).collect();
+        let walked = malloc.walk(process, lists, |_| BlockBitmap { mem, tail, ..BlockBitmap::default() }, set);
+        let mut parts: Vec<BlockBitmap> = walked.into_iter().map(|(_, _, bits, _)| bits).collect();
         for chunk in &malloc.mapped {
             let tail = (mem + malloc.usable_of_mapped(chunk)).saturating_sub(chunk.size);
-            let mut bits = Bits { mem, tail, ..Bits::default() };
+            let mut bits = BlockBitmap { mem, tail, ..BlockBitmap::default() };
             // One start bit is enough. All others would be 0.
             bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);
         }
-        parts.extend(malloc.musl.walk(process, Bits::default, Bits::set_slot));
+        parts.extend(malloc.musl.walk(process, BlockBitmap::default, BlockBitmap::set_slot));
         for heap in malloc.others(process) {
-            parts.extend(heap.walk(1, Bits::default, |bits, slot| {
+            parts.extend(heap.walk(1, BlockBitmap::default, |bits, slot| {
                 // Two blocks of 8 bytes would share one bit.
                 if slot.range.len().is_multiple_of(ALIGN) {
                     bits.set_slot(slot);
@@ -294,7 +294,7 @@ impl Blocks {
         Blocks::of(parts)
     }
 
-    fn of(mut parts: Vec<Bits>) -> Blocks {
+    fn of(mut parts: Vec<BlockBitmap>) -> Blocks {
         parts.retain(|p| !p.words.is_empty());
         parts.sort_by_key(|p| p.first);
         let mut words = 0;
@@ -309,8 +309,8 @@ impl Blocks {
             next = part.first;
         }
         let capped = parts.iter().any(|p| p.capped);
-        let places = Places::new(parts.iter().map(|p| (p.first, p.end.saturating_add(p.tail))));
-        Blocks { parts, places, words, capped }
+        let index = RangeIndex::new(parts.iter().map(|p| (p.first, p.end.saturating_add(p.tail))));
+        Blocks { parts, index, words, capped }
     }
 
     /// Returns used chunks that may be caches of ended threads, and whether there are more than the limit.
@@ -331,8 +331,8 @@ impl Blocks {
     }
 
     #[inline]
-    fn part(&self, addr: Addr) -> Option<&Bits> {
-        self.parts.get(self.places.find(addr.get())?)
+    fn part(&self, addr: Addr) -> Option<&BlockBitmap> {
+        self.parts.get(self.index.find(addr.get())?)
     }
 
     /// Returns the block that contains `addr`, used or free.
@@ -441,7 +441,7 @@ impl Blocks {
     /// Makes blocks from chunks (address, size, used), one slice per part.
     pub(super) fn of_parts(parts: &[&[(u64, u64, bool)]]) -> Blocks {
         let part = |chunks: &&[(u64, u64, bool)]| {
-            let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
+            let mut bits = BlockBitmap { mem: 16, tail: 8, ..BlockBitmap::default() };
             chunks.iter().for_each(|&(at, size, used)| bits.set(at, size, used));
             bits
         };
@@ -466,8 +466,8 @@ mod tests {
 
     #[test]
     fn every_byte_of_every_block_leads_to_it_and_headers_to_none() {
-        // A chunk much larger than the distance of stations, between small ones.
-        let large = (STATION as u64 * 64 * ALIGN) * 3 + 0x40;
+        // A chunk much larger than the distance of checkpoints, between small ones.
+        let large = (CHECKPOINT_WORDS as u64 * 64 * ALIGN) * 3 + 0x40;
         let chunks = [
             (0x1000, 0x20, true),
             (0x1020, 0x40, false),

@@ -119,7 +119,7 @@ impl ExtentHeap {
                     let used = given && !self.cached.contains(&start);
                     let state = if used { SlotState::Used } else { SlotState::Free };
                     let slot =
-                        Slot { range, block: range, state, asked: None, damaged: false, mapped: false, group: 0 };
+                        Slot { range, block: range, state, requested: None, damaged: false, mapped: false, group: 0 };
                     visit(&mut sum, &slot);
                 });
             }

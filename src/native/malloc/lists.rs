@@ -42,7 +42,7 @@ impl FreeLists {
         let known: HashSet<Addr> = self.tcaches.iter().map(|t| t.address).collect();
         let others = seen.iter().any(|at| !known.contains(&malloc.block(*at)));
         let lists = others.then(|| FreeLists::read(process, malloc, seen))?;
-        (lists.len() > self.len()).then_some(lists)
+        (lists.count() > self.count()).then_some(lists)
     }
 
     /// Reads the lists. `others` are checked as caches too: chunks of a cache's size that no thread points to.
@@ -108,7 +108,7 @@ impl FreeLists {
     }
 
     /// Warns about lists that were not found.
-    pub fn tell_unknown(&self, process: &Process) {
+    pub fn warn_missing_lists(&self, process: &Process) {
         for what in &self.unknown {
             process.diag.partial(
                 WarningCode::MallocList,
@@ -124,14 +124,9 @@ impl FreeLists {
         rest.iter().map(|c| (c & !State::MASK, State::of((c & State::MASK) as usize)))
     }
 
-    /// Number of chunks in all lists.
-    pub fn len(&self) -> usize {
+    /// Chunks in all lists.
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether no list has a chunk.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 
     /// Returns the state of the chunk at `chunk`. `None` if no list has it.
@@ -188,15 +183,15 @@ impl Reader<'_> {
         let size = c.min_size + k * c.alignment;
         let mut chunks = Vec::new();
         // Upper bound: the arena has no room for more blocks of this size.
-        let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        let end = self.walks.light().at_most(most).follow(head, |at| {
+        let limit = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
+        let end = self.walks.begin_cycle_only().at_most(limit).follow(head, |at| {
             if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
                 return Err("not a chunk of this list");
             }
             chunks.push(at);
-            let place = at.saturating_add(c.fd);
-            let word = self.memory.u64(place).map_err(|_| "not in the core")?;
-            Ok(linking.reveal(self.shape, place, word))
+            let link = at.saturating_add(c.fd);
+            let word = self.memory.u64(link).map_err(|_| "not in the core")?;
+            Ok(linking.reveal(self.shape, link, word))
         });
         if let Err(Broken::Stop(Stop::Cycle(_))) = end {
             // The cycle may have been followed more than once.
@@ -219,7 +214,7 @@ impl Reader<'_> {
             };
             let head = bins.saturating_add(k * b.bin).saturating_sub(b.header);
             let mut before = head;
-            let mut walk = self.walks.light();
+            let mut walk = self.walks.begin_cycle_only();
             let mut at = self.memory.ptr(head.saturating_add(c.fd)).ok();
             loop {
                 let Some(chunk) = at else {

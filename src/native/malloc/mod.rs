@@ -16,7 +16,7 @@
 //! | `walk` | the walk from chunk to chunk, and past damage |
 //! | `all` | every block, with the lists of free ones |
 //! | `blocks` | which block contains an address |
-//! | `places` | which range of the heap contains an address |
+//! | `range_index` | which range of the heap contains an address |
 //! | `queue` | a work queue of blocks, with neighbours together |
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
@@ -40,8 +40,8 @@ mod mallocng;
 mod mapped;
 mod mapped_chunk;
 mod params;
-mod places;
 mod queue;
+mod range_index;
 mod shape;
 mod tcache;
 mod walk;
@@ -59,21 +59,20 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::words::AllocatorName;
 
-pub use account::{Split, split};
+pub use account::{UsageSplit, split};
 pub use all::read_blocks;
-pub(crate) use all::tell_more_caches;
+pub(crate) use all::warn_cache_limit;
 pub use allocator::Allocator;
-pub use arena::{Arena, Part};
+pub use arena::{Arena, ChunkRange};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};
 pub use claim::{claim, claim_mapped, claim_musl};
 pub use extents::ExtentHeap;
 pub use lists::FreeLists;
-pub use mallocng::{Group, Mallocng, Slot, SlotState, Source};
+pub use mallocng::{Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
-pub use tcache::Tcache;
-pub use walk::{Chunk, Damage, Lost, State, Walked};
+pub use walk::{Chunk, Damage, State, UnwalkedRange, WalkSummary};
 
 use find::Finder;
 use shape::Shape;
@@ -208,7 +207,7 @@ impl Malloc {
         lists: &FreeLists,
         make: impl Fn(usize) -> A + Sync,
         visit: impl Fn(&mut A, &Chunk) + Sync,
-    ) -> Vec<(usize, Part, A, Walked)> {
+    ) -> Vec<(usize, ChunkRange, A, WalkSummary)> {
         let Some(shape) = &self.shape else { return Vec::new() };
         let parts = self.arenas.iter().enumerate().flat_map(|(i, a)| a.parts.iter().map(move |p| (i, a, *p)));
         let parts: Vec<_> = parts.collect();

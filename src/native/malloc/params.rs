@@ -63,13 +63,13 @@ pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHe
 fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     let int = |field: u64| bytes::u32_at(data, at.checked_add(field as usize)?);
     let long = |field: u64| bytes::u64_at(data, at.checked_add(field as usize)?);
-    let (now, allowed, most) = (int(shape.n_mmaps)?, int(shape.n_mmaps_max)?, int(shape.max_n_mmaps)?);
-    if now > most || allowed > limits::MAX_MMAPS || most > limits::MAX_MMAPS || int(shape.no_dyn_threshold)? > 1 {
+    let (now, allowed, peak) = (int(shape.n_mmaps)?, int(shape.n_mmaps_max)?, int(shape.max_n_mmaps)?);
+    if now > peak || allowed > limits::MAX_MMAPS || peak > limits::MAX_MMAPS || int(shape.no_dyn_threshold)? > 1 {
         return None;
     }
-    let (bytes_now, bytes_most) = (long(shape.mmapped_mem)?, long(shape.max_mmapped_mem)?);
-    let pages = (bytes_now | bytes_most) & 4095 == 0 && bytes_most < 1 << 47;
-    if !pages || bytes_now > bytes_most || (now == 0) != (bytes_now == 0) || (most == 0) != (bytes_most == 0) {
+    let (bytes_now, bytes_peak) = (long(shape.mmapped_mem)?, long(shape.max_mmapped_mem)?);
+    let pages = (bytes_now | bytes_peak) & 4095 == 0 && bytes_peak < 1 << 47;
+    if !pages || bytes_now > bytes_peak || (now == 0) != (bytes_now == 0) || (peak == 0) != (bytes_peak == 0) {
         return None;
     }
     if u64::from(now).saturating_mul(4096) > bytes_now {
@@ -82,9 +82,9 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     Some(Params {
         address: Addr::NULL,
         n_mmaps: now.into(),
-        max_n_mmaps: most.into(),
+        max_n_mmaps: peak.into(),
         mmapped_mem: bytes_now,
-        max_mmapped_mem: bytes_most,
+        max_mmapped_mem: bytes_peak,
         mmap_threshold: long(shape.mmap_threshold)?,
         trim_threshold: long(shape.trim_threshold)?,
         sbrk_base: Addr::new(long(shape.sbrk_base)?),

@@ -83,7 +83,7 @@ impl<'a> BlockQueue<'a> {
             }
             return;
         }
-        for bit in Ones(self.swap(level, word)) {
+        for bit in SetBits(self.swap(level, word)) {
             self.take(level - 1, word * 64 + bit, each);
         }
     }
@@ -100,7 +100,7 @@ impl<'a> BlockQueue<'a> {
             }
             match level {
                 0 => self.blocks.each_of(word, bits, visit),
-                _ => Ones(bits).for_each(|bit| self.finish(level - 1, word * 64 + bit, visit)),
+                _ => SetBits(bits).for_each(|bit| self.finish(level - 1, word * 64 + bit, visit)),
             }
         }
     }
@@ -112,9 +112,9 @@ impl<'a> BlockQueue<'a> {
 }
 
 /// Iterates over the indexes of the set bits of a word.
-struct Ones(u64);
+struct SetBits(u64);
 
-impl Iterator for Ones {
+impl Iterator for SetBits {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {

@@ -30,11 +30,11 @@ pub(super) enum Linking {
 impl Linking {
     pub(super) const BOTH: [Linking; 2] = [Linking::Safe, Linking::Plain];
 
-    /// Decodes the link `word` at address `place`.
-    pub(super) fn reveal(self, shape: &Shape, place: Addr, word: u64) -> Addr {
+    /// Decodes the link `word` at address `link`.
+    pub(super) fn reveal(self, shape: &Shape, link: Addr, word: u64) -> Addr {
         match self {
             Linking::Plain => Addr::new(word),
-            Linking::Safe => Addr::new((place.get() >> shape.safe_linking) ^ word),
+            Linking::Safe => Addr::new((link.get() >> shape.safe_linking) ^ word),
         }
     }
 }
@@ -56,14 +56,9 @@ pub struct Tcache {
 }
 
 impl Tcache {
-    /// Number of blocks in the cache.
-    pub fn len(&self) -> usize {
+    /// Blocks in it.
+    pub fn count(&self) -> usize {
         self.chunks.len()
-    }
-
-    /// Whether the cache has no blocks.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 }
 
@@ -246,7 +241,7 @@ impl Reader<'_> {
     fn list(&self, head: Addr, bin: u64, form: &TcacheShape, linking: Linking) -> List {
         let mut out = List { chunks: Vec::new(), whole: false };
         let mut at = head;
-        let mut walk = self.walks.alone().at_most(limits::MAX_TCACHE_LIST);
+        let mut walk = self.walks.begin_own_set().at_most(limits::MAX_TCACHE_LIST);
         let c = &self.shape.chunk;
         while !at.is_null() {
             let chunk = at.saturating_sub(c.mem);

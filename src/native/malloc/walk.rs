@@ -4,7 +4,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::window::Window;
 use crate::native::malloc::shape::Shape;
-use crate::native::malloc::{Arena, FreeLists, Part};
+use crate::native::malloc::{Arena, ChunkRange, FreeLists};
 use crate::targets::Target;
 use crate::words::ChunkPlace;
 
@@ -110,7 +110,7 @@ pub enum Damage {
 
 /// A range that no chunk covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct UnwalkedRange {
     /// The range.
     pub range: AddrRange,
     /// Why it contains no chunks.
@@ -119,9 +119,9 @@ pub struct Lost {
 
 /// Results of a walk over one range, other than its chunks. Sizes are in bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Walked {
+pub struct WalkSummary {
     /// The first ranges without chunks, by address.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<UnwalkedRange>,
     /// Number of ranges that are damaged or not in the core.
     pub losses: u64,
     /// Bytes of these ranges.
@@ -135,7 +135,7 @@ pub struct Walked {
     /// Bytes that `malloc_trim(0)` would return: whole pages in free chunks.
     pub trimmable: u64,
     /// Number of free chunks in lists that the walk did not visit.
-    pub off_border: u64,
+    pub misplaced_entries: u64,
     /// Size of the largest free chunk, except the top.
     pub largest_free: u64,
 }
@@ -154,13 +154,13 @@ impl<'a> Walker<'a> {
     }
 
     /// Visits the chunks of `part` by address.
-    pub(super) fn walk(&mut self, arena: &Arena, part: &Part, visit: impl FnMut(&Chunk)) -> Walked {
+    pub(super) fn walk(&mut self, arena: &Arena, part: &ChunkRange, visit: impl FnMut(&Chunk)) -> WalkSummary {
         let windows = Window::all(self.target, part.chunks);
         let top = arena.top.map_or(u64::MAX, |t| t.get());
         let start = part.chunks.start.get();
         let mut listed = self.lists.since(start);
         let next_listed = listed.next();
-        let step = Step {
+        let walk = RangeWalk {
             words: Words { windows: &windows, at: 0 },
             shape: self.shape,
             main: arena.main,
@@ -168,11 +168,11 @@ impl<'a> Walker<'a> {
             end: part.chunks.end.get(),
             listed,
             next_listed,
-            run: Run { start: 0, end: 0, page: self.page, whole: self.shape.chunk.whole, bytes: 0 },
-            out: Walked::default(),
+            run: FreeRun { start: 0, end: 0, page: self.page, whole: self.shape.chunk.whole, bytes: 0 },
+            out: WalkSummary::default(),
             visit,
         };
-        step.go(start, arena, &mut self.searched)
+        walk.go(start, arena, &mut self.searched)
     }
 }
 
@@ -210,7 +210,7 @@ impl Words<'_, '_> {
 }
 
 /// Consecutive free chunks that trimming would join.
-struct Run {
+struct FreeRun {
     start: u64,
     end: u64,
     page: u64,
@@ -219,7 +219,7 @@ struct Run {
     bytes: u64,
 }
 
-impl Run {
+impl FreeRun {
     fn add(&mut self, at: u64, size: u64) {
         if self.end == at && self.start != 0 {
             self.end = at + size;
@@ -252,7 +252,7 @@ impl Run {
 }
 
 /// The walk over one range.
-struct Step<'w, 'c, L, V> {
+struct RangeWalk<'w, 'c, L, V> {
     words: Words<'w, 'c>,
     shape: &'w Shape,
     main: bool,
@@ -260,13 +260,13 @@ struct Step<'w, 'c, L, V> {
     end: u64,
     listed: L,
     next_listed: Option<(u64, State)>,
-    run: Run,
-    out: Walked,
+    run: FreeRun,
+    out: WalkSummary,
     visit: V,
 }
 
-impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
-    fn go(mut self, start: u64, arena: &Arena, searched: &mut u64) -> Walked {
+impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> RangeWalk<'_, '_, L, V> {
+    fn go(mut self, start: u64, arena: &Arena, searched: &mut u64) -> WalkSummary {
         let mut at = start;
         while at < self.end {
             let head = self.words.get(at + self.shape.chunk.size);
@@ -280,7 +280,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
             if let Some(head) = head
                 && self.is_chunk(at, head)
             {
-                self.one(at, size, head);
+                self.chunk(at, size, head);
                 at += size;
                 continue;
             }
@@ -293,7 +293,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         self.run.close();
         self.out.trimmable = self.run.bytes;
         while self.next_listed.is_some_and(|(l, _)| l < self.end) {
-            self.out.off_border += 1;
+            self.out.misplaced_entries += 1;
             self.next_listed = self.listed.next();
         }
         self.out
@@ -312,7 +312,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
     }
 
     #[inline(always)]
-    fn one(&mut self, at: u64, size: u64, head: u64) {
+    fn chunk(&mut self, at: u64, size: u64, head: u64) {
         let c = &self.shape.chunk;
         let next = at + size;
         let mut state = None;
@@ -320,7 +320,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
             if listed == at {
                 state = Some(kept);
             } else {
-                self.out.off_border += 1;
+                self.out.misplaced_entries += 1;
             }
             self.next_listed = self.listed.next();
         }
@@ -384,7 +384,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         }
         let next = self.next_chunk(after, &mut u64::MAX.clone());
         self.out.foreign += next - after;
-        self.place(after, next, Damage::Foreign);
+        self.note_loss(after, next, Damage::Foreign);
         Some(next)
     }
 
@@ -404,13 +404,13 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
         }
         self.out.losses += 1;
         self.out.lost_bytes += next - at;
-        self.place(at, next, damage);
+        self.note_loss(at, next, damage);
         next
     }
 
-    fn place(&mut self, from: u64, to: u64, damage: Damage) {
+    fn note_loss(&mut self, from: u64, to: u64, damage: Damage) {
         if self.out.lost.len() < limits::MAX_LOSSES {
-            self.out.lost.push(Lost { range: AddrRange::new(Addr::new(from), Addr::new(to)), damage });
+            self.out.lost.push(UnwalkedRange { range: AddrRange::new(Addr::new(from), Addr::new(to)), damage });
         }
     }
 
@@ -418,7 +418,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
     /// several valid chunks. The end of the range if there is none.
     fn next_chunk(&mut self, from: u64, room: &mut u64) -> u64 {
         while self.next_listed.is_some_and(|(l, _)| l < from) {
-            self.out.off_border += 1;
+            self.out.misplaced_entries += 1;
             self.next_listed = self.listed.next();
         }
         let listed = self.next_listed.map_or(u64::MAX, |(l, _)| l);

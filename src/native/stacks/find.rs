@@ -8,10 +8,10 @@ use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
 use crate::native::signal_frames::{self, SignalFrame};
-use crate::native::stack_records::{self, GivenUp, Libc, RecordLayout, StackRecord};
+use crate::native::stack_records::{self, IncompleteSearch, Libc, RecordLayout, StackRecord};
 use crate::native::stacks::go::{Go, GoStack, GoThread};
 use crate::native::stacks::space::Space;
-use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
+use crate::native::stacks::{StackState, Stacks, ThreadStack, UnmatchedSp};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::targets::Arch;
@@ -29,14 +29,14 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         space: &space,
         main: main_stack(process, &space),
         go: Go::new(&process.memory, process.arch(), &space),
-        kept: Vec::new(),
+        ended_blocks: Vec::new(),
     };
-    let finder = Finder { kept: finder.kept(), ..finder };
+    let finder = Finder { ended_blocks: finder.ended_blocks(), ..finder };
     let layout = finder.layout();
     let mut stacks = Stacks { layout, ..Stacks::default() };
     let mut own = finder.own(layout);
     for thread in process.threads() {
-        finder.place(thread, own.remove(&thread.tid), &mut stacks);
+        finder.add_stacks(thread, own.remove(&thread.tid), &mut stacks);
     }
     if let Some(layout) = layout {
         finder.ended(layout, &mut stacks);
@@ -53,7 +53,7 @@ struct Finder<'a> {
     go: Option<Go<'a>>,
     /// Control blocks of ended threads. Filled only if the main thread is the only live one, so that no thread pointer
     /// leads to them.
-    kept: Vec<Addr>,
+    ended_blocks: Vec<Addr>,
 }
 
 impl Finder<'_> {
@@ -72,14 +72,14 @@ impl Finder<'_> {
     ///
     /// No thread pointer leads to the remaining stacks then. The control block is at the upper end of each. In glibc's,
     /// the first and third words contain its own address (`tcbhead_t`: tcb, self). This is so on x86_64 only.
-    fn kept(&self) -> Vec<Addr> {
+    fn ended_blocks(&self) -> Vec<Addr> {
         if self.process.arch() != Arch::X86_64 || self.pointers().next().is_some() {
             return Vec::new();
         }
         let memory = &self.process.memory;
         let mut out = Vec::new();
         // One control block leads to the others, through glibc's list.
-        for top in self.space.tops(PAGE, limits::MAX_ENDED_LOOKS) {
+        for top in self.space.tops(PAGE, limits::MAX_ENDED_MAPPINGS) {
             if out.len() >= limits::MAX_ENDED_VOTERS {
                 break;
             }
@@ -97,15 +97,15 @@ impl Finder<'_> {
         let target = self.process.target();
         let live = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp()));
         // The stack of an ended thread begins directly below its control block.
-        let ended = self.kept.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
+        let ended = self.ended_blocks.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
         let plain: Vec<(Addr, Addr)> = live.chain(ended).collect();
-        target.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
+        target.expect(plain.iter().map(|&(pointer, _)| stack_records::search_range(pointer)));
         let memory = &self.process.memory;
-        let believed = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
+        let accept = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
             let pages = record.mapped.start.is_aligned(PAGE) && record.mapped.len().is_multiple_of(PAGE);
-            pages && self.believed(layout, pointer, record).is_some()
+            pages && self.guard_zone(layout, pointer, record).is_some()
         };
-        let vote = |threads: &[(Addr, Addr)]| stack_records::find_layout(memory, threads, believed);
+        let vote = |threads: &[(Addr, Addr)]| stack_records::find_layout(memory, threads, accept);
         let (layout, in_stack) = vote(&plain).unzip();
         // A thread in a signal handler votes with the interrupted stack pointer.
         if in_stack.is_none_or(|n| n == 0) {
@@ -133,14 +133,14 @@ impl Finder<'_> {
 
     /// Returns the stack's guard zone, if the record is acceptable: its control block points to itself, and its memory
     /// can be a stack.
-    fn believed(&self, layout: RecordLayout, pointer: Addr, record: &StackRecord) -> Option<AddrRange> {
-        let vouched = stack_records::vouched(&self.process.memory, self.process.arch(), layout, pointer);
+    fn guard_zone(&self, layout: RecordLayout, pointer: Addr, record: &StackRecord) -> Option<AddrRange> {
+        let to_itself = stack_records::points_to_itself(&self.process.memory, self.process.arch(), layout, pointer);
         // musl's control block is above the stack, in the same mapping.
         let used = match layout.libc {
             Libc::Glibc => pointer,
             Libc::Musl => record.stack.end.checked_sub(1)?,
         };
-        self.space.stands(record.stack, used).filter(|_| vouched)
+        self.space.guard_zone_if_stack(record.stack, used).filter(|_| to_itself)
     }
 
     /// Returns each thread's own stack, by its control block.
@@ -150,7 +150,7 @@ impl Finder<'_> {
         let Some(layout) = layout else { return HashMap::new() };
         let read = |(thread, pointer): (&Thread, Addr)| {
             let record = stack_records::read_record(&self.process.memory, layout, pointer)?;
-            let zone = self.believed(layout, pointer, &record)?;
+            let zone = self.guard_zone(layout, pointer, &record)?;
             let stack = from_record(Some(thread.tid), layout, pointer, record, zone);
             Some((stack.stack.contains(thread.registers.sp()), stack))
         };
@@ -185,7 +185,7 @@ impl Finder<'_> {
             let first = |f: &SignalFrame| out.iter().all(|o| o.alternate != f.alternate);
             let further = |f: &SignalFrame| out.last().is_some_and(|o| o.alternate == f.alternate && o.at < f.at);
             let Some(frame) = frame.filter(|f| on_it(f) && (first(f) || further(f))) else { break };
-            if self.space.stands(frame.alternate, sp).is_none() {
+            if self.space.guard_zone_if_stack(frame.alternate, sp).is_none() {
                 break;
             }
             sp = frame.sp;
@@ -195,10 +195,11 @@ impl Finder<'_> {
     }
 
     /// Adds a thread's own stack, and the other stacks that it uses.
-    fn place(&self, thread: &Thread, record: Option<ThreadStack>, stacks: &mut Stacks) {
+    fn add_stacks(&self, thread: &Thread, record: Option<ThreadStack>, stacks: &mut Stacks) {
         let (tid, sp) = (thread.tid, thread.registers.sp());
         let is_main = Some(tid) == self.process.main_tid();
-        let main = self.main.filter(|_| is_main).map(|(range, how)| known(tid, StackState::Main, range, how.into()));
+        let main =
+            self.main.filter(|_| is_main).map(|(range, how)| exact_stack(tid, StackState::Main, range, how.into()));
         let own = main.or(record);
         // The guard is below the stack. A thread that overflowed has its stack pointer there.
         let home = own.as_ref().map(|o| AddrRange::new(o.guard.map_or(o.stack.start, |g| g.start), o.stack.end));
@@ -213,7 +214,7 @@ impl Finder<'_> {
         let switched =
             switched.filter(|_| !at_home(rest)).map(|s| ThreadStack { sp: Some(rest), current: rest == sp, ..s });
         if !at_home(rest) && switched.is_none() {
-            stacks.adrift.push(Adrift { tid, sp: rest, current: rest == sp, has_own: own.is_some() });
+            stacks.unmatched.push(UnmatchedSp { tid, sp: rest, current: rest == sp, has_own: own.is_some() });
         }
         if let Some(own) = own {
             let here = Some(rest).filter(|&rest| at_home(rest));
@@ -223,7 +224,7 @@ impl Finder<'_> {
         for on_one in frames.chunk_by(|a, b| a.alternate == b.alternate) {
             let [frame, ..] = on_one else { continue };
             let source = format!("the signal frame at {}: sigaltstack's ss_sp and ss_size", frame.at);
-            let signal = known(tid, StackState::Signal, frame.alternate, source);
+            let signal = exact_stack(tid, StackState::Signal, frame.alternate, source);
             stacks.push(ThreadStack { sp: Some(at), current: at == sp, ..signal });
             at = on_one.last().map_or(at, |f| f.sp);
         }
@@ -264,16 +265,17 @@ impl Finder<'_> {
     /// Adds stacks that glibc keeps after their threads ended.
     fn ended(&self, layout: RecordLayout, stacks: &mut Stacks) {
         let memory = &self.process.memory;
-        let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).chain(self.kept.iter().copied()).collect();
-        let (mut ended, given_up) = stack_records::ended_threads(memory, layout, &live);
-        ended.extend(&self.kept);
-        let is_damage = matches!(given_up, Some(GivenUp::TooMany));
-        let why = given_up.map(|why| match why {
-            GivenUp::NotAllAsked => format!(
+        let live: Vec<Addr> =
+            self.pointers().map(|(_, pointer)| pointer).chain(self.ended_blocks.iter().copied()).collect();
+        let (mut ended, incomplete) = stack_records::ended_threads(memory, layout, &live);
+        ended.extend(&self.ended_blocks);
+        let is_damage = matches!(incomplete, Some(IncompleteSearch::TooMany));
+        let why = incomplete.map(|why| match why {
+            IncompleteSearch::NotAllRead => format!(
                 "the first {} control blocks lead to no list of stacks, and the others were not read",
                 exact(live.len() as u64)
             ),
-            GivenUp::TooMany => "glibc's lists of stacks are implausibly long".to_owned(),
+            IncompleteSearch::TooMany => "glibc's lists of stacks are implausibly long".to_owned(),
         });
         if let Some(why) = why {
             let (code, message) = (WarningCode::Limit, format!("cached stacks are missing: {why}"));
@@ -281,7 +283,7 @@ impl Finder<'_> {
         }
         for pointer in ended {
             let record = stack_records::read_record(memory, layout, pointer);
-            let Some((record, zone)) = record.and_then(|r| Some((r, self.believed(layout, pointer, &r)?))) else {
+            let Some((record, zone)) = record.and_then(|r| Some((r, self.guard_zone(layout, pointer, &r)?))) else {
                 continue;
             };
             let lost = self.process.facts().threads_lost;
@@ -305,7 +307,7 @@ const BLANK: usize = 24;
 const SELF: usize = 2;
 
 /// Makes a stack with exact bounds, without guard or control block.
-fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
+fn exact_stack(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
     ThreadStack {
         tid: Some(tid),
         state,
@@ -323,7 +325,7 @@ fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> Threa
 
 fn go_stack(tid: u32, state: StackState, go: &GoThread, stack: GoStack) -> ThreadStack {
     let source = format!("stack.lo and stack.hi of Go's g at {}, from the m at {}", stack.g, go.m);
-    known(tid, state, stack.range, source)
+    exact_stack(tid, state, stack.range, source)
 }
 
 fn from_record(

@@ -102,7 +102,9 @@ impl<'a> Go<'a> {
         let (lo, hi) = (view.ptr("stack.lo").ok()?, view.ptr("stack.hi").ok()?);
         let range = AddrRange::new(lo, hi);
         let top = hi.checked_sub(8)?;
-        let sound = lo.is_aligned(8) && range.len() <= limits::MAX_GO_STACK && self.space.stands(range, top).is_some();
+        let sound = lo.is_aligned(8)
+            && range.len() <= limits::MAX_GO_STACK
+            && self.space.guard_zone_if_stack(range, top).is_some();
         sound.then_some(range)
     }
 }

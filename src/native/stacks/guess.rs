@@ -6,15 +6,15 @@ use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind};
 use crate::native::malloc::{Blocks, FreeLists, Malloc};
 use crate::native::stacks::space::Space;
-use crate::native::stacks::{Adrift, Lost, StackState, Stacks, ThreadStack};
+use crate::native::stacks::{StackState, Stacks, ThreadStack, ThreadWithoutStack, UnmatchedSp};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
 /// Guesses the remaining stacks. `claims` says what all other memory is.
 pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, stacks: &mut Stacks) {
-    let adrift = std::mem::take(&mut stacks.adrift);
-    if adrift.is_empty() {
+    let unmatched = std::mem::take(&mut stacks.unmatched);
+    if unmatched.is_empty() {
         return;
     }
     let _phase = process.enter(Phase::Stacks);
@@ -23,35 +23,37 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
     let taken = RangeMap::resolve(
         &known,
         |i, c| (c.range, (c.kind.specificity(), std::cmp::Reverse(i))),
-        |range, c| Taken { range, claim: c },
+        |range, c| ClaimedRange { range, claim: c },
     );
-    let mut pointers: Vec<Addr> = adrift.iter().map(|a| a.sp).collect();
+    let mut pointers: Vec<Addr> = unmatched.iter().map(|a| a.sp).collect();
     pointers.sort_unstable();
     let mut guesser = Guesser { process, malloc, space, taken, pointers, blocks: None };
-    for lost in adrift {
-        match guesser.around(lost.sp) {
+    for pointer in unmatched {
+        match guesser.around(pointer.sp) {
             Ok((stack, source)) => stacks.push(ThreadStack {
-                tid: Some(lost.tid),
-                state: state(process, lost),
+                tid: Some(pointer.tid),
+                state: state(process, pointer),
                 stack,
                 zone: AddrRange::default(),
                 guard: None,
                 mapped: stack,
-                sp: Some(lost.sp),
+                sp: Some(pointer.sp),
                 control: None,
-                current: lost.current,
+                current: pointer.current,
                 confidence: Confidence::Heuristic,
                 source,
             }),
-            Err(why) if !lost.has_own => stacks.without.push(Lost { tid: lost.tid, sp: lost.sp, why }),
+            Err(why) if !pointer.has_own => {
+                stacks.without.push(ThreadWithoutStack { tid: pointer.tid, sp: pointer.sp, why })
+            }
             Err(_) => {}
         }
     }
     stacks.order(process.threads().iter().map(|t| t.tid));
 }
 
-fn state(process: &Process, lost: Adrift) -> StackState {
-    match (lost.has_own, process.main_tid() == Some(lost.tid)) {
+fn state(process: &Process, pointer: UnmatchedSp) -> StackState {
+    match (pointer.has_own, process.main_tid() == Some(pointer.tid)) {
         (true, _) => StackState::Switched,
         (false, true) => StackState::Main,
         (false, false) => StackState::Thread,
@@ -60,12 +62,12 @@ fn state(process: &Process, lost: Adrift) -> StackState {
 
 /// Memory with a claim.
 #[derive(Clone, Copy)]
-struct Taken<'a> {
+struct ClaimedRange<'a> {
     range: AddrRange,
     claim: &'a Claim,
 }
 
-impl crate::range_map::Ranged for Taken<'_> {
+impl crate::range_map::Ranged for ClaimedRange<'_> {
     fn range(&self) -> AddrRange {
         self.range
     }
@@ -75,7 +77,7 @@ struct Guesser<'a> {
     process: &'a Process,
     malloc: &'a Malloc,
     space: Space<'a>,
-    taken: RangeMap<Taken<'a>>,
+    taken: RangeMap<ClaimedRange<'a>>,
     /// All stack pointers without a stack, sorted.
     pointers: Vec<Addr>,
     /// Blocks of malloc. They are read when a stack pointer is in one.

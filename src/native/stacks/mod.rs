@@ -76,20 +76,20 @@ pub struct Stacks {
     /// The stacks.
     pub list: Vec<ThreadStack>,
     /// Threads without a stack.
-    pub without: Vec<Lost>,
+    pub without: Vec<ThreadWithoutStack>,
     /// Threads whose stacks are zero in the core although they run on them. The contents are lost.
     pub blank: BTreeSet<u32>,
     /// Indexes into `list` of each thread's stacks, its own first.
     by_tid: HashMap<u32, Vec<usize>>,
     /// Position of the stack fields in control blocks. `None` if not found.
-    pub layout: Option<RecordLayout>,
+    pub(crate) layout: Option<RecordLayout>,
     /// Stack pointers outside all stacks found through structures.
-    adrift: Vec<Adrift>,
+    unmatched: Vec<UnmatchedSp>,
 }
 
 /// A thread without a stack.
 #[derive(Clone, Debug)]
-pub struct Lost {
+pub struct ThreadWithoutStack {
     /// Thread id.
     pub tid: u32,
     /// The thread's stack pointer.
@@ -100,7 +100,7 @@ pub struct Lost {
 
 /// A stack pointer outside all known stacks.
 #[derive(Clone, Copy, Debug)]
-struct Adrift {
+struct UnmatchedSp {
     tid: u32,
     sp: Addr,
     /// Whether this is the thread's own stack pointer, and not one that a signal interrupted.
@@ -134,9 +134,9 @@ impl Stacks {
 
     /// Sorts the list by thread again, in the order of `tids`, each thread's own stack first.
     fn order(&mut self, tids: impl Iterator<Item = u32>) {
-        let place: HashMap<u32, usize> = tids.enumerate().map(|(i, tid)| (tid, i)).collect();
+        let order: HashMap<u32, usize> = tids.enumerate().map(|(i, tid)| (tid, i)).collect();
         let key =
-            |s: &ThreadStack| (s.tid.and_then(|t| place.get(&t)).copied().unwrap_or(usize::MAX), !s.state.is_own());
+            |s: &ThreadStack| (s.tid.and_then(|t| order.get(&t)).copied().unwrap_or(usize::MAX), !s.state.is_own());
         self.list.sort_by_key(key);
         self.by_tid.clear();
         for (i, stack) in self.list.iter().enumerate() {

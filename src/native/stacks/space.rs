@@ -25,8 +25,8 @@ impl<'a> Space<'a> {
     }
 
     /// Returns the uppermost `size` bytes of writable anonymous mappings of at least [`SMALLEST`] times that size, at
-    /// most `most` of them. Mappings with an unwritable mapping below, such as a guard, come first.
-    pub(super) fn tops(&self, size: u64, most: usize) -> Vec<AddrRange> {
+    /// most `limit` of them. Mappings with an unwritable mapping below, such as a guard, come first.
+    pub(super) fn tops(&self, size: u64, limit: usize) -> Vec<AddrRange> {
         let entries: Vec<&BaseEntry> = self.base.entries.iter().collect();
         let guarded = |pair: &[&BaseEntry]| matches!(pair, [below, at] if below.range.end == at.range.start && !is_writable(below));
         let large = |e: &BaseEntry| is_anonymous(e) && is_writable(e) && e.range.len() >= size.saturating_mul(SMALLEST);
@@ -35,7 +35,7 @@ impl<'a> Space<'a> {
         let top = |(_, e): (bool, &BaseEntry)| {
             AddrRange::new(e.range.end.checked_sub(size).unwrap_or(e.range.start), e.range.end)
         };
-        first.into_iter().chain(rest).take(most).map(top).collect()
+        first.into_iter().chain(rest).take(limit).map(top).collect()
     }
 
     /// Returns the writable anonymous memory around `addr`, with adjacent mappings joined.
@@ -61,7 +61,7 @@ impl<'a> Space<'a> {
     ///
     /// All of the stack must be writable, except inaccessible pages at its low end. These are a runtime's guard zone;
     /// the range is empty if there are none. If the producer leaves mappings out, missing mappings prove nothing.
-    pub(super) fn stands(&self, stack: AddrRange, used: Addr) -> Option<AddrRange> {
+    pub(super) fn guard_zone_if_stack(&self, stack: AddrRange, used: Addr) -> Option<AddrRange> {
         let writable = self.base.at(used).is_some_and(is_writable);
         if stack.is_empty() || !stack.contains(used) || !writable {
             return None;

@@ -7,7 +7,7 @@
 use goblin::elf::dynamic as dy;
 
 use super::Budget;
-use super::table::{Found, Strings};
+use super::table::{PlacedSym, Strings};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::image::elf::{ElfImage, dynamic_entry};
@@ -47,9 +47,9 @@ impl Dynamic {
     }
 
     /// Returns the readable entries.
-    pub(super) fn entries(&self, memory: &dyn Memory, bias: u64, source: u8, budget: &Budget) -> Vec<Found> {
+    pub(super) fn entries(&self, memory: &dyn Memory, bias: u64, source: u8, budget: &Budget) -> Vec<PlacedSym> {
         let mut out = Vec::new();
-        self.each(memory, budget, &mut |entry| out.extend(Found::parse(entry, bias, source)));
+        self.each(memory, budget, &mut |entry| out.extend(PlacedSym::parse(entry, bias, source)));
         out
     }
 

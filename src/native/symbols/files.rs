@@ -9,7 +9,7 @@ use std::sync::Arc;
 use goblin::elf::section_header as sh;
 
 use super::Budget;
-use super::table::{Bytes, Found, Source, Strings};
+use super::table::{Bytes, PlacedSym, Source, Strings};
 use crate::addr::{Addr, AddrRange, union};
 use crate::image::elf::{self, FileSection};
 use crate::image::symbols::sym;
@@ -31,12 +31,12 @@ impl File {
         let section = self.sections.iter().find(|s| s.name == ".gnu_debugdata")?;
         let stream = liblzma::stream::Stream::new_stream_decoder(limits::MAX_DEBUGDATA as u64, 0).ok()?;
         let decoder = liblzma::bufread::XzDecoder::new_stream(section.bytes(&self.bytes)?, stream);
-        let most = budget.unpack_at_most();
+        let limit = budget.unpack_limit();
         let mut out = Vec::new();
-        decoder.take(most as u64).read_to_end(&mut out).ok()?;
+        decoder.take(limit as u64).read_to_end(&mut out).ok()?;
         budget.unpacked(out.len());
         // A file that was cut has no section table, since the table is at its end.
-        (out.len() < most).then_some(())?;
+        (out.len() < limit).then_some(())?;
         File::open(Bytes::Unpacked(Arc::new(out)))
     }
 
@@ -48,12 +48,12 @@ impl File {
         bias: u64,
         source: u8,
         budget: &Budget,
-    ) -> Option<(Source, Vec<Found>)> {
+    ) -> Option<(Source, Vec<PlacedSym>)> {
         let table = self.sections.iter().find(|s| s.header.sh_type == kind)?;
         let strings = self.sections.get(usize::try_from(table.header.sh_link).ok()?)?;
         let entries = table.bytes(&self.bytes)?.chunks_exact(sym::SIZE as usize);
         let count = budget.take((entries.len() as u64).min(limits::MAX_MODULE_SYMBOLS as u64)) as usize;
-        let found = entries.take(count).filter_map(|e| Found::parse(e, bias, source)).collect();
+        let found = entries.take(count).filter_map(|e| PlacedSym::parse(e, bias, source)).collect();
         let strings = Strings::File(self.bytes.clone(), strings.range()?);
         Some((Source { text, strings }, found))
     }

@@ -27,7 +27,7 @@ use crate::process::Process;
 use dynamic::Dynamic;
 use files::File;
 use plt::{Slots, Target};
-use table::{Bytes, Entry, Found, Names, Source, Strings, Table};
+use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
 
 /// Name of the kernel's own module, as in /proc/PID/maps.
 const VDSO: &str = "[vdso]";
@@ -78,7 +78,7 @@ impl Budget {
         wanted.min(had) as u64
     }
 
-    fn unpack_at_most(&self) -> usize {
+    fn unpack_limit(&self) -> usize {
         self.unpacked.load(Ordering::Relaxed).min(limits::MAX_DEBUGDATA)
     }
 
@@ -151,8 +151,9 @@ impl<'a> NativeSymbols<'a> {
         module.map_or(VDSO, |m| m.name())
     }
 
-    /// Returns the number of code and of data symbols in a module ([`Process::modules`]), or in the vdso. Reads its
-    /// tables.
+    /// How many names of code and of data are known in a module
+    /// ([`Process::modules`]), or in the vdso; reads its tables.
+    #[cfg(feature = "internals")]
     pub fn count(&self, module: Option<usize>) -> (usize, usize) {
         let image = self.images.iter().find(|image| image.module == module);
         let symbols = image.map(|image| self.symbols(image));
@@ -235,14 +236,14 @@ impl ImageSymbols {
     fn read(process: &Process, image: &Image<'_>, budget: &Budget) -> ImageSymbols {
         let (memory, elf) = (&process.memory, &*image.elf);
         let mut out = ImageSymbols::default();
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<PlacedSym> = Vec::new();
         if let Some(dynamic) = Dynamic::read(memory, elf, budget) {
             found = dynamic.entries(memory, elf.bias, 0, budget);
             out.sources.push(Source { text: DYNSYM, strings: Strings::Memory(dynamic.strings) });
             out.dynamic = Some(dynamic);
         }
         let files = out.add_files(process, image, &mut found, budget);
-        let (mut parts, mut unsized_most) = (Vec::new(), u64::MAX);
+        let (mut parts, mut unsized_limit) = (Vec::new(), u64::MAX);
         for file in &files {
             parts = file.code(elf.bias);
             if !parts.is_empty() {
@@ -252,15 +253,15 @@ impl ImageSymbols {
         }
         if parts.is_empty() {
             parts = union(elf.segments.iter().filter(|s| s.perms.exec).map(|s| s.range).collect());
-            unsized_most = limits::MAX_UNSIZED_SYMBOL;
+            unsized_limit = limits::MAX_UNSIZED_SYMBOL;
         }
         // The dynamic symbols are only the exported ones, and unexported functions are between them. So a symbol
         // without a size covers only its first byte. Otherwise musl's memset would name all of its system calls.
         if out.sources.iter().all(|s| s.text == DYNSYM) {
-            unsized_most = 1;
+            unsized_limit = 1;
         }
-        let (data, code) = found.into_iter().partition(Found::is_data);
-        out.code = Table::build(code, &parts, unsized_most, &out.sources, memory);
+        let (data, code) = found.into_iter().partition(PlacedSym::is_data);
+        out.code = Table::build(code, &parts, unsized_limit, &out.sources, memory);
         out.parts = parts;
         let all = union(elf.segments.iter().map(|s| s.range).collect());
         // A variable without a size covers only its first byte.
@@ -274,7 +275,7 @@ impl ImageSymbols {
         &mut self,
         process: &Process,
         image: &Image<'_>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<PlacedSym>,
         budget: &Budget,
     ) -> Vec<File> {
         let module = image.module.and_then(|i| process.modules.get(i)).filter(|_| !process.symbols.is_empty());

@@ -130,8 +130,8 @@ impl Slots {
             let start = addr.align_down(align);
             let code = code(memory, start, 16)?;
             let (slot, len) = match x86_64(&code, start)? {
-                Via::Slot(at, len) => (at, len),
-                Via::Index(i) => (*self.in_order.get(usize::try_from(i).ok()?)?, 16),
+                SlotReference::Slot(at, len) => (at, len),
+                SlotReference::Index(i) => (*self.in_order.get(usize::try_from(i).ok()?)?, 16),
             };
             let range = AddrRange::sized(start, len);
             range.contains(addr).then_some(())?;
@@ -150,13 +150,13 @@ impl Slots {
     }
 }
 
-fn code(memory: &dyn Memory, at: Addr, most: u64) -> Option<Vec<u8>> {
-    memory.bytes(at, usize::try_from(memory.readable(at, most)).ok()?).ok()
+fn code(memory: &dyn Memory, at: Addr, limit: u64) -> Option<Vec<u8>> {
+    memory.bytes(at, usize::try_from(memory.readable(at, limit)).ok()?).ok()
 }
 
 /// How a stub identifies its slot.
 #[derive(Debug, PartialEq, Eq)]
-enum Via {
+enum SlotReference {
     /// By address, with the stub's length.
     Slot(Addr, u64),
     /// By the index of its relocation in the table.
@@ -164,7 +164,7 @@ enum Via {
 }
 
 /// Decodes the code at `start`, if it is a stub.
-fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
+fn x86_64(code: &[u8], start: Addr) -> Option<SlotReference> {
     let (mut rest, mut at) = (code, 0u64);
     let mut skip = |rest: &mut &[u8], prefix: &[u8]| {
         let stripped = rest.strip_prefix(prefix);
@@ -179,7 +179,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
         // push index; (bnd) jmp: the lazy part of a stub, if .plt.sec has the other part.
         let after = rest.get(5..)?;
         let after = after.strip_prefix(&[0xf2]).unwrap_or(after);
-        return (after.first() == Some(&0xe9)).then_some(Via::Index(bytes::u32_at(rest, 1)?));
+        return (after.first() == Some(&0xe9)).then_some(SlotReference::Index(bytes::u32_at(rest, 1)?));
     }
     skip(&mut rest, &[0xf2]);
     if !skip(&mut rest, &[0xff, 0x25]) {
@@ -196,7 +196,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
         [0x90, ..] if at == 3 => 8,
         _ => return None,
     };
-    Some(Via::Slot(slot, len))
+    Some(SlotReference::Slot(slot, len))
 }
 
 /// Decodes adrp x16; ldr x17, [x16, #]; add x16, x16, #; br x17, with or without bti c before it.
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn x86_64_stubs_end_where_the_bytes_end() {
         let whole = [0xff, 0x25, 0xda, 0x3f, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
-        assert_eq!(x86_64(&whole, Addr::new(0x2020)), Some(Via::Slot(Addr::new(0x6000), 16)));
+        assert_eq!(x86_64(&whole, Addr::new(0x2020)), Some(SlotReference::Slot(Addr::new(0x6000), 16)));
         for cut in 0..12 {
             assert_eq!(x86_64(&whole[..cut], Addr::new(0x2020)), None, "{cut}");
         }

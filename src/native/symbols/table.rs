@@ -54,9 +54,9 @@ impl Strings {
             }
             Strings::Memory(range) => {
                 let start = range.start.checked_add(u64::from(at)).filter(|s| range.contains(*s))?;
-                let most = range.end.since(start).min(cap as u64);
-                [SHORT_NAME.min(most), most].into_iter().find_map(|most| {
-                    let have = usize::try_from(memory.readable(start, most)).ok()?;
+                let limit = range.end.since(start).min(cap as u64);
+                [SHORT_NAME.min(limit), limit].into_iter().find_map(|limit| {
+                    let have = usize::try_from(memory.readable(start, limit)).ok()?;
                     let name = match memory.borrow_to_look(start, have) {
                         Some(bytes) => ended(bytes).map(Cow::Borrowed),
                         None => ended(&memory.look(start, have).ok()?).map(|name| Cow::Owned(name.to_vec())),
@@ -87,26 +87,26 @@ pub(super) struct Source {
 
 /// An `Elf64_Sym` at its address in memory.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct PlacedSym {
     start: Addr,
     size: u64,
     name_at: u32,
     source: u8,
     local: bool,
-    kind: FoundKind,
+    kind: SymKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FoundKind {
+enum SymKind {
     Data,
     /// STT_NOTYPE: a label in hand-written code.
     Label,
     Function,
 }
 
-impl Found {
+impl PlacedSym {
     /// Parses a symbol table entry. `None` if it is not code or data with a name and an address.
-    pub(super) fn parse(entry: &[u8], bias: u64, source: u8) -> Option<Found> {
+    pub(super) fn parse(entry: &[u8], bias: u64, source: u8) -> Option<PlacedSym> {
         let section = u32::from(bytes::u16_at(entry, sym::SHNDX)?);
         // Imports, and values that are no addresses.
         if section == sh::SHN_UNDEF || section >= sh::SHN_LORESERVE {
@@ -114,13 +114,13 @@ impl Found {
         }
         let info = *entry.get(sym::INFO)?;
         let kind = match st::st_type(info) {
-            st::STT_FUNC | st::STT_GNU_IFUNC => FoundKind::Function,
-            st::STT_NOTYPE => FoundKind::Label,
-            st::STT_OBJECT | st::STT_COMMON => FoundKind::Data,
+            st::STT_FUNC | st::STT_GNU_IFUNC => SymKind::Function,
+            st::STT_NOTYPE => SymKind::Label,
+            st::STT_OBJECT | st::STT_COMMON => SymKind::Data,
             _ => return None,
         };
         let name_at = bytes::u32_at(entry, sym::NAME)?;
-        (name_at != 0).then_some(Found {
+        (name_at != 0).then_some(PlacedSym {
             start: Addr::new(bias.wrapping_add(bytes::u64_at(entry, sym::VALUE)?)),
             size: bytes::u64_at(entry, sym::LEN)?,
             name_at,
@@ -131,12 +131,12 @@ impl Found {
     }
 
     pub(super) fn is_data(&self) -> bool {
-        self.kind == FoundKind::Data
+        self.kind == SymKind::Data
     }
 
     /// Whether this is `$x`, `$d`, `$x.1` or similar, where code and data change on aarch64 (its ELF ABI).
     fn is_mapping_symbol(&self, sources: &[Source], memory: &dyn Memory) -> bool {
-        self.kind == FoundKind::Label
+        self.kind == SymKind::Label
             && self.local
             && self.name(sources, memory).is_some_and(|name| {
                 matches!(*name, [b'$', b'x' | b'd' | b'a' | b't'] | [b'$', b'x' | b'd' | b'a' | b't', b'.', ..])
@@ -198,7 +198,7 @@ impl Entry {
     }
 }
 
-struct Piece {
+struct SymRange {
     range: AddrRange,
     entry: u32,
 }
@@ -206,7 +206,7 @@ struct Piece {
 /// One symbol per address, sorted by address.
 #[derive(Default)]
 pub(super) struct Table {
-    pieces: Vec<Piece>,
+    pieces: Vec<SymRange>,
     entries: Vec<Entry>,
 }
 
@@ -215,11 +215,11 @@ impl Table {
     ///
     /// If symbols overlap, one with a size wins over one without. Then the one that begins later wins, as in gdb. After
     /// the end of an inner symbol, the outer one applies again. A symbol without a size extends to the next one, to the
-    /// end of its part, or over `unsized_most` bytes.
+    /// end of its part, or over `unsized_limit` bytes.
     pub(super) fn build(
-        mut found: Vec<Found>,
+        mut found: Vec<PlacedSym>,
         parts: &[AddrRange],
-        unsized_most: u64,
+        unsized_limit: u64,
         sources: &[Source],
         memory: &dyn Memory,
     ) -> Table {
@@ -227,7 +227,7 @@ impl Table {
         // Symbols with a size come first, so that `dedup_by` removes those without one at the same address.
         found.sort_unstable_by_key(|f| (f.start, f.size == 0, f.size, Reverse(f.kind), f.local, f.source, f.name_at));
         found.dedup_by(|next, last| next.start == last.start && next.size == 0 && last.size > 0);
-        let groups: Vec<&[Found]> = found.chunk_by(|a, b| (a.start, a.size) == (b.start, b.size)).collect();
+        let groups: Vec<&[PlacedSym]> = found.chunk_by(|a, b| (a.start, a.size) == (b.start, b.size)).collect();
         let mut placed = Vec::with_capacity(groups.len());
         let mut entries = Vec::with_capacity(groups.len());
         for (i, group) in groups.iter().enumerate() {
@@ -238,7 +238,7 @@ impl Table {
             let end = if sized {
                 best.start.saturating_add(best.size).min(part.end)
             } else {
-                best.start.saturating_add(unsized_most).min(next).min(part.end)
+                best.start.saturating_add(unsized_limit).min(next).min(part.end)
             };
             let range = AddrRange::new(best.start, end);
             placed.push((range, (sized, best.start, best.kind, Reverse(best.size))));
@@ -252,7 +252,7 @@ impl Table {
             });
         }
         let pieces = sweep(&placed).into_iter();
-        let pieces = pieces.filter_map(|(range, i)| Some(Piece { range, entry: u32::try_from(i).ok()? })).collect();
+        let pieces = pieces.filter_map(|(range, i)| Some(SymRange { range, entry: u32::try_from(i).ok()? })).collect();
         Table { pieces, entries }
     }
 
@@ -283,11 +283,11 @@ fn part_of(parts: &[AddrRange], addr: Addr) -> Option<AddrRange> {
 /// The last rule is gdb 13.1's. Its `info symbol` gave that name for all 2,731 addresses with several names in glibc
 /// 2.36 (with its debug file), libstdc++ 6.0.30 and libm. The rule prefers `read` to `__read`, as `_` sorts before
 /// lower-case letters, and `memmove` to the old `memcpy`.
-fn best_name<'a>(group: &'a [Found], sources: &[Source], memory: &dyn Memory) -> Option<&'a Found> {
+fn best_name<'a>(group: &'a [PlacedSym], sources: &[Source], memory: &dyn Memory) -> Option<&'a PlacedSym> {
     if let [one] = group {
         return Some(one);
     }
-    let mut best: Option<(&Found, Cow<'_, [u8]>)> = None;
+    let mut best: Option<(&PlacedSym, Cow<'_, [u8]>)> = None;
     for f in group {
         let Some(name) = f.name(sources, memory) else { continue };
         let ahead = best

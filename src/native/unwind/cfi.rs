@@ -58,7 +58,7 @@ impl From<gimli::Error> for CfiError {
 }
 
 /// The calling frame.
-pub(super) struct Step {
+pub(super) struct CallerFrame {
     pub(super) regs: Regs,
     /// Whether the frame left was a signal handler's trampoline. The caller was interrupted then, and made no call.
     pub(super) signal: bool,
@@ -99,7 +99,7 @@ impl<'m> Tables<'m> {
         scratch: &mut Scratch,
         regs: &Regs,
         at: Addr,
-    ) -> Result<Step, CfiError> {
+    ) -> Result<CallerFrame, CfiError> {
         let mut frames = EhFrame::new(&self.frames, LittleEndian);
         if regs.arch() == Arch::Aarch64 {
             // With pointer authentication, an arm64-only CFA instruction marks where the return address is signed.
@@ -150,7 +150,7 @@ impl<'m> Tables<'m> {
         if !*signal {
             forget_volatile(&mut above);
         }
-        Ok(Step { regs: above, signal: *signal })
+        Ok(CallerFrame { regs: above, signal: *signal })
     }
 
     fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {

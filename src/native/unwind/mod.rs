@@ -21,7 +21,7 @@ use cfi::{CfiError, Scratch, Tables};
 
 /// A frame of a native stack.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct UnwoundFrame {
     /// The frame's registers.
     pub regs: Regs,
     /// Whether the instruction pointer is where the frame was interrupted, and not a return address.
@@ -43,7 +43,7 @@ pub enum End {
     NoStack(Addr),
     /// The caller's frame would be below this one, or the same.
     NotUp(Addr),
-    /// The stack has more than [`limits::MAX_STACK_FRAMES`] frames.
+    /// The stack has more than `limits::MAX_STACK_FRAMES` frames.
     TooMany,
 }
 
@@ -104,7 +104,7 @@ impl<'p> Unwinder<'p> {
     ///
     /// # Errors
     /// [`End::NoUnwindData`] also if the data is unusable.
-    pub fn by_unwind_data(&self, step: &Step) -> Result<Step, End> {
+    pub fn by_unwind_data(&self, step: &UnwoundFrame) -> Result<UnwoundFrame, End> {
         let ip = step.regs.ip();
         // A return address may be the first byte after its function.
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
@@ -114,7 +114,7 @@ impl<'p> Unwinder<'p> {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         match tables.step(&self.process.memory, &mut scratch, &step.regs, at) {
             Ok(up) if up.regs.ip().is_null() => Err(End::Bottom),
-            Ok(up) => Ok(Step { regs: up.regs, exact: up.signal, trust: Trust::UnwindData }),
+            Ok(up) => Ok(UnwoundFrame { regs: up.regs, exact: up.signal, trust: Trust::UnwindData }),
             Err(CfiError::Outermost) => Err(End::Bottom),
             Err(CfiError::Stack(fault)) => Err(End::Unreadable(fault)),
             Err(CfiError::Missing | CfiError::Bad) => Err(missing),
@@ -132,7 +132,7 @@ impl<'p> Unwinder<'p> {
 
     /// Returns the caller by the frame pointer. It points to the caller's frame pointer, followed by the return
     /// address.
-    pub fn by_frame_pointer(&self, step: &Step, stack: AddrRange) -> Option<Step> {
+    pub fn by_frame_pointer(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
         let memory = &self.process.memory;
         let (above, back) = (memory.u64(fp).ok()?, memory.u64(fp.checked_add(8)?).ok()?);
@@ -142,12 +142,12 @@ impl<'p> Unwinder<'p> {
         // Code that cannot be read may be a call, since the frame pointer is evidence too.
         let called = self.is_code(regs.ip())
             && (self.follows_call(regs.ip()) != Some(false) || self.is_signal_return(regs.ip()));
-        called.then_some(Step { regs, exact: false, trust: Trust::FramePointer })
+        called.then_some(UnwoundFrame { regs, exact: false, trust: Trust::FramePointer })
     }
 
     /// Returns the caller of a function that has not set up its frame yet. The return address is in the link register
     /// or on top of the stack.
-    pub fn by_leaf(&self, step: &Step, stack: AddrRange) -> Option<Step> {
+    pub fn by_leaf(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let (sp, mut regs) = (step.regs.sp(), step.regs.clone());
         match step.regs.link() {
             Some(link) => regs.set_ip(link),
@@ -157,12 +157,12 @@ impl<'p> Unwinder<'p> {
             }
         }
         let moved = regs.ip() != step.regs.ip();
-        (moved && self.is_return_address(regs.ip())).then_some(Step { regs, exact: false, trust: Trust::Scan })
+        (moved && self.is_return_address(regs.ip())).then_some(UnwoundFrame { regs, exact: false, trust: Trust::Scan })
     }
 
     /// Returns the caller by the first word on the stack that is a return address. At most [`limits::MAX_SCAN_WORDS`]
     /// words are read.
-    pub fn by_scan(&self, step: &Step, stack: AddrRange) -> Option<Step> {
+    pub fn by_scan(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let memory = &self.process.memory;
         // If this code is not in the core, its callers' code may be missing too. A scan would then find leftovers of
         // calls that have returned.
@@ -182,7 +182,7 @@ impl<'p> Unwinder<'p> {
                 // A frame pointer above this word may still be the caller's.
                 let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
                 regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
-                return Some(Step { regs, exact: false, trust: Trust::Scan });
+                return Some(UnwoundFrame { regs, exact: false, trust: Trust::Scan });
             }
             at = above;
         }
@@ -195,7 +195,7 @@ impl<'p> Unwinder<'p> {
     }
 
     /// Returns the interrupted frame if a signal handler is about to return, by the kernel's signal frame.
-    pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
+    pub fn by_signal_frame(&self, step: &UnwoundFrame) -> Option<UnwoundFrame> {
         let (arch, memory) = (step.regs.arch(), &self.process.memory);
         let above = signal_frames::above_return(arch, step.regs.sp())?;
         // A walk by frame pointers reaches the signal return, but not the stack pointer with which the handler returns.
@@ -204,7 +204,7 @@ impl<'p> Unwinder<'p> {
             signal_frames::below_record(memory, arch, record, step.regs.sp())
         };
         let regs = signal_frames::registers(memory, arch, below().unwrap_or(above))?;
-        Some(Step { regs, exact: true, trust: Trust::Signal })
+        Some(UnwoundFrame { regs, exact: true, trust: Trust::Signal })
     }
 
     /// Returns the interrupted frame by the first signal frame above, if no method leads from the handler to its
@@ -212,12 +212,12 @@ impl<'p> Unwinder<'p> {
     ///
     /// On an alternate stack, the kernel's frame shows that the handler runs there. On any other stack, the frame may
     /// be left over from an earlier signal.
-    pub fn by_signal_shape(&self, step: &Step, stack: AddrRange) -> Option<Step> {
+    pub fn by_signal_shape(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let (arch, memory) = (step.regs.arch(), &self.process.memory);
         let frame = signal_frames::find(memory, arch, step.regs.sp(), stack)?;
         let alternate = frame.alternate.contains(frame.at) && frame.alternate.contains(step.regs.sp());
         let regs = signal_frames::registers(memory, arch, frame.at)?;
-        Some(Step { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
+        Some(UnwoundFrame { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
     }
 
     fn is_return_address(&self, addr: Addr) -> bool {

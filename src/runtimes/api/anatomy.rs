@@ -45,7 +45,7 @@ pub struct ScrubRule {
     pub is_special: bool,
 }
 
-/// Forms by type. Objects of other types are overwritten entirely.
+/// Rules by type. Objects of other types are overwritten entirely.
 pub type ScrubRules = HashMap<TypeIndex, ScrubRule>;
 
 /// Size in bytes of an array's length, which ends the header.
@@ -67,8 +67,8 @@ pub trait Anatomy: Sync {
         shown.clone()
     }
 
-    /// Calls `keep` with the start and length of each range that stays, for an object whose form [is
-    /// special](Form::is_special). `is_object` returns whether an object begins at an address.
+    /// Calls `keep` with the start and length of each range that stays, for an object whose rule [is
+    /// special](ScrubRule::is_special). `is_object` returns whether an object begins at an address.
     fn special(&self, _object: &Object, _is_object: &dyn Fn(Addr) -> bool, _keep: &mut dyn FnMut(Addr, u64)) {}
 
     /// Whether a word that points into the heap is an address only if an object begins there. 32-bit references need

@@ -23,6 +23,7 @@ mod strings;
 mod tasks;
 pub(crate) mod type_table;
 
+pub use crate::registers::Regs;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,

@@ -8,7 +8,7 @@ use crate::targets::Target;
 
 /// A contiguous range of dumped heap memory.
 #[derive(Clone, Copy)]
-pub struct MemoryRun<'a> {
+pub(crate) struct MemoryRun<'a> {
     /// Address of the first word.
     start: u64,
     /// End address.
@@ -117,7 +117,7 @@ impl<'a> Space<'a> {
 
     /// The run that contains `addr`.
     #[inline(always)]
-    pub fn run(&self, addr: u64) -> Option<&MemoryRun<'a>> {
+    pub(crate) fn run(&self, addr: u64) -> Option<&MemoryRun<'a>> {
         let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
         let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
         let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
@@ -135,7 +135,7 @@ impl<'a> Space<'a> {
 
     /// Like [`Space::run`], but tries `near` first and updates it. Consecutive lookups are usually close to each other.
     #[inline(always)]
-    pub fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s MemoryRun<'a>>) -> Option<&'s MemoryRun<'a>> {
+    pub(crate) fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s MemoryRun<'a>>) -> Option<&'s MemoryRun<'a>> {
         if let Some(run) = near.filter(|run| run.has(addr)) {
             return Some(run);
         }
@@ -189,7 +189,7 @@ impl<'a> MemoryRun<'a> {
 
     /// The words from `addr` to the end of the run.
     #[inline(always)]
-    pub fn words(&self, addr: u64) -> &'a [[u8; 8]] {
+    pub(crate) fn words(&self, addr: u64) -> &'a [[u8; 8]] {
         self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
     }
 }

@@ -41,17 +41,17 @@ fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
     let Gc { memory, layout, .. } = gc;
     let Some(vars) = gc.vars else { return Vec::new() };
     let vars = StructView::new(memory, layout, "GcDacVars", vars);
-    let at = |place: Addr| memory.ptr(place).ok().filter(|a| !a.is_null());
+    let at = |addr: Addr| memory.ptr(addr).ok().filter(|a| !a.is_null());
     if !server {
-        let place = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
-        return place.and_then(at).map(|queue| (0, queue)).into_iter().collect();
+        let addr = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
+        return addr.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
     let count = segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
     let array = vars.ptr("g_heaps").ok().and_then(at);
     let offset = || {
         let index = layout.constant("gc_heap_fields", "finalize_queue").ok()?;
-        let place = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
-        u64::try_from(memory.u32(place).ok()? as i32).ok()
+        let addr = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
+        u64::try_from(memory.u32(addr).ok()? as i32).ok()
     };
     let (Some(array), Some(offset)) = (array, offset()) else { return Vec::new() };
     (0..count)
@@ -84,11 +84,11 @@ fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
         };
         let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
         for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            let (place, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
+            let (addr, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
             // The oldest generation comes first.
             match generations.checked_sub(segment + 1).and_then(|g| BY_NUMBER.get(g as usize)) {
-                Some(&generation) => out.registered.push((generation, place, object)),
-                None => out.ready.push((place, object)),
+                Some(&generation) => out.registered.push((generation, addr, object)),
+                None => out.ready.push((addr, object)),
             }
         }
         start = end;

@@ -18,12 +18,12 @@ pub struct Series {
     /// Offset of the first reference from the object's start, in bytes.
     pub start: u64,
     /// Length in bytes, minus the object's size.
-    pub less_size: i64,
+    pub size_delta: i64,
 }
 
 /// A run of adjacent references and the gap after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeat {
+pub struct RunAndGap {
     /// Number of references.
     pub count: u32,
     /// Bytes without references that follow them.
@@ -43,7 +43,7 @@ pub enum References {
         /// Offset of the first element from the object's start.
         start: u64,
         /// Runs and gaps that make up one element.
-        items: Box<[Repeat]>,
+        items: Box<[RunAndGap]>,
     },
 }
 
@@ -58,7 +58,7 @@ impl References {
             let series: Option<Vec<Series>> = (1..=many as u64)
                 .map(|i| {
                     let back = WORD + 2 * WORD * i;
-                    Some(Series { less_size: word(back)? as i64, start: word(back - WORD)? })
+                    Some(Series { size_delta: word(back)? as i64, start: word(back - WORD)? })
                 })
                 .collect();
             let mut series = series?;
@@ -66,10 +66,10 @@ impl References {
             return Some(if series.is_empty() { References::None } else { References::Series(series.into()) });
         }
         let start = word(2 * WORD)?;
-        let items: Option<Vec<Repeat>> = (0..many as u64)
+        let items: Option<Vec<RunAndGap>> = (0..many as u64)
             .map(|i| {
                 let item = word(3 * WORD + WORD * i)?;
-                Some(Repeat { count: item as u32, skip: (item >> 32) as u32 })
+                Some(RunAndGap { count: item as u32, skip: (item >> 32) as u32 })
             })
             .collect();
         let mut items = items?;
@@ -113,7 +113,7 @@ impl References {
         match self {
             References::None => true,
             References::Series(all) => all.iter().all(|s| {
-                let len = (size as i64).saturating_add(s.less_size);
+                let len = (size as i64).saturating_add(s.size_delta);
                 row(s.start, u64::try_from(len).unwrap_or(0))
             }),
             References::Elements { start, items } => {

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::api::type_table::TypeTable;
 use crate::runtimes::api::{Elements, Heap, HeapRange, Segment, TypeIndex, TypeInfo};
-use crate::runtimes::clr_gc::reader::{Dependents, Layouts};
+use crate::runtimes::clr_gc::reader::{Dependents, ObjectLayouts};
 use crate::runtimes::clr_gc::{AllocContext, References};
 
 /// Alignment of objects in all parts of a 64-bit heap.
@@ -127,7 +127,7 @@ impl MethodTables {
 /// A heap of this GC. The walk ([`LinearHeap`](crate::runtimes::api::linear::LinearHeap)) and the reader are built on it.
 pub(crate) trait ClrHeap: Heap {
     /// Whether sizes are rounded up to the next object. True for runtimes whose own tools report no sizes.
-    const ROUNDS: bool;
+    const SIZES_ARE_ROUNDED: bool;
 
     fn process(&self) -> &Process;
 
@@ -159,7 +159,7 @@ pub(crate) trait ClrHeap: Heap {
     fn searched(&self) -> &AtomicU64;
 
     /// Cache of type layouts for readers.
-    fn layouts(&self) -> &Layouts;
+    fn layouts(&self) -> &ObjectLayouts;
 
     /// Objects kept alive by dependent handles.
     fn dependents(&self) -> &Dependents;

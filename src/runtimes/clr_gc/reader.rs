@@ -25,11 +25,11 @@ const FILTER_BITS: u32 = 16;
 
 /// Resume positions below this are the numbers of words in the object. From here on they number the LoaderAllocator and
 /// the dependent handles. No array has 30 GiB.
-const OTHERS: u32 = 0xf000_0000;
+const FIRST_EXTRA_POSITION: u32 = 0xf000_0000;
 
 /// A type's sizes and references.
 #[derive(Debug)]
-struct Layout {
+struct ObjectLayout {
     kind: TypeIndex,
     info: MethodTableInfo,
     references: References,
@@ -37,7 +37,7 @@ struct Layout {
     allocator: Option<Addr>,
 }
 
-impl Layout {
+impl ObjectLayout {
     /// Size in bytes of the object that begins with `words`. `None` if its element count is not in the core.
     #[inline(always)]
     fn size(&self, words: &[[u8; 8]], count_at: u64) -> Option<u64> {
@@ -52,7 +52,7 @@ impl Layout {
 
     #[inline(always)]
     fn node<H: ClrHeap>(&self, size: u64) -> Node {
-        if H::ROUNDS {
+        if H::SIZES_ARE_ROUNDED {
             let size = stride(size.max(MIN_OBJECT));
             return Node { kind: self.kind, size, counted_size: size };
         }
@@ -61,13 +61,13 @@ impl Layout {
     }
 }
 
-/// Layouts of the MethodTables that readers of one heap met.
+/// Object layouts by MethodTable, shared by the readers of one heap.
 #[derive(Default)]
-pub(crate) struct Layouts(RwLock<HashMap<u64, Arc<Layout>>>);
+pub(crate) struct ObjectLayouts(RwLock<HashMap<u64, Arc<ObjectLayout>>>);
 
-impl Layouts {
+impl ObjectLayouts {
     /// Returns the layout of the MethodTable at `address`, if there is one.
-    fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<Layout>> {
+    fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<ObjectLayout>> {
         {
             let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = known.get(&address) {
@@ -77,7 +77,7 @@ impl Layouts {
         // Only hits are stored: any number may be passed here, so misses would be unbounded.
         let (kind, info) = heap.table_at(address)?;
         let (references, allocator) = (heap.references(&info), heap.allocator(&info));
-        let made = Arc::new(Layout { kind, info, references, allocator });
+        let made = Arc::new(ObjectLayout { kind, info, references, allocator });
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(address, made.clone());
         Some(made)
@@ -117,8 +117,8 @@ impl Dependents {
     }
 }
 
-struct Found<'r, 'p> {
-    layout: &'r Arc<Layout>,
+struct ObjectView<'r, 'p> {
+    layout: &'r Arc<ObjectLayout>,
     size: u64,
     /// Its words from the MethodTable on, to the end of the dumped memory that contains it.
     words: &'p [[u8; 8]],
@@ -130,7 +130,7 @@ pub(crate) struct Reader<'g, H> {
     space: &'g Space<'g>,
     /// Loaded when references are first followed.
     dependents: Option<&'g Dependents>,
-    cache: Vec<(u64, Option<Arc<Layout>>)>,
+    cache: Vec<(u64, Option<Arc<ObjectLayout>>)>,
 }
 
 impl<'g, H: ClrHeap> Reader<'g, H> {
@@ -139,17 +139,17 @@ impl<'g, H: ClrHeap> Reader<'g, H> {
     }
 
     #[inline(always)]
-    fn find(&mut self, addr: u64) -> Option<Found<'_, 'g>> {
+    fn view(&mut self, addr: u64) -> Option<ObjectView<'_, 'g>> {
         let words = self.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
         let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask();
         let count_at = self.heap.count_at();
-        let layout = self.known(method_table)?;
+        let layout = self.layout(method_table)?;
         let size = layout.size(words, count_at)?;
-        Some(Found { layout, size, words })
+        Some(ObjectView { layout, size, words })
     }
 
     #[inline(always)]
-    fn known(&mut self, method_table: u64) -> Option<&Arc<Layout>> {
+    fn layout(&mut self, method_table: u64) -> Option<&Arc<ObjectLayout>> {
         let entry = self.cache.get_mut(slot(method_table, CACHE_BITS))?;
         if entry.0 != method_table || entry.1.is_none() {
             *entry = (method_table, self.heap.layouts().get(self.heap, method_table));
@@ -160,26 +160,28 @@ impl<'g, H: ClrHeap> Reader<'g, H> {
     #[inline(always)]
     fn visit_from(&mut self, addr: u64, from: u32, mut visit: impl FnMut(u32, Link, u64) -> bool) {
         let secondaries = self.dependents().with(addr);
-        if let Some(found) = self.find(addr) {
-            let references = &found.layout.references;
+        if let Some(object) = self.view(addr) {
+            let references = &object.layout.references;
             let field = &mut |offset: u64, value| {
-                let place = offset / 8;
-                place < u64::from(OTHERS) && visit(place as u32, Link::Field(offset), value)
+                let position = offset / 8;
+                position < u64::from(FIRST_EXTRA_POSITION) && visit(position as u32, Link::Field(offset), value)
             };
-            if from < OTHERS && !references.visit_from(8 * u64::from(from), found.words, found.size, field) {
+            if from < FIRST_EXTRA_POSITION
+                && !references.visit_from(8 * u64::from(from), object.words, object.size, field)
+            {
                 return;
             }
-            if let Some(allocator) = found.layout.allocator
-                && from <= OTHERS
-                && !visit(OTHERS, ALLOCATOR, allocator.get())
+            if let Some(allocator) = object.layout.allocator
+                && from <= FIRST_EXTRA_POSITION
+                && !visit(FIRST_EXTRA_POSITION, ALLOCATOR, allocator.get())
             {
                 return;
             }
         }
         if let Some(all) = secondaries {
-            let done = from.saturating_sub(OTHERS + 1);
+            let done = from.saturating_sub(FIRST_EXTRA_POSITION + 1);
             for (i, &secondary) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
-                if !visit((OTHERS + 1).saturating_add(i), DEPENDENT, secondary) {
+                if !visit((FIRST_EXTRA_POSITION + 1).saturating_add(i), DEPENDENT, secondary) {
                     return;
                 }
             }
@@ -196,21 +198,21 @@ impl<'g, H: ClrHeap> Reader<'g, H> {
 impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
-        let found = self.find(addr)?;
-        Some(found.layout.node::<H>(found.size))
+        let object = self.view(addr)?;
+        Some(object.layout.node::<H>(object.size))
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
         self.visit_from(addr, from, visit);
     }
 
-    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = RefBatch::new(out, most);
-        self.visit_from(addr, from, |place, _, value| batch.push(place, value));
+    fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = RefBatch::new(out, limit);
+        self.visit_from(addr, from, |position, _, value| batch.push(position, value));
         batch.next
     }
 
-    fn read_batch(&mut self, addrs: &[u64], most: usize, out: &mut ObjectBatch) {
+    fn read_batch(&mut self, addrs: &[u64], limit: usize, out: &mut ObjectBatch) {
         out.clear();
         let dependents = self.dependents();
         let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
@@ -221,27 +223,28 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
                 space.run_near(addr, &mut near).filter(|_| addr & 7 == 0).map_or(&[][..], |run| run.words(addr));
             let method_table = words.first().map(|word| u64::from_le_bytes(*word) & mask);
             if last != method_table {
-                last = method_table.filter(|&at| self.known(at).is_some());
+                last = method_table.filter(|&at| self.layout(at).is_some());
             }
             let entry = last.and_then(|at| self.cache.get(slot(at, CACHE_BITS)));
             let layout = entry.and_then(|(_, layout)| layout.as_deref());
             let size = layout.and_then(|layout| layout.size(words, count_at));
-            let known = layout.zip(size);
-            out.nodes.push(known.map(|(layout, size)| layout.node::<H>(size)));
-            let fields = |(layout, size): (&Layout, u64)| {
+            let object = layout.zip(size);
+            out.nodes.push(object.map(|(layout, size)| layout.node::<H>(size)));
+            let fields = |(layout, size): (&ObjectLayout, u64)| {
                 layout.references.visit(words, size, &mut |offset, value| {
-                    let place = offset / 8;
-                    place < u64::from(OTHERS) && out.push(most, place as u32, Link::Field(offset), value)
-                }) && layout.allocator.is_none_or(|at| out.push(most, OTHERS, ALLOCATOR, at.get()))
+                    let position = offset / 8;
+                    position < u64::from(FIRST_EXTRA_POSITION)
+                        && out.push(limit, position as u32, Link::Field(offset), value)
+                }) && layout.allocator.is_none_or(|at| out.push(limit, FIRST_EXTRA_POSITION, ALLOCATOR, at.get()))
             };
-            if known.is_none_or(fields)
+            if object.is_none_or(fields)
                 && let Some(all) = dependents.with(addr)
             {
-                let place = |i: u32| (OTHERS + 1).saturating_add(i);
-                (0..).zip(all).all(|(i, &secondary)| out.push(most, place(i), DEPENDENT, secondary));
+                let position = |i: u32| (FIRST_EXTRA_POSITION + 1).saturating_add(i);
+                (0..).zip(all).all(|(i, &secondary)| out.push(limit, position(i), DEPENDENT, secondary));
             }
             out.ends.push(out.references.len());
-            if out.references.len() >= most {
+            if out.references.len() >= limit {
                 break;
             }
         }

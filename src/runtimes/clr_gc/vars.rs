@@ -31,13 +31,13 @@ pub(crate) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool
 
 /// Whether the GcDacVars at `addr` match the layout's runtime: major, minor and generation size differ between the
 /// versions that have a layout. A derived layout may lack minor and size; these then match anything.
-pub(crate) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
+pub(crate) fn matches_layout(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
     let vars = StructView::new(memory, layout, "GcDacVars", addr);
-    let is = |field: &str, have: Option<u64>| {
+    let matches = |field: &str, have: Option<u64>| {
         have.is_some_and(|have| layout.constant("GcDacVars", field).is_ok_and(|wanted| wanted == have))
             || (have.is_some() && field != "major" && layout.constant("GcDacVars", field).is_err())
     };
-    is("major", vars.u8("major").ok().map(u64::from))
-        && is("minor", vars.u8("minor").ok().map(u64::from))
-        && is("generation_size", vars.u64("generation_size").ok())
+    matches("major", vars.u8("major").ok().map(u64::from))
+        && matches("minor", vars.u8("minor").ok().map(u64::from))
+        && matches("generation_size", vars.u64("generation_size").ok())
 }

@@ -80,7 +80,7 @@ impl<H: ClrHeap> LinearHeap for H {
     #[inline(always)]
     fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
         let size = form.of(self.memory(), window, at, self.count_at())?;
-        Some(if H::ROUNDS { stride(size) } else { size })
+        Some(if H::SIZES_ARE_ROUNDED { stride(size) } else { size })
     }
 
     #[inline(always)]

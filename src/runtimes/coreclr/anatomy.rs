@@ -10,7 +10,7 @@ const FIELDS: [(&str, &str, u64); 1] = [("System.Exception", "_HResult", 4)];
 
 impl Anatomy for CoreClr<'_> {
     fn rules(&self) -> Option<ScrubRules> {
-        Some(clr_gc::forms(self.heap_of_objects()?, |method_table| fields(self, method_table)))
+        Some(clr_gc::forms(self.object_heap()?, |method_table| fields(self, method_table)))
     }
 }
 

@@ -32,14 +32,14 @@ pub struct Heaps {
 pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims) {
     let mut heaps = Heaps::default();
     let mut out = Sink::new(process, runtime.module, runtime.proven);
-    let tell = |what: &str, e: &dyn std::fmt::Display| {
+    let warn = |what: &str, e: &dyn std::fmt::Display| {
         process.diag.partial(WarningCode::Dotnet, format!("{}: {what}: {e}", runtime.name()));
     };
     let phase = process.enter(Phase::GcHeap);
     match clr_gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(found) => {
             for note in &found.notes {
-                tell("GC heap", note);
+                warn("GC heap", note);
             }
             found.claim(&mut out);
             heaps.segments = found.segments;
@@ -48,7 +48,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
             heaps.regions = found.regions;
             heaps.in_gc = found.in_gc;
         }
-        Err(e) => tell("GC heap", &e),
+        Err(e) => warn("GC heap", &e),
     }
     drop(phase);
     let (segments, broken) = gc::read_handle_table(process, runtime);
@@ -59,28 +59,28 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
     }
     // The data-access variables of 3.1 do not describe the inside of the handle table.
     if let Some(e) = broken.as_ref().filter(|_| claimed) {
-        tell("handle table", e);
+        warn("handle table", e);
     }
     let phase = process.enter(Phase::LoaderHeaps);
     match loader::read(process, runtime) {
         Ok((found, notes)) => {
             for note in &notes {
-                tell("loader heaps", note);
+                warn("loader heaps", note);
             }
             heaps.loader = found;
         }
-        Err(e) => tell("loader heaps", &e),
+        Err(e) => warn("loader heaps", &e),
     }
     drop(phase);
     let phase = process.enter(Phase::CodeHeaps);
     match code::heaps::read(process, runtime) {
         Ok((found, notes)) => {
             for note in &notes {
-                tell("code heaps", note);
+                warn("code heaps", note);
             }
             heaps.loader.push(found);
         }
-        Err(e) => tell("code heaps", &e),
+        Err(e) => warn("code heaps", &e),
     }
     drop(phase);
     for allocator in &heaps.loader {
@@ -93,7 +93,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         if found.missing > 0 {
             let (missing, given) = (found.missing, found.given);
             let why = format!("{missing} of {given} allocated bytes are in no block at {}", found.at);
-            tell("executable memory", &why);
+            warn("executable memory", &why);
         }
         let phase = process.enter(Phase::CodeHeaps);
         for label in found.labels(process, runtime) {

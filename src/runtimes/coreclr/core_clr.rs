@@ -20,7 +20,7 @@ use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
 use crate::runtimes::coreclr::gc::{self, handles};
 use crate::runtimes::coreclr::heap::Heap;
-use crate::runtimes::coreclr::threads::{self, Known, Locks, stack_refs};
+use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::words::GcMode;
 
@@ -32,9 +32,9 @@ pub struct CoreClr<'p> {
     types: OnceLock<Arc<TypeSystem<'p>>>,
     methods: OnceLock<Arc<Methods<'p>>>,
     heap: OnceLock<Heap<'p>>,
-    known: OnceLock<Known>,
+    thread_table: OnceLock<ThreadTable>,
     locks: OnceLock<(Locks, Vec<String>)>,
-    told: OnceLock<()>,
+    handles_warned: OnceLock<()>,
 }
 
 impl<'p> CoreClr<'p> {
@@ -59,9 +59,9 @@ impl<'p> CoreClr<'p> {
             types: OnceLock::new(),
             methods: OnceLock::new(),
             heap: OnceLock::new(),
-            known: OnceLock::new(),
+            thread_table: OnceLock::new(),
             locks: OnceLock::new(),
-            told: OnceLock::new(),
+            handles_warned: OnceLock::new(),
         }
     }
 
@@ -113,13 +113,13 @@ impl<'p> CoreClr<'p> {
     }
 
     /// The heap of objects. `None` if no GC segment is known.
-    pub fn heap_of_objects(&self) -> Option<&Heap<'p>> {
+    pub fn object_heap(&self) -> Option<&Heap<'p>> {
         let heaps = self.heaps();
-        (!heaps.segments.is_empty()).then(|| self.objects())
+        (!heaps.segments.is_empty()).then(|| self.object_heap_or_empty())
     }
 
     /// The heap of objects, even if there is no segment that could contain any.
-    pub fn objects(&self) -> &Heap<'p> {
+    pub fn object_heap_or_empty(&self) -> &Heap<'p> {
         self.heap.get_or_init(|| {
             was_read("objects");
             let _phase = self.process.enter(Phase::Objects);
@@ -130,28 +130,28 @@ impl<'p> CoreClr<'p> {
     /// Handles by address. Problems with the handle table are reported once.
     pub fn handles(&self) -> &[Handle] {
         let (handles, notes) = handles(self.process, &self.runtime);
-        self.told.get_or_init(|| self.tell("handle table", notes));
+        self.handles_warned.get_or_init(|| self.warn("handle table", notes));
         handles
     }
 
     /// Threads with their explicit Frames, and other facts about them.
-    fn known(&self) -> &Known {
-        self.known.get_or_init(|| {
+    fn thread_table(&self) -> &ThreadTable {
+        self.thread_table.get_or_init(|| {
             was_read("marks of threads");
-            Known::read(self.process, &self.runtime)
+            ThreadTable::read(self.process, &self.runtime)
         })
     }
 
     /// Reads the references on thread stacks. `walk` returns a thread's frames. `own` identifies this runtime in them.
     pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Vec<StackRefs> {
-        stack_refs(self.process, self.methods(), self.known(), own, walk)
+        stack_refs(self.process, self.methods(), self.thread_table(), own, walk)
     }
 
     /// Roots of the objects. `stacks`: references on thread stacks.
     pub fn roots_with(&self, stacks: &[StackRefs]) -> Roots {
         self.handles();
-        let roots = gc::roots(self.objects(), self.heaps(), stacks);
-        self.tell("roots", &roots.notes);
+        let roots = gc::roots(self.object_heap_or_empty(), self.heaps(), stacks);
+        self.warn("roots", &roots.notes);
         roots
     }
 
@@ -160,7 +160,7 @@ impl<'p> CoreClr<'p> {
     }
 
     /// Warns that answers are incomplete, once per note.
-    pub fn tell<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
+    pub fn warn<'n>(&self, what: &str, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
             self.process.diag.partial(WarningCode::Heap, format!("{}: {what}: {note}", self.runtime.name()));
         }
@@ -179,7 +179,7 @@ impl ManagedRuntime for CoreClr<'_> {
             gc: heaps.map(|heaps| if heaps.server { "server" } else { "workstation" }),
             layout_source: format!(
                 "{}; {}; version from {}",
-                runtime.layout_source, runtime.roots.source, runtime.version_source
+                runtime.layout_source, runtime.globals.source, runtime.version_source
             ),
         }
     }
@@ -200,7 +200,7 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn heap(&self) -> Option<&dyn api::Heap> {
-        self.heap_of_objects().map(|heap| heap as &dyn api::Heap)
+        self.object_heap().map(|heap| heap as &dyn api::Heap)
     }
 
     fn code(&self) -> &dyn ManagedCode {
@@ -208,7 +208,7 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn threads(&self) -> &ManagedThreads {
-        &self.known().threads
+        &self.thread_table().threads
     }
 
     fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
@@ -240,8 +240,8 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
-        let Some(known) = self.known().by_address.get(&thread.address) else { return };
-        let (types, thread) = (self.types(), &known.thread);
+        let Some(entry) = self.thread_table().by_address.get(&thread.address) else { return };
+        let (types, thread) = (self.types(), &entry.thread);
         row.managed_id = thread.managed_id;
         row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
         row.state = thread.state.map(|bits| threads::state(&self.runtime, bits));
@@ -259,8 +259,8 @@ impl ManagedRuntime for CoreClr<'_> {
         row: &ThreadRow,
         frames: &[FrameRow],
     ) -> Option<(&'static str, Confidence)> {
-        let known = thread.and_then(|thread| self.known().by_address.get(&thread.address));
-        threads::role(self.process, &self.runtime, known, row, frames)
+        let entry = thread.and_then(|thread| self.thread_table().by_address.get(&thread.address));
+        threads::role(self.process, &self.runtime, entry, row, frames)
     }
 
     fn anatomy(&self) -> Option<&dyn Anatomy> {
@@ -294,7 +294,7 @@ impl ClrGc for CoreClr<'_> {
     }
 
     fn objects(&self) -> Option<&dyn api::Heap> {
-        Some(CoreClr::objects(self))
+        Some(CoreClr::object_heap_or_empty(self))
     }
 
     fn handles(&self) -> &[Handle] {
@@ -304,15 +304,15 @@ impl ClrGc for CoreClr<'_> {
     fn finalizers(&self) -> Vec<FinalizeQueue> {
         let heaps = CoreClr::heaps(self);
         let (queues, notes) = finalizers::read(self.gc(), heaps.server, &heaps.segments);
-        self.tell("finalizers", &notes);
+        self.warn("finalizers", &notes);
         queues
     }
 }
 
 impl api::Locks for CoreClr<'_> {
     fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
-        let known = self.known().by_address.get(&thread.address)?;
-        self.read_locks().0.wait(self.methods(), &known.thread, frames)
+        let entry = self.thread_table().by_address.get(&thread.address)?;
+        self.read_locks().0.wait(self.methods(), &entry.thread, frames)
     }
 
     fn notes(&self) -> &[String] {

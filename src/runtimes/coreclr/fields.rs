@@ -15,6 +15,7 @@ use crate::runtimes::api::fields::{
 };
 use crate::runtimes::api::{Heap as _, Root, RootKind};
 use crate::runtimes::coreclr::heap::{Heap, VALUE_TYPE};
+use crate::runtimes::coreclr::types::METHOD_TABLE;
 use crate::runtimes::coreclr::{
     CoreClr, FieldDesc, FieldStorage, Handle, Scope, Shape, TypeHandle, TypeSystem, threads,
 };
@@ -25,15 +26,12 @@ const WORD: u64 = 8;
 /// Bytes of `java.lang.Object`. With this size VisualVM assumes references of 8 bytes, as they are here.
 const OBJECT_SIZE: u32 = 16;
 
-/// Bytes of an object's MethodTable, which precedes its first field.
-const METHOD_TABLE: u64 = 8;
-
 /// Offset of an array's data after its length, in bytes.
 const ARRAY_DATA: u64 = 16;
 
 /// Classes that tools look for, with the index of the superclass. Without the reference classes VisualVM finds no roots
 /// and no sizes.
-const OF_JAVA: [(&str, usize); 8] = [
+const JAVA_CLASSES: [(&str, usize); 8] = [
     ("java/lang/Object", 0),
     ("java/lang/Class", 0),
     ("java/lang/ClassLoader", 0),
@@ -45,7 +43,7 @@ const OF_JAVA: [(&str, usize); 8] = [
 ];
 
 /// Arrays that have no class of their own in the format: element type and class name.
-const OF_NUMBERS: [(ValueType, &str); 8] = [
+const PRIMITIVE_ARRAYS: [(ValueType, &str); 8] = [
     (ValueType::Boolean, "[Z"),
     (ValueType::Char, "[C"),
     (ValueType::Float, "[F"),
@@ -57,7 +55,7 @@ const OF_NUMBERS: [(ValueType, &str); 8] = [
 ];
 
 /// Heap dump type for a CorElementType (ECMA-335 II.23.1.16): a number of some width, or a reference.
-fn held(element: u8) -> ValueType {
+fn heap_dump_type(element: u8) -> ValueType {
     match element {
         0x02 => ValueType::Boolean,
         0x03 => ValueType::Char,
@@ -78,7 +76,7 @@ impl Fields for CoreClr<'_> {
     }
 
     fn classes(&self, present: &[Addr]) -> Classes {
-        self.heap_of_objects().map(|heap| classes(heap, present)).unwrap_or_default()
+        self.object_heap().map(|heap| classes(heap, present)).unwrap_or_default()
     }
 
     fn threads(&self, rows: &[ThreadRow], _roots: &[Root]) -> Vec<Thread> {
@@ -109,46 +107,46 @@ impl Fields for CoreClr<'_> {
 /// Classes for the types at `present`, their base types, and types with static fields.
 fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
     let types = &**heap.type_system();
-    let mut make = Make { heap, types, fields: HashMap::new() };
-    let mut out = Classes { all: made_up(), by_address: HashMap::new() };
-    let statics = make.statics();
+    let mut builder = ClassBuilder { heap, types, fields: HashMap::new() };
+    let mut out = Classes { all: synthetic_classes(), by_address: HashMap::new() };
+    let statics = builder.statics();
     let with_bases = present.iter().chain(statics.keys()).flat_map(|at| types.bases(*at));
     let all: BTreeSet<Addr> = with_bases.collect();
     for &at in &all {
-        let form = make.form(at);
-        let mut place = out.all.len();
+        let form = builder.form(at);
+        let mut index = out.all.len();
         match form {
             ObjectLayout::Values(_, kind) => {
-                place = OF_JAVA.len() + OF_NUMBERS.iter().position(|(of, _)| *of == kind).unwrap_or(0);
-                if let Some(class) = out.all.get_mut(place) {
+                index = JAVA_CLASSES.len() + PRIMITIVE_ARRAYS.iter().position(|(of, _)| *of == kind).unwrap_or(0);
+                if let Some(class) = out.all.get_mut(index) {
                     class.layout = form;
                 }
             }
-            _ => out.all.push(make.class(at, form, &statics, &all)),
+            _ => out.all.push(builder.class(at, form, &statics, &all)),
         }
-        out.by_address.insert(at, place as u32);
+        out.by_address.insert(at, index as u32);
     }
     out
 }
 
 /// Classes that do not exist in the runtime.
-fn made_up() -> Vec<Class> {
-    let object = |place: usize| FIRST_SYNTHETIC_ID + place as u64;
+fn synthetic_classes() -> Vec<Class> {
+    let object = |index: usize| FIRST_SYNTHETIC_ID + index as u64;
     let referent = Field { name: "referent".to_owned(), kind: ValueType::Object, offset: 0 };
-    let of_java = OF_JAVA.iter().enumerate().map(|(place, (name, above))| Class {
-        superclass: if place == 0 { 0 } else { object(*above) },
+    let java_classes = JAVA_CLASSES.iter().enumerate().map(|(index, (name, above))| Class {
+        superclass: if index == 0 { 0 } else { object(*above) },
         size: OBJECT_SIZE,
         fields: if name.ends_with("ref/Reference") { vec![referent.clone()] } else { Vec::new() },
-        ..bare(object(place), name)
+        ..empty_class(object(index), name)
     });
-    let of_numbers = OF_NUMBERS
+    let primitive_arrays = PRIMITIVE_ARRAYS
         .iter()
-        .zip(OF_JAVA.len()..)
-        .map(|((_, name), place)| Class { superclass: object(0), ..bare(object(place), name) });
-    of_java.chain(of_numbers).collect()
+        .zip(JAVA_CLASSES.len()..)
+        .map(|((_, name), index)| Class { superclass: object(0), ..empty_class(object(index), name) });
+    java_classes.chain(primitive_arrays).collect()
 }
 
-fn bare(id: u64, name: &str) -> Class {
+fn empty_class(id: u64, name: &str) -> Class {
     Class {
         id,
         address: Addr::NULL,
@@ -163,14 +161,14 @@ fn bare(id: u64, name: &str) -> Class {
     }
 }
 
-struct Make<'h, 'p> {
+struct ClassBuilder<'h, 'p> {
     heap: &'h Heap<'p>,
     types: &'h TypeSystem<'p>,
     /// Fields that each type declares itself.
     fields: HashMap<Addr, Vec<Field>>,
 }
 
-impl Make<'_, '_> {
+impl ClassBuilder<'_, '_> {
     fn class(
         &mut self,
         at: Addr,
@@ -179,7 +177,7 @@ impl Make<'_, '_> {
         all: &BTreeSet<Addr>,
     ) -> Class {
         let info = self.heap.lookup(at.get()).map(|(_, info)| info);
-        let above = self.above(at).filter(|above| all.contains(above));
+        let above = self.base_type(at).filter(|above| all.contains(above));
         let own = statics.get(&at).map_or(&[][..], Vec::as_slice);
         let is_text = matches!(form, ObjectLayout::Text(..));
         let value = Field { name: "value".to_owned(), kind: ValueType::Object, offset: 0 };
@@ -207,8 +205,8 @@ impl Make<'_, '_> {
         }
         let elements = self.heap.type_info(kind).and_then(|info| info.elements);
         let Some(elements) = elements.filter(|_| info.counted()) else {
-            let line = self.line(at).into_iter().flat_map(|at| self.fields_of(at));
-            return ObjectLayout::Instance(line.map(|field| (field.offset, field.kind)).collect());
+            let fields = self.base_chain(at).into_iter().flat_map(|at| self.fields_of(at));
+            return ObjectLayout::Instance(fields.map(|field| (field.offset, field.kind)).collect());
         };
         let element = self.types.element_type(at);
         let is_value = element.is_some_and(|element| self.types.is_value_type(element) == Ok(true));
@@ -219,21 +217,21 @@ impl Make<'_, '_> {
         // All other arrays are described by size and references: structs, pointers, and arrays of several dimensions,
         // whose bounds come first. Arrays of enumerations are among them: their type is worth more than their values.
         let element = element.filter(|_| is_row && is_value);
-        let numbers = element.and_then(|element| self.types.number_of(element)).map(held);
+        let numbers = element.and_then(|element| self.types.number_of(element)).map(heap_dump_type);
         let numbers = numbers.filter(|kind| kind.size() == elements.size);
         numbers.map_or(ObjectLayout::Structs(ARRAY_DATA), |kind| ObjectLayout::Values(start, kind))
     }
 
     /// The base type. `None` if the type is among its own bases, or has too many.
-    fn above(&self, at: Addr) -> Option<Addr> {
+    fn base_type(&self, at: Addr) -> Option<Addr> {
         let above = self.types.parent(at).ok().filter(|above| !above.is_null())?;
         let bases = self.types.bases(above);
         (bases.len() < limits::MAX_TYPE_NESTING && !bases.contains(&at)).then_some(above)
     }
 
     /// A type and its base types.
-    fn line(&self, at: Addr) -> Vec<Addr> {
-        std::iter::successors(Some(at), |at| self.above(*at)).collect()
+    fn base_chain(&self, at: Addr) -> Vec<Addr> {
+        std::iter::successors(Some(at), |at| self.base_type(*at)).collect()
     }
 
     /// Fields that a type declares itself, with structs flattened.
@@ -261,7 +259,7 @@ impl Make<'_, '_> {
         if unnamed.is_empty() {
             return;
         }
-        let inherited = self.line(at).into_iter().skip(1).flat_map(|at| self.fields_of(at));
+        let inherited = self.base_chain(at).into_iter().skip(1).flat_map(|at| self.fields_of(at));
         for field in inherited.collect::<Vec<_>>().iter().chain(&*out).filter(|field| field.kind == ValueType::Object) {
             unnamed.remove(&field.offset);
         }
@@ -278,7 +276,7 @@ impl Make<'_, '_> {
         }
         let (name, offset) = (format!("{before}{}", self.types.field_name(of)), base.saturating_add(of.offset));
         if of.element != VALUE_TYPE {
-            out.push(Field { name, kind: held(of.element), offset });
+            out.push(Field { name, kind: heap_dump_type(of.element), offset });
             return;
         }
         // A struct type that was never loaded never had a value.
@@ -308,7 +306,7 @@ impl Make<'_, '_> {
     /// A static field with its value. A struct is boxed.
     fn value_of(&self, field: &FieldDesc) -> Option<Static> {
         let at = self.types.static_address(field)?;
-        let kind = held(field.element);
+        let kind = heap_dump_type(field.element);
         if field.storage == FieldStorage::Image && kind == ValueType::Object {
             return None;
         }

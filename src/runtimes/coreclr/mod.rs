@@ -22,23 +22,12 @@ mod threads;
 mod types;
 
 pub use crate::runtimes::api::{Handle, Segment};
-pub use crate::runtimes::clr_gc::finalizers;
-pub use crate::words::{Generation, HandleKind};
+pub use crate::words::Generation;
 pub use claim::Heaps;
-pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use core_clr::CoreClr;
-pub use gc::handles;
-pub use loader::{AllocatorHeaps, CodeBlock, CodeView, Collectible, ExecutableMemory, HeapBlock, executable_memory};
-pub use methods::{
-    CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,
-};
+pub use loader::{AllocatorHeaps, Collectible, HeapBlock};
+pub use methods::{CodeAt, FrameSlots, FrameState, Methods};
 pub(crate) use object::string_text;
 pub use runtime::{Detection, Runtime, detect, has_coreclr};
-pub use threads::{
-    AllocContext, FrameClasses, KnownThread, ManagedThread, StackRef, StackRefs, Stretch, ThreadsError,
-    ThrownException, sync_blocks, threads,
-};
-pub use types::{
-    Classification, DynamicKind, FieldDesc, FieldStorage, MethodDesc, ModuleInfo, Scope, Shape, Struct, TypeArg,
-    TypeHandle, TypeSystem,
-};
+pub use threads::{ManagedThread, StackRefs, sync_blocks, threads};
+pub use types::{FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem};

@@ -70,8 +70,8 @@ fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let loaded = classes.loaders().iter().flat_map(|loader| loader.classes.iter().map(|at| (*at, loader.object.get())));
     let with_supers = loaded.chain(more.iter().map(|at| (*at, 0))).flat_map(|(at, loader)| {
         // A superclass mostly has another loader, which has it in its own list.
-        let above = classes.with_superclasses(at).skip(1).map(|above| (above, 0));
-        std::iter::once((at, loader)).chain(above.collect::<Vec<_>>())
+        let superclass = classes.with_superclasses(at).skip(1).map(|at| (at, 0));
+        std::iter::once((at, loader)).chain(superclass.collect::<Vec<_>>())
     });
     let mut loaders: BTreeMap<Addr, u64> = BTreeMap::new();
     for (at, loader) in with_supers {
@@ -81,8 +81,8 @@ fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let mut ids: HashSet<u64> = HashSet::new();
     let klasses = loaders.into_iter().filter_map(|(at, loader)| Some((classes.klass(at)?, loader)));
     let klasses: Vec<_> = klasses.filter(|(klass, _)| ids.insert(id(classes, klass.address))).collect();
-    let make = Make { classes, known: klasses.iter().map(|(klass, _)| klass.address).collect() };
-    Classes::new(klasses.iter().map(|(klass, loader)| make.class(klass, *loader)).collect())
+    let converter = ClassConverter { classes, converted: klasses.iter().map(|(klass, _)| klass.address).collect() };
+    Classes::new(klasses.iter().map(|(klass, loader)| converter.class(klass, *loader)).collect())
 }
 
 /// Returns the id of the class at `at` in the file: its mirror's address, or its own if the mirror cannot be read.
@@ -90,12 +90,12 @@ fn id(classes: &OfVm<'_>, at: Addr) -> u64 {
     classes.mirror(at).unwrap_or(at).get()
 }
 
-struct Make<'c, 'p> {
+struct ClassConverter<'c, 'p> {
     classes: &'c OfVm<'p>,
-    known: HashSet<Addr>,
+    converted: HashSet<Addr>,
 }
 
-impl Make<'_, '_> {
+impl ClassConverter<'_, '_> {
     fn class(&self, klass: &Klass, loader: u64) -> Class {
         let (classes, at) = (self.classes, klass.address);
         let symbol = classes.vm.at("Klass", at).ptr("_name").ok().and_then(|name| classes.symbol(name));
@@ -111,7 +111,7 @@ impl Make<'_, '_> {
             id: id(classes, at),
             address: at,
             name: symbol.unwrap_or_else(|| klass.name.clone()),
-            superclass: self.above(klass).map_or(0, |above| id(classes, above)),
+            superclass: self.superclass(klass).map_or(0, |superclass| id(classes, superclass)),
             loader,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             statics: statics(classes, klass, &declared),
@@ -123,12 +123,12 @@ impl Make<'_, '_> {
 
     /// Returns the superclass. An array's is `java.lang.Object`, whatever the VM's own hierarchy is. A superclass that
     /// is also a subclass, or has too many superclasses, is rejected.
-    fn above(&self, klass: &Klass) -> Option<Addr> {
+    fn superclass(&self, klass: &Klass) -> Option<Addr> {
         let mut supers = self.classes.with_superclasses(klass.address).skip(1);
-        let above = if klass.is_array() { supers.last() } else { supers.next() };
-        let above = above.filter(|above| self.known.contains(above))?;
-        let up: Vec<Addr> = self.classes.with_superclasses(above).collect();
-        (up.len() < limits::MAX_JAVA_SUPERCLASSES && !up.contains(&klass.address)).then_some(above)
+        let superclass = if klass.is_array() { supers.last() } else { supers.next() };
+        let superclass = superclass.filter(|at| self.converted.contains(at))?;
+        let up: Vec<Addr> = self.classes.with_superclasses(superclass).collect();
+        (up.len() < limits::MAX_JAVA_SUPERCLASSES && !up.contains(&klass.address)).then_some(superclass)
     }
 
     fn form(&self, klass: &Klass) -> ObjectLayout {
@@ -142,7 +142,7 @@ impl Make<'_, '_> {
                 ObjectLayout::Values(header, named.unwrap_or(by_width))
             }
             _ => {
-                let up = |at: &Addr| self.above(&*self.classes.klass(*at)?);
+                let up = |at: &Addr| self.superclass(&*self.classes.klass(*at)?);
                 let line = std::iter::successors(Some(klass.address), up);
                 let fields = line.flat_map(|at| {
                     let declared = self.classes.declared_fields(at);

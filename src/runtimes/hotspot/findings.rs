@@ -44,14 +44,14 @@ fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     let mut rest: Vec<(u64, &str)> = OFF_HEAP.iter().map(|&(kind, name)| (of(kind), name)).collect();
     let sum = rest.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
-    let told: Vec<String> =
+    let kinds: Vec<String> =
         rest.iter().take(4).filter(|(b, _)| *b > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
-    let most = hotspot.vm().flag("MaxHeapSize").map(|most| format!(" (limit {})", round(most))).unwrap_or_default();
+    let max = hotspot.vm().flag("MaxHeapSize").map(|max| format!(" (limit {})", round(max))).unwrap_or_default();
     let text = format!(
-        "Written memory: Java heap {}{most}; everything else {} (without program files): {}.",
+        "Written memory: Java heap {}{max}; everything else {} (without program files): {}.",
         round(heap),
         round(sum),
-        told.join(", ")
+        kinds.join(", ")
     );
     Finding::new("off-heap", Severity::Info, text, "kinds of regions").known(Confidence::Derived).more("summary")
 }
@@ -71,8 +71,8 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
         let names: HashSet<String> = loader.classes.iter().filter_map(named).collect();
         names.into_iter().for_each(|name| *holders.entry(name).or_default() += 1);
     }
-    let (name, most) = holders.iter().max_by_key(|(name, n)| (**n, std::cmp::Reverse(*name)))?;
-    if *most < LOADERS {
+    let (name, max) = holders.iter().max_by_key(|(name, n)| (**n, std::cmp::Reverse(*name)))?;
+    if *max < LOADERS {
         return None;
     }
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -82,11 +82,11 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     let text = format!(
         "{} class loaders each have their own class {name} ({} in total{}). Unused loaders may be retained, as after \
          redeployments or repeated script compilation.",
-        exact(*most as u64),
+        exact(*max as u64),
         count(all.len() as u64, "class loader"),
         kind.unwrap_or_default()
     );
-    let severity = if *most >= MANY_LOADERS { Severity::Warning } else { Severity::Info };
+    let severity = if *max >= MANY_LOADERS { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("class-loaders", severity, text, "ClassLoaderDataGraph: classes by name and loader");
     let more = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, _)| {
         // Names of nested classes contain `$`.
@@ -102,13 +102,12 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
     let bytes = space.saturating_add(rest);
     let vm = hotspot.vm();
     // If the flag is not set, its value is huge.
-    let most = vm.flag("MaxMetaspaceSize").filter(|&most| most < 1 << 48);
-    let class_most = vm.flag("CompressedClassSpaceSize").filter(|&most| most != 0);
-    let near =
-        |bytes: u64, most: Option<u64>| most.filter(|&most| bytes.saturating_mul(100) >= most.saturating_mul(FULL));
-    let limit = near(bytes, most).map(|most| format!("MaxMetaspaceSize ({})", round(most)));
+    let max = vm.flag("MaxMetaspaceSize").filter(|&max| max < 1 << 48);
+    let class_max = vm.flag("CompressedClassSpaceSize").filter(|&max| max != 0);
+    let near = |bytes: u64, max: Option<u64>| max.filter(|&max| bytes.saturating_mul(100) >= max.saturating_mul(FULL));
+    let limit = near(bytes, max).map(|max| format!("MaxMetaspaceSize ({})", round(max)));
     let limit =
-        limit.or_else(|| near(space, class_most).map(|most| format!("CompressedClassSpaceSize ({})", round(most))));
+        limit.or_else(|| near(space, class_max).map(|max| format!("CompressedClassSpaceSize ({})", round(max))));
     if bytes == 0 {
         return None;
     }

@@ -79,7 +79,7 @@ impl<'p> HotSpot<'p> {
         let read = || {
             was_read("heaps");
             let _phase = self.vm.process.enter(Phase::GcHeap);
-            Spaces::read(&self.classes).map_err(|e| self.tell("heap", &e.to_string())).ok()
+            Spaces::read(&self.classes).map_err(|e| self.warn_partial("heap", &e.to_string())).ok()
         };
         self.spaces.get_or_init(read).as_ref()
     }
@@ -91,7 +91,7 @@ impl<'p> HotSpot<'p> {
             let mut notes = Vec::new();
             let found = java_threads(&self.vm, &mut notes);
             notes.extend(found.as_ref().err().map(ToString::to_string));
-            notes.iter().for_each(|note| self.tell("threads", note));
+            notes.iter().for_each(|note| self.warn_partial("threads", note));
             found.unwrap_or_default()
         })
     }
@@ -116,7 +116,7 @@ impl<'p> HotSpot<'p> {
     }
 
     /// Warns about something that makes reports incomplete.
-    pub(super) fn tell(&self, what: &str, note: &str) {
+    pub(super) fn warn_partial(&self, what: &str, note: &str) {
         self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {note}", self.vm.name()));
     }
 }
@@ -157,7 +157,7 @@ impl ManagedRuntime for HotSpot<'_> {
             let _phase = self.vm.process.enter(Phase::Objects);
             let (found, more) = buffers::buffers(&self.classes, heap);
             if more > 0 {
-                self.tell("buffers", &format!("{more} objects over the limit are ignored"));
+                self.warn_partial("buffers", &format!("{more} objects over the limit are ignored"));
             }
             found
         })

@@ -27,23 +27,23 @@ pub(super) fn object(vm: &HotSpot<'_>, addr: Addr) -> Option<ObjectReport> {
         heap: part.map(|p| p.heap),
         ..ObjectReport::default()
     };
-    let mut show = Show { classes, names };
+    let mut builder = ReportBuilder { classes, names };
     match klass.shape {
         KlassShape::TypeArray { header, log2 } | KlassShape::ObjectArray { header, log2 } => {
-            show.elements(&mut report, &klass, header, log2);
+            builder.elements(&mut report, &klass, header, log2);
         }
         _ => {
             report.value = classes.string(target, limits::MAX_SHOWN_TEXT);
-            report.fields = show.fields(&klass, target);
+            report.fields = builder.fields(&klass, target);
             if let KlassShape::Mirror { .. } = klass.shape {
-                show.mirror(&mut report);
+                builder.mirror(&mut report);
             }
         }
     }
     Some(report)
 }
 
-struct Show<'g, 'p> {
+struct ReportBuilder<'g, 'p> {
     classes: &'g Classes<'p>,
     names: ObjectNames<'g>,
 }
@@ -55,7 +55,7 @@ struct Value {
     object: Option<Addr>,
 }
 
-impl Show<'_, '_> {
+impl ReportBuilder<'_, '_> {
     /// Returns the fields of an instance, by offset.
     fn fields(&mut self, klass: &Klass, at: Addr) -> Vec<FieldRow> {
         let mut rows = Vec::new();
@@ -74,8 +74,8 @@ impl Show<'_, '_> {
     /// Adds a mirror's class, and its static fields.
     fn mirror(&mut self, report: &mut ObjectReport) {
         let at = report.object;
-        let Some(place) = self.classes.klass_at() else { return };
-        let Ok(class) = self.classes.vm.memory.ptr(at.wrapping_add(place)) else { return };
+        let Some(offset) = self.classes.klass_at() else { return };
+        let Ok(class) = self.classes.vm.memory.ptr(at.wrapping_add(offset)) else { return };
         // Mirrors of primitive types have no class.
         let Some(klass) = self.classes.klass(class) else { return };
         report.value = Some(klass.name.clone());

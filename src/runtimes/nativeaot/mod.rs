@@ -22,4 +22,3 @@ mod runtime;
 mod threads;
 
 pub use native_aot::NativeAot;
-pub use runtime::Runtime;

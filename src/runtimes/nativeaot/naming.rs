@@ -210,7 +210,7 @@ impl<'p> Names<'p> {
         let (slots, interfaces) =
             (u64::from(view.u16("m_usNumVtableSlots").ok()?), u64::from(view.u16("m_usNumInterfaces").ok()?));
         let behind_slots = view.addr_of("m_VTable").ok()?.checked_add(slots.checked_mul(ABSOLUTE)?)?;
-        let manager = self.sections()?.place(runtime, "TypeManagerIndirection")?.start;
+        let manager = self.sections()?.section_range(runtime, "TypeManagerIndirection")?.start;
         let proven = |size: u64| {
             let field = behind_slots.checked_add(interfaces.checked_mul(size)?)?;
             (self.relative(field)? == manager).then_some(field)

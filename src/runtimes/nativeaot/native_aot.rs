@@ -66,7 +66,7 @@ impl<'p> NativeAot<'p> {
         self.heaps.get_or_init(|| {
             was_read("heaps");
             let heaps = Heaps::read(&self.runtime);
-            heaps.notes.iter().for_each(|note| self.tell(note));
+            heaps.notes.iter().for_each(|note| self.warn(note));
             heaps
         })
     }
@@ -82,8 +82,8 @@ impl<'p> NativeAot<'p> {
             let segments = &self.heaps().handles;
             let (handles, notes) = clr_gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
             // A broken list of segments was reported when the segments were read.
-            let told = segments.1.as_ref().map(ToString::to_string);
-            notes.iter().filter(|note| Some(*note) != told.as_ref()).for_each(|note| self.tell(note));
+            let segments_note = segments.1.as_ref().map(ToString::to_string);
+            notes.iter().filter(|note| Some(*note) != segments_note.as_ref()).for_each(|note| self.warn(note));
             handles
         })
     }
@@ -110,7 +110,7 @@ impl<'p> NativeAot<'p> {
     }
 
     /// Warns that answers are incomplete.
-    fn tell(&self, note: &str) {
+    fn warn(&self, note: &str) {
         self.runtime.process.diag.partial(WarningCode::Nativeaot, format!("{}: {note}", self.runtime.name()));
     }
 }
@@ -161,7 +161,7 @@ impl ManagedRuntime for NativeAot<'_> {
     fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         let Some(heap) = self.objects() else { return Roots::default() };
         let roots = roots::roots(heap, self.heaps(), self.handles(), &self.all_threads().all);
-        roots.notes.iter().for_each(|note| self.tell(note));
+        roots.notes.iter().for_each(|note| self.warn(note));
         roots
     }
 
@@ -219,7 +219,7 @@ impl ClrGc for NativeAot<'_> {
     fn finalizers(&self) -> Vec<FinalizeQueue> {
         let gc = self.gc();
         let (queues, notes) = finalizers::read(self.runtime.gc(), gc.server, &gc.segments);
-        notes.iter().for_each(|note| self.tell(note));
+        notes.iter().for_each(|note| self.warn(note));
         queues
     }
 }

@@ -110,7 +110,7 @@ fn number(memory: &dyn Memory, at: Addr, size: u64) -> Option<String> {
     Some(u64::from_le_bytes(bytes).to_string())
 }
 
-fn text(content: &StringContent<'_>, most: usize) -> String {
-    let units: Vec<u16> = content.bytes.as_chunks::<2>().0.iter().take(most).map(|c| u16::from_le_bytes(*c)).collect();
+fn text(content: &StringContent<'_>, limit: usize) -> String {
+    let units: Vec<u16> = content.bytes.as_chunks::<2>().0.iter().take(limit).map(|c| u16::from_le_bytes(*c)).collect();
     String::from_utf16_lossy(&units)
 }

@@ -13,7 +13,7 @@ use crate::runtimes::api::{FREE, Handle, Heap as _, Root, RootKind, Roots, locat
 use crate::runtimes::clr_gc::finalizers;
 use crate::runtimes::nativeaot::claim::Heaps;
 use crate::runtimes::nativeaot::heap::Heap;
-use crate::runtimes::nativeaot::threads::{AotThread, How};
+use crate::runtimes::nativeaot::threads::{AotThread, RefOrigin};
 use crate::targets::Thread;
 
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
@@ -41,13 +41,13 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads:
     let kept = handles.iter().filter(|h| h.kind.keeps());
     roots.all.extend(kept.map(|h| Root::new(h.kind.root_kind(), h.address, h.object)));
     for thread in threads {
-        for kept in &thread.kept {
-            let kind = match kept.how {
-                How::Statics => THREAD_STATICS,
-                How::Exception => EXCEPTION,
-                How::Frame => FRAME,
+        for reference in &thread.refs {
+            let kind = match reference.origin {
+                RefOrigin::Statics => THREAD_STATICS,
+                RefOrigin::Exception => EXCEPTION,
+                RefOrigin::Frame => FRAME,
             };
-            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, kept.place, kept.object) });
+            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, reference.address, reference.object) });
         }
     }
     let (queues, broken) = finalizers::read(runtime.gc(), heaps.gc.server, &heaps.gc.segments);

@@ -17,15 +17,15 @@ use crate::runtimes::nativeaot::runtime::Runtime;
 
 /// A reference of a thread: its address, the object, and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub(super) place: Addr,
+pub(super) struct ThreadRef {
+    pub(super) address: Addr,
     pub(super) object: Addr,
-    pub(super) how: How,
+    pub(super) origin: RefOrigin,
 }
 
 /// Origin of a thread's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum RefOrigin {
     /// Thread statics.
     Statics,
     /// An exception being handled.
@@ -48,7 +48,7 @@ pub(super) struct AotThread {
     /// Stack bounds from the runtime.
     pub stack: Option<AddrRange>,
     /// References outside of the stack.
-    pub(super) kept: Vec<Kept>,
+    pub(super) refs: Vec<ThreadRef>,
     /// The exception being handled.
     pub exception: Option<Addr>,
 }
@@ -109,17 +109,17 @@ fn thread(runtime: &Runtime<'_>, nodes: &Walks, at: Addr) -> AotThread {
         (low < high && high.since(low) <= limits::MAX_STACK_SCAN).then(|| AddrRange::new(low, high))
     };
     let stack = stack();
-    let mut kept = Vec::new();
+    let mut refs = Vec::new();
     let exceptions = exceptions(runtime, nodes, at);
-    kept.extend(exceptions.iter().copied());
+    refs.extend(exceptions.iter().copied());
     // Trust the neighbouring fields only if the stack bounds are valid.
     if stack.is_some()
         && let Some(tail) = tail()
     {
-        let place = tail.addr_of("m_pThreadLocalStatics").ok();
-        kept.extend(place.and_then(|place| one(runtime, place, How::Statics)));
-        statics(runtime, nodes, tail.ptr("m_pInlinedThreadLocalStatics").ok(), &mut kept);
-        frames(runtime, nodes, tail.ptr("m_pGCFrameRegistrations").ok(), &mut kept);
+        let address = tail.addr_of("m_pThreadLocalStatics").ok();
+        refs.extend(address.and_then(|address| thread_ref(runtime, address, RefOrigin::Statics)));
+        statics(runtime, nodes, tail.ptr("m_pInlinedThreadLocalStatics").ok(), &mut refs);
+        frames(runtime, nodes, tail.ptr("m_pGCFrameRegistrations").ok(), &mut refs);
     }
     AotThread {
         address: at,
@@ -127,8 +127,8 @@ fn thread(runtime: &Runtime<'_>, nodes: &Walks, at: Addr) -> AotThread {
         context: context(runtime, at),
         cooperative: head().and_then(|head| head.ptr("m_pTransitionFrame").ok()).map(Addr::is_null),
         stack,
-        kept,
-        exception: exceptions.first().map(|kept| kept.object),
+        refs,
+        exception: exceptions.first().map(|thrown| thrown.object),
     }
 }
 
@@ -146,36 +146,36 @@ fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
     AllocContext::new(view.ptr("alloc_ptr").ok()?, view.ptr("alloc_limit").ok()?)
 }
 
-fn one(runtime: &Runtime<'_>, place: Addr, how: How) -> Option<Kept> {
-    let object = runtime.memory.ptr(place).ok().filter(|object| !object.is_null())?;
-    Some(Kept { place, object, how })
+fn thread_ref(runtime: &Runtime<'_>, address: Addr, origin: RefOrigin) -> Option<ThreadRef> {
+    let object = runtime.memory.ptr(address).ok().filter(|object| !object.is_null())?;
+    Some(ThreadRef { address, object, origin })
 }
 
 /// Exceptions that a thread handles, latest first.
-fn exceptions(runtime: &Runtime<'_>, nodes: &Walks, thread: Addr) -> Vec<Kept> {
+fn exceptions(runtime: &Runtime<'_>, nodes: &Walks, thread: Addr) -> Vec<ThreadRef> {
     let mut out = Vec::new();
     let Ok(first) = runtime.view("RuntimeThreadLocals", thread).ptr("m_pExInfoStackHead") else { return out };
     // If the list breaks off, its first part is used.
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("ExInfo", at);
-        out.extend(one(runtime, view.addr_of("m_exception")?, How::Exception));
+        out.extend(thread_ref(runtime, view.addr_of("m_exception")?, RefOrigin::Exception));
         view.ptr("m_pPrevExInfo")
     });
     out
 }
 
 /// Adds thread statics that the compiler stored separately.
-fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
+fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<ThreadRef>) {
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("InlinedThreadStaticRoot", at);
-        out.extend(one(runtime, view.addr_of("m_threadStaticsBase")?, How::Statics));
+        out.extend(thread_ref(runtime, view.addr_of("m_threadStaticsBase")?, RefOrigin::Statics));
         view.ptr("m_next")
     });
 }
 
 /// Adds references in GC frames of the runtime's own code.
-fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<Kept>) {
+fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut Vec<ThreadRef>) {
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("GCFrameRegistration", at);
@@ -184,7 +184,7 @@ fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut V
         // Guards against frames that all claim the same references.
         let count = if nodes.spend(refs, count).is_ok() { count } else { 0 };
         let places = (0..count).map(|i| refs.saturating_add(8 * i));
-        out.extend(places.filter_map(|place| one(runtime, place, How::Frame)));
+        out.extend(places.filter_map(|address| thread_ref(runtime, address, RefOrigin::Frame)));
         view.ptr("m_pNext")
     });
 }

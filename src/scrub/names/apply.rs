@@ -10,10 +10,10 @@ use crate::targets::reads::Script;
 
 /// Minimum length of a token that is replaced outside of recorded names. Shorter ones occur by chance in numbers and
 /// addresses.
-const TELLING: usize = 6;
+const MIN_TOKEN: usize = 6;
 
 /// Bytes on each side of a run that are searched for tokens that cross its ends.
-const BESIDE: u64 = 512;
+const CONTEXT: u64 = 512;
 
 /// A run of memory: its old bytes, and those to be written.
 pub(in crate::scrub) struct Pass<'a> {
@@ -52,11 +52,11 @@ impl Pass<'_> {
 impl Names {
     /// Replaces the names in a run.
     pub(in crate::scrub) fn apply(&self, pass: &mut Pass<'_>) {
-        self.told(pass);
-        self.untold(pass);
+        self.replace_recorded(pass);
+        self.replace_elsewhere(pass);
     }
 
-    fn told(&self, pass: &mut Pass<'_>) {
+    fn replace_recorded(&self, pass: &mut Pass<'_>) {
         let end = pass.start.saturating_add(pass.bytes.len() as u64);
         let first = pass.start.saturating_sub(self.longest);
         let first = self.places.partition_point(|name| name.at < first);
@@ -75,14 +75,14 @@ impl Names {
         }
     }
 
-    fn untold(&self, pass: &mut Pass<'_>) {
+    fn replace_elsewhere(&self, pass: &mut Pass<'_>) {
         let memory = pass.memory;
-        let left = pass.start.saturating_sub(BESIDE);
-        let parts = memory.readable_parts(AddrRange::new(left, pass.start), BESIDE);
+        let left = pass.start.saturating_sub(CONTEXT);
+        let parts = memory.readable_parts(AddrRange::new(left, pass.start), CONTEXT);
         let left = parts.last().filter(|part| part.end == pass.start);
         let left = left.and_then(|part| memory.look(part.start, part.len() as usize).ok()).unwrap_or_default();
         let end = pass.start.saturating_add(pass.bytes.len() as u64);
-        let right = memory.look(end, memory.readable(end, BESIDE) as usize).unwrap_or_default();
+        let right = memory.look(end, memory.readable(end, CONTEXT) as usize).unwrap_or_default();
         let from = pass.start.saturating_sub(left.len() as u64);
         let all = [&left, pass.before, &right].concat();
         each_run(&all, &mut |at, token, script| {
@@ -110,7 +110,7 @@ fn each_run(bytes: &[u8], visit: &mut dyn FnMut(usize, &str, Script)) {
             continue;
         }
         let len = rest.iter().take_while(|&&b| is_letter(b)).count();
-        if len >= TELLING
+        if len >= MIN_TOKEN
             && let Some(token) = rest.get(..len).and_then(|run| std::str::from_utf8(run).ok())
         {
             visit(at, token, Script::Utf8);
@@ -130,7 +130,7 @@ fn wide(rest: &[u8], at: usize, visit: &mut dyn FnMut(usize, &str, Script)) {
     let units = rest.as_chunks::<2>().0.iter();
     let token: String =
         units.take_while(|unit| is_letter(unit[0]) && unit[1] == 0).map(|unit| char::from(unit[0])).collect();
-    if token.len() >= TELLING {
+    if token.len() >= MIN_TOKEN {
         visit(at, &token, Script::Units(2));
     }
 }

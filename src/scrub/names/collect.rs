@@ -6,7 +6,7 @@ use super::parts::class_of;
 use super::script::{self, is_part_byte};
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::scrubbed_notes;
-use crate::image::known_files::{is_everybodys, is_systems, jdk_of};
+use crate::image::known_files::{is_public_file, is_system_path, jdk_of};
 use crate::image::modules::{ModuleKind, file_name};
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -14,10 +14,10 @@ use crate::session::Session;
 use crate::targets::reads::{NameAt, Script};
 
 /// Bytes on each side of a recorded name in which its first or last token may continue.
-const AROUND: u64 = 1024;
+const CONTEXT: u64 = 1024;
 
 /// Maximum number of bytes read of a name, or of a table of names.
-const MOST: u64 = 64 << 20;
+const MAX_NAME: u64 = 64 << 20;
 
 /// Dynamic entries for address and size of the string table (elf.h).
 const DT_STRTAB: u64 = 5;
@@ -35,8 +35,9 @@ pub(super) fn all(
     let files = &process.space().files;
     let paths = files.iter().map(|file| &*file.path).chain(process.modules.iter().map(|module| &*module.path));
     let jdks: Vec<String> = paths.filter_map(jdk_of).collect();
-    let everybodys = files.iter().filter(|file| is_everybodys(&file.path, &jdks)).map(|file| file.range);
-    let modules = process.modules.iter().filter(|module| is_everybodys(&module.path, &jdks)).map(|module| module.range);
+    let everybodys = files.iter().filter(|file| is_public_file(&file.path, &jdks)).map(|file| file.range);
+    let modules =
+        process.modules.iter().filter(|module| is_public_file(&module.path, &jdks)).map(|module| module.range);
     // The kernel's vdso has no file.
     let vdso = session.map().regions.iter().filter(|region| region.kind == Kind::Vdso).map(|region| region.range);
     let everybodys = union(everybodys.chain(modules).chain(vdso).collect());
@@ -48,7 +49,7 @@ pub(super) fn all(
         ModuleKind::Elf(image) => {
             let len = crate::image::elf::dynamic_entry(memory, image.dynamic?, DT_STRSZ)?;
             let at = image.dynamic_addr(memory, DT_STRTAB)?;
-            Some(NameAt { at, len: len.min(MOST), script: Script::Utf8 })
+            Some(NameAt { at, len: len.min(MAX_NAME), script: Script::Utf8 })
         }
         _ => None,
     }));
@@ -103,11 +104,11 @@ fn path_or_name(tokens: &mut Tokens, bytes: &[u8], script: Script, of: Script, j
         _ => String::from_utf8_lossy(bytes).into_owned(),
     };
     let text = text.trim_end_matches('\0');
-    if of == Script::Public || is_systems(text) {
+    if of == Script::Public || is_system_path(text) {
         spans.iter().for_each(|span| tokens.add_public(&span.token));
         return;
     }
-    if text.starts_with('/') && !text.contains('\0') && is_everybodys(text, jdks) {
+    if text.starts_with('/') && !text.contains('\0') && is_public_file(text, jdks) {
         script::tokens(file_name(text).as_bytes(), Script::Utf8).iter().for_each(|span| tokens.add_public(&span.token));
     }
     let is_descriptor = script == Script::Java && (text.contains('(') || text.ends_with(';') || text.starts_with('['));
@@ -140,7 +141,7 @@ fn add(tokens: &mut Tokens, bytes: &[u8], script: Script) {
 /// Returns the bytes of a name, extended to the whole of its first and last tokens, and
 /// their address.
 pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>)> {
-    let len = memory.readable(name.at, name.len.min(MOST));
+    let len = memory.readable(name.at, name.len.min(MAX_NAME));
     let own = memory.look(name.at, usize::try_from(len).ok()?).ok()?;
     if !matches!(name.script, Script::Utf8 | Script::Public) {
         return Some((name.at, own));
@@ -151,8 +152,8 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
     let mut from = name.at;
     let mut out = Vec::new();
     if before {
-        let start = name.at.saturating_sub(AROUND);
-        let parts = memory.readable_parts(AddrRange::new(start, name.at), AROUND);
+        let start = name.at.saturating_sub(CONTEXT);
+        let parts = memory.readable_parts(AddrRange::new(start, name.at), CONTEXT);
         let part = parts.last().filter(|part| part.end == name.at);
         if let Some(bytes) = part.and_then(|part| memory.look(part.start, part.len() as usize).ok()) {
             let skip = bytes.iter().rposition(|&b| !is_part_byte(b)).map_or(0, |i| i + 1);
@@ -162,7 +163,7 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
     }
     out.extend(own);
     if after {
-        let len = memory.readable(end, AROUND);
+        let len = memory.readable(end, CONTEXT);
         let bytes = memory.look(end, len as usize).unwrap_or_default();
         out.extend(bytes.into_iter().take_while(|&b| is_part_byte(b)));
     }

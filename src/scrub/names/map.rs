@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use super::parts::{Piece, pieces};
+use super::parts::{NamePart, pieces};
 
 /// Maximum number of characters of a token that is never replaced.
-const SHORT: usize = 2;
+const MAX_KEPT_LEN: usize = 2;
 
 /// Maximum number of digits of a number that is never replaced. Threads and versions have many such numbers, and
 /// answers would be hard to read with others.
-const SHORT_NUMBER: usize = 3;
+const MAX_KEPT_DIGITS: usize = 3;
 
 /// Number of draws after which a replacement may equal another own token, after which it may equal a public one, and
 /// in all. Most forms have many more tokens than are used.
@@ -34,7 +34,7 @@ impl Tokens {
     /// Adds a token that stays.
     pub(super) fn add_public(&mut self, token: &str) {
         for piece in pieces(token) {
-            if let Piece::Name(name) = piece
+            if let NamePart::Name(name) = piece
                 && !self.public.contains(name)
             {
                 self.public.insert(name.to_owned());
@@ -53,12 +53,12 @@ impl Tokens {
 
 impl Tokens {
     /// Adds shorter ends to longer ones: an end of a token is also an end of its longer ends, and of the name in it.
-    fn tell_tails(&mut self) {
+    fn add_tails(&mut self) {
         let all: Vec<(String, Vec<usize>)> =
             self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();
         for (token, lens) in all {
             let last = match pieces(&token).last() {
-                Some(Piece::Name(name)) => name.len(),
+                Some(NamePart::Name(name)) => name.len(),
                 _ => 0,
             };
             for len in lens.iter().copied().chain([last]) {
@@ -75,33 +75,34 @@ impl Tokens {
 /// The replacement of each token.
 #[derive(Default)]
 pub(super) struct Map {
-    images: HashMap<String, String>,
+    replacements: HashMap<String, String>,
 }
 
 impl Map {
     /// Makes a map for all own tokens.
     pub(super) fn new(mut tokens: Tokens) -> Map {
-        tokens.tell_tails();
+        tokens.add_tails();
         let mut own: Vec<&String> = tokens.own.iter().collect();
         own.sort_unstable_by_key(|token| (token.len(), token.as_str()));
         let mut maker =
-            Maker { tokens: &tokens, key: RandomState::new(), images: HashMap::new(), used: HashSet::new() };
+            Maker { tokens: &tokens, key: RandomState::new(), replacements: HashMap::new(), used: HashSet::new() };
         for token in own {
-            maker.image(token, 0);
+            maker.replacement(token, 0);
         }
-        let mut images = maker.images;
-        images.retain(|old, new| old != new);
-        Map { images }
+        let mut replacements = maker.replacements;
+        replacements.retain(|old, new| old != new);
+        Map { replacements }
     }
 
     /// Returns the replacement of a token. `None` if it stays.
     pub(super) fn get(&self, token: &str) -> Option<&str> {
-        self.images.get(token).map(String::as_str)
+        self.replacements.get(token).map(String::as_str)
     }
 
     /// Returns all replaced tokens as pairs of new and old text, sorted.
     pub(super) fn rows(&self) -> Vec<(&str, &str)> {
-        let mut out: Vec<(&str, &str)> = self.images.iter().map(|(old, new)| (new.as_str(), old.as_str())).collect();
+        let mut out: Vec<(&str, &str)> =
+            self.replacements.iter().map(|(old, new)| (new.as_str(), old.as_str())).collect();
         out.sort_unstable();
         out
     }
@@ -110,46 +111,46 @@ impl Map {
 struct Maker<'t> {
     tokens: &'t Tokens,
     key: RandomState,
-    images: HashMap<String, String>,
+    replacements: HashMap<String, String>,
     used: HashSet<String>,
 }
 
 /// Maximum depth of tokens within tokens. Each is shorter than the one around it.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 impl Maker<'_> {
-    fn image(&mut self, token: &str, depth: usize) -> String {
-        if let Some(known) = self.images.get(token) {
+    fn replacement(&mut self, token: &str, depth: usize) -> String {
+        if let Some(known) = self.replacements.get(token) {
             return known.clone();
         }
         let made = self.make(token, depth);
-        self.images.insert(token.to_owned(), made.clone());
+        self.replacements.insert(token.to_owned(), made.clone());
         made
     }
 
     fn make(&mut self, token: &str, depth: usize) -> String {
-        let is_short = token.chars().nth(SHORT).is_none()
-            || token.len() <= SHORT_NUMBER && token.bytes().all(|b| b.is_ascii_digit());
-        if is_short || depth > DEEPEST || self.tokens.public.contains(token) || token.bytes().all(|b| b == b'_') {
+        let is_short = token.chars().nth(MAX_KEPT_LEN).is_none()
+            || token.len() <= MAX_KEPT_DIGITS && token.bytes().all(|b| b.is_ascii_digit());
+        if is_short || depth > MAX_DEPTH || self.tokens.public.contains(token) || token.bytes().all(|b| b == b'_') {
             return token.to_owned();
         }
         if let Some(letters) = self.tokens.descriptors.get(token)
             && let Some((letters, class)) = token.split_at_checked(*letters)
         {
-            return letters.to_owned() + &self.image(class, depth + 1);
+            return letters.to_owned() + &self.replacement(class, depth + 1);
         }
         let pieces = pieces(token);
-        if pieces.as_slice() != [Piece::Name(token)] {
+        if pieces.as_slice() != [NamePart::Name(token)] {
             let each = pieces.into_iter().map(|piece| match piece {
-                Piece::Stays(text) => text.to_owned(),
-                Piece::Name(name) => self.image(name, depth + 1),
+                NamePart::Stays(text) => text.to_owned(),
+                NamePart::Name(name) => self.replacement(name, depth + 1),
             });
             return each.collect();
         }
         let tails = self.tokens.tails.get(token).into_iter().flatten().rev();
         let tail = tails.filter(|len| **len < token.len()).find_map(|len| token.split_at_checked(token.len() - len));
         let (head, tail) = tail.unwrap_or((token, ""));
-        let tail = if tail.is_empty() { String::new() } else { self.image(tail, depth + 1) };
+        let tail = if tail.is_empty() { String::new() } else { self.replacement(tail, depth + 1) };
         let [own, public, all] = DRAWS;
         let drawn = (0..all).map(|draw| self.draw(token, head, draw) + &tail);
         let found = drawn.enumerate().find(|(draw, new)| {
@@ -225,9 +226,10 @@ mod tests {
         let public: Vec<String> = (9500..10000).map(|n| n.to_string()).collect();
         let all: Vec<&str> = own.iter().map(String::as_str).collect();
         let map = map(&all, &public.iter().map(String::as_str).collect::<Vec<_>>());
-        let images: HashSet<String> = own.iter().map(|token| map.get(token).unwrap_or(token).to_owned()).collect();
-        assert_eq!(images.len(), own.len());
-        assert!(public.iter().all(|token| !images.contains(token)));
+        let replacements: HashSet<String> =
+            own.iter().map(|token| map.get(token).unwrap_or(token).to_owned()).collect();
+        assert_eq!(replacements.len(), own.len());
+        assert!(public.iter().all(|token| !replacements.contains(token)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! stays, so that readers still recognise such names.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'t> {
+pub(super) enum NamePart<'t> {
     /// Text that stays.
     Stays(&'t str),
     /// A name to map.
@@ -13,27 +13,27 @@ pub(super) enum Piece<'t> {
 const ACCESSORS: [&str; 5] = ["get_", "set_", "add_", "remove_", "op_"];
 
 /// Divides a token into pieces, in order. Most have one.
-pub(super) fn pieces(token: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(token: &str) -> Vec<NamePart<'_>> {
     if let Some(rest) = token.strip_prefix("_Z") {
-        return mangled(rest).unwrap_or_else(|| vec![Piece::Name(token)]);
+        return mangled(rest).unwrap_or_else(|| vec![NamePart::Name(token)]);
     }
     // An address.
     if token.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit())) {
-        return vec![Piece::Stays(token)];
+        return vec![NamePart::Stays(token)];
     }
     // A System V shared memory segment, as the kernel names it.
     if token.strip_prefix("SYSV").is_some_and(|key| key.len() == 8 && key.bytes().all(|b| b.is_ascii_hexdigit())) {
-        return vec![Piece::Stays(token)];
+        return vec![NamePart::Stays(token)];
     }
     // Accessors and operators of .NET are named after their property, event or type.
     if let Some(prefix) = ACCESSORS.iter().find(|prefix| token.starts_with(**prefix))
         && let Some((begin, rest)) = token.split_at_checked(prefix.len()).filter(|(_, rest)| !rest.is_empty())
     {
-        return vec![Piece::Stays(begin), Piece::Name(rest)];
+        return vec![NamePart::Stays(begin), NamePart::Name(rest)];
     }
     let made_up = token.split_at_checked(3).filter(|(begin, _)| is_made_up(begin));
-    let Some((begin, rest)) = made_up else { return vec![Piece::Name(token)] };
-    if is_roslyns(rest) { vec![Piece::Stays(token)] } else { vec![Piece::Stays(begin), Piece::Name(rest)] }
+    let Some((begin, rest)) = made_up else { return vec![NamePart::Name(token)] };
+    if is_roslyns(rest) { vec![NamePart::Stays(token)] } else { vec![NamePart::Stays(begin), NamePart::Name(rest)] }
 }
 
 /// Whether it is the beginning of a name that Roslyn generates: `d__1`, `5__2` (GeneratedNameKind).
@@ -64,8 +64,8 @@ fn is_roslyns(rest: &str) -> bool {
 
 /// Divides a C++ mangled name after its `_Z`. Identifiers have their length before them (C++ ABI 5.1.2
 /// `<source-name>`).
-fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
-    let mut out = vec![Piece::Stays("_Z")];
+fn mangled(token: &str) -> Option<Vec<NamePart<'_>>> {
+    let mut out = vec![NamePart::Stays("_Z")];
     let mut rest = token;
     let mut plain = 0;
     while let Some(next) = rest.as_bytes().get(plain) {
@@ -82,13 +82,13 @@ fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
         let len: usize = rest.get(plain..plain + digits)?.parse().ok()?;
         let from = plain + digits;
         let name = rest.get(from..from.checked_add(len)?)?;
-        out.push(Piece::Stays(rest.get(..from)?));
-        out.push(Piece::Name(name));
+        out.push(NamePart::Stays(rest.get(..from)?));
+        out.push(NamePart::Name(name));
         rest = rest.get(from + len..)?;
         plain = 0;
     }
     if plain > 0 {
-        out.push(Piece::Stays(rest));
+        out.push(NamePart::Stays(rest));
     }
     Some(out)
 }
@@ -124,7 +124,7 @@ pub(super) fn class_of(token: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::Piece::{Name, Stays};
+    use super::NamePart::{Name, Stays};
     use super::*;
 
     #[test]

@@ -2,18 +2,18 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 
-use crate::search::secrets::found::{Found, without_overlaps};
+use crate::search::secrets::matches::{SecretMatch, without_overlaps};
 use crate::search::secrets::{keys, mail, names, numbers, tokens};
 
 /// Checks for a secret at a keyword, given the text and the start and end of the keyword.
-type Check = fn(&[u8], usize, usize) -> Option<Found>;
+type Check = fn(&[u8], usize, usize) -> Option<SecretMatch>;
 
 /// Keywords, in any letter case, with the check of the secret that they may be part of.
 const WORDS: &[(&[&str], Check)] = &[
     (&["-----begin "], |text, at, _| keys::pem(text, at)),
     (&["eyj"], |text, at, _| keys::jwt(text, at)),
     (&["akia", "asia"], |text, at, _| tokens::aws(text, at)),
-    (&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"], |text, at, _| tokens::summed(text, at)),
+    (&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"], |text, at, _| tokens::with_checksum(text, at)),
     (&["github_pat_"], |text, at, _| tokens::github_pat(text, at)),
     (&["glpat-"], |text, at, _| tokens::gitlab(text, at)),
     (&["xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-"], |text, at, _| tokens::slack(text, at)),
@@ -72,7 +72,7 @@ impl Finder {
     }
 
     /// Returns all secrets in `text`, by position.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
+    pub(super) fn find(&self, text: &[u8]) -> Vec<SecretMatch> {
         let mut out = Vec::new();
         for word in self.words.find_overlapping_iter(text) {
             let check = self.checks.get(word.pattern().as_usize());

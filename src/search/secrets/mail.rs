@@ -1,10 +1,10 @@
 //! E-mail addresses.
 
-use crate::search::secrets::found::{Found, before, count, count_back, is_word};
+use crate::search::secrets::matches::{SecretMatch, byte_before, is_word, prefix_len, suffix_len};
 use crate::words::SecretKind;
 
 /// Minimum length of an address in characters.
-const SHORTEST: usize = 8;
+const MIN_ADDRESS: usize = 8;
 
 /// Top-level domains of more than two letters in which people have addresses.
 const DOMAINS: &str = "com org net edu gov mil int info biz name pro dev app cloud online site tech xyz email jobs mobi \
@@ -25,16 +25,16 @@ const NOBODY: [&str; 7] =
     ["example.com", "example.org", "example.net", "domain.com", "email.com", "host.com", "users.noreply.github.com"];
 
 /// Returns the address whose `@` is at `at`.
-pub(super) fn address(text: &[u8], at: usize) -> Option<Found> {
+pub(super) fn address(text: &[u8], at: usize) -> Option<SecretMatch> {
     let of_name = |b: u8| is_word(b) || matches!(b, b'.' | b'+' | b'%');
-    let name = count_back(text, at, 64, of_name);
+    let name = suffix_len(text, at, 64, of_name);
     let start = at - name;
     let first = text.get(start)?;
-    if name == 0 || !first.is_ascii_alphanumeric() || before(text, at) == Some(b'.') {
+    if name == 0 || !first.is_ascii_alphanumeric() || byte_before(text, at) == Some(b'.') {
         return None;
     }
     let rest = text.get(at + 1..)?;
-    let mut len = count(rest, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
+    let mut len = prefix_len(rest, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
     // Exclude the end of a sentence, and dashes at the end.
     while len > 0 && !rest.get(len - 1).is_some_and(u8::is_ascii_alphanumeric) {
         len -= 1;
@@ -52,5 +52,5 @@ pub(super) fn address(text: &[u8], at: usize) -> Option<Found> {
         && !matches!(rest.get(len), Some(b'@' | b'_' | b'('));
     let nobody = NOBODY.iter().any(|n| domain == *n || domain.strip_suffix(n).is_some_and(|d| d.ends_with('.')));
     let end = at + 1 + len;
-    (fits && !nobody && end - start >= SHORTEST).then(|| Found::form(SecretKind::EmailAddress, start..end))
+    (fits && !nobody && end - start >= MIN_ADDRESS).then(|| SecretMatch::form(SecretKind::EmailAddress, start..end))
 }

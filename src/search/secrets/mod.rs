@@ -9,14 +9,14 @@
 //! |---|---|
 //! | `text` | text among bytes, in both encodings |
 //! | `find` | the keywords of secrets, each with its check |
-//! | `found` | a secret in a text, and the choice between overlapping ones |
+//! | `matches` | a secret in a text, and the choice between overlapping ones |
 //! | `keys`, `tokens`, `names`, `numbers`, `mail` | the checks |
 //! | `scan` | the parallel pass over memory |
 
 mod find;
-mod found;
 mod keys;
 mod mail;
+mod matches;
 mod names;
 mod numbers;
 mod scan;
@@ -26,4 +26,4 @@ mod text;
 mod tokens;
 
 pub(crate) use scan::Distinct;
-pub use scan::{SecretHit, SecretScan, Secrets};
+pub use scan::{SecretHit, SecretScan};

@@ -3,17 +3,17 @@
 
 use data_encoding::BASE64;
 
-use crate::search::secrets::found::{Found, before, count, count_back, is_base64, is_word};
+use crate::search::secrets::matches::{SecretMatch, byte_before, is_base64, is_word, prefix_len, suffix_len};
 use crate::search::secrets::tokens::mixed;
 use crate::words::SecretKind;
 
 /// Maximum lengths of a name and of a value, in characters.
-const LONGEST_NAME: usize = 64;
-const LONGEST_VALUE: usize = 512;
+const MAX_NAME: usize = 64;
+const MAX_VALUE: usize = 512;
 
 /// Number of characters around a password in which the other fields of its connection string are
 /// searched for.
-const AROUND: usize = 400;
+const CONTEXT: usize = 400;
 
 /// Fields of connection strings that name a server.
 const SERVERS: [&str; 8] =
@@ -34,7 +34,7 @@ const NO_SECRETS: [&str; 10] = [
 ];
 
 /// Prefixes of placeholders in documents, templates and messages, in lower case.
-const STAND_INS: [&str; 24] = [
+const PLACEHOLDERS: [&str; 24] = [
     "password",
     "passwd",
     "secret",
@@ -62,25 +62,25 @@ const STAND_INS: [&str; 24] = [
 ];
 
 /// Returns the password in the URL whose `://` is at `at`.
-pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
-    let scheme = count_back(text, at, 32, |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'));
+pub(super) fn url(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let scheme = suffix_len(text, at, 32, |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'));
     let start = at - scheme;
     let user = text.get(at + 3..)?;
     let stays =
         |b: u8| (b'!'..=b'~').contains(&b) && !matches!(b, b'/' | b'@' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`');
-    let name = count(user, 128, |b| stays(b) && b != b':');
+    let name = prefix_len(user, 128, |b| stays(b) && b != b':');
     let password = user.get(name..)?.strip_prefix(b":")?;
-    let len = count(password, 256, stays);
+    let len = prefix_len(password, 256, stays);
     let host = password.get(len..)?.strip_prefix(b"@")?;
-    let host = count(host, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'[' | b':'));
+    let host = prefix_len(host, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'[' | b':'));
     let value = at + 3 + name + 1..at + 3 + name + 1 + len;
     let secret = text.get(value.clone())?;
     let server = text.get(value.end + 1..value.end + 1 + host)?;
     // RFC 2606.
     let nobody = [&b"example.com"[..], b"example.org", b"example.net"].iter().any(|n| server.starts_with(n));
-    let told = nobody || secret == b"pass" || stands_in(secret) || user.first() == Some(&b'{');
+    let is_fake = nobody || secret == b"pass" || is_placeholder(secret) || user.first() == Some(&b'{');
     let end = value.end + 1 + host;
-    (scheme >= 2 && len >= 3 && host > 0 && !told).then_some(Found {
+    (scheme >= 2 && len >= 3 && host > 0 && !is_fake).then_some(SecretMatch {
         kind: SecretKind::UrlPassword,
         at: start..end,
         value,
@@ -89,42 +89,46 @@ pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
 }
 
 /// Returns the credentials after `Bearer ` or `Basic ` at `at`.
-pub(super) fn credentials(text: &[u8], at: usize) -> Option<Found> {
-    if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric()) {
+pub(super) fn credentials(text: &[u8], at: usize) -> Option<SecretMatch> {
+    if byte_before(text, at).is_some_and(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
-    let word = count(text.get(at..)?, 8, |b| b != b' ');
+    let word = prefix_len(text.get(at..)?, 8, |b| b != b' ');
     let value = at + word + 1;
     let rest = text.get(value..)?;
     let range = |len| value..value + len;
-    let found =
-        |len, checked| Found { kind: SecretKind::HttpCredentials, at: at..value + len, value: range(len), checked };
+    let found = |len, checked| SecretMatch {
+        kind: SecretKind::HttpCredentials,
+        at: at..value + len,
+        value: range(len),
+        checked,
+    };
     if word == "Basic".len() {
-        let len = count(rest, LONGEST_VALUE, |b| is_base64(b) || b == b'=');
-        let told = BASE64.decode(rest.get(..len)?).ok()?;
-        let pair = told.iter().all(|b| (b' '..=b'~').contains(b)) && told.iter().skip(1).any(|b| *b == b':');
+        let len = prefix_len(rest, MAX_VALUE, |b| is_base64(b) || b == b'=');
+        let decoded = BASE64.decode(rest.get(..len)?).ok()?;
+        let pair = decoded.iter().all(|b| (b' '..=b'~').contains(b)) && decoded.iter().skip(1).any(|b| *b == b':');
         return pair.then(|| found(len, true));
     }
     // RFC 6750, 2.1: b64token.
-    let len = count(rest, 4096, |b| is_base64(b) || matches!(b, b'-' | b'.' | b'_' | b'~' | b'='));
+    let len = prefix_len(rest, 4096, |b| is_base64(b) || matches!(b, b'-' | b'.' | b'_' | b'~' | b'='));
     let token = rest.get(..len)?;
-    (len >= 20 && mixed(token) && variety(token) >= 10 && !stands_in(token)).then(|| found(len, false))
+    (len >= 20 && mixed(token) && variety(token) >= 10 && !is_placeholder(token)).then(|| found(len, false))
 }
 
 /// Returns the value of the header whose `cookie` is at `at`.
-pub(super) fn cookie(text: &[u8], at: usize) -> Option<Found> {
+pub(super) fn cookie(text: &[u8], at: usize) -> Option<SecretMatch> {
     let name = text.get(at..at + "cookie".len())?;
     let rest = text.get(at + name.len()..)?;
-    let quote = count(rest, 1, |b| b == b'"');
+    let quote = prefix_len(rest, 1, |b| b == b'"');
     let colon = rest.get(quote..)?.strip_prefix(b":")?;
-    let space = count(colon, 3, |b| matches!(b, b' ' | b'"'));
+    let space = prefix_len(colon, 3, |b| matches!(b, b' ' | b'"'));
     let pairs = colon.get(space..)?;
-    let key = count(pairs, 128, |b| is_word(b) || matches!(b, b'.' | b'$' | b'!' | b'%' | b'~'));
+    let key = prefix_len(pairs, 128, |b| is_word(b) || matches!(b, b'.' | b'$' | b'!' | b'%' | b'~'));
     let value_at = at + name.len() + quote + 1 + space + key + 1;
     let value = pairs.get(key..)?.strip_prefix(b"=")?;
-    let len = count(value, 4096, |b| b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b',' | b'\\' | b'<'));
+    let len = prefix_len(value, 4096, |b| b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b',' | b'\\' | b'<'));
     let token = value.get(..len)?;
-    (key > 0 && len >= 8 && mixed(token) && !stands_in(token)).then_some(Found {
+    (key > 0 && len >= 8 && mixed(token) && !is_placeholder(token)).then_some(SecretMatch {
         kind: SecretKind::Cookie,
         at: at..value_at + len,
         value: value_at..value_at + len,
@@ -133,12 +137,12 @@ pub(super) fn cookie(text: &[u8], at: usize) -> Option<Found> {
 }
 
 /// Returns the value assigned to a name that ends with the keyword at `word..end`.
-pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
+pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<SecretMatch> {
     let in_name = |b: u8| is_word(b) || b == b'.';
     if text.get(end).is_some_and(|b| in_name(*b)) {
         return None;
     }
-    let start = word - count_back(text, word, LONGEST_NAME, in_name);
+    let start = word - suffix_len(text, word, MAX_NAME, in_name);
     let name = text.get(start..end)?;
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     let plain: String = lower.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -158,20 +162,25 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
     let quotes = quote(text, &mut at);
     let rest = text.get(at..)?;
     let len = match quotes {
-        Some(quote) => count(rest, LONGEST_VALUE, |b| b != quote && !matches!(b, b'\n' | b'\r' | b'\\')),
-        None => count(rest, LONGEST_VALUE, |b| {
+        Some(quote) => prefix_len(rest, MAX_VALUE, |b| b != quote && !matches!(b, b'\n' | b'\r' | b'\\')),
+        None => prefix_len(rest, MAX_VALUE, |b| {
             b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b'\'' | b',' | b'&' | b'<' | b'>' | b'`' | b'\\')
         }),
     };
     let value = rest.get(..len)?;
     let range = at..at + len;
-    if len == 0 || stands_in(value) {
+    if len == 0 || is_placeholder(value) {
         return None;
     }
     let is_password = plain.ends_with("password") || plain.ends_with("passwd") || plain.ends_with("pwd");
     let tight = sign == b'=' && before_sign + behind_sign <= 2 && !quoted_name;
     if is_password && tight && len >= 3 && connects(text, start, range.end) {
-        return Some(Found { kind: SecretKind::ConnectionString, at: start..range.end, value: range, checked: false });
+        return Some(SecretMatch {
+            kind: SecretKind::ConnectionString,
+            at: start..range.end,
+            value: range,
+            checked: false,
+        });
     }
     let closed = quotes.is_none_or(|quote| rest.get(len).is_some_and(|b| *b == quote || *b == b'\\'));
     // A 16-digit token is the hash of a public key, which is part of a .NET assembly name.
@@ -193,7 +202,7 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
         && len >= 6
         && value.iter().all(|b| b.is_ascii_alphanumeric() || b"!@#%^*-_+.:/=~?".contains(b))
         && text.get(range.end).is_none_or(|b| matches!(b, b'\n' | b'\r'));
-    (closed && (believed || variable)).then_some(Found {
+    (closed && (believed || variable)).then_some(SecretMatch {
         kind: SecretKind::NamedSecret,
         at: start..range.end,
         value: range,
@@ -211,7 +220,7 @@ fn quote(text: &[u8], at: &mut usize) -> Option<u8> {
 
 /// Skips at most three spaces. Returns their number.
 fn spaces(text: &[u8], at: &mut usize) -> usize {
-    let n = count(text.get(*at..).unwrap_or_default(), 3, |b| matches!(b, b' ' | b'\t'));
+    let n = prefix_len(text.get(*at..).unwrap_or_default(), 3, |b| matches!(b, b' ' | b'\t'));
     *at += n;
     n
 }
@@ -219,12 +228,13 @@ fn spaces(text: &[u8], at: &mut usize) -> usize {
 /// Whether a field that names a server is on the same line as `start..end`.
 fn connects(text: &[u8], start: usize, end: usize) -> bool {
     let inside = |b: u8| b.is_ascii_graphic() || b == b' ';
-    let from = start - count_back(text, start, AROUND, inside);
-    let to = end + count(text.get(end..).unwrap_or_default(), AROUND, inside);
+    let from = start - suffix_len(text, start, CONTEXT, inside);
+    let to = end + prefix_len(text.get(end..).unwrap_or_default(), CONTEXT, inside);
     let line = String::from_utf8_lossy(text.get(from..to).unwrap_or_default()).to_ascii_lowercase();
     SERVERS.iter().any(|server| {
         line.match_indices(server).any(|(at, _)| {
-            let first = matches!(before(line.as_bytes(), at), None | Some(b';' | b' ' | b'"' | b'\'' | b'?' | b'&'));
+            let first =
+                matches!(byte_before(line.as_bytes(), at), None | Some(b';' | b' ' | b'"' | b'\'' | b'?' | b'&'));
             let behind = line.get(at + server.len()..).unwrap_or_default().trim_start();
             first
                 && behind
@@ -235,11 +245,11 @@ fn connects(text: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// Whether a value is a placeholder: `%s`, `${NAME}`, `****`, `<password>`.
-fn stands_in(value: &[u8]) -> bool {
+fn is_placeholder(value: &[u8]) -> bool {
     let Some(first) = value.first() else { return true };
     let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
     matches!(first, b'%' | b'$' | b'{' | b'<' | b'[' | b'(' | b'*' | b'|' | b'?')
-        || STAND_INS.iter().any(|word| lower.starts_with(word))
+        || PLACEHOLDERS.iter().any(|word| lower.starts_with(word))
         || lower.contains("${")
         || lower.contains("{0}")
         || lower.contains("%s")

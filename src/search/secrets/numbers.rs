@@ -1,6 +1,6 @@
 //! Numbers with a check digit: payment cards (ISO/IEC 7812) and bank accounts (ISO 13616).
 
-use crate::search::secrets::found::{Found, before};
+use crate::search::secrets::matches::{SecretMatch, byte_before};
 use crate::words::SecretKind;
 
 /// Maximum length of a number with the separators of its groups, rounded up.
@@ -60,7 +60,7 @@ const CARDS: &[(u32, u32, u32, std::ops::RangeInclusive<usize>)] = &[
 const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
 
 /// Collects the card and account numbers in `text`.
-pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
+pub(super) fn numbers(text: &[u8], out: &mut Vec<SecretMatch>) {
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let within = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase() || matches!(b, b' ' | b'-');
     let (mut at, mut done) = (0, 0);
@@ -69,11 +69,12 @@ pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
             at += STRIDE;
             continue;
         }
-        let start = at - super::found::count_back(text, at, BACK, within);
-        let end = at + super::found::count(&text[at..], BACK, within);
+        let start = at - super::matches::suffix_len(text, at, BACK, within);
+        let end = at + super::matches::prefix_len(&text[at..], BACK, within);
         let mut i = start.max(done);
         while i < end {
-            let found = if before(text, i).is_some_and(|b| b.is_ascii_alphanumeric()) { None } else { number(text, i) };
+            let found =
+                if byte_before(text, i).is_some_and(|b| b.is_ascii_alphanumeric()) { None } else { number(text, i) };
             i = found.as_ref().map_or(i + 1, |f| f.at.end);
             out.extend(found);
         }
@@ -82,7 +83,7 @@ pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
     }
 }
 
-fn number(text: &[u8], at: usize) -> Option<Found> {
+fn number(text: &[u8], at: usize) -> Option<SecretMatch> {
     match text.get(at)? {
         b'0'..=b'9' => card(text, at),
         b'A'..=b'Z' => iban(text, at),
@@ -91,14 +92,14 @@ fn number(text: &[u8], at: usize) -> Option<Found> {
 }
 
 /// Returns the card number whose first digit is at `at`.
-fn card(text: &[u8], at: usize) -> Option<Found> {
+fn card(text: &[u8], at: usize) -> Option<SecretMatch> {
     let rest = &text[at..];
-    let run = super::found::count(rest, 20, |b| b.is_ascii_digit());
+    let run = super::matches::prefix_len(rest, 20, |b| b.is_ascii_digit());
     let (digits, len) = if run >= 13 { (rest[..run].to_vec(), run) } else { grouped(text, at)? };
     let grouped = len > run;
     let fits = (13..=19).contains(&digits.len()) && is_card(&digits);
     (fits && stands_alone(text, at, at + len, grouped))
-        .then(|| Found::form(SecretKind::CardNumber, at..at + len).checked(true))
+        .then(|| SecretMatch::form(SecretKind::CardNumber, at..at + len).checked(true))
 }
 
 /// Returns digits written in groups with the same separator between them, and the total length.
@@ -135,7 +136,7 @@ fn in_table(text: &[u8], start: usize, end: usize) -> bool {
 /// Whether the digits are not part of a longer number, a fraction, a name or hexadecimal digits.
 fn stands_alone(text: &[u8], start: usize, end: usize, grouped: bool) -> bool {
     let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
-    let first = match before(text, start) {
+    let first = match byte_before(text, start) {
         None => true,
         Some(b) if b.is_ascii_alphanumeric() => false,
         Some(b'_' | b'.' | b'+' | b'\\' | b'@' | b'%') => false,
@@ -180,7 +181,7 @@ fn has_check_digit(digits: &[u8]) -> bool {
 }
 
 /// Returns the account number whose country code is at `at`.
-fn iban(text: &[u8], at: usize) -> Option<Found> {
+fn iban(text: &[u8], at: usize) -> Option<SecretMatch> {
     let head: &[u8; 4] = text.get(at..)?.first_chunk()?;
     if !(head[1].is_ascii_uppercase() && head[2..].iter().all(u8::is_ascii_digit)) {
         return None;
@@ -201,7 +202,7 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
     let alone = !text.get(end).is_some_and(|b| b.is_ascii_alphanumeric());
     let digits = number.iter().filter(|b| b.is_ascii_digit()).count();
     (alone && digits * 2 > number.len() && is_account(&number))
-        .then(|| Found::form(SecretKind::Iban, at..end).checked(true))
+        .then(|| SecretMatch::form(SecretKind::Iban, at..end).checked(true))
 }
 
 /// Checks ISO/IEC 7064, MOD 97-10. Letters count as 10 to 35, and the first four characters are moved to the end.

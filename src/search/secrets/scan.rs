@@ -14,15 +14,15 @@ use crate::search::secrets::find::Finder;
 use crate::search::secrets::text::texts;
 use crate::search::spans::Spans;
 use crate::search::window::{Reach, Window};
-use crate::targets::{AHEAD, Target};
+use crate::targets::{READ_AHEAD_TASKS, Target};
 use crate::words::{HitEncoding, SecretKind};
 
 /// Bytes before a secret that its check may need: the fields of a connection string, in UTF-16.
-const BEFORE: usize = 2 << 10;
+const CONTEXT_BEFORE: usize = 2 << 10;
 
 /// Bytes after a secret's start that its check may need: a private key in UTF-16, and what follows
 /// it.
-const AFTER: usize = 32 << 10;
+const CONTEXT_AFTER: usize = 32 << 10;
 
 /// Sizes in bytes of a task, and of a window in it.
 const TASK: u64 = 4 << 20;
@@ -92,21 +92,21 @@ impl SecretScan {
     /// Scans all dumped memory of `target`, and calls `each` with each hit by address.
     pub fn memory(&self, target: &dyn Target, progress: &Progress, mut each: impl FnMut(&SecretHit)) -> Secrets {
         let _phase = target.reads().enter(Phase::Search);
-        let reach = Reach { before: BEFORE, after: AFTER, back: 0 };
+        let reach = Reach { before: CONTEXT_BEFORE, after: CONTEXT_AFTER, back: 0 };
         let spans = Spans::of(target, reach, BLOCK);
         let near = spans.near_data();
         let scanned = spans.all().iter().map(AddrRange::len).sum();
         progress.start(near.iter().map(AddrRange::len).sum());
         target.expect_scan();
-        let mut told = Secrets { scanned, dropped: 0 };
+        let mut totals = Secrets { scanned, dropped: 0 };
         let mut tasks = near.iter().flat_map(|range| cut(*range, TASK));
         loop {
             let wave: Vec<AddrRange> = tasks.by_ref().take(WAVE).collect();
             if wave.is_empty() {
-                return told;
+                return totals;
             }
             let task = |(i, task): (usize, &AddrRange)| {
-                if let Some(later) = wave.get(i + AHEAD) {
+                if let Some(later) = wave.get(i + READ_AHEAD_TASKS) {
                     target.expect_soon(*later);
                 }
                 let mut found = Hits::default();
@@ -116,7 +116,7 @@ impl SecretScan {
             };
             let found: Vec<Hits> = wave.par_iter().enumerate().map(task).collect();
             for hits in found {
-                told.dropped += hits.dropped;
+                totals.dropped += hits.dropped;
                 hits.kept.iter().for_each(&mut each);
             }
         }

@@ -10,7 +10,7 @@ use crate::memory::scan::is_zero;
 use crate::words::HitEncoding;
 
 /// Minimum length of a text in characters.
-const SHORTEST: usize = 8;
+const MIN_TEXT: usize = 8;
 
 /// Number of bytes checked at once.
 const LINE: usize = 64;
@@ -45,7 +45,7 @@ pub(super) fn texts(
     mut each: impl FnMut(HitEncoding, usize, &[u8]),
 ) {
     // A text that starts at the last of the starts has its first group shortly after.
-    let stop = bytes.len().min(starts.end.saturating_add(2 * SHORTEST));
+    let stop = bytes.len().min(starts.end.saturating_add(2 * MIN_TEXT));
     let mut at = starts.start / LANE * LANE;
     while at < stop {
         if at.is_multiple_of(PAGE as usize) && bytes.get(at..at + PAGE as usize).is_some_and(is_zero) {
@@ -90,13 +90,13 @@ fn text_at(bytes: &[u8], at: usize, lane: [u8; LANE]) -> Option<(HitEncoding, Ra
     if narrow {
         let before = bytes[..at].iter().rev().take_while(|&&b| is_text(b)).count();
         let behind = bytes[at..].iter().take_while(|&&b| is_text(b)).count();
-        return (before + behind >= SHORTEST).then_some((HitEncoding::Utf8, at - before..at + behind));
+        return (before + behind >= MIN_TEXT).then_some((HitEncoding::Utf8, at - before..at + behind));
     }
     let at = if lane.first() == Some(&0) { at + 1 } else { at };
     let wide = |pair: &&[u8; 2]| is_text(pair[0]) && pair[1] == 0;
     let before = bytes[..at].as_rchunks::<2>().1.iter().rev().take_while(wide).count();
     let behind = bytes[at..].as_chunks::<2>().0.iter().take_while(wide).count();
-    (before + behind >= SHORTEST).then_some((HitEncoding::Utf16, at - 2 * before..at + 2 * behind))
+    (before + behind >= MIN_TEXT).then_some((HitEncoding::Utf16, at - 2 * before..at + 2 * behind))
 }
 
 #[cfg(test)]

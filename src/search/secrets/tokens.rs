@@ -2,31 +2,31 @@
 
 use data_encoding::BASE64;
 
-use crate::search::secrets::found::{Found, before, count, is_base64, is_word};
+use crate::search::secrets::matches::{SecretMatch, byte_before, is_base64, is_word, prefix_len};
 use crate::words::SecretKind;
 
 /// Maximum length in characters of a token without fixed length.
-const LONGEST: usize = 512;
+const MAX_TOKEN: usize = 512;
 
-/// Form of a token: `prefix`, then `least` to `most` characters of one class, and no more of that class.
+/// Form of a token: `prefix`, then `min` to `max` characters of one class, and no more of that class.
 struct Form {
     prefix: &'static str,
-    least: usize,
-    most: usize,
+    min: usize,
+    max: usize,
     of: fn(u8) -> bool,
 }
 
 /// Returns the end of the token of this form at `at`.
 fn token(text: &[u8], at: usize, form: &Form) -> Option<usize> {
-    if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+    if byte_before(text, at).is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
     let rest = text.get(at..)?.strip_prefix(form.prefix.as_bytes())?;
-    let len = count(rest, form.most + 1, form.of);
+    let len = prefix_len(rest, form.max + 1, form.of);
     // A placeholder repeats one character.
     let first = rest.first()?;
     let filler = rest[..len].iter().filter(|b| *b == first).count() * 2 > len;
-    ((form.least..=form.most).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
+    ((form.min..=form.max).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
 }
 
 fn base62(byte: u8) -> bool {
@@ -42,17 +42,17 @@ fn base62_or_line(byte: u8) -> bool {
 }
 
 /// AWS access keys (IAM User Guide, unique identifiers): AKIA is a user's, ASIA a session's.
-pub(super) fn aws(text: &[u8], at: usize) -> Option<Found> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 16, of: base32 });
+pub(super) fn aws(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let of = |prefix| token(text, at, &Form { prefix, min: 16, max: 16, of: base32 });
     let end = of("AKIA").or_else(|| of("ASIA"))?;
     // Examples in documentation end so.
-    let told = text.get(at..end)?.ends_with(b"EXAMPLE") || text.get(end).is_some_and(|b| base62_or_line(*b));
-    (!told).then(|| Found::form(SecretKind::AwsAccessKey, at..end))
+    let is_placeholder = text.get(at..end)?.ends_with(b"EXAMPLE") || text.get(end).is_some_and(|b| base62_or_line(*b));
+    (!is_placeholder).then(|| SecretMatch::form(SecretKind::AwsAccessKey, at..end))
 }
 
 /// Tokens of GitHub and npm. Their last six characters are a checksum (github.blog, "Behind GitHub's new
 /// authentication token formats", 2021).
-pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
+pub(super) fn with_checksum(text: &[u8], at: usize) -> Option<SecretMatch> {
     let sorts = [
         ("ghp_", SecretKind::GithubToken),
         ("gho_", SecretKind::GithubToken),
@@ -62,10 +62,10 @@ pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
         ("npm_", SecretKind::NpmToken),
     ];
     sorts.into_iter().find_map(|(prefix, kind)| {
-        let end = token(text, at, &Form { prefix, least: 36, most: 36, of: base62 })?;
+        let end = token(text, at, &Form { prefix, min: 36, max: 36, of: base62 })?;
         let summed = text.get(at + prefix.len()..end).is_some_and(has_sum);
         let mixed = mixed(text.get(at + prefix.len()..end)?);
-        (summed || mixed).then(|| Found::form(kind, at..end).checked(summed))
+        (summed || mixed).then(|| SecretMatch::form(kind, at..end).checked(summed))
     })
 }
 
@@ -74,88 +74,99 @@ fn has_sum(token: &[u8]) -> bool {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let Some((random, sum)) = token.split_last_chunk::<6>() else { return false };
     let value = |byte: &u8| DIGITS.iter().position(|d| d == byte).map(|d| d as u64);
-    let told = sum.iter().try_fold(0u64, |told, byte| Some(told * 62 + value(byte)?));
+    let checksum = sum.iter().try_fold(0u64, |checksum, byte| Some(checksum * 62 + value(byte)?));
     let mut crc = flate2::Crc::new();
     crc.update(random);
-    told == Some(u64::from(crc.sum()))
+    checksum == Some(u64::from(crc.sum()))
 }
 
 /// GitHub's fine-grained tokens.
-pub(super) fn github_pat(text: &[u8], at: usize) -> Option<Found> {
-    let end = token(text, at, &Form { prefix: "github_pat_", least: 82, most: 82, of: base62_or_line })?;
-    (text.get(at + 33) == Some(&b'_')).then(|| Found::form(SecretKind::GithubToken, at..end))
+pub(super) fn github_pat(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let end = token(text, at, &Form { prefix: "github_pat_", min: 82, max: 82, of: base62_or_line })?;
+    (text.get(at + 33) == Some(&b'_')).then(|| SecretMatch::form(SecretKind::GithubToken, at..end))
 }
 
 /// GitLab's personal access tokens.
-pub(super) fn gitlab(text: &[u8], at: usize) -> Option<Found> {
-    let end = token(text, at, &Form { prefix: "glpat-", least: 20, most: LONGEST, of: |b| is_word(b) || b == b'.' })?;
-    mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GitlabToken, at..end))
+pub(super) fn gitlab(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let end = token(text, at, &Form { prefix: "glpat-", min: 20, max: MAX_TOKEN, of: |b| is_word(b) || b == b'.' })?;
+    mixed(text.get(at..end)?).then(|| SecretMatch::form(SecretKind::GitlabToken, at..end))
 }
 
 /// Slack's tokens: `xox`, a letter, numbers, and a random part.
-pub(super) fn slack(text: &[u8], at: usize) -> Option<Found> {
-    if before(text, at).is_some_and(base62) {
+pub(super) fn slack(text: &[u8], at: usize) -> Option<SecretMatch> {
+    if byte_before(text, at).is_some_and(base62) {
         return None;
     }
     let rest = text.get(at..)?;
-    let len = count(rest, LONGEST, |b| base62(b) || b == b'-');
+    let len = prefix_len(rest, MAX_TOKEN, |b| base62(b) || b == b'-');
     let token = std::str::from_utf8(rest.get(..len)?).ok()?;
     let mut parts = token.split('-');
     let letter = parts.next()?.strip_prefix("xox")?;
     let numbers = parts.clone().take_while(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit())).count();
     let fits = matches!(letter, "a" | "b" | "e" | "p" | "r" | "s") && numbers > 0 && parts.next_back()?.len() >= 10;
-    fits.then(|| Found::form(SecretKind::SlackToken, at..at + len))
+    fits.then(|| SecretMatch::form(SecretKind::SlackToken, at..at + len))
 }
 
 /// Stripe's live keys.
-pub(super) fn stripe(text: &[u8], at: usize) -> Option<Found> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 247, of: base62 });
+pub(super) fn stripe(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let of = |prefix| token(text, at, &Form { prefix, min: 16, max: 247, of: base62 });
     let end = of("sk_live_").or_else(|| of("rk_live_"))?;
-    mixed(text.get(at + 8..end)?).then(|| Found::form(SecretKind::StripeKey, at..end))
+    mixed(text.get(at + 8..end)?).then(|| SecretMatch::form(SecretKind::StripeKey, at..end))
 }
 
 /// Google's API keys.
-pub(super) fn google(text: &[u8], at: usize) -> Option<Found> {
-    let end = token(text, at, &Form { prefix: "AIza", least: 35, most: 35, of: is_word })?;
-    mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GoogleApiKey, at..end))
+pub(super) fn google(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let end = token(text, at, &Form { prefix: "AIza", min: 35, max: 35, of: is_word })?;
+    mixed(text.get(at..end)?).then(|| SecretMatch::form(SecretKind::GoogleApiKey, at..end))
 }
 
 /// PyPI's tokens: a macaroon in base64url, with pypi.org or test.pypi.org as its location.
-pub(super) fn pypi(text: &[u8], at: usize) -> Option<Found> {
-    let of = |prefix| token(text, at, &Form { prefix, least: 50, most: LONGEST, of: is_word });
+pub(super) fn pypi(text: &[u8], at: usize) -> Option<SecretMatch> {
+    let of = |prefix| token(text, at, &Form { prefix, min: 50, max: MAX_TOKEN, of: is_word });
     let end = of("pypi-AgEIcHlwaS5vcmc").or_else(|| of("pypi-AgENdGVzdC5weXBpLm9yZw"))?;
-    Some(Found::form(SecretKind::PypiToken, at..end))
+    Some(SecretMatch::form(SecretKind::PypiToken, at..end))
 }
 
 /// Keys of Azure storage accounts: 64 bytes in base64.
-pub(super) fn azure_key(text: &[u8], at: usize) -> Option<Found> {
+pub(super) fn azure_key(text: &[u8], at: usize) -> Option<SecretMatch> {
     let value = at + "AccountKey=".len();
     let rest = text.get(value..)?;
-    let len = count(rest, 87, is_base64);
+    let len = prefix_len(rest, 87, is_base64);
     let padded = rest.get(..88).filter(|key| len == 86 && key.ends_with(b"=="))?;
     let checked = BASE64.decode(padded).is_ok_and(|bytes| bytes.len() == 64 && bytes.iter().any(|b| *b != 0));
-    checked.then(|| Found { kind: SecretKind::AzureStorageKey, at: at..value + 88, value: value..value + 88, checked })
+    checked.then(|| SecretMatch {
+        kind: SecretKind::AzureStorageKey,
+        at: at..value + 88,
+        value: value..value + 88,
+        checked,
+    })
 }
 
 /// The signature of Azure's shared access signatures: 32 bytes in base64, as in a URL, next to the other fields.
-pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
-    if before(text, at).is_some_and(base62_or_line) {
+pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<SecretMatch> {
+    if byte_before(text, at).is_some_and(base62_or_line) {
         return None;
     }
     let value = at + "sig=".len();
     let rest = text.get(value..)?;
     let in_query = |b: u8| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b'<' | b'>');
-    let len = count(rest, 120, |b| is_base64(b) || matches!(b, b'%' | b'='));
-    let start = at - super::found::count_back(text, at, 400, in_query);
-    let query = text.get(start..value + len + count(rest.get(len..)?, 400, in_query))?;
+    let len = prefix_len(rest, 120, |b| is_base64(b) || matches!(b, b'%' | b'='));
+    let start = at - super::matches::suffix_len(text, at, 400, in_query);
+    let query = text.get(start..value + len + prefix_len(rest.get(len..)?, 400, in_query))?;
     let has = |field: &[u8]| {
-        memchr::memmem::find_iter(query, field).any(|at| matches!(before(query, at), None | Some(b'?' | b'&' | b';')))
+        memchr::memmem::find_iter(query, field)
+            .any(|at| matches!(byte_before(query, at), None | Some(b'?' | b'&' | b';')))
     };
     let fields = [&b"sv="[..], b"se=", b"sp=", b"sr="].into_iter().filter(|field| has(field)).count();
     let signature = unescape(rest.get(..len)?)?;
     let checked = BASE64.decode(&signature).is_ok_and(|bytes| bytes.len() == 32);
     let range = value..value + len;
-    (fields >= 2 && checked).then_some(Found { kind: SecretKind::AzureSas, at: at..range.end, value: range, checked })
+    (fields >= 2 && checked).then_some(SecretMatch {
+        kind: SecretKind::AzureSas,
+        at: at..range.end,
+        value: range,
+        checked,
+    })
 }
 
 /// Decodes percent escapes, such as `%3D` for `=`.

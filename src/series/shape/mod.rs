@@ -8,14 +8,14 @@
 //! | `floors` | the lows of a series that goes up and down |
 //!
 //! docs/trend.md describes the verdicts and how they are made. They depend on the shape only: a series that is twice
-//! as large, or begins a day later, has the same verdict. Only [`Nature::least`] sets a minimum size.
+//! as large, or begins a day later, has the same verdict. Only [`SeriesTraits::min_change`] sets a minimum size.
 
 mod floors;
 pub mod slope;
 mod step;
 mod student;
 
-pub use slope::{Line, Point, Trend, theil_sen, trend};
+pub use slope::{Point, Trend, trend};
 pub use step::Step;
 
 use crate::words::Verdict;
@@ -23,9 +23,9 @@ use slope::{median, values_of};
 
 /// Facts about a series besides its values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nature {
+pub struct SeriesTraits {
     /// Minimum change over the whole time that counts as one.
-    pub least: f64,
+    pub min_change: f64,
     /// Number of collections seen, for objects that a collector frees. Garbage that is not collected yet looks like a
     /// leak. `None` if unused memory is freed at once.
     pub collections: Option<usize>,
@@ -37,18 +37,18 @@ pub struct Shape {
     /// Verdict.
     pub verdict: Verdict,
     /// Evidence for the verdict.
-    pub why: Why,
-    /// Slope that the verdict is based on. It covers only a part of the time if [`Why`] says so. `None` with fewer
+    pub evidence: Evidence,
+    /// Slope that the verdict is based on. It covers only a part of the time if [`Evidence`] says so. `None` with fewer
     /// than two times.
     pub trend: Option<Trend>,
 }
 
 /// The evidence for a growth verdict. Times and values are those of the points.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
+pub enum Evidence {
     /// Too few points for a verdict.
     Few,
-    /// All values are within [`Nature::least`].
+    /// All values are within [`SeriesTraits::min_change`].
     Within,
     /// Values vary around a constant one.
     Noise,
@@ -104,30 +104,30 @@ pub enum Why {
 }
 
 /// Minimum number of points for a verdict of growth.
-pub const LEAST_POINTS: usize = 4;
+pub const MIN_POINTS: usize = 4;
 
 /// Significance level of a growth verdict. Hundreds of series are judged together, and even one that grows by chance
 /// is too many.
-const CHANCE: f64 = 0.001;
+const SIGNIFICANCE: f64 = 0.001;
 
 /// Minimum number of points of a part of the time that is judged by itself.
-const PART: usize = 8;
+const MIN_WINDOW: usize = 8;
 
 /// How often an inconclusive series is halved, to judge its last half.
-const DEPTH: usize = 2;
+const MAX_HALVINGS: usize = 2;
 
 /// Minimum change in the last half, as a share of the first half's, that counts as the same rate.
-const AS_FAST: f64 = 0.5;
+const SAME_RATE_RATIO: f64 = 0.5;
 
 /// Minimum change in the last half of the last half, as a share of its first half's, that counts as even growth.
 /// Curves that level off have less.
-const EVEN: f64 = 0.75;
+const EVEN_RATIO: f64 = 0.75;
 
 /// Maximum change in the last half, as a share of the first half's, that counts as settled.
-const OVER: f64 = 0.25;
+const SETTLED_SHARE: f64 = 0.25;
 
 /// Maximum size of a rise, in multiples of the step down before or after it, that counts as a saw tooth.
-const TEETH: f64 = 2.0;
+const TOOTH_RATIO: f64 = 2.0;
 
 /// Minimum net change of a series that goes one way, as a share of the sum of all changes between eighths of the time.
 const ONE_WAY: f64 = 0.8;
@@ -142,134 +142,147 @@ const LOWS: usize = 3;
 const SAME_LOWS: f64 = 0.25;
 
 /// Maximum ratio of effective points to points at which individual ups and downs are visible.
-const SEEN: f64 = 0.5;
+const VISIBLE_RATIO: f64 = 0.5;
 
 /// Minimum effective points, and minimum probability of chance, for a series without a trend to be called steady.
-const QUIET: (f64, f64) = (8.0, 0.05);
+const STEADY_EVIDENCE: (f64, f64) = (8.0, 0.05);
 
 /// Judges `points`, which are sorted by time.
-pub fn judge(points: &[Point], nature: Nature) -> Shape {
-    let shape = by_values(points, nature, DEPTH);
-    let collected = nature.collections.is_some_and(|seen| seen < COLLECTIONS);
+pub fn judge(points: &[Point], traits: SeriesTraits) -> Shape {
+    let shape = by_values(points, traits, MAX_HALVINGS);
+    let collected = traits.collections.is_some_and(|seen| seen < COLLECTIONS);
     if collected && shape.verdict == Verdict::Grows {
-        return Shape { verdict: Verdict::Unclear, why: Why::Uncollected, ..shape };
+        return Shape { verdict: Verdict::Unclear, evidence: Evidence::Uncollected, ..shape };
     }
     shape
 }
 
-fn by_values(points: &[Point], nature: Nature, depth: usize) -> Shape {
+fn by_values(points: &[Point], traits: SeriesTraits, depth: usize) -> Shape {
     let all = trend(points);
-    let shape = |verdict, why| Shape { verdict, why, trend: all };
-    let (Some(whole), true) = (all, points.len() >= LEAST_POINTS) else {
-        return shape(Verdict::Unclear, Why::Few);
+    let shape = |verdict, evidence| Shape { verdict, evidence, trend: all };
+    let (Some(whole), true) = (all, points.len() >= MIN_POINTS) else {
+        return shape(Verdict::Unclear, Evidence::Few);
     };
     let lowest = points.iter().map(|p| p.value).fold(f64::INFINITY, f64::min);
     let highest = points.iter().map(|p| p.value).fold(f64::NEG_INFINITY, f64::max);
-    if highest - lowest <= nature.least {
-        return shape(Verdict::Steady, Why::Within);
+    if highest - lowest <= traits.min_change {
+        return shape(Verdict::Steady, Evidence::Within);
     }
-    let quiet = whole.effective >= QUIET.0 && whole.apparent > QUIET.1;
-    let no_trend = if quiet { shape(Verdict::Steady, Why::Noise) } else { shape(Verdict::Unclear, Why::Wanders) };
+    let quiet = whole.effective >= STEADY_EVIDENCE.0 && whole.apparent > STEADY_EVIDENCE.1;
+    let no_trend =
+        if quiet { shape(Verdict::Steady, Evidence::Noise) } else { shape(Verdict::Unclear, Evidence::Wanders) };
     let lows = floors::lows(points);
-    let by_lows = (lows.len() >= LOWS).then(|| of_lows(&lows, highest - lowest, highest, nature));
-    let by_lows = by_lows.map(|told| told.unwrap_or(no_trend)).map(|s| Shape { trend: s.trend.or(all), ..s });
+    let by_lows = (lows.len() >= LOWS).then(|| judge_lows(&lows, highest - lowest, highest, traits));
+    let by_lows = by_lows.map(|judged| judged.unwrap_or(no_trend)).map(|s| Shape { trend: s.trend.or(all), ..s });
     // A heap grows between collections. How far shows how large it may get, not what it retains.
-    if let (Some(told), true) = (by_lows, nature.collections.is_some() && whole.effective < SEEN * points.len() as f64)
+    if let (Some(judged), true) =
+        (by_lows, traits.collections.is_some() && whole.effective < VISIBLE_RATIO * points.len() as f64)
     {
-        return told;
+        return judged;
     }
-    if let Some(step) = step::find(points).filter(|step| step.by.abs() > nature.least) {
-        return beside(points, step, nature).unwrap_or_else(|| {
+    if let Some(step) = step::find(points).filter(|step| step.by.abs() > traits.min_change) {
+        return judge_beside(points, step, traits).unwrap_or_else(|| {
             let at = points.get(step.first_after).map_or(0.0, |p| p.at);
-            shape(Verdict::Jumped, Why::Step { at, by: step.by })
+            shape(Verdict::Jumped, Evidence::Step { at, by: step.by })
         });
     }
-    if let Some(trend) = significant(points, nature) {
-        return pace(points, trend, nature);
+    if let Some(trend) = significant(points, traits) {
+        return judge_rate(points, trend, traits);
     }
     match by_lows {
-        Some(told) if told.verdict != Verdict::Unclear => told,
+        Some(judged) if judged.verdict != Verdict::Unclear => judged,
         _ if quiet => no_trend,
-        _ => by_tail(points, nature, depth).unwrap_or(no_trend),
+        _ => by_tail(points, traits, depth).unwrap_or(no_trend),
     }
 }
 
 /// Returns the trend of points that go one way, if it is significant and larger than the minimum change.
-fn significant(points: &[Point], nature: Nature) -> Option<Trend> {
+fn significant(points: &[Point], traits: SeriesTraits) -> Option<Trend> {
     let trend = trend(points)?;
     let span = points.last()?.at - points.first()?.at;
-    let far = (trend.line.slope * span).abs() > nature.least;
-    (points.len() >= LEAST_POINTS && trend.chance < CHANCE && far).then_some(trend)
+    let far = (trend.line.slope * span).abs() > traits.min_change;
+    (points.len() >= MIN_POINTS && trend.chance < SIGNIFICANCE && far).then_some(trend)
 }
 
 /// Returns the verdict for points that go one way.
-fn one_way(trend: Trend, why: Why) -> Shape {
+fn one_way(trend: Trend, evidence: Evidence) -> Shape {
     let verdict = if trend.line.slope > 0.0 { Verdict::Grows } else { Verdict::Shrinks };
-    Shape { verdict, why, trend: Some(trend) }
+    Shape { verdict, evidence, trend: Some(trend) }
 }
 
 /// Judges a series by its lows. `None` if they move back and forth.
-fn of_lows(lows: &[Point], range: f64, high: f64, nature: Nature) -> Option<Shape> {
-    if let Some(trend) = significant(lows, nature) {
-        return Some(one_way(trend, Why::Lows(lows.len())));
+fn judge_lows(lows: &[Point], range: f64, high: f64, traits: SeriesTraits) -> Option<Shape> {
+    if let Some(trend) = significant(lows, traits) {
+        return Some(one_way(trend, Evidence::Lows(lows.len())));
     }
     let lowest = lows.iter().map(|p| p.value).fold(f64::INFINITY, f64::min);
     let highest = lows.iter().map(|p| p.value).fold(f64::NEG_INFINITY, f64::max);
     let low = median(&mut values_of(lows))?;
-    let why = Why::UpAndDown { lows: lows.len(), low, high };
-    (highest - lowest <= SAME_LOWS * range).then_some(Shape { verdict: Verdict::Steady, why, trend: None })
+    let evidence = Evidence::UpAndDown { lows: lows.len(), low, high };
+    (highest - lowest <= SAME_LOWS * range).then_some(Shape { verdict: Verdict::Steady, evidence, trend: None })
 }
 
 /// Judges a series with a step that goes one way on one side of it: after the step, or before it if that part is
 /// longer.
-fn beside(points: &[Point], step: Step, nature: Nature) -> Option<Shape> {
+fn judge_beside(points: &[Point], step: Step, traits: SeriesTraits) -> Option<Shape> {
     let (before, after) = points.split_at_checked(step.first_after)?;
     let at = after.first()?.at;
-    let why = Why::BesideStep { at, by: step.by };
+    let evidence = Evidence::BesideStep { at, by: step.by };
     let of = |part: &[Point]| {
-        let trend = significant(part, nature).filter(|_| part.len() >= PART)?;
-        let shape = pace(part, trend, nature);
+        let trend = significant(part, traits).filter(|_| part.len() >= MIN_WINDOW)?;
+        let shape = judge_rate(part, trend, traits);
         // Filled slowly and emptied at once: it may be one tooth of many.
-        let back = trend.line.slope * step.by < 0.0 && way(part) <= TEETH * step.by.abs();
-        let told =
-            if back { Shape { verdict: Verdict::Unclear, why: Why::Turned, ..shape } } else { Shape { why, ..shape } };
-        matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks).then_some(told)
+        let back = trend.line.slope * step.by < 0.0 && net_change(part) <= TOOTH_RATIO * step.by.abs();
+        let judged = if back {
+            Shape { verdict: Verdict::Unclear, evidence: Evidence::Turned, ..shape }
+        } else {
+            Shape { evidence, ..shape }
+        };
+        matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks).then_some(judged)
     };
-    of(after).or_else(|| of(before).filter(|_| after.len() < PART))
+    of(after).or_else(|| of(before).filter(|_| after.len() < MIN_WINDOW))
 }
 
 /// Absolute difference between the first value and the last.
-fn way(points: &[Point]) -> f64 {
+fn net_change(points: &[Point]) -> f64 {
     points.first().zip(points.last()).map_or(0.0, |(first, last)| (last.value - first.value).abs())
 }
 
 /// Judges whether a series that goes one way still does.
-fn pace(points: &[Point], trend: Trend, nature: Nature) -> Shape {
-    let Some(halves) = Halves::of(points).filter(|halves| halves.differ) else { return one_way(trend, Why::Always) };
-    let tail = significant(halves.tail, nature).filter(|t| t.line.slope * halves.sign > 0.0);
+fn judge_rate(points: &[Point], trend: Trend, traits: SeriesTraits) -> Shape {
+    let Some(halves) = Halves::of(points).filter(|halves| halves.differ) else {
+        return one_way(trend, Evidence::Always);
+    };
+    let tail = significant(halves.tail, traits).filter(|t| t.line.slope * halves.sign > 0.0);
     let since = halves.tail.first().map_or(0.0, |p| p.at);
     match tail.filter(|_| halves.last > halves.first && !halves.turns() || is_even(halves.tail)) {
-        Some(tail) => one_way(tail, Why::Since(since)),
+        Some(tail) => one_way(tail, Evidence::Since(since)),
         None => halves.slowing(trend),
     }
 }
 
 /// Whether a part of the time that goes one way does so evenly.
 fn is_even(part: &[Point]) -> bool {
-    Halves::of(part).is_some_and(|halves| part.len() >= PART && halves.last >= EVEN * halves.first)
+    Halves::of(part).is_some_and(|halves| part.len() >= MIN_WINDOW && halves.last >= EVEN_RATIO * halves.first)
 }
 
 /// Judges the last half of a series without a trend: it may have started to go one way, or stopped.
-fn by_tail(points: &[Point], nature: Nature, depth: usize) -> Option<Shape> {
-    let halves = Halves::of(points).filter(|halves| depth > 0 && halves.tail.len() >= PART)?;
-    let told = by_values(halves.tail, nature, depth - 1);
+fn by_tail(points: &[Point], traits: SeriesTraits, depth: usize) -> Option<Shape> {
+    let halves = Halves::of(points).filter(|halves| depth > 0 && halves.tail.len() >= MIN_WINDOW)?;
+    let judged = by_values(halves.tail, traits, depth - 1);
     let since = halves.tail.first()?.at;
     let trend = trend(points)?;
-    let goes_on = matches!(told.verdict, Verdict::Grows | Verdict::Shrinks);
-    match told.why {
-        _ if goes_on && halves.turns() => Some(Shape { verdict: Verdict::Unclear, why: Why::Turned, ..told }),
-        Why::Since(_) | Why::BesideStep { .. } if goes_on && Halves::of(halves.tail)?.begins() => Some(told),
-        _ if goes_on && (halves.begins() || is_even(halves.tail)) => Some(Shape { why: Why::Since(since), ..told }),
+    let goes_on = matches!(judged.verdict, Verdict::Grows | Verdict::Shrinks);
+    match judged.evidence {
+        _ if goes_on && halves.turns() => {
+            Some(Shape { verdict: Verdict::Unclear, evidence: Evidence::Turned, ..judged })
+        }
+        Evidence::Since(_) | Evidence::BesideStep { .. } if goes_on && Halves::of(halves.tail)?.begins() => {
+            Some(judged)
+        }
+        _ if goes_on && (halves.begins() || is_even(halves.tail)) => {
+            Some(Shape { evidence: Evidence::Since(since), ..judged })
+        }
         _ if halves.one_way && halves.differ && halves.first > halves.last => Some(halves.slowing(trend)),
         _ => None,
     }
@@ -300,7 +313,7 @@ impl Halves<'_> {
         let middle = f64::midpoint(start.at, end.at);
         let split = points.partition_point(|p| p.at < middle);
         let (head, tail) = points.split_at_checked(split)?;
-        if head.len() < LEAST_POINTS || tail.len() < LEAST_POINTS {
+        if head.len() < MIN_POINTS || tail.len() < MIN_POINTS {
             return None;
         }
         // Levels at the start, in the middle and at the end. The slopes of a staircase are zero in between.
@@ -315,7 +328,7 @@ impl Halves<'_> {
         let (noise, walk) = noises(points);
         // The median of some values varies by this, and the middle one counts twice. A walk continues in either half.
         let chance = 6.0 * 1.25 * 1.25 * noise / some as f64 + walk * points.len() as f64;
-        let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < AS_FAST * first.max(last);
+        let differ = (first - last).abs() > 2.0 * chance.sqrt() && first.min(last) < SAME_RATE_RATIO * first.max(last);
         let eighth = (points.len() / 8).max(1);
         let levels = |of: &[Point]| of.chunks(eighth).filter_map(level).collect::<Vec<f64>>();
         let ways: f64 = levels(points).windows(2).map(|w| (w[1] - w[0]).abs()).sum();
@@ -326,27 +339,28 @@ impl Halves<'_> {
 
     /// Whether it goes one way in the last half, and hardly moved in the first.
     fn begins(&self) -> bool {
-        self.last > self.first && self.moved < AS_FAST * self.last && !self.turns()
+        self.last > self.first && self.moved < SAME_RATE_RATIO * self.last && !self.turns()
     }
 
     /// Whether it went the other way in the first half.
     fn turns(&self) -> bool {
         let (less, more) =
             if self.last.abs() > self.first.abs() { (self.first, self.last) } else { (self.last, self.first) };
-        less * more < 0.0 && less.abs() > OVER * more.abs()
+        less * more < 0.0 && less.abs() > SETTLED_SHARE * more.abs()
     }
 
     /// Judges a series that slows down: it has stopped, or it is too early to say.
     fn slowing(&self, trend: Trend) -> Shape {
         let (first, last) = (self.first * self.sign, self.last * self.sign);
         // There may be a slow leak after a warm-up, still hidden by noise.
-        let rises = slope::trend(self.tail).is_some_and(|t| t.apparent < QUIET.1 && t.line.slope * self.sign > 0.0);
-        let (verdict, why) = if self.last <= OVER * self.first && !(rises && is_even(self.tail)) {
-            (Verdict::Settled, Why::LevelsOff { first, last })
+        let rises =
+            slope::trend(self.tail).is_some_and(|t| t.apparent < STEADY_EVIDENCE.1 && t.line.slope * self.sign > 0.0);
+        let (verdict, evidence) = if self.last <= SETTLED_SHARE * self.first && !(rises && is_even(self.tail)) {
+            (Verdict::Settled, Evidence::LevelsOff { first, last })
         } else {
-            (Verdict::Unclear, Why::Slows { first, last })
+            (Verdict::Unclear, Evidence::Slows { first, last })
         };
-        Shape { verdict, why, trend: Some(trend) }
+        Shape { verdict, evidence, trend: Some(trend) }
     }
 }
 

@@ -179,9 +179,9 @@ fn by_signs(points: &[Point]) -> f64 {
     // Twice the upper tail of the binomial distribution.
     let mut term = 0.5_f64.powi(i32::try_from(tosses).unwrap_or(i32::MAX));
     let mut sum = 0.0;
-    for least in 0..=against.min(tosses) {
+    for min_change in 0..=against.min(tosses) {
         sum += term;
-        term *= (tosses - least) as f64 / (least + 1) as f64;
+        term *= (tosses - min_change) as f64 / (min_change + 1) as f64;
     }
     (2.0 * sum).min(1.0)
 }

@@ -12,14 +12,14 @@ pub struct Step {
 }
 
 /// Minimum number of points that distinguish a step from a slope.
-const LEAST: usize = 8;
+const MIN_POINTS: usize = 8;
 
 /// Maximum residual sum of squares of two levels, as a share of that of a line.
 const BETTER_THAN_A_LINE: f64 = 0.5;
 
-/// Minimum size of a step in standard deviations of the residuals. With few points it is larger: `CLEAR` × (1 + 8 /
-/// points).
-const CLEAR: f64 = 4.0;
+/// Minimum size of a step in standard deviations of the residuals. With few points it is larger:
+/// `MIN_DEVIATIONS` × (1 + 8 / points).
+const MIN_DEVIATIONS: f64 = 4.0;
 
 /// Minimum share of the step between one point and the second after it. A process may take a moment to fill a new
 /// table.
@@ -54,7 +54,7 @@ impl Sums {
 
 /// Returns the step of `points`, if they have one with at least two points on either side.
 pub(super) fn find(points: &[Point]) -> Option<Step> {
-    if points.len() < LEAST {
+    if points.len() < MIN_POINTS {
         return None;
     }
     // Relative to the mean, because squares of large numbers would hide small steps.
@@ -79,7 +79,7 @@ pub(super) fn find(points: &[Point]) -> Option<Step> {
     let abrupt = abrupt
         .iter()
         .any(|&(from, to)| to < points.len() && (value(to) - value(from)) * step.by.signum() >= ABRUPT * step.by.abs());
-    let clear = step.by.abs() > CLEAR * (1.0 + 8.0 / points.len() as f64) * deviation;
+    let clear = step.by.abs() > MIN_DEVIATIONS * (1.0 + 8.0 / points.len() as f64) * deviation;
     (step.by != 0.0 && clear && abrupt && rest <= BETTER_THAN_A_LINE * beside_a_line(points)).then_some(step)
 }
 

@@ -24,17 +24,17 @@ fn looks(count: usize, mut value: impl FnMut(f64) -> f64) -> Vec<Point> {
     (0..count).map(|i| 10.0 * i as f64).map(|at| Point { at, value: value(at) }).collect()
 }
 
-fn plain() -> Nature {
-    Nature { least: 65536.0, collections: None }
+fn plain() -> SeriesTraits {
+    SeriesTraits { min_change: 65536.0, collections: None }
 }
 
-fn collected(seen: usize) -> Nature {
-    Nature { least: 65536.0, collections: Some(seen) }
+fn collected(seen: usize) -> SeriesTraits {
+    SeriesTraits { min_change: 65536.0, collections: Some(seen) }
 }
 
 #[track_caller]
-fn is(points: &[Point], nature: Nature, verdict: Verdict) -> Shape {
-    let shape = judge(points, nature);
+fn is(points: &[Point], traits: SeriesTraits, verdict: Verdict) -> Shape {
+    let shape = judge(points, traits);
     assert_eq!(shape.verdict, verdict, "{shape:?}\n{:?}", points.iter().map(|p| p.value).collect::<Vec<_>>());
     shape
 }
@@ -95,7 +95,7 @@ fn a_heap_that_is_collected_is_no_leak() {
         let heap = teeth(60, period, 80.0 * MIB, |_| 40.0 * MIB, &mut Dice(seed));
         let shape = is(&heap, collected(5), Verdict::Steady);
         // Teeth hardly longer than the interval between samples look like noise.
-        assert!(period < 50.0 || matches!(shape.why, Why::UpAndDown { .. }), "{shape:?}");
+        assert!(period < 50.0 || matches!(shape.evidence, Evidence::UpAndDown { .. }), "{shape:?}");
         assert!(matches!(judge(&heap, plain()).verdict, Verdict::Steady | Verdict::Unclear));
     }
 }
@@ -119,7 +119,7 @@ fn higher_ceilings_over_the_same_lows_are_no_growth() {
 #[test]
 fn without_a_collection_garbage_looks_like_a_leak() {
     let heap = looks(60, |at| 40.0 * MIB + at / 60.0 * 6.0 * MIB);
-    assert_eq!(is(&heap, collected(0), Verdict::Unclear).why, Why::Uncollected);
+    assert_eq!(is(&heap, collected(0), Verdict::Unclear).evidence, Evidence::Uncollected);
     is(&heap, collected(5), Verdict::Grows);
 }
 
@@ -133,7 +133,7 @@ fn a_warm_up_settles() {
     }
     // Half way up it is too early to say.
     let warm = looks(60, |at| (300.0 - 200.0 * (-at / 300.0).exp()) * MIB);
-    assert!(matches!(is(&warm, plain(), Verdict::Unclear).why, Why::Slows { .. }));
+    assert!(matches!(is(&warm, plain(), Verdict::Unclear).evidence, Evidence::Slows { .. }));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_leak_that_begins_late_grows() {
     let late = looks(90, |at| (100.0 + (at - 450.0).max(0.0) / 60.0 * 2.0 + 0.2 * dice.normal()) * MIB);
     let shape = is(&late, plain(), Verdict::Grows);
     assert!(
-        matches!(shape.why, Why::Since(since) if since > 300.0) && (1.7..2.3).contains(&a_minute(&shape)),
+        matches!(shape.evidence, Evidence::Since(since) if since > 300.0) && (1.7..2.3).contains(&a_minute(&shape)),
         "{shape:?}"
     );
 }
@@ -160,13 +160,16 @@ fn one_step_is_a_jump_and_many_are_growth() {
     let mut dice = Dice(7);
     let step = looks(60, |at| (100.0 + if at < 200.0 { 0.0 } else { 64.0 } + 0.3 * dice.normal()) * MIB);
     let shape = is(&step, plain(), Verdict::Jumped);
-    assert!(matches!(shape.why, Why::Step { at, by } if at == 200.0 && (by / MIB - 64.0).abs() < 1.0), "{shape:?}");
+    assert!(
+        matches!(shape.evidence, Evidence::Step { at, by } if at == 200.0 && (by / MIB - 64.0).abs() < 1.0),
+        "{shape:?}"
+    );
     is(&looks(60, |at| (100.0 + 64.0 * (at / 50.0).floor()) * MIB), plain(), Verdict::Grows);
     // Growth after a step is growth.
     let both = looks(60, |at| (if at < 200.0 { 100.0 } else { 160.0 + at / 60.0 } + 0.1 * dice.normal()) * MIB);
     let shape = is(&both, plain(), Verdict::Grows);
     assert!(
-        matches!(shape.why, Why::BesideStep { at: 200.0, .. }) && (0.8..1.2).contains(&a_minute(&shape)),
+        matches!(shape.evidence, Evidence::BesideStep { at: 200.0, .. }) && (0.8..1.2).contains(&a_minute(&shape)),
         "{shape:?}"
     );
 }
@@ -192,7 +195,7 @@ fn what_goes_down_shrinks() {
 #[test]
 fn few_points_tell_nothing() {
     for count in 0..4 {
-        assert_eq!(is(&looks(count, |at| at * MIB), plain(), Verdict::Unclear).why, Why::Few);
+        assert_eq!(is(&looks(count, |at| at * MIB), plain(), Verdict::Unclear).evidence, Evidence::Few);
     }
     // Four points on a line are no accident. Four scattered points are.
     is(&looks(4, |at| 100.0 * MIB + at * 100.0 * MIB), plain(), Verdict::Grows);
@@ -202,9 +205,9 @@ fn few_points_tell_nothing() {
 
 #[test]
 fn what_is_worth_no_word_is_steady() {
-    assert_eq!(is(&looks(60, |at| at * 60.0), plain(), Verdict::Steady).why, Why::Within);
-    assert_eq!(is(&looks(60, |_| 7.0), Nature::default(), Verdict::Steady).why, Why::Within);
-    is(&looks(60, |at| at * 60.0), Nature::default(), Verdict::Grows);
+    assert_eq!(is(&looks(60, |at| at * 60.0), plain(), Verdict::Steady).evidence, Evidence::Within);
+    assert_eq!(is(&looks(60, |_| 7.0), SeriesTraits::default(), Verdict::Steady).evidence, Evidence::Within);
+    is(&looks(60, |at| at * 60.0), SeriesTraits::default(), Verdict::Grows);
 }
 
 #[test]
@@ -257,7 +260,7 @@ proptest! {
     /// Scaling the values, shifting them, and changing unit or origin of time keeps the verdict, and scales the slope.
     #[test]
     fn the_verdict_is_about_the_shape(values in any_series(), seen in proptest::option::of(0..6usize)) {
-        let of = |points: &[Point], least| judge(points, Nature { least, collections: seen });
+        let of = |points: &[Point], min_change| judge(points, SeriesTraits { min_change, collections: seen });
         let usual = of(&series(&values, |t| t, |v| v), 16.0);
         let scaled = of(&series(&values, |t| t, |v| v * 1024.0), 16384.0);
         prop_assert_eq!(usual.verdict, scaled.verdict);
@@ -279,21 +282,21 @@ proptest! {
     fn upside_down_growth_is_the_other_way(values in any_series()) {
         let points = series(&values, |t| t, |v| v);
         let turned = series(&values, |t| t, |v| -v);
-        prop_assume!(!has_lows(&points, DEPTH) && !has_lows(&turned, DEPTH));
-        let nature = Nature { least: 16.0, collections: None };
-        let other = match judge(&points, nature).verdict {
+        prop_assume!(!has_lows(&points, MAX_HALVINGS) && !has_lows(&turned, MAX_HALVINGS));
+        let traits = SeriesTraits { min_change: 16.0, collections: None };
+        let other = match judge(&points, traits).verdict {
             Verdict::Grows => Verdict::Shrinks,
             Verdict::Shrinks => Verdict::Grows,
             same => same,
         };
-        prop_assert_eq!(judge(&turned, nature).verdict, other);
+        prop_assert_eq!(judge(&turned, traits).verdict, other);
     }
 
     /// Any values have a verdict.
     #[test]
     fn any_numbers_have_a_verdict(values in proptest::collection::vec(proptest::num::f64::NORMAL, 0..40), seen in proptest::option::of(0..6usize)) {
         let points = series(&values, |t| t, |v| v);
-        let shape = judge(&points, Nature { least: 1.0, collections: seen });
+        let shape = judge(&points, SeriesTraits { min_change: 1.0, collections: seen });
         prop_assert!(points.len() >= 2 || shape.trend.is_none());
     }
 }

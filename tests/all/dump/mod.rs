@@ -178,8 +178,8 @@ fn notes_of_its_own_come_back() {
     let facts = opened.facts();
     let dumped = facts.dumped.as_ref().unwrap();
     assert_eq!((dumped.kept.join(","), dumped.version.as_str()), ("threads,info".into(), env!("CARGO_PKG_VERSION")));
-    let stood = dumped.stood.unwrap();
-    assert!(!stood.timed_out && !stood.lost && stood.lasted > Duration::ZERO);
+    let stop = dumped.stop.unwrap();
+    assert!(!stop.timed_out && !stop.lost && stop.lasted > Duration::ZERO);
     let mut names: Vec<&str> = facts.thread_names.values().map(String::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["alpha", "beta b", "gamma", "target"]);

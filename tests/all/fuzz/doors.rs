@@ -13,11 +13,11 @@ use coremap::diag::Diagnostics;
 use coremap::image::metadata::{Metadata, Table, Token};
 use coremap::image::pdb::{Pdb, PdbReference};
 use coremap::image::{elf as image_elf, pe as image_pe};
+use coremap::internals;
 use coremap::layout::{Layout, read_descriptor};
 use coremap::memory::{Fault, FaultKind, Memory};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::Offer;
 use coremap::runtimes::coreclr::CodeAt;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::session::Session;
@@ -97,7 +97,6 @@ pub(crate) fn elf(bytes: &[u8]) -> bool {
 
 pub(crate) fn pe(bytes: &[u8]) -> bool {
     let memory = Mapped(bytes);
-    drop(Metadata::from_pe_file(bytes));
     let Some(image) = image_pe::read(&memory, BASE) else { return false };
     for flat in [false, true] {
         drop(image.placed(BASE, flat));
@@ -118,18 +117,17 @@ pub(crate) fn metadata(bytes: &[u8], rng: &mut Rng) -> bool {
         rids.extend([0, 1, count, count.wrapping_add(1), u32::MAX, 0x00ff_ffff]);
         rids
     };
-    drop((data.module().map(|m| m.mvid), data.assembly().map(|a| a.name.into_owned()), data.version().len()));
+    drop((data.module().map(|m| m.mvid), data.assembly().map(|a| a.name.into_owned())));
     for number in 0..=0x37 {
         let Some(table) = Table::from_number(number) else { continue };
         for rid in rids(table, rng) {
             let cells: Vec<_> = (0..table.columns().len() + 1).map(|i| data.cell(table, rid, i)).collect();
             let token = Token::new(table, rid & 0x00ff_ffff);
             drop((cells, data.full_name(token), data.constant(token).is_some(), data.has_attribute(token, "X")));
-            let _ = data.generic_params(token).take(100).count();
         }
     }
     for rid in rids(Table::TypeDef, rng) {
-        drop((data.full_type_name(rid), data.enclosing(rid), data.class_layout(rid).is_some()));
+        let _ = data.enclosing(rid);
         if let Some(def) = data.type_def(rid) {
             let _ = data.field_rids(def.fields.clone()).chain(data.method_rids(def.methods.clone())).take(1000).count();
         }
@@ -138,7 +136,7 @@ pub(crate) fn metadata(bytes: &[u8], rng: &mut Rng) -> bool {
         drop((data.type_of_method(rid), data.method_def(rid).map(|m| m.name.into_owned())));
     }
     for offset in [0, 1, rng.below(bytes.len() as u64 + 9) as u32, u32::MAX] {
-        drop((data.string(offset), data.blob(offset), data.guid(offset), data.user_string(offset)));
+        drop((data.string(offset), data.blob(offset), data.guid(offset)));
     }
     true
 }
@@ -224,7 +222,7 @@ impl GcInfo {
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
         let session = Session::new(&process);
         drop(commands::threads(&session, commands::ThreadOptions::default()));
-        let of_code = session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).unwrap().methods();
+        let of_code = internals::coreclr(&session).unwrap().methods();
         let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
@@ -249,9 +247,7 @@ impl GcInfo {
     pub(crate) fn read(&self) -> u64 {
         let Ok(process) = Process::open(self.file.path(), &Options::default(), &Progress::silent()) else { return 0 };
         let session = Session::new(&process);
-        let Some(of_code) =
-            session.found(Offer::CoreClr).find_map(|(_, found)| found.coreclr()).map(|runtime| runtime.methods())
-        else {
+        let Some(of_code) = internals::coreclr(&session).map(|runtime| runtime.methods()) else {
             return 0;
         };
         self.methods.iter().filter(|&&start| of_code.gc_info_facts(start).is_ok()).count() as u64

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use coremap::image::ModuleKind;
+use coremap::internals;
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -53,7 +54,7 @@ pub(crate) fn packed() -> Vec<Vec<u8>> {
 /// The modules of a core that `wanted` takes, as they lie in memory.
 fn modules(name: &str, wanted: impl Fn(&ModuleKind) -> bool) -> Vec<Vec<u8>> {
     let process = open(name);
-    let wanted = process.modules.iter().filter(|m| wanted(&m.kind));
+    let wanted = process.modules.iter().filter(|m| wanted(internals::kind(m)));
     let bytes = wanted.filter_map(|m| {
         let len = process.memory.readable(m.range.start, m.range.len().min(LONGEST as u64));
         process.memory.bytes(m.range.start, len as usize).ok()

@@ -6,20 +6,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::commands::export::{ExportedRow, Files};
+use coremap::commands::export::{ExportedRow, OutputFiles};
 use coremap::commands::trend::Source;
 use coremap::commands::{
     self, DiffInput, ExportOptions, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions,
-    RefsOptions, RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
+    RefsOptions, RegionOptions, RetainedOptions, SearchOptions, TargetSpan, ThreadOptions, TriageOptions, report,
 };
 use coremap::diag::WarningCode;
 use coremap::export::{ExportError, Output};
+use coremap::internals;
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::render::{self, Look, Render};
+use coremap::render::{self, DrawOptions, Render};
 use coremap::report::{ExportFormat, ExportSubject, Part, Verdict as Moves};
-use coremap::runtimes::Offer;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
@@ -118,8 +118,8 @@ impl Opened<'_> {
         let mut out = Vec::new();
         match rng.below(8) {
             0 => body.csv(&mut out),
-            1 => render::write(&body.document(), Look { width: Some(80), color: true, bars: true }, &mut out),
-            2 => render::write(&body.document(), Look { width: None, color: false, bars: false }, &mut out),
+            1 => render::write(&body.document(), DrawOptions { width: Some(80), color: true, bars: true }, &mut out),
+            2 => render::write(&body.document(), DrawOptions { width: None, color: false, bars: false }, &mut out),
             _ => render::json(&commands::envelope(command, &self.session, body), &mut out),
         }
         .map_err(|e| e.to_string())
@@ -127,12 +127,8 @@ impl Opened<'_> {
 
     /// The start of a region, of an object or a block, or any number.
     fn some_address(&self, rng: &mut Rng) -> Addr {
-        let segments: Vec<_> = self
-            .session
-            .found(Offer::CoreClr)
-            .filter_map(|(_, found)| found.coreclr())
-            .flat_map(|r| &r.heaps().segments)
-            .collect();
+        let segments: Vec<_> =
+            internals::coreclr(&self.session).into_iter().flat_map(|r| &r.heaps().segments).collect();
         let regions = commands::regions(&self.session, &RegionOptions::default(), &self.silent).regions;
         match rng.below(4) {
             0 if !segments.is_empty() => {
@@ -293,7 +289,12 @@ fn leaks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn refs(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let span = [Span::Region, Span::Thing, Span::Exact, Span::Length(rng.next() >> rng.below(64))];
+    let span = [
+        TargetSpan::Region,
+        TargetSpan::ObjectOrBlock,
+        TargetSpan::Exact,
+        TargetSpan::Length(rng.next() >> rng.below(64)),
+    ];
     let span = span[rng.below(4) as usize];
     let options = RefsOptions { span, kinds: Vec::new(), limit: 100 };
     let report = commands::refs(&o.session, o.some_address(rng), &options, &o.silent);
@@ -470,8 +471,8 @@ fn exported(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 #[derive(Default)]
 struct InMemory(Cursor<Vec<u8>>);
 
-impl Files for InMemory {
-    fn make(
+impl OutputFiles for InMemory {
+    fn create(
         &mut self,
         _: Option<&str>,
         fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,

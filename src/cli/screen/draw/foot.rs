@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coremap::bytes::printable;
+use coremap::program::printable;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};

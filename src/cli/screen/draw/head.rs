@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use coremap::bytes::printable;
+use coremap::program::printable;
+use coremap::program::units::{count, human};
 use coremap::render::Cut;
 use coremap::report::CoreRow;
-use coremap::units::{count, human};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

@@ -1,8 +1,8 @@
 //! Draws a list: its title, the column titles, and the rows.
 
-use coremap::bytes::printable;
+use coremap::program::printable;
+use coremap::program::units::{count, human};
 use coremap::render::{Align, bar};
-use coremap::units::{count, human};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,6 +1,6 @@
 //! Fits text into columns.
 
-use coremap::bytes::printable;
+use coremap::program::printable;
 use coremap::render::{Cut, shorten};
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};

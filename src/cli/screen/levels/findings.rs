@@ -1,8 +1,8 @@
 //! The list of findings, most important first. Until triage has finished, the findings of the summary.
 
+use coremap::program::units::round;
 use coremap::report::{Finding, Severity};
 use coremap::targets::Producer;
-use coremap::units::round;
 
 use crate::cli::screen::level::{Level, Mark, Opens, Row, Sort};
 use crate::cli::screen::look::Look;

@@ -1,8 +1,8 @@
 //! The lists of malloc: used memory by equal blocks, and free memory by size and arena.
 
 use coremap::commands::malloc::{ArenaRow, GroupClassRow, MallocReport};
+use coremap::program::units::{count, exact, human, round};
 use coremap::report::{ClusterRow, SizeClassRow};
-use coremap::units::{count, exact, human, round};
 
 use crate::cli::screen::level::{Column, Level, Mark, Opens, Row, Sort, at};
 

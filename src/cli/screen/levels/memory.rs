@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coremap::map::Kind;
+use coremap::program::units::{exact, human};
 use coremap::report::{Name, RegionRow};
-use coremap::units::{exact, human};
 
 use crate::cli::screen::level::{Column, Level, Opens, Row, at};
 use crate::cli::screen::levels::View;

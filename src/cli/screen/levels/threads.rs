@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use coremap::commands::stacks::StackRow;
 use coremap::commands::threads::GroupRow;
+use coremap::program::units::{count, exact, human};
 use coremap::report::{StackState, ThreadRow};
-use coremap::units::{count, exact, human};
 
 use crate::cli::screen::level::{Column, Level, Mark, Opens, Row};
 use crate::cli::screen::look::Threads;

@@ -1,8 +1,8 @@
 //! The lists of managed objects by type, and of the commands for one type.
 
 use coremap::commands::heapstat::HeapStatReport;
+use coremap::program::units::{count, exact, human};
 use coremap::report::TypeRow;
-use coremap::units::{count, exact, human};
 
 use crate::cli::screen::level::{Column, Level, Opens, Row, Sort};
 

@@ -12,7 +12,7 @@ use crate::report::BlockBorders;
 
 /// Blocks of one size above which none of them is cut by content. If an owner has many blocks of one size, it writes
 /// each in the same way, and a change of content is a change within a block.
-const MANY: usize = 8;
+const MAX_CUT_BLOCKS: usize = 8;
 
 pub(super) struct Block {
     pub(super) range: AddrRange,
@@ -64,7 +64,7 @@ pub(super) fn cut_by_content(known: &[(AddrRange, bool)], runs: &[Filled]) -> Ve
     let blocks = |&(range, whole): &(AddrRange, bool)| {
         let borders = if whole { BlockBorders::Regions } else { BlockBorders::Pointers };
         let held = within(runs, range);
-        if sizes.get(&range.len()).is_some_and(|count| *count >= MANY) {
+        if sizes.get(&range.len()).is_some_and(|count| *count >= MAX_CUT_BLOCKS) {
             return vec![Block { range, borders, makeup: Makeup::of(held) }];
         }
         let parts = stretches(range, held);
@@ -128,13 +128,13 @@ mod tests {
     fn a_few_blocks_are_cut_by_content_and_many_equal_ones_are_not() {
         let (known, runs) = blocks(3);
         let all = clusters(&cut_by_content(&known, &runs));
-        let told: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
+        let found: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
         let (text, random) = (Some(Content::Utf8), Some(Content::Random));
-        assert_eq!(told, [(0x30000, 3, random, BlockBorders::Content), (0x10000, 3, text, BlockBorders::Content)]);
+        assert_eq!(found, [(0x30000, 3, random, BlockBorders::Content), (0x10000, 3, text, BlockBorders::Content)]);
         let (known, runs) = blocks(8);
         let all = clusters(&cut_by_content(&known, &runs));
-        let told: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
-        assert_eq!(told, [(0x40000, 8, Some(Content::Mixed), BlockBorders::Pointers)]);
+        let found: Vec<_> = all.iter().map(|c| (c.size, c.blocks.len(), c.content, c.borders)).collect();
+        assert_eq!(found, [(0x40000, 8, Some(Content::Mixed), BlockBorders::Pointers)]);
         let random = all.first().map(|c| c.makeup.percent(Content::Random));
         assert_eq!(random, Some(75));
     }

@@ -13,16 +13,16 @@ use crate::session::Session;
 use crate::units::{exact, round};
 
 /// Minimum size of anonymous memory in the core, in bytes.
-const LARGE: u64 = 64 << 20;
+const MIN_BYTES: u64 = 64 << 20;
 
 /// Minimum number of equal blocks.
-const MANY: u64 = 8;
+const MIN_BLOCKS: u64 = 8;
 
 /// Minimum size of a single block to be reported, in bytes.
-const HUGE: u64 = 1 << 30;
+const MIN_SINGLE: u64 = 1 << 30;
 
 /// Kinds of memory in which owners store pointers, smallest kinds first.
-const KEEPERS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
+const OWNER_KINDS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
 
 /// The finding, and the blocks it is about.
 pub(in crate::commands) struct EqualBlocks {
@@ -34,14 +34,14 @@ pub(in crate::commands) struct EqualBlocks {
 /// Reports the equal blocks that have most bytes, if there is much anonymous memory.
 pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks> {
     let anonymous = session.map().regions.iter().filter(|r| is_anonymous(r));
-    if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
+    if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < MIN_BYTES {
         return None;
     }
-    let (within, all) = keepers(session);
+    let (within, all) = owner_ranges(session);
     let survey = survey(session, within, &Progress::silent());
     let destinations = Destinations::of(session.map());
-    let pattern = largest(session, &destinations, &survey.blocks, LARGE)?;
-    if pattern.blocks < MANY && pattern.size < HUGE {
+    let pattern = largest(session, &destinations, &survey.blocks, MIN_BYTES)?;
+    if pattern.blocks < MIN_BLOCKS && pattern.size < MIN_SINGLE {
         return None;
     }
     let where_from = match pattern.cut {
@@ -96,7 +96,7 @@ fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
         (Some(0), _) => ", all zero".to_owned(),
         (Some(byte), _) => format!(", filled with byte {byte:#04x}"),
         (_, Some(content)) if !sampled && content != Content::Mixed => {
-            format!(", mostly {}", destinations.told(content))
+            format!(", mostly {}", destinations.describe(content))
         }
         _ => String::new(),
     };
@@ -108,11 +108,11 @@ fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
 }
 
 /// Returns the ranges in which owners store pointers, up to `MAX_FINDING_SCAN` bytes, and whether these are all.
-fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
+fn owner_ranges(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
     let mut left = limits::MAX_FINDING_SCAN;
     let mut all = true;
     let mut out = Vec::new();
-    for kind in KEEPERS {
+    for kind in OWNER_KINDS {
         let of_kind = |r: &&Region| r.kind == kind && r.perms.is_none_or(|p| p.write);
         for region in session.map().regions.iter().filter(of_kind) {
             // Old contents below the stack pointer own nothing.

@@ -30,13 +30,13 @@ use crate::report::BlockContent;
 use crate::session::Session;
 
 /// Maximum number of clusters listed.
-const LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Maximum number of clusters listed with their owners.
-const EXPLAINED: usize = 20;
+const MAX_EXPLAINED: usize = 20;
 
 /// Maximum number of contents listed.
-const CONTENTS: usize = 50;
+const MAX_CONTENTS: usize = 50;
 
 /// A word that points to the start of a page of anonymous memory.
 #[derive(Clone, Copy)]
@@ -72,11 +72,11 @@ pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
         survey.pointers.iter().map(|p| refs::row(session, AddrRange::sized(p.value, 1), p.at, p.value)).collect();
     refs::objects(session, &mut rows);
     let mut clusters: Vec<BlockClusterRow> =
-        all.iter().take(LISTED).map(|c| row(session.process, &destinations, c)).collect();
-    for (row, cluster) in clusters.iter_mut().zip(&all).take(EXPLAINED) {
+        all.iter().take(MAX_LISTED).map(|c| row(session.process, &destinations, c)).collect();
+    for (row, cluster) in clusters.iter_mut().zip(&all).take(MAX_EXPLAINED) {
         row.owners = owners::of(cluster, &rows);
     }
-    owners::tell_roots(session, &mut clusters);
+    owners::add_roots(session, &mut clusters);
     for row in &mut clusters {
         row.owner = owners::guess(row);
         row.confidence = row.owner.is_some().then_some(Confidence::Heuristic);
@@ -118,8 +118,8 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
             Some(Content::Word(word)) => Some(format!("{word:#x}")),
             _ => None,
         },
-        filled_with: destinations.described(makeup),
-        into: content.and_then(|content| destinations.into(content)).map(str::to_owned),
+        filled_with: destinations.describe_makeup(makeup),
+        into: content.and_then(|content| destinations.pointee(content)).map(str::to_owned),
         content_percent: content.filter(|c| *c != Content::Mixed).map(|content| makeup.percent(content)),
         ..BlockClusterRow::default()
     }
@@ -128,10 +128,10 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
 fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
     let row = |(content, bytes): (Content, u64)| ContentRow {
         content: content.word(),
-        filled_with: destinations.told(content),
+        filled_with: destinations.describe(content),
         bytes,
     };
-    makeup.by_size().into_iter().take(CONTENTS).map(row).collect()
+    makeup.by_size().into_iter().take(MAX_CONTENTS).map(row).collect()
 }
 
 /// Cuts anonymous regions into blocks at the targets of the pointers in

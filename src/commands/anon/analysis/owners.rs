@@ -15,17 +15,17 @@ use crate::session::Session;
 use crate::units::exact;
 
 /// Maximum number of owners listed.
-const LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 
 /// Minimum share of the blocks that an owner points at, in percent.
-const MOST: u64 = 80;
+const MIN_SHARE_PERCENT: u64 = 80;
 
 /// Prefix of the names of static variables.
 const STATIC: &str = "static ";
 
 /// Maximum number of steps shown of a path. Of a longer one, both ends are
 /// shown.
-const STEPS: usize = 4;
+const MAX_STEPS: usize = 4;
 
 /// Properties shared by words that one owner may have written.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -76,13 +76,13 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
         })
         .collect();
     out.sort_by_key(|o| (o.from.is_dead(), Reverse(o.blocks), o.objects));
-    out.truncate(LISTED);
+    out.truncate(MAX_LISTED);
     out
 }
 
 /// Adds the path from a root to the first owner of each cluster, if that is a
 /// single object.
-pub(super) fn tell_roots(session: &Session<'_>, clusters: &mut [BlockClusterRow]) {
+pub(super) fn add_roots(session: &Session<'_>, clusters: &mut [BlockClusterRow]) {
     let single = |c: &BlockClusterRow| c.owners.first().filter(|o| o.objects == 1).and_then(|o| o.object);
     let objects: Vec<Addr> = clusters.iter().filter_map(single).collect();
     if objects.is_empty() {
@@ -111,8 +111,8 @@ fn root(report: &GcRootReport) -> Option<String> {
         .iter()
         .filter_map(|c| Some(format!("{}{}", c.name.as_ref()?.shown(), dotted(c.field.as_deref()?))))
         .collect();
-    if steps.len() > STEPS {
-        steps.splice(STEPS / 2..steps.len() - STEPS / 2, ["…".to_owned()]);
+    if steps.len() > MAX_STEPS {
+        steps.splice(MAX_STEPS / 2..steps.len() - MAX_STEPS / 2, ["…".to_owned()]);
     }
     Some(match steps.is_empty() {
         true => format!("{}{thread}", path.root_kind),
@@ -136,7 +136,7 @@ fn without_index(field: &str) -> String {
 /// Returns the owner if it points at most blocks.
 pub(super) fn guess(row: &BlockClusterRow) -> Option<String> {
     let owner = row.owners.first().filter(|o| !o.from.is_dead())?;
-    if owner.blocks.saturating_mul(100) < row.count.saturating_mul(MOST) {
+    if owner.blocks.saturating_mul(100) < row.count.saturating_mul(MIN_SHARE_PERCENT) {
         return None;
     }
     let what = match (&owner.name, &owner.module) {

@@ -18,7 +18,7 @@ use crate::targets::Run;
 pub(super) const SAMPLES: usize = 64;
 
 /// Minimum number of pages sampled per block.
-const FEWEST: usize = 2;
+const MIN_PAGES: usize = 2;
 
 /// Blocks of one size and content.
 pub(super) struct Pattern {
@@ -48,7 +48,7 @@ impl Pattern {
     }
 }
 
-struct Size {
+struct SizeClass {
     size: u64,
     blocks: Vec<AddrRange>,
     cut: bool,
@@ -65,7 +65,8 @@ pub(super) fn largest(
     let _phase = session.process.enter(Phase::Anonymous);
     let sizes = sizes(blocks, least);
     let each = limits::MAX_FINDING_PAGES / sizes.len().max(1);
-    let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(session.process, s, each)).collect();
+    let places: Vec<(usize, Vec<Vec<AddrRange>>)> =
+        sizes.iter().map(|s| sample_pages(session.process, s, each)).collect();
     session.process.target().expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
     let patterns = sizes.iter().zip(&places).flat_map(|(size, (pages, places))| {
         let contents: Vec<Makeup> = places.par_iter().map(|places| makeup(session, destinations, places)).collect();
@@ -75,39 +76,39 @@ pub(super) fn largest(
 }
 
 /// Sizes whose blocks are at least `least` bytes together, most bytes first.
-fn sizes(blocks: &[(AddrRange, bool)], least: u64) -> Vec<Size> {
-    let mut by_size: BTreeMap<u64, Size> = BTreeMap::new();
+fn sizes(blocks: &[(AddrRange, bool)], least: u64) -> Vec<SizeClass> {
+    let mut by_size: BTreeMap<u64, SizeClass> = BTreeMap::new();
     for &(block, whole) in blocks {
         let size = block.len();
-        let of = by_size.entry(size).or_insert_with(|| Size { size, blocks: Vec::new(), cut: false });
+        let of = by_size.entry(size).or_insert_with(|| SizeClass { size, blocks: Vec::new(), cut: false });
         of.blocks.push(block);
         of.cut |= !whole;
     }
-    let bytes = |s: &Size| s.size.saturating_mul(s.blocks.len() as u64);
-    let mut sizes: Vec<Size> = by_size.into_values().filter(|s| bytes(s) >= least).collect();
+    let bytes = |s: &SizeClass| s.size.saturating_mul(s.blocks.len() as u64);
+    let mut sizes: Vec<SizeClass> = by_size.into_values().filter(|s| bytes(s) >= least).collect();
     sizes.sort_by_key(|s| (Reverse(bytes(s)), s.blocks.first().map(|b| b.start)));
     sizes.truncate(limits::MAX_FINDING_SIZES);
     sizes
 }
 
 /// Returns at most `most` of the indices below `n`, evenly spread, beginning with 0.
-fn spread(n: usize, most: usize) -> impl Iterator<Item = usize> {
+fn evenly_spaced(n: usize, most: usize) -> impl Iterator<Item = usize> {
     let of = most.min(n);
     (0..of).map(move |i| (i as u128 * n as u128 / of as u128) as usize)
 }
 
 /// Chooses about `most` pages to sample among the blocks of one size. Returns the maximum number of pages per block,
 /// and the pages of each sampled block.
-fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRange>>) {
+fn sample_pages(process: &Process, size: &SizeClass, most: usize) -> (usize, Vec<Vec<AddrRange>>) {
     let n = size.blocks.len().max(1);
-    let pages = (most / n).clamp(FEWEST, SAMPLES);
-    let looked = spread(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
+    let pages = (most / n).clamp(MIN_PAGES, SAMPLES);
+    let looked = evenly_spaced(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
     let samples = looked.map(|block| {
         let runs = process.target().dumped_runs(*block);
         let held: u64 = runs.iter().map(|r| r.range.len().div_ceil(PAGE)).sum();
         let mut places = Vec::new();
         let (mut run, mut before) = (runs.iter().peekable(), 0);
-        for page in spread(held as usize, pages).map(|p| p as u64) {
+        for page in evenly_spaced(held as usize, pages).map(|p| p as u64) {
             while let Some(r) = run.next_if(|r| before + r.range.len().div_ceil(PAGE) <= page) {
                 before += r.range.len().div_ceil(PAGE);
             }
@@ -132,9 +133,9 @@ fn makeup(session: &Session<'_>, destinations: &Destinations, places: &[AddrRang
 }
 
 /// Groups the blocks of one size by content, extrapolated from the sampled ones.
-fn patterns(size: &Size, pages: usize, contents: &[Makeup]) -> Vec<Pattern> {
+fn patterns(size: &SizeClass, pages: usize, contents: &[Makeup]) -> Vec<Pattern> {
     let (of, looked) = (size.blocks.len(), contents.len());
-    let seen: BTreeMap<usize, &Makeup> = spread(of, looked).zip(contents).collect();
+    let seen: BTreeMap<usize, &Makeup> = evenly_spaced(of, looked).zip(contents).collect();
     let mut by_look: BTreeMap<Option<Content>, (u64, Addr, Makeup)> = BTreeMap::new();
     for (i, makeup) in &seen {
         let Some(block) = size.blocks.get(*i) else { continue };
@@ -178,15 +179,15 @@ mod tests {
 
     #[test]
     fn places_are_spread_evenly_and_never_more_than_there_are() {
-        assert_eq!(spread(10, 4).collect::<Vec<_>>(), [0, 2, 5, 7]);
-        assert_eq!(spread(3, 64).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(spread(0, 4).count(), 0);
-        assert_eq!(spread(usize::MAX, 2).collect::<Vec<_>>(), [0, usize::MAX / 2]);
+        assert_eq!(evenly_spaced(10, 4).collect::<Vec<_>>(), [0, 2, 5, 7]);
+        assert_eq!(evenly_spaced(3, 64).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(evenly_spaced(0, 4).count(), 0);
+        assert_eq!(evenly_spaced(usize::MAX, 2).collect::<Vec<_>>(), [0, usize::MAX / 2]);
     }
 
     #[test]
     fn what_samples_tell_of_the_others_is_a_guess_only_where_they_differ() {
-        let size = Size { size: 0x1000, blocks: blocks(1000, 0x1000), cut: false };
+        let size = SizeClass { size: 0x1000, blocks: blocks(1000, 0x1000), cut: false };
         let same = patterns(&size, 2, &vec![content(7); 100]);
         assert_eq!(same.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1000, false)]);
         let mut differ = vec![content(7); 100];
@@ -194,19 +195,19 @@ mod tests {
         let differ = patterns(&size, 2, &differ);
         assert_eq!(differ.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(700, true), (300, true)]);
         // The ranges exclude blocks that were seen to differ.
-        let ranges = |size: &Size, contents: &[Makeup]| {
+        let ranges = |size: &SizeClass, contents: &[Makeup]| {
             let all = patterns(size, 2, contents);
             all.iter()
                 .map(|p| p.ranges.iter().map(|r| r.start.get() >> 12 & 0xfff).collect())
                 .collect::<Vec<Vec<u64>>>()
         };
-        let few = Size { size: 0x1000, blocks: blocks(6, 0x1000), cut: false };
+        let few = SizeClass { size: 0x1000, blocks: blocks(6, 0x1000), cut: false };
         assert_eq!(
             ranges(&few, &[content(7), content(9), content(7)]),
             [vec![0x100, 0x101, 0x103, 0x104], vec![0x101, 0x102]]
         );
         // If all blocks were sampled, nothing is estimated.
-        let size = Size { blocks: blocks(2, 0x1000), ..size };
+        let size = SizeClass { blocks: blocks(2, 0x1000), ..size };
         let all = patterns(&size, 2, &[content(7), content(9)]);
         assert_eq!(all.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1, false), (1, false)]);
     }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
@@ -61,16 +61,16 @@ fn one<'p>(
     report: &mut AsyncReport,
 ) {
     let _phase = process.enter(Phase::Tasks);
-    let Some(heap) = runtime.heap_of_objects() else { return };
+    let Some(heap) = runtime.object_heap() else { return };
     let types = runtime.types();
-    tell_in_gc(process, runtime, heap);
-    runtime.tell("heap", heap.notes());
+    warn_in_gc(process, runtime, heap);
+    runtime.warn("heap", heap.notes());
     let tasks = Tasks::find(heap, progress);
     if tasks.lost > 0 {
-        runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
+        runtime.warn("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
-    if tasks.more > 0 {
-        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.more)));
+    if tasks.omitted > 0 {
+        process.diag.partial(WarningCode::Limit, format!("{} more tasks are not listed", exact(tasks.omitted)));
     }
     let chains = tasks.chains(merge);
     if chains.cut {

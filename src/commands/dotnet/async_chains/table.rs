@@ -9,10 +9,10 @@ use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::{count, exact};
 
 /// Maximum number of objects listed per chain.
-const LISTED: usize = 3;
+const MAX_LISTED: usize = 3;
 
 /// Maximum number of elements shown per chain. Of a longer chain, both ends are shown.
-const SHOWN: usize = 64;
+const MAX_SHOWN: usize = 64;
 
 impl Render for AsyncReport {
     fn document(&self) -> Document<'_> {
@@ -85,13 +85,13 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
         }
     };
     doc.line(head);
-    let more = chain.frames.len().saturating_sub(SHOWN);
-    let tail = chain.frames.len().saturating_sub(SHOWN / 2);
+    let more = chain.frames.len().saturating_sub(MAX_SHOWN);
+    let tail = chain.frames.len().saturating_sub(MAX_SHOWN / 2);
     for (i, frame) in chain.frames.iter().enumerate() {
-        if more > 0 && i == SHOWN / 2 {
+        if more > 0 && i == MAX_SHOWN / 2 {
             doc.line(format!("    … {} more …", exact(more as u64)));
         }
-        if more == 0 || i < SHOWN / 2 || i >= tail {
+        if more == 0 || i < MAX_SHOWN / 2 || i >= tail {
             doc.titled(format!("    {}", line(frame)), 6);
         }
     }
@@ -101,7 +101,7 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
             different.push(*object);
         }
     }
-    let mut objects: Vec<String> = different.iter().take(LISTED).map(Addr::to_string).collect();
+    let mut objects: Vec<String> = different.iter().take(MAX_LISTED).map(Addr::to_string).collect();
     for (object, name) in objects.iter_mut().zip(&chain.names).filter(|(_, name)| !name.is_empty()) {
         *object = format!("{object} \"{name}\"");
     }

@@ -12,7 +12,7 @@ use crate::runtimes::api::{AsyncFunctions, AsyncTask};
 use crate::session::Session;
 
 /// Maximum number of objects listed per chain.
-const LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// Equal chains have the same key: what they wait for, their functions with lines, and their end.
 type Key = (String, Vec<(String, Option<u32>)>, AsyncEnd);
@@ -38,13 +38,13 @@ fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
     let by_address: HashMap<Addr, usize> = all.iter().enumerate().map(|(i, task)| (task.address, i)).collect();
     let waits: HashSet<Addr> = all.iter().flat_map(|task| task.awaited_by.iter().copied()).collect();
     let mut merger = Merger { merge, index: HashMap::new(), roots: Vec::new(), report };
-    let mut told: HashSet<usize> = HashSet::new();
+    let mut reported: HashSet<usize> = HashSet::new();
     let leaves = (0..all.len()).filter(|i| all.get(*i).is_some_and(|task| !waits.contains(&task.address)));
     let mut steps = limits::MAX_PY_FRAMES;
     // Tasks that wait for each other in a circle have no first one, so every task is tried as a start.
     let starts: Vec<usize> = leaves.chain(0..all.len()).collect();
     for (n, start) in starts.into_iter().enumerate() {
-        if n >= all.len().saturating_sub(waits.len()) && told.contains(&start) {
+        if n >= all.len().saturating_sub(waits.len()) && reported.contains(&start) {
             continue;
         }
         let mut work = vec![vec![start]];
@@ -54,7 +54,7 @@ fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
                 return true;
             }
             steps -= path.len();
-            told.extend(path.last());
+            reported.extend(path.last());
             let next: Vec<usize> = task.awaited_by.iter().filter_map(|at| by_address.get(at).copied()).collect();
             let (circle, on): (Vec<usize>, Vec<usize>) = next.into_iter().partition(|i| path.contains(i));
             if !circle.is_empty() || on.is_empty() {
@@ -101,7 +101,7 @@ impl Merger<'_> {
         }
         row.count += 1;
         row.roots = roots.len() as u64;
-        if row.objects.len() < LISTED {
+        if row.objects.len() < MAX_LISTED {
             row.objects.push(last.address);
             row.names.push(last.name.clone().unwrap_or_default());
         }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::listing::list;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
@@ -17,11 +17,11 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
     for runtime in coreclr(session) {
-        let Some(heap) = runtime.heap_of_objects() else { continue };
+        let Some(heap) = runtime.object_heap() else { continue };
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);
-        tell_in_gc(session.process, runtime, heap);
-        let base = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
+        warn_in_gc(session.process, runtime, heap);
+        let base = types.runtime.globals.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
         let is_exception = |kind: TypeIndex| {
             let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
             let info = heap.method_table(kind).filter(|info| !info.free);

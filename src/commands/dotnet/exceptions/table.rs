@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
-use crate::render::brief::LISTED;
+use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact};
@@ -27,7 +27,7 @@ impl Render for ExceptionsReport {
             .type_name("Type")
             .flexible("Message")
             .cut(Cut::End)
-            .brief(LISTED, "exception");
+            .brief(LISTED_ROWS, "exception");
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow, FinalizersReport};
 use crate::phase::Phase;
@@ -38,7 +38,7 @@ fn list(
     out: &mut Vec<FinalizerRow>,
 ) {
     let _phase = session.process.enter(Phase::References);
-    tell_in_gc(session.process, runtime, heap);
+    warn_in_gc(session.process, runtime, heap);
     let mut names = ObjectNames::new(heap);
     for queue in queues {
         let registered = queue.registered.iter().map(|&(generation, _, object)| (Some(generation), object));

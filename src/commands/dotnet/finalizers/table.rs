@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
-use crate::render::brief::RANKED;
+use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact};
@@ -17,7 +17,7 @@ impl Render for FinalizersReport {
         let mut doc = Document::default();
         if !self.types.is_empty() {
             let mut table = TableBlock::default().number("Count").text("State").type_name("Type");
-            table = table.brief(RANKED, "type");
+            table = table.brief(RANKED_ROWS, "type");
             for t in &self.types {
                 table.rows.push(vec![exact(t.count), t.state.to_string(), t.name.shown()]);
             }

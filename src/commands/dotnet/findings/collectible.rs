@@ -24,11 +24,11 @@ const UNLOADING: u32 = 1;
 
 /// Number of loader allocators, or of unloading contexts, that makes the finding a warning. Few programs have so many
 /// plug-ins. A few unloading contexts merely wait for the next collection.
-const MANY: usize = 100;
+const MIN_WARNING: usize = 100;
 const MANY_UNLOADING: usize = 8;
 
 /// Maximum number of names shown.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Reports the assemblies of collectible loader allocators, and the size of their loader heaps.
 pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
@@ -61,7 +61,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let rows = loader_rows(session);
     let of_these = rows.iter().filter(|row| allocators.iter().any(|(at, _)| *at == row.allocator_address));
     let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
-    let (named, example) = told(names);
+    let (named, example) = list_names(names);
     let example = example.or_else(|| allocators.iter().find_map(|(_, of)| of.object));
     let waiting = match unloading.as_slice() {
         [] => String::new(),
@@ -71,8 +71,8 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
         all => format!(
             " {} load contexts are unloading ({}{}): something still references them, or no collection has run since.",
             exact(all.len() as u64),
-            all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
-            if all.len() > NAMED { " and others" } else { "" }
+            all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
+            if all.len() > MAX_NAMED { " and others" } else { "" }
         ),
     };
     let text = format!(
@@ -81,7 +81,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
         count(allocators.len() as u64, "loader allocator"),
         round(bytes),
     );
-    let much = allocators.len() >= MANY || unloading.len() >= MANY_UNLOADING;
+    let much = allocators.len() >= MIN_WARNING || unloading.len() >= MANY_UNLOADING;
     let severity = if much { Severity::Warning } else { Severity::Info };
     let evidence = "loader allocators of the loaded assemblies and states of load contexts";
     let more = example.map_or_else(|| "heap --loader".to_owned(), |object| format!("gcroot {object}"));
@@ -91,7 +91,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
 
 /// Lists the most frequent assembly names in words. Also returns the object that keeps an assembly of the first name
 /// loaded.
-fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) {
+fn list_names(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) {
     let mut names: Vec<(String, (u64, Option<Addr>))> = names.into_iter().collect();
     names.sort_by_key(|(_, (count, _))| Reverse(*count));
     let example = names.first().and_then(|(_, (_, object))| *object);
@@ -99,8 +99,8 @@ fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) 
         1 => name.clone(),
         n => format!("{name} × {}", exact(*n)),
     };
-    let named: Vec<String> = names.iter().take(NAMED).map(one).collect();
-    let more = names.len().saturating_sub(NAMED);
+    let named: Vec<String> = names.iter().take(MAX_NAMED).map(one).collect();
+    let more = names.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {}", count(more as u64, "other name")) } else { String::new() };
     let named = if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) };
     (named, example)
@@ -108,7 +108,7 @@ fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) 
 
 /// Names of the unloading load contexts on the heap.
 fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<String> {
-    let Some(heap) = runtime.heap_of_objects() else { return Vec::new() };
+    let Some(heap) = runtime.object_heap() else { return Vec::new() };
     let types = runtime.types();
     let is_context = |kind: TypeIndex| {
         let info = heap.method_table(kind).filter(|info| !info.free);
@@ -142,9 +142,9 @@ mod tests {
     fn the_most_frequent_names_come_first() {
         let at = |n| Some(Addr::new(n));
         let names = [("a", (1, at(1))), ("plugin.dll", (20, at(2))), ("b", (1, None)), ("c", (1, None))];
-        let (named, example) = told(names.into_iter().map(|(name, of)| (name.to_owned(), of)).collect());
+        let (named, example) = list_names(names.into_iter().map(|(name, of)| (name.to_owned(), of)).collect());
         assert_eq!(named, ": plugin.dll × 20, a, b and 1 other name");
         assert_eq!(example, at(2));
-        assert_eq!(told(BTreeMap::new()), (String::new(), None));
+        assert_eq!(list_names(BTreeMap::new()), (String::new(), None));
     }
 }

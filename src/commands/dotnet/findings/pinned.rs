@@ -11,8 +11,8 @@ use crate::session::Session;
 use crate::units::{count, human, round};
 
 /// Minimum share of the heap in percent, and minimum bytes, of large objects to be reported.
-const MUCH: u64 = 20;
-const LARGE: u64 = 16 << 20;
+const MIN_SHARE_PERCENT: u64 = 20;
+const MIN_BYTES: u64 = 16 << 20;
 
 /// Minimum number of pinning handles, or of pinned bytes, to be reported. Each process has some dozen pinning handles
 /// of the runtime itself.
@@ -28,7 +28,7 @@ const TYPES: usize = 3;
 /// Reports the large object heap. `size` is that of all objects.
 pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
     let (objects, bytes, named) = of_generation(types, "loh");
-    if bytes < LARGE || bytes.saturating_mul(100) < size.saturating_mul(MUCH) {
+    if bytes < MIN_BYTES || bytes.saturating_mul(100) < size.saturating_mul(MIN_SHARE_PERCENT) {
         return None;
     }
     let text = format!(
@@ -47,7 +47,7 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
     let (mut pinned, mut asynchronous, mut objects, mut bytes) = (0u64, 0u64, 0u64, 0u64);
     let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
     for runtime in coreclr(session) {
-        let Some(heap) = runtime.heap_of_objects() else { continue };
+        let Some(heap) = runtime.object_heap() else { continue };
         let mut names = ObjectNames::new(heap);
         let mut seen = HashSet::new();
         for handle in runtime.handles() {

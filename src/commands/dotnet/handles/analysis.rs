@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
 use crate::diag::WarningCode;
@@ -49,7 +49,7 @@ fn list(
 ) {
     let process = session.process;
     let mut names = ObjectNames::new(heap);
-    tell_in_gc(process, runtime, heap);
+    warn_in_gc(process, runtime, heap);
     let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
     if unknown > 0 {
         let (label, all) = (runtime.label(), handles.len());

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandlesReport};
-use crate::render::brief::{LISTED, RANKED};
+use crate::render::brief::{LISTED_ROWS, RANKED_ROWS};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
@@ -34,7 +34,7 @@ impl Render for HandlesReport {
             .least(34)
             .text("Secondary")
             .optional()
-            .brief(LISTED, "handle");
+            .brief(LISTED_ROWS, "handle");
         for h in &self.handles {
             table.rows.push(vec![
                 h.address.to_string(),
@@ -71,7 +71,7 @@ fn group_table(groups: &[HandleGroupRow]) -> TableBlock<'_> {
         .optional()
         .type_name("Type")
         .least(34)
-        .brief(RANKED, "group")
+        .brief(RANKED_ROWS, "group")
         .bytes(|i| groups.get(i).map_or(0, |g| g.bytes));
     for g in groups {
         table.rows.push(vec![

@@ -1,4 +1,4 @@
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
 use crate::phase::Phase;
@@ -12,10 +12,10 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
     for runtime in coreclr(session) {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
-        runtime.tell("sync blocks", &notes);
+        runtime.warn("sync blocks", &notes);
         let _phase = session.process.enter(Phase::References);
-        tell_in_gc(session.process, runtime, runtime.objects());
-        let mut names = ObjectNames::new(runtime.objects());
+        warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
+        let mut names = ObjectNames::new(runtime.object_heap_or_empty());
         report.blocks.extend(blocks.iter().map(|b| SyncBlockRow {
             index: b.index,
             address: b.address,

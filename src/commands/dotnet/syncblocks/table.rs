@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
-use crate::render::brief::LISTED;
+use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
@@ -45,7 +45,7 @@ impl Render for SyncBlocksReport {
             .text("In Wait")
             .optional()
             .type_name("Type")
-            .brief(LISTED, "sync block");
+            .brief(LISTED_ROWS, "sync block");
         for b in &self.blocks {
             let first: Vec<String> = b.pulse.iter().take(WAITERS).map(thread).collect();
             let more = b.pulse.len().saturating_sub(WAITERS);

@@ -1,7 +1,7 @@
 //! Exports a managed heap as a .gcdump.
 
-use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
-use crate::commands::export::analysis::Files;
+use crate::analysis::heap_notes::{warn_in_gc, warn_losses};
+use crate::commands::export::analysis::OutputFiles;
 use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::diag::WarningCode;
 use crate::export::ExportError;
@@ -21,7 +21,7 @@ fn root_of(runtime: &str) -> String {
 
 pub(super) fn write(
     session: &Session<'_>,
-    files: &mut dyn Files,
+    files: &mut dyn OutputFiles,
     progress: &Progress,
 ) -> Result<ExportReport, ExportError> {
     let process = session.process;
@@ -35,7 +35,7 @@ pub(super) fn write(
         ));
     }
     let _phase = process.enter(Phase::References);
-    heaps.iter().for_each(|&(_, runtime, heap)| tell_in_gc(process, runtime, heap));
+    heaps.iter().for_each(|&(_, runtime, heap)| warn_in_gc(process, runtime, heap));
     let roots: Vec<Roots> = heaps.iter().map(|(id, ..)| session.roots(*id)).collect();
     let sources = heaps.iter().zip(&roots);
     let sources = sources.map(|((_, runtime, heap), roots)| Source {
@@ -52,14 +52,14 @@ pub(super) fn write(
         log: warnings.iter().map(|warning| format!("{}: {}\n", warning.code, warning.message)).collect(),
     };
     let mut written = Written::default();
-    let row = files.make(None, &mut |out| {
+    let row = files.create(None, &mut |out| {
         written = gcdump::write(&sources, &about, out, progress)?;
         Ok(written.nodes)
     })?;
     for ((_, runtime, heap), losses) in heaps.iter().zip(&written.losses) {
-        tell_walk(process, *runtime, *heap, losses);
+        warn_losses(process, *runtime, *heap, losses);
     }
-    tell_strays(process, &written);
+    warn_strays(process, &written);
     Ok(ExportReport {
         files: vec![row],
         figures: figures(&written),
@@ -68,7 +68,7 @@ pub(super) fn write(
     })
 }
 
-fn tell_strays(process: &Process, written: &Written) {
+fn warn_strays(process: &Process, written: &Written) {
     for (count, what) in [(written.strays, "references"), (written.stray_roots, "roots")] {
         if count > 0 {
             process

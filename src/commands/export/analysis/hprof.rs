@@ -1,7 +1,7 @@
 //! Exports a managed heap as an .hprof. Heaps of .NET are expressed in Java's terms.
 
-use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
-use crate::commands::export::analysis::Files;
+use crate::analysis::heap_notes::{warn_in_gc, warn_losses};
+use crate::commands::export::analysis::OutputFiles;
 use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::commands::{ThreadOptions, threads};
 use crate::diag::WarningCode;
@@ -14,30 +14,30 @@ use crate::units::{count, exact};
 
 pub(super) fn write(
     session: &Session<'_>,
-    files: &mut dyn Files,
+    files: &mut dyn OutputFiles,
     progress: &Progress,
 ) -> Result<ExportReport, ExportError> {
     let process = session.process;
     let heaps = heaps(session);
-    let Some(taken) = heaps.first() else {
+    let Some(supported) = heaps.first() else {
         return Err(ExportError::Unfit(
             "nothing was written: an .hprof is a heap of Java or .NET, and none can be read from this core. `export --to gcdump` takes \
              the heaps of other runtimes"
                 .into(),
         ));
     };
-    let (runtime, heap) = (taken.runtime, taken.heap);
+    let (runtime, heap) = (supported.runtime, supported.heap);
     process.target().expect_scan();
     let rows = threads(session, ThreadOptions::default()).threads;
     let _phase = process.enter(Phase::References);
-    tell_in_gc(process, runtime, heap);
-    let roots = session.roots(taken.id).all;
+    warn_in_gc(process, runtime, heap);
+    let roots = session.roots(supported.id).all;
     let mut written = Written::default();
-    let row = files.make(None, &mut |out| {
-        written = taken.write(process, roots.clone(), &rows, out, progress)?;
+    let row = files.create(None, &mut |out| {
+        written = supported.write(process, roots.clone(), &rows, out, progress)?;
         Ok(written.instances.count + written.object_arrays.count + written.value_arrays.count)
     })?;
-    tell_walk(process, runtime, heap, &written.losses);
+    warn_losses(process, runtime, heap, &written.losses);
     for (number, what) in [
         (
             written.lost,
@@ -49,7 +49,7 @@ pub(super) fn write(
             process.diag.partial(WarningCode::Heap, format!("{} {what}", exact(number)));
         }
     }
-    let mut limits = limits(&written, taken.is_foreign());
+    let mut limits = limits(&written, supported.is_foreign());
     if heaps.len() > 1 {
         limits.push(format!(
             "the format stores one heap: the heap of {} is in the file, {} more is not",

@@ -27,13 +27,13 @@ pub struct ExportOptions {
 }
 
 /// Destination of the files. A file appears complete or not at all.
-pub trait Files {
+pub trait OutputFiles {
     /// Creates the file `name` and lets `fill` write it. `fill` returns the number of rows. `name` is `None` if the
     /// format has only one file.
     ///
     /// # Errors
     /// Errors of `fill`, and of creating the file.
-    fn make(
+    fn create(
         &mut self,
         name: Option<&str>,
         fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,
@@ -47,7 +47,7 @@ pub trait Files {
 pub fn export(
     session: &Session<'_>,
     options: ExportOptions,
-    files: &mut dyn Files,
+    files: &mut dyn OutputFiles,
     progress: &Progress,
 ) -> std::io::Result<ExportReport> {
     let (format, subject) = (options.format, options.subject);

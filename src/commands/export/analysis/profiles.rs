@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::bytes::printable;
 use crate::commands::export::analysis::retained::retained;
-use crate::commands::export::analysis::{ExportOptions, Files};
+use crate::commands::export::analysis::{ExportOptions, OutputFiles};
 use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::commands::{MallocOptions, ThreadOptions, holders, malloc, stacks, threads};
 use crate::export::ExportError;
@@ -24,7 +24,7 @@ const BLOCKS: Measure = Measure { name: "blocks", bytes: false };
 pub(super) fn write(
     session: &Session<'_>,
     options: ExportOptions,
-    files: &mut dyn Files,
+    files: &mut dyn OutputFiles,
     progress: &Progress,
 ) -> Result<ExportReport, ExportError> {
     let mut limits = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn write(
             left.join(" and ")
         ));
     }
-    let row = files.make(None, &mut |out| {
+    let row = files.create(None, &mut |out| {
         Ok(match options.format {
             ExportFormat::Speedscope => speedscope::write(&profile, tool, out)?,
             ExportFormat::Pprof => pprof::write(&profile, &process.name, tool, out)?,

@@ -20,17 +20,17 @@ const OBJECTS: Measure = Measure { name: "objects", bytes: false };
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     /// The virtual root.
-    Top,
+    VirtualRoot,
     /// Roots of one kind, by their node number.
     Source(u32),
     /// Roots of several kinds.
-    Several,
+    SeveralKinds,
     /// Objects of a type. Consecutive dominators of one type, such as nodes of a list, are one step.
     Type(TypeIndex),
     /// A static variable, by the node number of its object.
     Variable(u32),
     /// Paths that are too small or too deep to be listed.
-    Others,
+    Other,
 }
 
 /// Names of static variables by the node number of their object. Only objects that nothing retains but the array of
@@ -70,7 +70,7 @@ pub(super) fn retained(session: &Session<'_>) -> Result<Profile, ExportError> {
         any = true;
         let runtime = rooted.runtime.row().name;
         let variables = variables_of(retained, names.heap, rooted.roots);
-        Paths::of(retained, &variables).tell(retained, names, &variables, &runtime, &mut profile);
+        Paths::of(retained, &variables).add_stacks(retained, names, &variables, &runtime, &mut profile);
     });
     if !any {
         return Err(ExportError::Unfit("nothing was written: no managed heap can be read from this core".into()));
@@ -93,13 +93,13 @@ impl Paths {
                 *up = up.saturating_sub(retained.bytes(number));
             }
         }
-        let top = Node { step: Step::Top, parent: 0, depth: 0, own: (0, 0), all: 0 };
+        let top = Node { step: Step::VirtualRoot, parent: 0, depth: 0, own: (0, 0), all: 0 };
         let mut paths = Paths { nodes: vec![top], below: HashMap::new() };
         let mut of: Vec<u32> = vec![0; len];
         for number in 1..len as u32 {
             let up = of.get(retained.dominator(number) as usize).copied().unwrap_or(0);
             let step = retained.kind(number).map_or(Step::Source(number), Step::Type);
-            let up = if up == 0 && matches!(step, Step::Type(_)) { paths.step(0, Step::Several) } else { up };
+            let up = if up == 0 && matches!(step, Step::Type(_)) { paths.step(0, Step::SeveralKinds) } else { up };
             let is_variable = variables.contains_key(&number);
             let up = if is_variable { paths.step(up, Step::Variable(number)) } else { up };
             let at = paths.step(up, step);
@@ -118,12 +118,12 @@ impl Paths {
     /// Returns the child of `up` for `step`, and creates it if needed.
     fn step(&mut self, up: u32, step: Step) -> u32 {
         let Some(node) = self.nodes.get(up as usize) else { return 0 };
-        if node.step == step || node.step == Step::Others {
+        if node.step == step || node.step == Step::Other {
             return up;
         }
         let depth = node.depth + 1;
         let full = depth > limits::MAX_PROFILE_DEPTH || self.nodes.len() >= limits::MAX_PROFILE_PATHS;
-        let step = if full { Step::Others } else { step };
+        let step = if full { Step::Other } else { step };
         let next = self.nodes.len() as u32;
         *self.below.entry((up, step)).or_insert_with(|| {
             self.nodes.push(Node { step, parent: up, depth, own: (0, 0), all: 0 });
@@ -144,10 +144,10 @@ impl Paths {
                 up.all = up.all.saturating_add(all);
             }
         }
-        let least = self.nodes.first().map_or(0, |top| top.all) / limits::LEAST_PROFILE_PATH;
+        let least = self.nodes.first().map_or(0, |top| top.all) / limits::PROFILE_MERGE_DIVISOR;
         for at in (1..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get(at) else { continue };
-            let (kept, mut up, is_others) = (node.own, node.parent, node.step == Step::Others);
+            let (kept, mut up, is_others) = (node.own, node.parent, node.step == Step::Other);
             if node.all >= least || kept == (0, 0) {
                 continue;
             }
@@ -171,13 +171,13 @@ impl Paths {
     /// Returns the "others" node below `up`, and creates it if needed.
     fn others(&mut self, up: u32) -> u32 {
         let (next, depth) = (self.nodes.len() as u32, self.nodes.get(up as usize).map_or(0, |node| node.depth + 1));
-        *self.below.entry((up, Step::Others)).or_insert_with(|| {
-            self.nodes.push(Node { step: Step::Others, parent: up, depth, own: (0, 0), all: 0 });
+        *self.below.entry((up, Step::Other)).or_insert_with(|| {
+            self.nodes.push(Node { step: Step::Other, parent: up, depth, own: (0, 0), all: 0 });
             next
         })
     }
 
-    fn tell(
+    fn add_stacks(
         &self,
         retained: &Retained<'_>,
         names: &mut ObjectNames<'_>,
@@ -186,15 +186,15 @@ impl Paths {
         profile: &mut Profile,
     ) {
         let mut name_of = |step: Step| match step {
-            Step::Top => format!("{runtime} heap"),
+            Step::VirtualRoot => format!("{runtime} heap"),
             Step::Source(number) => {
                 let kind = retained.live.root_node(number).map_or("?", |source| source.kind.name());
                 format!("[{kind}]")
             }
             Step::Type(kind) => names.of_kind(kind).to_string(),
             Step::Variable(number) => variables.get(&number).map_or_else(|| "?".to_owned(), |name| name.to_string()),
-            Step::Several => "[roots of several kinds]".to_owned(),
-            Step::Others => "(others)".to_owned(),
+            Step::SeveralKinds => "[roots of several kinds]".to_owned(),
+            Step::Other => "(others)".to_owned(),
         };
         for node in self.nodes.iter().filter(|node| node.own != (0, 0)) {
             let mut steps = vec![node.step];

@@ -30,10 +30,10 @@ struct Cutter {
 impl Cutter {
     fn cut<T>(&mut self, place: (&str, &str), list: &mut Vec<T>, most: usize, bytes: Option<fn(&T) -> u64>) {
         let gone = list.split_off(most.min(list.len()));
-        self.tell(place, gone.len(), bytes.map(|of| gone.iter().map(of).fold(0, u64::saturating_add)));
+        self.add_left_out(place, gone.len(), bytes.map(|of| gone.iter().map(of).fold(0, u64::saturating_add)));
     }
 
-    fn tell(&mut self, (part, list): (&str, &str), rows: usize, bytes: Option<u64>) {
+    fn add_left_out(&mut self, (part, list): (&str, &str), rows: usize, bytes: Option<u64>) {
         if rows > 0 {
             self.left_out.push(LeftOut { part: part.to_owned(), list: list.to_owned(), rows: rows as u64, bytes });
         }
@@ -96,7 +96,11 @@ pub(in crate::commands::report) fn cut(answers: &mut Answers, limits: &Limits) -
 }
 
 /// Cuts a comparison of two cores. Rows with the largest change remain.
-pub(in crate::commands::report) fn cut_diff(diff: &DiffReport, limits: &Limits, told: &mut Vec<LeftOut>) -> DiffReport {
+pub(in crate::commands::report) fn cut_diff(
+    diff: &DiffReport,
+    limits: &Limits,
+    left_out: &mut Vec<LeftOut>,
+) -> DiffReport {
     let mut diff = diff.clone();
     let mut c = Cutter::default();
     if let Some(types) = &mut diff.types {
@@ -105,23 +109,23 @@ pub(in crate::commands::report) fn cut_diff(diff: &DiffReport, limits: &Limits, 
     if let Some(malloc) = &mut diff.malloc {
         c.cut(("diff", "malloc"), malloc, limits.types, Some(|m| m.new.unwrap_or(0)));
     }
-    told.extend(c.left_out);
+    left_out.extend(c.left_out);
     diff
 }
 
 /// Maximum number of characters of a text in the data.
-const LONGEST: usize = 2000;
+const MAX_TEXT: usize = 2000;
 
 /// Cuts texts longer than any real name. Returns the number of cut texts and of omitted bytes.
 pub(in crate::commands::report) fn shorten(data: &mut Value) -> Option<LeftOut> {
     let (mut rows, mut bytes) = (0, 0);
     each_text(data, &mut |text| {
-        let Some((end, _)) = text.char_indices().nth(LONGEST) else { return };
+        let Some((end, _)) = text.char_indices().nth(MAX_TEXT) else { return };
         (rows, bytes) = (rows + 1, bytes + (text.len() - end) as u64);
         text.truncate(end);
         text.push('…');
     });
-    let list = format!("ends of texts longer than {LONGEST} characters");
+    let list = format!("ends of texts longer than {MAX_TEXT} characters");
     (rows > 0).then(|| LeftOut { part: "report".to_owned(), list, rows, bytes: Some(bytes) })
 }
 
@@ -150,7 +154,7 @@ fn regions(c: &mut Cutter, regions: &mut Vec<RegionRow>, most: usize) {
         r.size > least || last
     });
     let kept = regions.iter().map(|r| r.size).fold(0, u64::saturating_add);
-    c.tell(("regions", "regions"), rows - regions.len(), Some(bytes - kept));
+    c.add_left_out(("regions", "regions"), rows - regions.len(), Some(bytes - kept));
 }
 
 #[cfg(test)]
@@ -164,8 +168,8 @@ mod tests {
         cutter.cut(("malloc", "arenas"), &mut list, 2, Some(|n| *n));
         cutter.cut(("malloc", "clusters"), &mut list, 2, Some(|n| *n));
         assert_eq!(list, [5, 4]);
-        let told = LeftOut { part: "malloc".into(), list: "arenas".into(), rows: 2, bytes: Some(5) };
-        assert_eq!(cutter.left_out, [told]);
+        let left_out = LeftOut { part: "malloc".into(), list: "arenas".into(), rows: 2, bytes: Some(5) };
+        assert_eq!(cutter.left_out, [left_out]);
     }
 
     #[test]

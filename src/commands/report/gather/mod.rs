@@ -63,7 +63,7 @@ pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progr
         DominatorLimits { nodes: limits.dominators, children: limits.children, least: limits.least_thousandths };
     let info = commands::info(session, show_data);
     // These three use the same graph of the heap. It is large, so it is dropped before the others begin.
-    let graphs = session.keep_graphs();
+    let graphs = session.retain_graphs();
     let triage = commands::triage(session, &TriageOptions::default(), progress);
     let retained =
         managed.then(|| commands::retained(session, &RetainedOptions { top: limits.types, ..Default::default() }));

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use crate::bytes::printable;
 
 /// Maximum number of characters of a text in a page; a name may have megabytes.
-const SHOWN: usize = 400;
+const MAX_TEXT: usize = 400;
 
 /// HTML that is being written.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Html {
     /// Writes text. Characters with a meaning in HTML become character references. Invisible ones, and line breaks,
     /// become escapes. Long text is cut.
     fn write_escaped(&mut self, text: &str) {
-        let shown = text.char_indices().nth(SHOWN).map(|(end, _)| text.get(..end).unwrap_or_default());
+        let shown = text.char_indices().nth(MAX_TEXT).map(|(end, _)| text.get(..end).unwrap_or_default());
         for c in printable(shown.unwrap_or(text)).chars() {
             match c {
                 '&' => self.text.push_str("&amp;"),
@@ -113,23 +113,23 @@ mod tests {
         let evil = "</script><script>alert(1)</script>\"' onload=x & \u{202e}\u{0}";
         html.leaf("td", &[("title", &evil)], evil);
         let text = html.into_string();
-        let told = "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39; onload=x &amp; \\u{202e}\\x00";
-        assert_eq!(text, format!("<td title=\"{told}\">{told}</td>"));
+        let escaped = "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39; onload=x &amp; \\u{202e}\\x00";
+        assert_eq!(text, format!("<td title=\"{escaped}\">{escaped}</td>"));
     }
 
     #[test]
     fn a_name_of_megabytes_is_its_beginning() {
         let mut html = Html::default();
         html.text("<".repeat(3 << 20));
-        assert_eq!(html.into_string(), format!("{}…", "&lt;".repeat(SHOWN)));
+        assert_eq!(html.into_string(), format!("{}…", "&lt;".repeat(MAX_TEXT)));
     }
 
     #[test]
     fn json_means_the_same_and_ends_no_script() -> Result<(), serde_json::Error> {
         let value = serde_json::json!({ "</script>": ["<!--", "\u{2028}\u{202e}\u{e0041}", "a & b > c"] });
-        let told = json_in_script(&serde_json::to_string(&value)?);
-        assert!(!told.contains(['<', '>', '&', '\u{2028}', '\u{202e}']), "{told}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&told)?, value);
+        let escaped = json_in_script(&serde_json::to_string(&value)?);
+        assert!(!escaped.contains(['<', '>', '&', '\u{2028}', '\u{202e}']), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped)?, value);
         Ok(())
     }
 }

@@ -6,13 +6,10 @@ mod sections;
 mod svg;
 mod table;
 
-use data_encoding::BASE64;
-use sha2::{Digest, Sha256};
-
 use crate::commands::diff::DiffReport;
 use crate::commands::report::gather::{Answers, LeftOut, Limits};
 use crate::commands::report::page::html::Html;
-use crate::commands::report::pictures::{Boxes, flame::Merged};
+use crate::commands::report::pictures::{TreemapBox, flame::Merged};
 use crate::commands::summary::SummaryReport;
 use crate::commands::triage::TriageReport;
 use crate::report::CoreRow;
@@ -22,13 +19,17 @@ const FRAME: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
+/// SHA-256 of style and script, by which a browser takes these two and no other. A test tells them anew after a change.
+const STYLE_HASH: &str = "iJ6RMqIDvXpP4TfPzKxN7XHS9TjTnXgKxzq+dxMDEDQ=";
+const SCRIPT_HASH: &str = "J0aBEsAgAjVdbBFD4FAO6S8RV09UtkIjPdADcLav1K8=";
+
 /// Data shown on a page.
 pub(super) struct View<'a> {
     pub(super) core: &'a CoreRow,
     /// The core's path, quoted for a shell.
     pub(super) path: String,
     pub(super) answers: &'a Answers,
-    pub(super) boxes: &'a Boxes,
+    pub(super) boxes: &'a TreemapBox,
     /// Merged stacks: with all frames, and with managed frames only, if there are any.
     pub(super) flames: &'a [(&'static str, Merged)],
     pub(super) left_out: &'a [LeftOut],
@@ -76,16 +77,16 @@ pub(super) fn write(view: &View<'_>, data: &str) -> String {
 
 /// The content security policy: only what is in the file may be loaded or run, and nothing may be sent.
 fn policy() -> String {
-    let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(&Sha256::digest(text.as_bytes())));
     format!(
-        "default-src 'none'; script-src {}; style-src {}; img-src data:; base-uri 'none'; form-action 'none'",
-        hash(SCRIPT),
-        hash(STYLE)
+        "default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'sha256-{STYLE_HASH}'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     #[test]
@@ -96,6 +97,16 @@ mod tests {
         // The hashes cover the text between the tags, which an end tag within it would cut short.
         assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
         assert!(FRAME.contains("<style>{{style}}</style>") && FRAME.contains("<script>{{script}}</script>"));
+    }
+
+    #[test]
+    fn the_hashes_are_those_of_style_and_script() {
+        let hash = |text: &str| data_encoding::BASE64.encode(&Sha256::digest(text.as_bytes()));
+        assert_eq!(
+            (STYLE_HASH, SCRIPT_HASH),
+            (&*hash(STYLE), &*hash(SCRIPT)),
+            "write these into STYLE_HASH and SCRIPT_HASH"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::commands::report::page::html::Html;
 use crate::commands::report::pictures::flame::{Flame, Merged};
 use crate::commands::report::pictures::squarify::{Rect, squarify};
-use crate::commands::report::pictures::{Boxes, Family};
+use crate::commands::report::pictures::{Family, TreemapBox};
 use crate::commands::summary::KindRow;
 use crate::report::FrameRowKind;
 use crate::units::{count, human};
@@ -94,7 +94,7 @@ fn label(out: &mut Html, class: &'static str, at: (f64, f64), width: f64, text: 
 }
 
 /// Draws the treemap by written bytes.
-pub(super) fn treemap(out: &mut Html, tree: &Boxes) {
+pub(super) fn treemap(out: &mut Html, tree: &TreemapBox) {
     let total = tree.bytes.first().copied().unwrap_or(0);
     out.open(
         "svg",
@@ -106,7 +106,7 @@ pub(super) fn treemap(out: &mut Html, tree: &Boxes) {
             ("data-sum", &total),
         ],
     );
-    let within = tree.within(0);
+    let within = tree.children_for(0);
     let values: Vec<u64> = within.iter().map(written).collect();
     let whole = Rect { x: 0.0, y: 0.0, width: WIDTH, height: TREEMAP };
     for (part, place) in within.iter().zip(squarify(&values, whole)) {
@@ -117,21 +117,21 @@ pub(super) fn treemap(out: &mut Html, tree: &Boxes) {
     out.close("svg");
 }
 
-fn written(part: &Boxes) -> u64 {
+fn written(part: &TreemapBox) -> u64 {
     part.bytes.first().copied().unwrap_or(0)
 }
 
-fn boxed(out: &mut Html, part: &Boxes, r: Rect, depth: usize) {
+fn boxed(out: &mut Html, part: &TreemapBox, r: Rect, depth: usize) {
     if r.width < 1.5 || r.height < 1.5 {
         return;
     }
     out.open("g", &[]);
     out.leaf("title", &[], format!("{}: {}", part.name, human(written(part))));
     rect(out, if depth == 0 { "box" } else { "box in" }, r);
-    let mut within = if depth < 2 && r.width > 70.0 && r.height > 44.0 { part.within(0) } else { Vec::new() };
+    let mut within = if depth < 2 && r.width > 70.0 && r.height > 44.0 { part.children_for(0) } else { Vec::new() };
     // A box with a single child would show the same twice, so the child's contents are drawn.
     while let [only] = within.as_slice() {
-        within = only.within(0);
+        within = only.children_for(0);
     }
     let text = format!("{} {}", part.name, human(written(part)));
     if r.width > 36.0 && r.height > 15.0 {

@@ -21,7 +21,7 @@ pub(in crate::commands::report) type Measures = [u64; 3];
 
 /// A box of the treemap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(in crate::commands::report) struct Boxes {
+pub(in crate::commands::report) struct TreemapBox {
     #[serde(rename = "n")]
     pub(in crate::commands::report) name: String,
     /// CSS class of its colour. Empty for the colour of the enclosing box.
@@ -32,34 +32,34 @@ pub(in crate::commands::report) struct Boxes {
     pub(in crate::commands::report) bytes: Measures,
     /// The places within. They add up to this box.
     #[serde(rename = "c", skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::commands::report) places: Vec<Boxes>,
+    pub(in crate::commands::report) children: Vec<TreemapBox>,
     /// Its uses, counted in objects. Drawn instead of the places if they fit.
     #[serde(rename = "u", skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::commands::report) uses: Vec<Boxes>,
+    pub(in crate::commands::report) contents: Vec<TreemapBox>,
     /// Name for what remains besides the uses.
     #[serde(rename = "r", skip_serializing_if = "str::is_empty")]
-    pub(in crate::commands::report) rest: &'static str,
+    pub(in crate::commands::report) remainder_name: &'static str,
 }
 
-impl Boxes {
-    fn leaf(name: impl Into<String>, bytes: Measures) -> Boxes {
-        Boxes { name: name.into(), bytes, ..Boxes::default() }
+impl TreemapBox {
+    fn leaf(name: impl Into<String>, bytes: Measures) -> TreemapBox {
+        TreemapBox { name: name.into(), bytes, ..TreemapBox::default() }
     }
 
     /// Boxes to draw within this one by `measure`, largest first.
-    pub(in crate::commands::report) fn within(&self, measure: usize) -> Vec<Boxes> {
-        let of = |b: &Boxes| b.bytes.get(measure).copied().unwrap_or(0);
+    pub(in crate::commands::report) fn children_for(&self, measure: usize) -> Vec<TreemapBox> {
+        let of = |b: &TreemapBox| b.bytes.get(measure).copied().unwrap_or(0);
         let whole = of(self);
-        let used: u64 = self.uses.iter().map(of).fold(0, u64::saturating_add);
-        let mut drawn = self.places.clone();
+        let used: u64 = self.contents.iter().map(of).fold(0, u64::saturating_add);
+        let mut drawn = self.children.clone();
         if used > 0 && used <= whole {
-            drawn = self.uses.clone();
+            drawn = self.contents.clone();
             if whole > used {
-                drawn.push(Boxes::leaf(self.rest, [whole - used; 3]));
+                drawn.push(TreemapBox::leaf(self.remainder_name, [whole - used; 3]));
             }
         } else if measure == 0 && used > 0 && used <= self.bytes.get(1).copied().unwrap_or(0) {
             // Objects and blocks may include zero pages. They exceed the written bytes, but still explain them.
-            drawn = self.uses.clone();
+            drawn = self.contents.clone();
         }
         drawn.retain(|b| of(b) > 0);
         drawn.sort_by(|a, b| of(b).cmp(&of(a)).then_with(|| a.name.cmp(&b.name)));
@@ -68,7 +68,7 @@ impl Boxes {
 }
 
 /// Builds the tree of all mapped memory, with at most `most` children in each box.
-pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxes {
+pub(in crate::commands::report) fn build(answers: &Answers, most: usize) -> TreemapBox {
     let stacks = Stacks::of(answers);
     let mut kinds: BTreeMap<Kind, BTreeMap<String, BTreeMap<String, Measures>>> = BTreeMap::new();
     for (at, row) in answers.regions.regions.iter().enumerate() {
@@ -76,26 +76,26 @@ pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxe
         let sum = kinds.entry(row.kind).or_default().entry(owner).or_default().entry(detail).or_default();
         add(sum, [answers.written.get(at).copied().unwrap_or(0), row.in_core, row.size]);
     }
-    let mut whole = Boxes { name: "all memory".to_owned(), ..Boxes::default() };
+    let mut whole = TreemapBox { name: "all memory".to_owned(), ..TreemapBox::default() };
     for (kind, owners) in kinds {
         let owners = owners.into_iter().map(|(name, details)| {
-            let told = if kind == Kind::Stack { stacks.counted(&name, details.len()) } else { name.clone() };
-            let details = details.into_iter().map(|(name, bytes)| Boxes::leaf(name, bytes)).collect();
-            let mut owner = summed(told, details, most);
+            let title = if kind == Kind::Stack { stacks.counted(&name, details.len()) } else { name.clone() };
+            let details = details.into_iter().map(|(name, bytes)| TreemapBox::leaf(name, bytes)).collect();
+            let mut owner = with_children(title, details, most);
             // A single detail that repeats its owner is omitted.
-            if owner.places.len() == 1 && owner.places.iter().all(|d| d.name.is_empty() || d.name == owner.name) {
-                owner.places.clear();
+            if owner.children.len() == 1 && owner.children.iter().all(|d| d.name.is_empty() || d.name == owner.name) {
+                owner.children.clear();
             }
             if kind == Kind::GCHeap {
-                (owner.uses, owner.rest) = (types(answers, &name, most), "free and unused");
+                (owner.contents, owner.remainder_name) = (types(answers, &name, most), "free and unused");
             }
             owner
         });
-        let mut kind_box = summed(kind.name().to_owned(), owners.collect(), most);
+        let mut kind_box = with_children(kind.name().to_owned(), owners.collect(), most);
         kind_box.class = Family::of(kind).class();
-        (kind_box.uses, kind_box.rest) = uses(answers, kind, most);
+        (kind_box.contents, kind_box.remainder_name) = contents(answers, kind, most);
         add(&mut whole.bytes, kind_box.bytes);
-        whole.places.push(kind_box);
+        whole.children.push(kind_box);
     }
     whole
 }
@@ -107,18 +107,18 @@ fn add(sum: &mut Measures, more: Measures) {
 }
 
 /// Makes a box of its children. The largest remain, the others are merged into one.
-fn summed(name: String, mut within: Vec<Boxes>, most: usize) -> Boxes {
-    let mut whole = Boxes { name, ..Boxes::default() };
-    within.iter().for_each(|b| add(&mut whole.bytes, b.bytes));
+fn with_children(name: String, mut children: Vec<TreemapBox>, most: usize) -> TreemapBox {
+    let mut whole = TreemapBox { name, ..TreemapBox::default() };
+    children.iter().for_each(|b| add(&mut whole.bytes, b.bytes));
     // Sorted by written bytes first, because reserved memory is large but empty.
-    within.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-    let others = within.split_off(most.min(within.len()));
+    children.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    let others = children.split_off(most.min(children.len()));
     if !others.is_empty() {
-        let mut rest = Boxes { name: format!("{} more", others.len()), ..Boxes::default() };
+        let mut rest = TreemapBox { name: format!("{} more", others.len()), ..TreemapBox::default() };
         others.iter().for_each(|b| add(&mut rest.bytes, b.bytes));
-        within.push(rest);
+        children.push(rest);
     }
-    whole.places = within;
+    whole.children = children;
     whole
 }
 
@@ -179,7 +179,7 @@ impl<'a> Stacks<'a> {
 }
 
 /// Uses of a kind, and the name for what remains.
-fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str) {
+fn contents(answers: &Answers, kind: Kind, most: usize) -> (Vec<TreemapBox>, &'static str) {
     if kind == Kind::Malloc {
         blocks(answers, most)
     } else if kind == Kind::PyMalloc {
@@ -192,36 +192,36 @@ fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str
 }
 
 /// Used malloc blocks, and the name for what remains.
-fn blocks(answers: &Answers, most: usize) -> (Vec<Boxes>, &'static str) {
+fn blocks(answers: &Answers, most: usize) -> (Vec<TreemapBox>, &'static str) {
     let Some(malloc) = &answers.malloc else { return Default::default() };
-    let mut blocks: Vec<Boxes> =
-        malloc.clusters.iter().take(most).map(|c| Boxes::leaf(cluster(c), [c.bytes; 3])).collect();
-    let told: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
+    let mut blocks: Vec<TreemapBox> =
+        malloc.clusters.iter().take(most).map(|c| TreemapBox::leaf(cluster(c), [c.bytes; 3])).collect();
+    let title: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
     // Blocks of other allocators have another kind.
     let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
     let used = malloc.total.used_bytes.saturating_sub(others);
-    match used.checked_sub(told) {
+    match used.checked_sub(title) {
         Some(0) => {}
-        Some(rest) => blocks.push(Boxes::leaf("other used blocks", [rest; 3])),
+        Some(rest) => blocks.push(TreemapBox::leaf("other used blocks", [rest; 3])),
         None => return Default::default(),
     }
     (blocks, "free blocks and malloc structures")
 }
 
 /// Used blocks of obmalloc by size, and the name for what remains.
-fn small_blocks(answers: &Answers) -> (Vec<Boxes>, &'static str) {
+fn small_blocks(answers: &Answers) -> (Vec<TreemapBox>, &'static str) {
     let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {
         return Default::default();
     };
     let classes = small.classes.iter().filter(|c| c.blocks_used > 0).map(|c| {
         let name = format!("{} of {} bytes", count(c.blocks_used, "block"), c.size);
-        Boxes::leaf(name, [c.blocks_used.saturating_mul(c.size); 3])
+        TreemapBox::leaf(name, [c.blocks_used.saturating_mul(c.size); 3])
     });
     (classes.collect(), "free blocks, free pools and headers")
 }
 
 /// Equal blocks in anonymous memory of one kind.
-fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<Boxes> {
+fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<TreemapBox> {
     let regions = &answers.regions.regions;
     let of_kind = |at: Addr| {
         let next = regions.partition_point(|r| r.start <= at);
@@ -233,7 +233,7 @@ fn anonymous(answers: &Answers, kind: Kind, most: usize) -> Vec<Boxes> {
         let owner = c.owner.as_deref().and_then(|owner| owner.split([' ', ',']).next());
         let owner = owner.filter(|o| *o != "data").map_or(String::new(), |owner| format!(", of {owner}?"));
         let name = format!("{} of {}{with}{owner}", count(c.count, "block"), round(c.size));
-        Boxes::leaf(name, [c.written, c.in_core, c.bytes])
+        TreemapBox::leaf(name, [c.written, c.in_core, c.bytes])
     });
     clusters.collect()
 }
@@ -253,7 +253,7 @@ pub(in crate::commands::report) fn cluster(row: &ClusterRow) -> String {
 }
 
 /// Types of the objects in one generation.
-fn types(answers: &Answers, generation: &str, most: usize) -> Vec<Boxes> {
+fn types(answers: &Answers, generation: &str, most: usize) -> Vec<TreemapBox> {
     let Some(heapstat) = &answers.heapstat else { return Vec::new() };
     let mut sums: HashMap<&str, u64> = HashMap::new();
     for row in heapstat.types.iter().filter(|row| &*row.name != "Free") {
@@ -261,9 +261,10 @@ fn types(answers: &Answers, generation: &str, most: usize) -> Vec<Boxes> {
             *sums.entry(&*row.name).or_default() += part.size;
         }
     }
-    let types = sums.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| Boxes::leaf(name, [bytes; 3]));
-    let all = summed(String::new(), types.collect(), most);
-    all.places
+    let types =
+        sums.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| TreemapBox::leaf(name, [bytes; 3]));
+    let all = with_children(String::new(), types.collect(), most);
+    all.children
 }
 
 #[cfg(test)]
@@ -272,24 +273,25 @@ mod tests {
 
     #[test]
     fn uses_are_drawn_where_they_fit_and_the_rest_is_told() {
-        let uses = vec![Boxes::leaf("a type", [30; 3])];
-        let places = vec![Boxes::leaf("heap 0", [20, 40, 90])];
-        let gen0 = Boxes { bytes: [20, 40, 90], uses, places, rest: "free", ..Boxes::default() };
-        let names = |measure| gen0.within(measure).into_iter().map(|b| (b.name, b.bytes)).collect::<Vec<_>>();
+        let contents = vec![TreemapBox::leaf("a type", [30; 3])];
+        let children = vec![TreemapBox::leaf("heap 0", [20, 40, 90])];
+        let gen0 =
+            TreemapBox { bytes: [20, 40, 90], contents, children, remainder_name: "free", ..TreemapBox::default() };
+        let names = |measure| gen0.children_for(measure).into_iter().map(|b| (b.name, b.bytes)).collect::<Vec<_>>();
         // 30 bytes of objects do not fit into 20 written bytes, but into the 40 in the core: 10 of them are zeros.
         assert_eq!(names(0), [("a type".to_owned(), [30; 3])]);
-        let nowhere = Boxes { bytes: [20, 25, 90], ..gen0.clone() };
-        assert_eq!(nowhere.within(0).first().map(|b| b.name.as_str()), Some("heap 0"));
+        let nowhere = TreemapBox { bytes: [20, 25, 90], ..gen0.clone() };
+        assert_eq!(nowhere.children_for(0).first().map(|b| b.name.as_str()), Some("heap 0"));
         assert_eq!(names(1), [("a type".to_owned(), [30; 3]), ("free".to_owned(), [10; 3])]);
         assert_eq!(names(2), [("free".to_owned(), [60; 3]), ("a type".to_owned(), [30; 3])]);
     }
 
     #[test]
     fn what_is_too_much_becomes_one_box_and_no_byte_is_lost() {
-        let within = (1..=10).map(|n| Boxes::leaf(n.to_string(), [n, n, n])).collect();
-        let whole = summed("all".into(), within, 3);
+        let children = (1..=10).map(|n| TreemapBox::leaf(n.to_string(), [n, n, n])).collect();
+        let whole = with_children("all".into(), children, 3);
         assert_eq!(whole.bytes, [55; 3]);
-        assert_eq!(whole.places.last().map(|b| (b.name.as_str(), b.bytes)), Some(("7 more", [28; 3])));
-        assert_eq!(whole.places.iter().map(|b| b.bytes.iter().sum::<u64>()).sum::<u64>(), 165);
+        assert_eq!(whole.children.last().map(|b| (b.name.as_str(), b.bytes)), Some(("7 more", [28; 3])));
+        assert_eq!(whole.children.iter().map(|b| b.bytes.iter().sum::<u64>()).sum::<u64>(), 165);
     }
 }

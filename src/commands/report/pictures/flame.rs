@@ -25,10 +25,10 @@ pub(in crate::commands::report) struct Merged {
 
 /// Maximum number of frames shown per stack, counted from the outermost. HTML elements nest as deep, and nobody scrolls
 /// further.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// Suffix of a frame that represents several consecutive ones.
-const AGAIN: &str = " (recursive)";
+const RECURSIVE: &str = " (recursive)";
 
 /// Merges the stacks. With `managed`, only their managed frames.
 pub(in crate::commands::report) fn merge(groups: &[GroupRow], managed: bool) -> Merged {
@@ -64,7 +64,7 @@ pub(in crate::commands::report) fn merge(groups: &[GroupRow], managed: bool) -> 
     if nodes.get(at).is_none_or(|node| node.children.is_empty()) {
         (at, common) = (0, Vec::new());
     }
-    let root = Flame { name: "all threads".to_owned(), kind: None, ..grown(&nodes, at) };
+    let root = Flame { name: "all threads".to_owned(), kind: None, ..build(&nodes, at) };
     Merged { root, common }
 }
 
@@ -90,9 +90,9 @@ fn only_child(nodes: &[Node], at: usize) -> Option<(usize, &Node)> {
     (child.threads == node.threads && child.kind != Some(FrameRowKind::Managed)).then_some((only, child))
 }
 
-fn grown(nodes: &[Node], at: usize) -> Flame {
+fn build(nodes: &[Node], at: usize) -> Flame {
     let Some(node) = nodes.get(at) else { return Flame::default() };
-    let mut children: Vec<Flame> = node.children.iter().map(|&child| grown(nodes, child)).collect();
+    let mut children: Vec<Flame> = node.children.iter().map(|&child| build(nodes, child)).collect();
     children.sort_by(|a, b| b.threads.cmp(&a.threads).then_with(|| a.name.cmp(&b.name)));
     Flame { name: node.name.clone(), kind: node.kind, threads: node.threads, children }
 }
@@ -110,16 +110,16 @@ fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind
             (None, None) => "code without symbols …".to_owned(),
         };
         if let Some((last, _)) = out.last_mut()
-            && last.trim_end_matches(AGAIN) == name
+            && last.trim_end_matches(RECURSIVE) == name
         {
             // A recursive method is one frame, regardless of its depth.
-            if frame.method.is_some() && !last.ends_with(AGAIN) {
-                last.push_str(AGAIN);
+            if frame.method.is_some() && !last.ends_with(RECURSIVE) {
+                last.push_str(RECURSIVE);
             }
             continue;
         }
         out.push((name, Some(frame.kind)));
-        if out.len() >= DEEPEST {
+        if out.len() >= MAX_DEPTH {
             break;
         }
     }
@@ -167,16 +167,16 @@ mod tests {
     fn a_method_that_calls_itself_is_one_frame() {
         let deep = |n: usize| vec![frame(FrameRowKind::Managed, Some("Lab.Deep()"), "lab.dll"); n];
         let merged = merge(&[group(1, deep(500)), group(2, deep(30)), group(1, deep(1))], true);
-        let told: Vec<_> =
+        let listed: Vec<_> =
             merged.root.children.iter().map(|c| (c.name.as_str(), c.threads, c.children.len())).collect();
-        assert_eq!(told, [("Lab.Deep() (recursive)", 3, 0), ("Lab.Deep()", 1, 0)]);
+        assert_eq!(listed, [("Lab.Deep() (recursive)", 3, 0), ("Lab.Deep()", 1, 0)]);
     }
 
     #[test]
     fn managed_frames_alone_still_count_all_threads() {
         let merged = merge(&stacks(), true);
-        let told: u64 = merged.root.children.iter().map(|c| c.threads).sum();
-        assert_eq!((merged.root.threads, told), (4, 4));
+        let listed: u64 = merged.root.children.iter().map(|c| c.threads).sum();
+        assert_eq!((merged.root.threads, listed), (4, 4));
         assert!(merged.root.children.iter().any(|c| c.name == "no managed frames" && c.threads == 1));
     }
 }

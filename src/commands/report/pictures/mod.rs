@@ -6,5 +6,5 @@ pub(super) mod flame;
 pub(super) mod squarify;
 pub(super) mod strip;
 
-pub(super) use boxes::Boxes;
+pub(super) use boxes::TreemapBox;
 pub(super) use family::Family;

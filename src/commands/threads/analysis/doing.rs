@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
-use crate::commands::threads::analysis::known_to;
+use crate::commands::threads::analysis::in_runtimes;
 use crate::limits;
 use crate::process::Process;
 use crate::report::WaitKind;
@@ -25,13 +25,13 @@ pub struct Doing {
 }
 
 /// Beginnings of the names of native modules that only wait on behalf of others: the C library and its parts.
-const WAITS: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "[vdso]"];
+const WAIT_MODULES: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "[vdso]"];
 
 /// Maximum number of native frames per thread that are named.
-const NATIVE_FRAMES: usize = 32;
+const MAX_NATIVE_FRAMES: usize = 32;
 
 /// Separator between the two functions.
-const FOR: &str = " ← ";
+const CALLER_SEPARATOR: &str = " ← ";
 
 /// Activity of each thread, by thread id of the system.
 pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
@@ -40,13 +40,13 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let walker = session.walker(session.stacks()).at_most(limits::MAX_DOING_FRAMES);
     let mut natives = Natives { process, names, known: HashMap::new() };
     let of_thread = |thread: &Thread| {
-        let known = known_to(&runtimes, thread.tid);
+        let known = in_runtimes(&runtimes, thread.tid);
         let walk = session.walk(&walker, thread);
         let wait = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == WaitKind::Lock);
-        let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
-        let told = told.or_else(|| natives.text(&walk.frames));
-        let text = told.map(|(text, last)| text + guess(&walk.frames, last));
+        let described = managed(&walk.frames, locked, || natives.first(&walk.frames));
+        let described = described.or_else(|| natives.text(&walk.frames));
+        let text = described.map(|(text, last)| text + guess(&walk.frames, last));
         (thread.tid, Doing { managed_id: known.first().and_then(|(_, known)| known.id), text })
     };
     process.threads().iter().map(of_thread).collect()
@@ -73,7 +73,7 @@ fn managed(frames: &[StackFrame], locked: bool, native: impl FnOnce() -> Option<
     };
     let outer = if own.is_some() { plain(&outer.name).to_owned() } else { short(&outer.name) };
     let parts: Vec<String> = top.into_iter().filter(|top| *top != outer).chain([outer.clone()]).collect();
-    Some((printable(&parts.join(FOR)).into_owned(), last))
+    Some((printable(&parts.join(CALLER_SEPARATOR)).into_owned(), last))
 }
 
 fn is_framework(method: &Method) -> bool {
@@ -107,41 +107,44 @@ fn short(name: &str) -> String {
 }
 
 /// Name of a function, and of its module.
-type Place = (Option<String>, Option<String>);
+type CodeName = (Option<String>, Option<String>);
 
 /// Describes threads by native frames, if they have no managed code.
 struct Natives<'n, 's, 'p> {
     process: &'n Process,
     names: &'n Names<'s, 'p>,
     /// Cache of functions and modules by code address.
-    known: HashMap<Addr, Place>,
+    known: HashMap<Addr, CodeName>,
 }
 
 impl Natives<'_, '_, '_> {
     /// Name of the innermost function that has one.
     fn first(&mut self, frames: &[StackFrame]) -> Option<String> {
-        let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
-        native.filter_map(|f| self.place(f).0).next()
+        let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(MAX_NATIVE_FRAMES);
+        native.filter_map(|f| self.code_name(f).0).next()
     }
 
     /// Describes native frames: the innermost function, and the innermost outside the C library. Also returns the index
     /// of the outer one.
     fn text(&mut self, frames: &[StackFrame]) -> Option<(String, usize)> {
-        let native = frames.iter().enumerate().filter(|(_, f)| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
-        let places: Vec<_> = native.map(|(i, f)| (i, self.place(f))).collect();
-        let waits = |module: &str| WAITS.iter().any(|start| module.starts_with(start));
-        let name = |(i, (name, _)): &(usize, Place)| Some((name.clone()?, *i));
-        let module = |(i, (_, module)): &(usize, Place)| Some((module.clone()?, *i));
+        let native =
+            frames.iter().enumerate().filter(|(_, f)| matches!(f.kind, FrameKind::Native)).take(MAX_NATIVE_FRAMES);
+        let places: Vec<_> = native.map(|(i, f)| (i, self.code_name(f))).collect();
+        let waits = |module: &str| WAIT_MODULES.iter().any(|start| module.starts_with(start));
+        let name = |(i, (name, _)): &(usize, CodeName)| Some((name.clone()?, *i));
+        let module = |(i, (_, module)): &(usize, CodeName)| Some((module.clone()?, *i));
         let own = || places.iter().filter(|(_, (_, module))| module.as_deref().is_some_and(|m| !waits(m)));
         let first = places.iter().find_map(name);
         let outer = own().find_map(name).or_else(|| own().find_map(module));
         match (first, outer) {
-            (Some((first, _)), Some((outer, i))) if first != outer => Some((format!("{first}{FOR}{outer}"), i)),
+            (Some((first, _)), Some((outer, i))) if first != outer => {
+                Some((format!("{first}{CALLER_SEPARATOR}{outer}"), i))
+            }
             (first, outer) => first.or(outer).or_else(|| places.iter().find_map(module)),
         }
     }
 
-    fn place(&mut self, frame: &StackFrame) -> Place {
+    fn code_name(&mut self, frame: &StackFrame) -> CodeName {
         let code = frame.code();
         if let Some(known) = self.known.get(&code) {
             return known.clone();

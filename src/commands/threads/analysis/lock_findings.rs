@@ -7,10 +7,10 @@ use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRo
 use crate::units::count;
 
 /// Maximum number of thread ids listed in a finding.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Minimum number of threads that wait for one lock, to be reported.
-const MANY: usize = 2;
+const MIN_WAITERS: usize = 2;
 
 /// Deadlocks first, then locks that several threads wait for.
 pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
@@ -22,7 +22,7 @@ pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
             crowds.entry(wait.object).or_default().push((row, wait));
         }
     }
-    let mut crowds: Vec<_> = crowds.into_values().filter(|c| c.len() >= MANY).collect();
+    let mut crowds: Vec<_> = crowds.into_values().filter(|c| c.len() >= MIN_WAITERS).collect();
     crowds.sort_by_key(|c| std::cmp::Reverse(c.len()));
     out.extend(crowds.iter().filter_map(|crowd| waiters(crowd, &by_tid)));
     out
@@ -59,14 +59,14 @@ fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Ve
 fn deadlock(cycle: &[&ThreadRow]) -> Finding {
     let parts: Vec<String> = cycle
         .iter()
-        .take(LISTED)
+        .take(MAX_LISTED)
         .filter_map(|row| {
             let wait = lock(row)?;
             let owner = wait.owner_tid.map_or_else(|| "?".into(), |tid| tid.to_string());
             Some(format!("{} waits for {}, held by {owner}", title(row), object(wait)))
         })
         .collect();
-    let more = cycle.len().saturating_sub(LISTED);
+    let more = cycle.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Finding {
         id: "deadlock",

@@ -2,9 +2,9 @@
 
 mod doing;
 mod groups;
-mod light;
 mod lock_findings;
 mod rows;
+mod virtual_threads;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
 
 /// Maximum number of modules named in a warning.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Options of `threads`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ pub struct ThreadOptions {
 pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let (process, names) = (session.process, &Names::new(session));
     let runtimes = session.runtimes();
-    session.tell_threads();
+    session.warn_threads();
     for runtime in &runtimes {
         for note in runtime.locks().map(|locks| locks.notes()).unwrap_or_default() {
             process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
@@ -78,7 +78,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             end: Some(walk.end.text()),
             ..ThreadRow::default()
         };
-        let known = known_to(&runtimes, thread.tid);
+        let known = in_runtimes(&runtimes, thread.tid);
         // A thread that is known to several runtimes is described by the first.
         if let Some((runtime, known)) = known.first() {
             runtime.describe(known, &mut row);
@@ -96,7 +96,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         });
         out.push(row);
     }
-    let virtual_threads = options.virtual_threads.then(|| light::light(session, &mut rows));
+    let virtual_threads = options.virtual_threads.then(|| virtual_threads::virtual_threads(session, &mut rows));
     note_missing(process, &short);
     note_guesses(process, &out);
     names.note_missing();
@@ -106,10 +106,10 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
 }
 
 /// A thread, and the runtime that knows it.
-type Known<'s> = (&'s dyn ManagedRuntime, &'s ManagedThread);
+type ThreadOf<'s> = (&'s dyn ManagedRuntime, &'s ManagedThread);
 
 /// Finds a thread in all runtimes.
-fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>> {
+fn in_runtimes<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<ThreadOf<'s>> {
     let of = |runtime: &&'s dyn ManagedRuntime| {
         let runtime = *runtime;
         runtime.threads().by_tid.get(&tid).into_iter().flatten().map(move |thread| (runtime, thread))
@@ -122,15 +122,15 @@ fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>>
 fn role(
     process: &Process,
     runtimes: &[&dyn ManagedRuntime],
-    known: &[Known<'_>],
+    known: &[ThreadOf<'_>],
     row: &ThreadRow,
     frames: &[FrameRow],
 ) -> Option<(&'static str, Confidence)> {
-    let told = match known.first() {
+    let shown = match known.first() {
         Some((runtime, thread)) => runtime.role(Some(thread), row, frames),
         None => runtimes.iter().find_map(|runtime| runtime.role(None, row, frames)),
     };
-    told.or_else(|| (process.main_tid() == Some(row.tid)).then_some(("main", Confidence::Exact)))
+    shown.or_else(|| (process.main_tid() == Some(row.tid)).then_some(("main", Confidence::Exact)))
 }
 
 /// Name of the module at which a stack ended because the module's code is not in the core.
@@ -145,8 +145,8 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     if short.is_empty() {
         return;
     }
-    let names: Vec<String> = short.iter().take(NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
-    let more = short.len().saturating_sub(NAMED);
+    let names: Vec<String> = short.iter().take(MAX_NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
+    let more = short.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     process.diag.note(
         WarningCode::Unwind,
@@ -164,21 +164,21 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
 /// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked.
 fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
-    let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
-    let told: Vec<String> = [
-        told(with(Trust::Scan), "scanning the stack for return addresses"),
-        told(with(Trust::FramePointer), "frame pointers only"),
+    let shown = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
+    let shown: Vec<String> = [
+        shown(with(Trust::Scan), "scanning the stack for return addresses"),
+        shown(with(Trust::FramePointer), "frame pointers only"),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if !told.is_empty() {
+    if !shown.is_empty() {
         process.diag.note(
             WarningCode::UnwindGuess,
             format!(
                 "some frames are guesses and marked as such (of {}: {})",
                 count(rows.len() as u64, "stack"),
-                told.join(", ")
+                shown.join(", ")
             ),
         );
     }

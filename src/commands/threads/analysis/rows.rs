@@ -24,16 +24,16 @@ const DISPATCH: &str = "exception dispatch";
 const INTERPRETED: &str = "interpreted";
 
 /// Maximum number of modules checked below an address. More never nest in each other's holes.
-const NESTED: usize = 16;
+const MAX_NESTED: usize = 16;
 
 /// Returns the module that contains an address. If several do, the one that begins last.
 pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
     let after = process.modules.partition_point(|m| m.range.start <= ip);
-    process.modules.get(..after)?.iter().rev().take(NESTED).find(|m| m.range.contains(ip))
+    process.modules.get(..after)?.iter().rev().take(MAX_NESTED).find(|m| m.range.contains(ip))
 }
 
 /// Cache key of a row whose method comes from the frame itself.
-type Told = (*const Method, Option<i64>, Option<Execution>);
+type FrameKey = (*const Method, Option<i64>, Option<Execution>);
 
 /// Makes rows of frames. Rows are cached by address.
 pub(super) struct Rows<'a, 's, 'p> {
@@ -43,7 +43,7 @@ pub(super) struct Rows<'a, 's, 'p> {
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
     /// Cached rows by method, bytecode offset and execution mode.
-    told: HashMap<Told, (Arc<Method>, FrameRow)>,
+    by_frame: HashMap<FrameKey, (Arc<Method>, FrameRow)>,
     runtimes: HashMap<RuntimeId, Name>,
     /// Runtimes without compiled code, if another runtime has some.
     interpreters: HashSet<RuntimeId>,
@@ -51,7 +51,7 @@ pub(super) struct Rows<'a, 's, 'p> {
 
 impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     pub(super) fn new(session: &Session<'p>, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
-        let (native, managed, methods, told) = Default::default();
+        let (native, managed, methods, by_frame) = Default::default();
         let runtimes = session.runtimes_by_id();
         let mut interpreters: HashSet<RuntimeId> =
             runtimes.iter().filter(|(_, runtime)| runtime.code().ranges().is_empty()).map(|(id, _)| *id).collect();
@@ -59,7 +59,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             interpreters.clear();
         }
         let runtimes = runtimes.iter().map(|(id, runtime)| (*id, Name::from(&*runtime.row().name))).collect();
-        Rows { process: session.process, names, native, managed, methods, told, runtimes, interpreters }
+        Rows { process: session.process, names, native, managed, methods, by_frame, runtimes, interpreters }
     }
 
     pub(super) fn frame(&mut self, frame: &StackFrame) -> FrameRow {
@@ -76,7 +76,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             },
             FrameKind::Managed(runtime, method) | FrameKind::Dispatch(runtime, method) => {
                 let row = match (&frame.position, self.managed.get(&key)) {
-                    (Some(position), _) => self.told(frame.code(), frame.exact, *runtime, method, position),
+                    (Some(position), _) => self.row_from_frame(frame.code(), frame.exact, *runtime, method, position),
                     (None, Some(row)) => row.clone(),
                     (None, None) => {
                         let row = self.of_method(frame, *runtime, method);
@@ -115,15 +115,20 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     }
 
     /// Row of a frame of a virtual thread.
-    pub(super) fn light(&mut self, runtime: RuntimeId, frame: &LightFrame) -> FrameRow {
-        let row =
-            self.told(frame.ip.saturating_sub(1), false, runtime, &frame.activation.method, &frame.activation.position);
+    pub(super) fn virtual_frame(&mut self, runtime: RuntimeId, frame: &LightFrame) -> FrameRow {
+        let row = self.row_from_frame(
+            frame.ip.saturating_sub(1),
+            false,
+            runtime,
+            &frame.activation.method,
+            &frame.activation.position,
+        );
         FrameRow { ip: Some(frame.ip), sp: frame.sp, trust: Trust::UnwindData, ..row }
     }
 
     /// Row of a frame whose method comes from the frame, not from its address. `code` is the address of the call,
     /// unless `exact`.
-    fn told(
+    fn row_from_frame(
         &mut self,
         code: Addr,
         exact: bool,
@@ -132,7 +137,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         position: &Position,
     ) -> FrameRow {
         let key = (Arc::as_ptr(method), position.source.il_offset, position.how);
-        let row = match self.told.get(&key) {
+        let row = match self.by_frame.get(&key) {
             Some((_, row)) => row.clone(),
             None => {
                 let source = position.source.clone();
@@ -142,7 +147,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                     ..self.described(runtime, method, Source { il_offset: None, ..source })
                 };
                 // Storing the method with its row keeps it alive, so that no other method can get its address.
-                self.told.insert(key, (method.clone(), row.clone()));
+                self.by_frame.insert(key, (method.clone(), row.clone()));
                 row
             }
         };

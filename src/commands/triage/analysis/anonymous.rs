@@ -199,7 +199,7 @@ fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>)
         .map(|(content, bytes)| (content, bytes.saturating_mul(100).checked_div(makeup.written()).unwrap_or(0)))
         .enumerate()
         .filter(|(i, (_, percent))| *i == 0 || *percent >= SHARE)
-        .map(|(_, (content, percent))| format!("{percent} % {}", destinations.told(content)))
+        .map(|(_, (content, percent))| format!("{percent} % {}", destinations.describe(content)))
         .collect();
     parts.join("; ")
 }

@@ -20,7 +20,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::Tally;
 use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
 use crate::memory::scan::ZeroStat;
-use crate::native::malloc::Split;
+use crate::native::malloc::UsageSplit;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -92,14 +92,14 @@ pub(in crate::commands) fn quick(
     session: &Session<'_>,
     zeros: Option<&ZeroMap>,
     by_region: Option<&[ZeroStat]>,
-    split: Option<&Split>,
+    split: Option<&UsageSplit>,
 ) -> Vec<Finding> {
     let tally = Tally::of(session, by_region);
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last step that reads: pages without a known owner, and the pointers to them.
-    session.process.target().let_go();
+    session.process.target().release();
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings

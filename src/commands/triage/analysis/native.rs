@@ -7,7 +7,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
-use crate::native::malloc::{self as heaps, Malloc, Split};
+use crate::native::malloc::{self as heaps, Malloc, UsageSplit};
 use crate::progress::Progress;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::session::Session;
@@ -114,7 +114,7 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
     Some(finding.about(block.bytes).known(Confidence::Derived).more(format!("refs {}", block.example)).within("malloc"))
 }
 
-fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Finding> {
+fn quick_malloc(session: &Session<'_>, written: u64, split: &UsageSplit) -> Vec<Finding> {
     let text = format!(
         "{}: {} used, {} free, {} with a separate mapping.",
         whose(session.malloc()),
@@ -175,7 +175,7 @@ pub(super) fn quick(
     session: &Session<'_>,
     tally: &Tally,
     zeros: Option<&ZeroMap>,
-    split: Option<&Split>,
+    split: Option<&UsageSplit>,
 ) -> Vec<Finding> {
     let malloc = tally.shares.get(&Subject::Malloc).zip(split);
     let mut out = malloc.map(|(share, split)| quick_malloc(session, share.written, split)).unwrap_or_default();

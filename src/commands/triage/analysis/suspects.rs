@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
-use crate::analysis::roots::{Rooted, path_row};
+use crate::analysis::roots::{RuntimeRoots, path_row};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
@@ -51,7 +51,7 @@ const OF_CLASS: [&str; 2] = ["static ", "global "];
 pub(super) fn suspects(
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
-    rooted: &Rooted<'_>,
+    runtime_roots: &RuntimeRoots<'_>,
     budget: &mut Budget,
 ) -> Vec<Finding> {
     let total = retained.total.size;
@@ -70,7 +70,7 @@ pub(super) fn suspects(
         let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
         let object = suspect.way.first().and_then(|&n| retained.live.object(n));
         if let Some(object) = object.filter(|_| roots) {
-            finding.evidence.extend(root(object, retained, names, rooted).map(|root| format!(". Root: {root}")));
+            finding.evidence.extend(root(object, retained, names, runtime_roots).map(|root| format!(". Root: {root}")));
         }
         out.push(finding);
     }
@@ -78,9 +78,16 @@ pub(super) fn suspects(
 }
 
 /// Describes the root of an object: a static variable if there is one.
-fn root(object: Addr, retained: &Retained<'_>, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
-    let found = PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(rooted.roots, WAYS).ok()?;
-    let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
+fn root(
+    object: Addr,
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+    runtime_roots: &RuntimeRoots<'_>,
+) -> Option<String> {
+    let found =
+        PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(runtime_roots.roots, WAYS).ok()?;
+    let mut paths: Vec<RootPathRow> =
+        found.paths.iter().map(|path| path_row(names, runtime_roots.runtime, path)).collect();
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
     let path = paths.first()?;
     if let Some(name) = static_of(path) {

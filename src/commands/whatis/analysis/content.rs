@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 
 /// Adds the content of pages to the rows.
-pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
+pub(super) fn add_contents(session: &Session<'_>, rows: &mut [WhatisRow]) {
     let is_anonymous = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind.is_anonymous());
     let rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_anonymous).collect();
     if rows.is_empty() {
@@ -35,7 +35,7 @@ fn around(session: &Session<'_>, destinations: &Destinations, row: &WhatisRow) -
         start: begins,
         end: ends,
         whole: (begins > start || begins == region.start) && (ends < end || ends == region.end),
-        content: destinations.described(&stretch.makeup)?,
-        page: destinations.told(page),
+        content: destinations.describe_makeup(&stretch.makeup)?,
+        page: destinations.describe(page),
     })
 }

@@ -1,6 +1,6 @@
 //! Facts from managed runtimes: objects, descriptors of types and methods, handles.
 
-use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::in_object::each_in_object;
 use crate::bytes::printable;
 use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisRow};
@@ -9,7 +9,7 @@ use crate::runtimes::api::{ManagedRuntime, ObjectNames, Structure};
 use crate::session::Session;
 
 /// Adds what runtimes know about the addresses.
-pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
+pub(super) fn add_managed(session: &Session<'_>, rows: &mut [WhatisRow]) {
     for row in rows.iter_mut() {
         structure(session, row);
     }
@@ -82,5 +82,5 @@ fn objects(session: &Session<'_>, rows: &mut [WhatisRow]) {
         },
     );
     let heaps = session.runtimes().into_iter().filter_map(|r| Some((r, r.heap()?)));
-    heaps.for_each(|(runtime, heap): (&dyn ManagedRuntime, _)| tell_in_gc(session.process, runtime, heap));
+    heaps.for_each(|(runtime, heap): (&dyn ManagedRuntime, _)| warn_in_gc(session.process, runtime, heap));
 }

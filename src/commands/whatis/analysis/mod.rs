@@ -22,9 +22,9 @@ pub fn whatis(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Pr
     let names = Names::new(session);
     let mut shown = Shown::default();
     let mut rows: Vec<WhatisRow> = addrs.iter().map(|&addr| of_map(session, &names, &mut shown, addr, bytes)).collect();
-    managed::tell(session, &mut rows);
-    native::tell(session, &names, &mut rows, progress);
-    content::tell(session, &mut rows);
+    managed::add_managed(session, &mut rows);
+    native::add_native(session, &names, &mut rows, progress);
+    content::add_contents(session, &mut rows);
     if rows.iter().any(|r| r.method.is_some() || r.descriptor.is_some()) {
         names.note_missing();
     }

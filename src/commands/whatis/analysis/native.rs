@@ -21,7 +21,7 @@ use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, S
 use crate::session::Session;
 
 /// Adds what native structures show about the addresses.
-pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
+pub(super) fn add_native(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
     frames(session, names, rows);
     buffers(session, rows);
     let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind.holds_blocks());
@@ -126,7 +126,7 @@ fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
         let Some(block) = all.at(row.address) else { continue };
         let make = || alike_row(session, block);
         // Each needs a pass over all blocks, so the number is limited.
-        let room = known.len() < limits::MAX_ALIKE_LOOKS || known.contains_key(&block.range.start);
+        let room = known.len() < limits::MAX_ALIKE_QUERIES || known.contains_key(&block.range.start);
         let cluster = (block.used && room).then(|| known.entry(block.range.start).or_insert_with(make).clone());
         row.block = Some(BlockRow { start: block.range.start, size: block.range.len(), used: block.used, cluster });
     }

@@ -1,7 +1,7 @@
 //! Detects text at the beginning of bytes.
 
 /// Minimum number of characters.
-const LEAST: usize = 4;
+const MIN_LEN: usize = 4;
 
 /// End of the Latin letters. Without this limit, any two bytes would be a UTF-16 character.
 const LATIN: char = '\u{250}';
@@ -17,7 +17,7 @@ pub(super) fn beginning(bytes: &[u8]) -> Option<String> {
     let latin = |c: &char| !c.is_control() && *c < LATIN;
     let wide: String = char::decode_utf16(units).map_while(Result::ok).take_while(latin).collect();
     let longer = if wide.chars().count() > narrow.chars().count() { wide } else { narrow };
-    (longer.chars().count() >= LEAST).then_some(longer)
+    (longer.chars().count() >= MIN_LEN).then_some(longer)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub use reader::Reader;
 use super::token::Token;
 #[cfg(doc)]
 use crate::limits;
-use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
+use reader::FIELD;
 
 /// The reason why a signature can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,6 +126,7 @@ pub enum ModifierRef {
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "`ValueType` is the word of ECMA-335")]
 pub enum Type {
     /// void, a number, string, object, native int, TypedReference.
     Primitive(ElementType),
@@ -194,16 +195,6 @@ pub struct MethodSig {
 }
 
 impl MethodSig {
-    /// Whether it has a `this` (II.23.2.1 HASTHIS).
-    pub fn has_this(&self) -> bool {
-        self.convention & 0x20 != 0
-    }
-
-    /// Whether its first parameter is `this` (II.23.2.1 EXPLICITTHIS).
-    pub fn has_explicit_this(&self) -> bool {
-        self.convention & 0x40 != 0
-    }
-
     /// Reads the signature of a method or a property.
     ///
     /// # Errors
@@ -230,48 +221,4 @@ impl FieldSig {
         reader.kind(FIELD)?;
         Ok(FieldSig { ty: reader.ty(0)? })
     }
-}
-
-/// The types of a method's locals (II.23.2.6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalVarSig {
-    /// Types of the locals, in order.
-    pub locals: Vec<Type>,
-}
-
-impl LocalVarSig {
-    /// Reads the signature of a method's locals.
-    ///
-    /// # Errors
-    /// Fails if the blob isn't one; see [`SigError`].
-    pub fn parse(blob: &[u8]) -> Result<LocalVarSig, SigError> {
-        let mut reader = Reader::new(blob);
-        reader.kind(LOCALS)?;
-        let count = reader.unsigned()?;
-        Ok(LocalVarSig { locals: reader.types(count, 0)? })
-    }
-}
-
-/// Whether a blob is a field's signature. That of a MemberRef may be one.
-pub fn is_field(blob: &[u8]) -> bool {
-    blob.first().is_some_and(|b| b & KIND == FIELD)
-}
-
-/// Reads the signature of a TypeSpec (II.23.2.14), or any single type.
-///
-/// # Errors
-/// Fails if the blob isn't one; see [`SigError`].
-pub fn type_spec(blob: &[u8]) -> Result<Type, SigError> {
-    Reader::new(blob).ty(0)
-}
-
-/// Reads the arguments of a MethodSpec (II.23.2.15).
-///
-/// # Errors
-/// Fails if the blob isn't one; see [`SigError`].
-pub fn method_spec(blob: &[u8]) -> Result<Vec<Type>, SigError> {
-    let mut reader = Reader::new(blob);
-    reader.kind(METHOD_SPEC)?;
-    let count = reader.unsigned()?;
-    reader.types(count, 0)
 }

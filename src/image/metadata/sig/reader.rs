@@ -128,14 +128,6 @@ impl<'b> Reader<'b> {
         Ok(out)
     }
 
-    /// Reads the next type.
-    ///
-    /// # Errors
-    /// Fails if there is none; see [`SigError`].
-    pub fn next_type(&mut self) -> Result<Type, SigError> {
-        self.ty(0)
-    }
-
     pub(super) fn ty(&mut self, depth: u32) -> Result<Type, SigError> {
         if depth >= limits::MAX_SIGNATURE_DEPTH {
             return Err(SigError::TooDeep);

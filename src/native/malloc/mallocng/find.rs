@@ -1,7 +1,7 @@
 //! Finds the context in libc's data, the areas that it leads to, and the groups that their metas lead to.
 
 use super::Mallocng;
-use super::group::{Group, nest};
+use super::group::{Group, resolve_nesting};
 use super::shape::{ContextShape, Shape};
 use crate::addr::{Addr, AddrRange};
 use crate::image::Module;
@@ -113,7 +113,7 @@ impl Reader<'_> {
             }
             Ok(()) => {}
         }
-        nest(&mut out);
+        resolve_nesting(&mut out);
         out.areas.sort_unstable();
         let count = |class: u64| field(form.usage_by_class.checked_add(8 * class)?);
         out.counted = super::shape::classes().map(|class| count(class).unwrap_or(0)).collect();

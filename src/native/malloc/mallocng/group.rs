@@ -71,7 +71,7 @@ impl Group {
 
 /// Sorts the groups and finds those inside slots of others. Groups that overlap a slot's border are removed, so each
 /// byte is in at most one slot that contains no group.
-pub(super) fn nest(heap: &mut Mallocng) {
+pub(super) fn resolve_nesting(heap: &mut Mallocng) {
     let mut all = std::mem::take(&mut heap.groups);
     // If two groups begin at the same address, the larger is the outer one. A group points back to one meta only.
     all.sort_by_key(|g| (g.range.start, std::cmp::Reverse(g.range.end)));

@@ -24,11 +24,12 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::memory::window::Window;
-use crate::native::malloc::Split;
+use crate::native::malloc::UsageSplit;
 use crate::phase::Phase;
 use crate::process::Process;
 
-pub use group::{Group, Source};
+pub(crate) use group::Group;
+pub use group::Source;
 pub use slots::{Slot, SlotState};
 
 pub(super) use find::find;
@@ -150,8 +151,8 @@ impl Mallocng {
     }
 
     /// Returns used, free and overhead bytes, from the metas alone.
-    pub fn split(&self) -> Split {
-        let mut out = Split::default();
+    pub fn split(&self) -> UsageSplit {
+        let mut out = UsageSplit::default();
         for group in &self.groups {
             let (used, free) = group.counts();
             out.used = out.used.saturating_add(used.saturating_mul(group.stride));

@@ -34,7 +34,7 @@ pub struct Slot {
     /// Whether the slot is in use.
     pub state: SlotState,
     /// Requested bytes, from the header. `None` for a free slot, and if the header is damaged or not in the core.
-    pub asked: Option<u64>,
+    pub requested: Option<u64>,
     /// Whether the header is in the core but is invalid.
     pub damaged: bool,
     /// Whether the block has its own mapping.
@@ -47,7 +47,7 @@ impl Slot {
     /// Returns malloc's own bytes in and before a used slot: its headers, and the number of bytes that were not
     /// requested.
     pub fn own(&self) -> impl Iterator<Item = AddrRange> {
-        let known = self.asked.is_some();
+        let known = self.requested.is_some();
         let later = self.block.start > self.range.start;
         let header = AddrRange::new(self.range.start.saturating_sub(HEADER), self.range.start);
         // A distance that does not fit into 16 bits precedes the header.
@@ -97,13 +97,13 @@ impl Header {
 }
 
 /// Content of a used slot's headers.
-enum Said {
+enum HeaderContent {
     /// The block's start, and the requested bytes.
     Block(Addr, u64),
     /// A word of the headers is not in the core.
     Missing,
     /// The bytes are no header of mallocng.
-    Nonsense,
+    Invalid,
 }
 
 impl Group {
@@ -119,19 +119,19 @@ impl Group {
             let whole = AddrRange::new(range.start, end);
             let used = self.used >> i & 1 != 0;
             let state = if used { SlotState::Used } else { SlotState::Free };
-            let said = if used { self.said(&words, i, range) } else { Said::Missing };
-            let (block, asked, damaged) = match said {
-                Said::Block(at, asked) => (AddrRange::sized(at, asked), Some(asked), false),
-                Said::Missing => (whole, None, false),
-                Said::Nonsense => (whole, None, true),
+            let headers = if used { self.read_headers(&words, i, range) } else { HeaderContent::Missing };
+            let (block, requested, damaged) = match headers {
+                HeaderContent::Block(at, requested) => (AddrRange::sized(at, requested), Some(requested), false),
+                HeaderContent::Missing => (whole, None, false),
+                HeaderContent::Invalid => (whole, None, true),
             };
-            visit(Slot { range, block, state, asked, damaged, mapped: self.is_single(), group: number });
+            visit(Slot { range, block, state, requested, damaged, mapped: self.is_single(), group: number });
         }
     }
 
-    fn said(&self, words: &Words<'_, '_>, slot: u32, range: AddrRange) -> Said {
+    fn read_headers(&self, words: &Words<'_, '_>, slot: u32, range: AddrRange) -> HeaderContent {
         let header = |at: Addr| Some(Header::of(words.at(at.checked_sub(8)?)?));
-        let Some(mut first) = header(range.start) else { return Said::Missing };
+        let Some(mut first) = header(range.start) else { return HeaderContent::Missing };
         let mut block = range.start;
         if first.rest == BEGINS_LATER {
             // A distance that does not fit into the 16 bits (`aligned_alloc`) has lost its upper bits. The block's own
@@ -140,7 +140,7 @@ impl Group {
             let mut at = range.start.saturating_add(UNIT * (first.units & 0xffff));
             let found = loop {
                 if at >= range.end {
-                    return Said::Nonsense;
+                    return HeaderContent::Invalid;
                 }
                 match header(at) {
                     Some(header) if self.is_at(header, slot, at) => break header,
@@ -150,7 +150,7 @@ impl Group {
             (block, first) = (at, found);
         }
         if !self.is_at(first, slot, block) {
-            return Said::Nonsense;
+            return HeaderContent::Invalid;
         }
         let end = range.end.saturating_sub(HEADER);
         let room = end.since(block);
@@ -158,13 +158,13 @@ impl Group {
             0..REST_IN_LAST_WORD => u64::from(first.rest),
             REST_IN_LAST_WORD => match range.end.checked_sub(8).and_then(|at| words.at(at)) {
                 Some(word) => word & 0xffff_ffff,
-                None => return Said::Missing,
+                None => return HeaderContent::Missing,
             },
-            _ => return Said::Nonsense,
+            _ => return HeaderContent::Invalid,
         };
         match room.checked_sub(rest) {
-            Some(asked) => Said::Block(block, asked),
-            None => Said::Nonsense,
+            Some(requested) => HeaderContent::Block(block, requested),
+            None => HeaderContent::Invalid,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Heaps made by hand, intact and damaged.
 
 use super::find::Reader;
-use super::group::nest;
+use super::group::resolve_nesting;
 use super::shape::{Bits, Shape};
 use super::slots::{Slot, SlotState};
 use super::*;
@@ -98,7 +98,7 @@ fn of_groups_that_lie_across_each_other_one_stays() {
     // Across two slots, past the end, in a slot that has a group already, a mapping within another one.
     for inner in [group(HEAP + 32, 1, 0), group(HEAP + 0xff0, 1, 0), group(HEAP + 0x800, 1, 0x1000)] {
         let mut heap = Mallocng { groups: vec![group(HEAP, 20, 0x1000), inner], ..Mallocng::default() };
-        nest(&mut heap);
+        resolve_nesting(&mut heap);
         assert_eq!((heap.groups.len(), heap.unproven), (1, 1));
     }
 }
@@ -139,9 +139,9 @@ fn headers_tell_where_blocks_begin_and_what_was_asked_for() {
         ],
     );
     let blocks: Vec<(u64, u64, Option<u64>)> =
-        out.iter().map(|s| (s.block.start.since(Addr::new(HEAP)), s.block.len(), s.asked)).collect();
+        out.iter().map(|s| (s.block.start.since(Addr::new(HEAP)), s.block.len(), s.requested)).collect();
     assert_eq!(blocks[..3], [(16, 60, Some(60)), (80, 57, Some(57)), (176, 20, Some(20))]);
-    assert_eq!((out[3].state, out[3].asked, out[3].damaged), (SlotState::Free, None, false));
+    assert_eq!((out[3].state, out[3].requested, out[3].damaged), (SlotState::Free, None, false));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn headers_that_make_no_sense_are_damaged_and_the_slot_stays_in_use() {
     ];
     for word in wrong {
         let out = slots(0b0001, &[(16, word)]);
-        assert_eq!((out[0].state, out[0].asked, out[0].damaged), (SlotState::Used, None, true), "{word:#x}");
+        assert_eq!((out[0].state, out[0].requested, out[0].damaged), (SlotState::Used, None, true), "{word:#x}");
         assert_eq!(out[0].block, range(HEAP + 16, 60));
     }
     // More bytes not requested than the slot has.

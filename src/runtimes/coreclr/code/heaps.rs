@@ -21,7 +21,7 @@ pub(in crate::runtimes::coreclr) fn read(
 ) -> Result<(AllocatorHeaps, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
-    let manager = runtime.roots.pointer(memory, layout, "EEJitManager")?;
+    let manager = runtime.globals.pointer(memory, layout, "EEJitManager")?;
     let first = StructView::new(memory, layout, "EEJitManager", manager).ptr("AllCodeHeaps")?;
     let mut walk = BlockWalk::new(Phase::CodeHeaps);
     let mut blocks = Vec::new();

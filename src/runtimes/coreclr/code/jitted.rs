@@ -17,7 +17,7 @@ use crate::runtimes::coreclr::runtime::Runtime;
 const STUB_CODE_BLOCK_LAST: u64 = 0xf;
 
 /// Bytes of a nibble map that use up as much of the limit as a block (16 words).
-const WORDS_PER_BLOCK: usize = 64;
+const MAP_BYTES_PER_BLOCK: usize = 64;
 
 /// A block of jitted code, or of stubs between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +81,10 @@ impl CodeHeap {
         let span = AddrRange::new(base, end.max(base)).len().min(limits::MAX_CODE_HEAP);
         let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::MAP_WORD;
         // Words that exceed the remaining room are not read.
-        let bytes = bytes.min((*room * WORDS_PER_BLOCK) as u64);
+        let bytes = bytes.min((*room * MAP_BYTES_PER_BLOCK) as u64);
         let words = memory.bytes(map, bytes as usize).map_err(ViewError::fault("CodeHeapListNode", "HeaderMap"))?;
         let pointers = layout.contract("ExecutionManager").is_some_and(|v| v.trim_start_matches('c') != "1");
-        *room = room.saturating_sub(words.len() / WORDS_PER_BLOCK);
+        *room = room.saturating_sub(words.len() / MAP_BYTES_PER_BLOCK);
         let mut starts = nibble::starts(&words, base, pointers, *room);
         *room -= starts.len();
         starts.retain(|&s| s < end);
@@ -112,8 +112,8 @@ impl CodeHeap {
     ) -> Option<UnwindEntry> {
         let form = FunctionForm::of(runtime.arch, &runtime.layout).ok()?;
         functions(memory, &form, unwind).ok()?.into_iter().find_map(|function| {
-            let place = |rva: u32| self.begin.saturating_add(u64::from(rva));
-            let (begin, end) = (place(function.begin), place(form.end(memory, self.begin, &function).ok()?));
+            let address = |rva: u32| self.begin.saturating_add(u64::from(rva));
+            let (begin, end) = (address(function.begin), address(form.end(memory, self.begin, &function).ok()?));
             let data = function.data;
             (begin <= ip && ip < end).then_some(UnwindEntry { base: self.begin, begin, end, data })
         })

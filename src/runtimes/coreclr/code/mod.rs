@@ -15,10 +15,10 @@ mod stubs;
 mod unwind;
 
 pub(super) use jitted::{CodeBlock, CodeHeap};
-pub use ranges::{CodeRange, CodeRangeKind};
+pub(crate) use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
-pub use stubs::{Stub, StubKind};
-pub(super) use unwind::{behind, dwarf, unwind};
+pub(crate) use stubs::Stub;
+pub(super) use unwind::{dwarf, gc_info_address, unwind};
 
 pub(super) use ranges::read as read_ranges;
 pub(super) use stubs::decode as decode_stub;

@@ -23,9 +23,9 @@ pub(super) const MAP_WORD: u64 = 4;
 /// Alignment of blocks.
 const CODE_ALIGN: u64 = 4;
 
-/// Start addresses of up to `most` blocks, in order. `map` has the words for code from `base` on. `pointers`: whether
+/// Start addresses of up to `limit` blocks, in order. `map` has the words for code from `base` on. `pointers`: whether
 /// words may be pointers (version 2).
-pub(super) fn starts(map: &[u8], base: Addr, pointers: bool, most: usize) -> Vec<Addr> {
+pub(super) fn starts(map: &[u8], base: Addr, pointers: bool, limit: usize) -> Vec<Addr> {
     let mut out = Vec::new();
     for (i, word) in map.as_chunks::<4>().0.iter().map(|w| u32::from_le_bytes(*w)).enumerate() {
         if word == 0 || (pointers && word & 0xf > 8) {
@@ -33,7 +33,7 @@ pub(super) fn starts(map: &[u8], base: Addr, pointers: bool, most: usize) -> Vec
         }
         for nibble in 0..NIBBLES {
             let value = u64::from(word >> (28 - 4 * nibble)) & 0xf;
-            if (1..=8).contains(&value) && out.len() < most {
+            if (1..=8).contains(&value) && out.len() < limit {
                 let offset = i as u64 * BYTES_PER_WORD + nibble * BYTES_PER_NIBBLE + (value - 1) * CODE_ALIGN;
                 out.push(base.saturating_add(offset));
             }

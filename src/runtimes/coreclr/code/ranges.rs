@@ -34,8 +34,6 @@ pub struct CodeRange {
     pub begin: Addr,
     /// Contents of the range.
     pub kind: CodeRangeKind,
-    /// Address of the RangeSection.
-    pub section: Addr,
 }
 
 impl Ranged for CodeRange {
@@ -49,13 +47,13 @@ pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime)
     let mut notes = Vec::new();
     let layout = &runtime.layout;
     let mut found = Vec::new();
-    if let Ok(head) = runtime.roots.pointer(memory, layout, "CodeRangeList") {
+    if let Ok(head) = runtime.globals.pointer(memory, layout, "CodeRangeList") {
         list(memory, runtime, head, &mut found, &mut notes);
     } else {
         let top = runtime
-            .roots
+            .globals
             .global(layout, "ExecutionManagerCodeRangeMapAddress")
-            .or_else(|_| runtime.roots.global(layout, "CodeRangeMap"));
+            .or_else(|_| runtime.globals.global(layout, "CodeRangeMap"));
         match top {
             Ok(top) => {
                 let mut walk = Radix {
@@ -109,7 +107,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
             module => CodeRangeKind::ReadyToRun(module),
         }
     };
-    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
+    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind })
 }
 
 /// Up to .NET 7: reads the list linked by RangeSection::pnext.

@@ -222,8 +222,8 @@ impl ReadyToRun {
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let &(begin, end) = self.functions.get(index)?;
         let data = *self.unwind_data.get(index)?;
-        let place = |rva: u32| self.base.saturating_add(u64::from(rva));
-        (rva < end).then(|| UnwindEntry { base: self.base, begin: place(begin), end: place(end), data })
+        let address = |rva: u32| self.base.saturating_add(u64::from(rva));
+        (rva < end).then(|| UnwindEntry { base: self.base, begin: address(begin), end: address(end), data })
     }
 
     fn entry(&self, index: usize) -> Option<Addr> {

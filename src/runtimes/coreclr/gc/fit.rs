@@ -35,8 +35,8 @@ pub(in crate::runtimes::coreclr) fn misfit(process: &Process, runtime: &Runtime)
     }
     let full = heap.segments.iter().filter(|s| s.start < s.end).take(limits::MAX_CHECKED_SEGMENTS);
     let firsts = full.filter_map(|s| process.memory.ptr(s.start).ok()).filter(|at| !at.is_null());
-    let told: Vec<bool> = firsts.filter_map(|at| is_type(process, runtime, at)).collect();
-    (!told.is_empty() && !told.contains(&true)).then(|| "no GC segment begins with an object".into())
+    let verdicts: Vec<bool> = firsts.filter_map(|at| is_type(process, runtime, at)).collect();
+    (!verdicts.is_empty() && !verdicts.contains(&true)).then(|| "no GC segment begins with an object".into())
 }
 
 /// Whether a segment's bounds are in order and its start is mapped.

@@ -6,10 +6,10 @@ use crate::runtimes::coreclr::runtime::Runtime;
 
 /// Segments of all handle tables. Cached.
 pub(in crate::runtimes::coreclr) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
-    runtime.read.handle_segments.get_or_init(|| segments(process, runtime.gc(process)))
+    runtime.cache.handle_segments.get_or_init(|| segments(process, runtime.gc(process)))
 }
 
 /// Handles that refer to an object, by address, with messages about what could not be read. Cached.
-pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
-    runtime.read.handles.get_or_init(|| handles_in(process, runtime.gc(process), read(process, runtime)))
+pub(crate) fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
+    runtime.cache.handles.get_or_init(|| handles_in(process, runtime.gc(process), read(process, runtime)))
 }

@@ -6,6 +6,6 @@ mod handles;
 mod roots;
 
 pub(super) use fit::misfit;
-pub use handles::handles;
+pub(crate) use handles::handles;
 pub(super) use handles::read as read_handle_table;
 pub(super) use roots::roots;

@@ -71,26 +71,26 @@ fn of_stacks(heap: &Heap<'_>, stacks: &[StackRefs], roots: &mut Roots) {
     let mut out = Vec::new();
     let (mut reader, space) = (heap.reader(), heap.space());
     for stack in stacks {
-        for known in &stack.known {
-            let sp = known.frame.map_or(stack.sp, |f| f.sp);
-            let (address, register) = match known.place {
+        for found in &stack.precise {
+            let sp = found.frame.map_or(stack.sp, |f| f.sp);
+            let (address, register) = match found.place {
                 RefLocation::Slot(FrameSlotLocation::Register(name)) => (sp, Some(name)),
                 RefLocation::Slot(FrameSlotLocation::Stack(at, ..)) | RefLocation::Listed(at, _) => (at, None),
             };
             let root = Root {
                 thread: Some(stack.thread),
                 register,
-                frame: known.frame,
-                location: Some(known.place),
-                interior: known.interior,
-                pinned: known.pinned,
-                ..Root::new(RootKind::Stack, address, Addr::new(known.value))
+                frame: found.frame,
+                location: Some(found.place),
+                interior: found.interior,
+                pinned: found.pinned,
+                ..Root::new(RootKind::Stack, address, Addr::new(found.value))
             };
-            match known.value {
+            match found.value {
                 0 => {}
                 // An address on the stack, of a static, and so on.
-                value if known.interior && space.run(value).is_none() => {}
-                value if known.interior => candidates.push(Candidate { value, root }),
+                value if found.interior && space.run(value).is_none() => {}
+                value if found.interior => candidates.push(Candidate { value, root }),
                 value if reader.node(value).is_some() => out.push(root),
                 _ => roots.stray += 1,
             }
@@ -113,7 +113,7 @@ fn word(stack: &StackRefs, address: Addr) -> Root {
 /// Adds the words of stack parts without better information.
 fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &mut Vec<String>) {
     let known: HashSet<Addr> = stack
-        .known
+        .precise
         .iter()
         .filter_map(|k| match k.place {
             RefLocation::Slot(FrameSlotLocation::Stack(at, ..)) | RefLocation::Listed(at, _) => Some(at),
@@ -121,7 +121,7 @@ fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &m
         })
         .collect();
     let (memory, space) = (heap.type_system().memory, heap.space());
-    for range in union(stack.stretches.iter().map(|s| s.range).collect()) {
+    for range in union(stack.conservative.iter().map(|s| s.range).collect()) {
         if range.len() > limits::MAX_STACK_SCAN {
             notes.push(format!("the stack of thread {} has an implausible range: {range}", stack.thread));
             continue;
@@ -160,8 +160,8 @@ fn containing(heap: &Heap<'_>, mut candidates: Vec<Candidate>, out: &mut Vec<Roo
 fn coverage(stacks: &[StackRefs]) -> StackCoverage {
     let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
     for stack in stacks {
-        for stretch in &stack.stretches {
-            reasons.entry(stretch.why).or_default().insert(stack.thread);
+        for range in &stack.conservative {
+            reasons.entry(range.why).or_default().insert(stack.thread);
         }
     }
     StackCoverage {

@@ -9,10 +9,7 @@ use crate::layout::ViewError;
 use crate::limits;
 use crate::runtimes::api::TypeIndex;
 use crate::runtimes::clr_gc::{MIN_BASE_SIZE, MIN_OBJECT, MethodTableInfo, MethodTables};
-use crate::runtimes::coreclr::types::TypeSystem;
-
-/// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
-const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
+use crate::runtimes::coreclr::types::{HAS_COMPONENT_SIZE, TypeSystem};
 
 /// MTFlags and BaseSize of the MethodTable of free space, an array of bytes. They are the same in all versions.
 const FREE_FLAGS: u32 = 0x8000_0001;
@@ -22,12 +19,12 @@ const FREE_BASE_SIZE: u32 = 24;
 pub(super) struct Tables<'p> {
     types: Arc<TypeSystem<'p>>,
     free: Option<Addr>,
-    pub(super) known: MethodTables,
+    pub(super) cache: MethodTables,
 }
 
 impl<'p> Tables<'p> {
     pub(super) fn new(types: Arc<TypeSystem<'p>>) -> Tables<'p> {
-        let global = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
+        let global = types.runtime.globals.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
         // Slots of globals move between servicing releases. If the slot does not lead to a valid table, free space is
         // recognised by its shape.
         let free = global.ok().filter(|&address| {
@@ -42,12 +39,12 @@ impl<'p> Tables<'p> {
             free: true,
             string: false,
         };
-        let known = MethodTables::new(info, None);
-        Tables { types, free, known }
+        let cache = MethodTables::new(info, None);
+        Tables { types, free, cache }
     }
 
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        self.known.lookup(address, |at| self.read(at).ok().flatten())
+        self.cache.lookup(address, |at| self.read(at).ok().flatten())
     }
 
     fn read(&self, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {

@@ -8,7 +8,7 @@
 mod method_tables;
 mod names;
 
-pub use crate::runtimes::clr_gc::{MethodTableInfo, References, Repeat, Series};
+pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;
@@ -24,7 +24,9 @@ use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
     self, FREE_NAME, HeapRange, Object, ObjectReader, StringContent, TypeIndex, TypeInfo, Walker,
 };
-use crate::runtimes::clr_gc::{ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, Layouts, MIN_OBJECT, Reader, parts};
+use crate::runtimes::clr_gc::{
+    ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, MIN_OBJECT, ObjectLayouts, Reader, parts,
+};
 use crate::runtimes::coreclr::gc::handles;
 use crate::runtimes::coreclr::threads::threads;
 use crate::runtimes::coreclr::types::TypeSystem;
@@ -47,7 +49,7 @@ pub struct Heap<'p> {
     in_gc: bool,
     notes: Vec<String>,
     space: OnceLock<Space<'p>>,
-    layouts: Layouts,
+    layouts: ObjectLayouts,
     dependents: OnceLock<Dependents>,
     statics: Statics,
     /// Bytes searched for the first object after a loss.
@@ -81,7 +83,7 @@ impl<'p> Heap<'p> {
             in_gc: heaps.in_gc,
             notes,
             space: OnceLock::new(),
-            layouts: Layouts::default(),
+            layouts: ObjectLayouts::default(),
             dependents: OnceLock::new(),
             statics: Statics::default(),
             types,
@@ -95,7 +97,7 @@ impl<'p> Heap<'p> {
 
     /// MethodTable of a type.
     pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        self.tables.known.get(kind)
+        self.tables.cache.get(kind)
     }
 
     /// Offsets of references, in bytes, in objects of a type without elements. From the GCDesc.
@@ -108,10 +110,10 @@ impl<'p> Heap<'p> {
         };
         let size = u64::from(info.base_size);
         let places = all.iter().flat_map(|series| {
-            let bytes = size.saturating_add_signed(series.less_size).min(size);
+            let bytes = size.saturating_add_signed(series.size_delta).min(size);
             (0..bytes / ALIGN).map(|word| series.start.saturating_add(word * ALIGN))
         });
-        places.filter(|place| *place < size).collect()
+        places.filter(|offset| *offset < size).collect()
     }
 
     /// Offsets of a string's length and of its first character.
@@ -126,7 +128,7 @@ impl<'p> Heap<'p> {
 }
 
 impl ClrHeap for Heap<'_> {
-    const ROUNDS: bool = false;
+    const SIZES_ARE_ROUNDED: bool = false;
 
     fn process(&self) -> &Process {
         self.types.process
@@ -166,7 +168,7 @@ impl ClrHeap for Heap<'_> {
         &self.searched
     }
 
-    fn layouts(&self) -> &Layouts {
+    fn layouts(&self) -> &ObjectLayouts {
         &self.layouts
     }
 
@@ -204,15 +206,15 @@ impl api::Heap for Heap<'_> {
     }
 
     fn types(&self) -> usize {
-        self.tables.known.len()
+        self.tables.cache.len()
     }
 
     fn has_too_many_types(&self) -> bool {
-        self.tables.known.is_full()
+        self.tables.cache.is_full()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        self.tables.known.get(kind).map(|info| info.info(self.string_form))
+        self.tables.cache.get(kind).map(|info| info.info(self.string_form))
     }
 
     fn warn_missing(&self) {
@@ -224,14 +226,14 @@ impl api::Heap for Heap<'_> {
 
     /// `Free`, or the name from [`TypeSystem::display_name`].
     fn type_name(&self, kind: TypeIndex) -> String {
-        match self.tables.known.get(kind) {
+        match self.tables.cache.get(kind) {
             Some(info) if !info.free => self.types.display_name(info.address),
             _ => FREE_NAME.into(),
         }
     }
 
     fn type_module(&self, kind: TypeIndex) -> Option<String> {
-        let info = self.tables.known.get(kind).filter(|info| !info.free)?;
+        let info = self.tables.cache.get(kind).filter(|info| !info.free)?;
         let module = self.types.module(self.types.module_of(info.address).ok()?);
         (!module.path.is_empty()).then(|| module.path.clone())
     }
@@ -244,8 +246,8 @@ impl api::Heap for Heap<'_> {
         self.name_in_element(kind, offset)
     }
 
-    fn static_at(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
-        self.name_of_static(place, near)
+    fn static_at(&self, addr: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(addr, near)
     }
 
     fn statics(&self) -> HashMap<Addr, Arc<str>> {
@@ -253,7 +255,7 @@ impl api::Heap for Heap<'_> {
     }
 
     fn string_type(&self) -> Option<TypeIndex> {
-        self.tables.known.string()
+        self.tables.cache.string()
     }
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {

@@ -48,16 +48,16 @@ impl Heap<'_> {
     }
 
     /// Name of the static variable at `place`. Searches the modules of the types in `near` first, then all others.
-    pub(super) fn name_of_static(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
+    pub(super) fn name_of_static(&self, addr: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
         for &kind in near {
             let Some(info) = self.method_table(kind) else { continue };
             let of = self.types.element_type(info.address).unwrap_or(info.address);
             let Ok(module) = self.types.module_of(of) else { continue };
-            if let Some(name) = self.statics_of(module).get(&place) {
+            if let Some(name) = self.statics_of(module).get(&addr) {
                 return Some(name.clone());
             }
         }
-        self.all_modules().iter().find_map(|&module| self.statics_of(module).get(&place).cloned())
+        self.all_modules().iter().find_map(|&module| self.statics_of(module).get(&addr).cloned())
     }
 
     /// All static variables that reference objects.

@@ -23,7 +23,7 @@ use crate::runtimes::coreclr::runtime::Runtime;
 
 /// Memory handed out by the allocator.
 #[derive(Clone, Debug, Default)]
-pub struct ExecutableMemory {
+pub(crate) struct ExecutableMemory {
     /// Address of the allocator.
     pub at: Addr,
     /// Blocks in use, by address.
@@ -38,7 +38,7 @@ pub struct ExecutableMemory {
 
 /// A block in use: a mapping of the memfd. Parts of it may still be inaccessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeBlock {
+pub(crate) struct CodeBlock {
     /// Address of its BlockRX.
     pub at: Addr,
     /// Mapped addresses.
@@ -55,7 +55,7 @@ impl Ranged for CodeBlock {
 
 /// A second, writable mapping of part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeView {
+pub(crate) struct CodeView {
     /// Address of its BlockRW.
     pub at: Addr,
     /// Mapped addresses.
@@ -66,7 +66,7 @@ pub struct CodeView {
 
 /// Finds the allocator's blocks. `None` if there are none (before 7, or with W^X turned off), or if they are not in the
 /// core.
-pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<ExecutableMemory> {
+pub(crate) fn executable_memory(process: &Process, runtime: &Runtime) -> Option<ExecutableMemory> {
     let ModuleKind::Elf(image) = &process.modules.get(runtime.module)?.kind else { return None };
     let _phase = process.enter(Phase::CodeHeaps);
     let memory: &dyn Memory = &process.memory;
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
     /// walk remembers its own nodes.
     fn walk<T>(&self, kind: &'a str, first: Addr, take: impl Fn(&StructView<'a>) -> Option<T>) -> Option<Vec<T>> {
         let mut out = Vec::new();
-        let end = self.walks.alone().follow(first, |at| {
+        let end = self.walks.begin_own_set().follow(first, |at| {
             let view = self.view(kind, at);
             let fits = at.is_aligned(8).then(|| take(&view)).flatten();
             out.push(fits.ok_or("no block")?);

@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::memory::walk::{Broken, Walks};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::runtimes::coreclr::runtime::RootsError;
+use crate::runtimes::coreclr::runtime::GlobalsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
 /// A block of a loader heap.
@@ -56,7 +56,7 @@ pub struct Collectible {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::runtimes::coreclr) enum LoaderError {
     #[error(transparent)]
-    Roots(#[from] RootsError),
+    Globals(#[from] GlobalsError),
     #[error(transparent)]
     View(#[from] ViewError),
 }
@@ -89,7 +89,7 @@ pub(in crate::runtimes::coreclr) fn read(
 ) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
     let mut notes = Vec::new();
-    let system = runtime.roots.pointer(memory, &runtime.layout, "SystemDomain")?;
+    let system = runtime.globals.pointer(memory, &runtime.layout, "SystemDomain")?;
     let global = StructView::new(memory, &runtime.layout, "SystemDomain", system).addr_of("GlobalLoaderAllocator")?;
     let mut allocators = vec![(global, None)];
     match collectible(memory, runtime, global) {
@@ -266,7 +266,7 @@ pub(in crate::runtimes::coreclr) fn domain_assemblies(
     if layout.field("AppDomain", "DomainAssemblyList").is_err() {
         return Ok(Vec::new());
     }
-    let domain = runtime.roots.pointer(memory, layout, "AppDomain")?;
+    let domain = runtime.globals.pointer(memory, layout, "AppDomain")?;
     let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
     Ok(array_list(memory, runtime, list)?)
 }

@@ -3,6 +3,6 @@
 mod executable_memory;
 mod heaps;
 
-pub use executable_memory::{CodeBlock, CodeView, ExecutableMemory, executable_memory};
+pub(crate) use executable_memory::executable_memory;
 pub use heaps::{AllocatorHeaps, Collectible, HeapBlock};
 pub(super) use heaps::{BlockWalk, LoaderError, domain_assemblies, manifest_module, read};

@@ -12,8 +12,8 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::registers::{self, Regs};
 use crate::runtimes::api::FrameSlotLocation;
-use crate::runtimes::coreclr::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
-use crate::runtimes::coreclr::code::{CodeBlock, CodeRangeKind, behind, dwarf};
+use crate::runtimes::coreclr::code::gc_info::{Encoding, GcInfo, Slot, SlotLocation, StackBase, StopKind};
+use crate::runtimes::coreclr::code::{CodeBlock, CodeRangeKind, dwarf, gc_info_address};
 use crate::targets::Arch;
 
 use super::Methods;
@@ -69,6 +69,7 @@ pub struct FrameSlots {
 
 /// Totals of a method's GC info, for checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg(feature = "internals")]
 pub struct GcInfoFacts {
     /// Bytes of code, including funclets and the cold part.
     pub code_length: u32,
@@ -77,7 +78,7 @@ pub struct GcInfoFacts {
 }
 
 /// GC info found for an address, and the address's position in the method.
-struct Found {
+struct GcInfoLocation {
     gc_info: Addr,
     start: Addr,
     /// Offset from the start of the method. A cold part counts as following the hot part.
@@ -89,7 +90,7 @@ struct Found {
     pristine: bool,
 }
 
-impl Found {
+impl GcInfoLocation {
     /// Whether the funclet is certainly a filter.
     fn is_filter(&self) -> bool {
         self.funclet.zip(self.filters.as_ref()).is_some_and(|(begin, all)| all.contains(&begin))
@@ -109,7 +110,7 @@ impl Methods<'_> {
         })
     }
 
-    fn gc_info_at(&self, at: Addr) -> Result<Found, String> {
+    fn gc_info_at(&self, at: Addr) -> Result<GcInfoLocation, String> {
         let missing = || format!("no GC info for the code at {at}");
         let range = self.ranges.at(at).ok_or_else(missing)?;
         match range.kind {
@@ -125,7 +126,14 @@ impl Methods<'_> {
                         let entry = heap.unwind_entry(self.memory(), runtime, unwind, at).ok_or_else(missing)?;
                         let funclet = (entry.begin() != start).then(|| entry.begin().since(start));
                         let filters = funclet.and_then(|_| filters(self.memory(), &runtime.layout, eh_info).ok());
-                        Ok(Found { gc_info, start, offset: at.since(start), funclet, filters, pristine: false })
+                        Ok(GcInfoLocation {
+                            gc_info,
+                            start,
+                            offset: at.since(start),
+                            funclet,
+                            filters,
+                            pristine: false,
+                        })
                     }
                     _ => Err(missing()),
                 }
@@ -143,10 +151,10 @@ impl Methods<'_> {
                 };
                 let begins = entry.begin() == method.start || cold.is_some_and(|c| entry.begin() == c.0);
                 let pristine = self.types.process.memory.pristine();
-                let gc_info = behind(&pristine, self.types.runtime.arch, &own).map_err(|e| e.to_string())?;
+                let gc_info = gc_info_address(&pristine, self.types.runtime.arch, &own).map_err(|e| e.to_string())?;
                 // The exception clauses are not read, so any funclet may be a filter.
                 let funclet = (!begins).then(|| entry.begin().since(method.start.min(entry.begin())));
-                Ok(Found { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
+                Ok(GcInfoLocation { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
             }
             _ => Err(missing()),
         }
@@ -156,23 +164,23 @@ impl Methods<'_> {
     /// `with` is run once more on the maximum.
     fn with_gc_info<T>(
         &self,
-        found: &Found,
+        location: &GcInfoLocation,
         with: impl Fn(GcInfo<'_>) -> Result<T, crate::runtimes::coreclr::code::gc_info::GcInfoError>,
     ) -> Result<T, String> {
         let encoding = self.gc_encoding()?;
         let pristine = self.types.process.memory.pristine();
-        let memory: &dyn Memory = if found.pristine { &pristine } else { self.memory() };
+        let memory: &dyn Memory = if location.pristine { &pristine } else { self.memory() };
         let mut last = String::new();
-        for most in [limits::FIRST_GC_INFO, limits::MAX_GC_INFO] {
+        for limit in [limits::FIRST_GC_INFO, limits::MAX_GC_INFO] {
             if self.gc_work.load(Ordering::Relaxed) > limits::MAX_GC_INFO_WORK {
                 return Err("more GC info than the limit".to_owned());
             }
-            let len = memory.readable(found.gc_info, most) as usize;
+            let len = memory.readable(location.gc_info, limit) as usize;
             let owned;
-            let bytes = match memory.borrow_to_look(found.gc_info, len) {
+            let bytes = match memory.borrow_to_look(location.gc_info, len) {
                 Some(bytes) => bytes,
                 None => {
-                    owned = memory.look(found.gc_info, len).map_err(|e| e.to_string())?;
+                    owned = memory.look(location.gc_info, len).map_err(|e| e.to_string())?;
                     &owned
                 }
             };
@@ -185,12 +193,12 @@ impl Methods<'_> {
                 Ok(done) => {
                     // Record only the bytes that were read. They are bits that may look like letters. What follows may
                     // be unrelated: GC info of dynamic methods is in malloc blocks (dynamicmethod.cpp, ChunkAllocator).
-                    memory.keep(found.gc_info, read_to.get().div_ceil(8));
+                    memory.keep(location.gc_info, read_to.get().div_ceil(8));
                     return Ok(done);
                 }
-                Err(e) => last = format!("{}: {e}", found.gc_info),
+                Err(e) => last = format!("{}: {e}", location.gc_info),
             }
-            if (len as u64) < most {
+            if (len as u64) < limit {
                 break;
             }
         }
@@ -205,33 +213,34 @@ impl Methods<'_> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction.
         let back = u64::from(state == FrameState::Call);
-        let found = self.gc_info_at(ip.saturating_sub(back))?;
-        let offset = u32::try_from(found.offset + back).map_err(|_| format!("{ip} is in no method"))?;
+        let location = self.gc_info_at(ip.saturating_sub(back))?;
+        let offset = u32::try_from(location.offset + back).map_err(|_| format!("{ip} is in no method"))?;
         let at = match state {
-            FrameState::Call => At::Call,
-            FrameState::Interrupted => At::Interrupted,
-            FrameState::Aborted => At::Aborted,
+            FrameState::Call => StopKind::Call,
+            FrameState::Interrupted => StopKind::Interrupted,
+            FrameState::Aborted => StopKind::Aborted,
         };
-        self.with_gc_info(&found, |info| {
+        self.with_gc_info(&location, |info| {
             let live = info.live(offset, at)?;
             let sp = regs.sp();
             let outgoing = sp.saturating_add(u64::from(info.header.outgoing));
-            let mut frame = Frame { methods: self, regs, state, base: info.header.base_register, caller: None };
+            let mut resolver =
+                SlotResolver { methods: self, regs, state, base: info.header.base_register, caller: None };
             let mut out = FrameSlots {
                 slots: Vec::new(),
                 safe: live.safe,
                 unread: 0,
-                start: found.start,
-                funclet: found.funclet.is_some(),
-                handler: found.funclet.is_some() && found.filters.is_some() && !found.is_filter(),
+                start: location.start,
+                funclet: location.funclet.is_some(),
+                handler: location.funclet.is_some() && location.filters.is_some() && !location.is_filter(),
                 only_leaf: info.header.only_leaf,
                 outgoing,
                 variable_arguments: info.header.variable_arguments,
             };
             // While a filter runs, its method's frame reports the untracked slots too.
-            let untracked = if found.is_filter() { &[][..] } else { live.untracked.as_slice() };
+            let untracked = if location.is_filter() { &[][..] } else { live.untracked.as_slice() };
             for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
-                match frame.resolve(slot) {
+                match resolver.resolve(slot) {
                     // Outgoing arguments belong to the callee.
                     Some(FrameSlot { place: FrameSlotLocation::Stack(at, ..), .. })
                         if tracked && state != FrameState::Interrupted && at >= sp && at < outgoing => {}
@@ -246,10 +255,11 @@ impl Methods<'_> {
     /// Reads all GC info of the method at `start`.
     ///
     /// # Errors
-    /// If any of it is invalid.
+    /// Where anything of it makes no sense, in words.
+    #[cfg(feature = "internals")]
     pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, String> {
-        let found = self.gc_info_at(start)?;
-        self.with_gc_info(&found, |info| {
+        let location = self.gc_info_at(start)?;
+        self.with_gc_info(&location, |info| {
             Ok(GcInfoFacts { code_length: info.header.code_length, states: info.check()? })
         })
     }
@@ -274,7 +284,7 @@ fn filters(memory: &dyn Memory, layout: &Layout, eh_info: Addr) -> Result<Vec<u6
 }
 
 /// Resolves the slots of a frame.
-struct Frame<'a, 'p> {
+struct SlotResolver<'a, 'p> {
     methods: &'a Methods<'p>,
     regs: &'a Regs,
     state: FrameState,
@@ -282,17 +292,17 @@ struct Frame<'a, 'p> {
     caller: Option<Option<Addr>>,
 }
 
-impl Frame<'_, '_> {
+impl SlotResolver<'_, '_> {
     fn resolve(&mut self, slot: &Slot) -> Option<FrameSlot> {
         let arch = self.regs.arch();
         let place = match slot.place {
-            Place::Register(number) => {
+            SlotLocation::Register(number) => {
                 let number = dwarf(arch, number)?;
                 let value = self.regs.get(number)?;
                 let place = FrameSlotLocation::Register(registers::name(arch, number)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
-            Place::Stack(base, distance) => {
+            SlotLocation::Stack(base, distance) => {
                 let distance = i64::from(distance);
                 let (from, name) = match base {
                     StackBase::Sp => (self.regs.sp(), registers::name(arch, self.regs.sp_number())?),

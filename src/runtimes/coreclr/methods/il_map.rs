@@ -63,7 +63,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
     let head = memory.look(at, memory.readable(at, LENGTHS as u64) as usize).ok()?;
     let mut lengths = Nibbles { bytes: &head, at: 0 };
     let (bounds, _vars) = (lengths.number()?, lengths.number()?);
-    let start = behind(memory, at, &lengths);
+    let start = end_of_numbers(memory, at, &lengths);
     let bytes = bounds_at(memory, start, bounds)?;
     match layout.constant("DebugInfo", "source_type_bits") {
         Ok(bits) => packed::decode(&bytes, bits.min(8) as u32),
@@ -73,7 +73,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
 
 /// Address after the numbers that begin at `at`. Records only these as structure: the debug info of dynamic methods is
 /// in malloc blocks (dynamicmethod.cpp, ChunkAllocator), so what follows may belong to others.
-fn behind(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
+fn end_of_numbers(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
     let len = numbers.at.div_ceil(2) as u64;
     memory.keep(at, len);
     at.saturating_add(len)
@@ -96,7 +96,7 @@ fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
     for _ in 0..if first == 0 { FAT_SIZES - 1 } else { 1 } {
         numbers.number()?;
     }
-    Some((bounds, behind(memory, at, &numbers)))
+    Some((bounds, end_of_numbers(memory, at, &numbers)))
 }
 
 /// The format from .NET 10 on: the count, two widths, then entries of equal width, lowest bits first: source flags,
@@ -167,7 +167,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
 }
 
 /// Returns the last step that begins at or before a native offset.
-pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+pub(crate) fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
     let after = steps.partition_point(|s| u64::from(s.native) <= native);
     steps.get(after.checked_sub(1)?).copied()
 }

@@ -6,9 +6,8 @@ mod gc_slots;
 mod il_map;
 mod versions;
 
-pub use all::StubBlock;
-pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
-pub use il_map::{IlStep, step_at};
+pub use gc_slots::{FrameSlots, FrameState};
+pub(crate) use il_map::{IlStep, step_at};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -64,11 +63,6 @@ enum Debug {
 }
 
 impl Method<'_> {
-    /// Offset of `ip` in bytes from the start of the hot or cold part that contains it. `None` if neither does.
-    pub fn offset_of(&self, ip: Addr) -> Option<u64> {
-        self.facts().offset_of(ip)
-    }
-
     /// Facts about the method that all runtimes share.
     pub fn facts(&self) -> &Arc<api::Method> {
         self.facts.get_or_init(|| {
@@ -94,7 +88,7 @@ const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"
 const IL_STUB: &str = "ILStubClass.";
 
 /// Prefixes of the methods with which managed threads start.
-const BEGINNINGS: [&str; 3] =
+const THREAD_STARTS: [&str; 3] =
     ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
 
 /// Prefix of the methods that find handlers of an exception (.NET 9 on).
@@ -105,7 +99,7 @@ fn role(name: &str, module: &str) -> MethodRole {
     match name {
         _ if name.starts_with(IL_STUB) => MethodRole::NativeCall,
         _ if name.starts_with(DISPATCHER) => MethodRole::Dispatcher,
-        _ if BEGINNINGS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
+        _ if THREAD_STARTS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
         _ if FRAMEWORK.iter().any(|start| module.starts_with(start)) => MethodRole::Framework,
         _ => MethodRole::Program,
     }

@@ -72,7 +72,7 @@ const DEFAULT_VERSION: u32 = 2;
 fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     let layout = &types.runtime.layout;
     let mut out = HashSet::new();
-    let Ok(domain) = types.runtime.roots.pointer(types.memory, layout, "SystemDomain") else { return Ok(out) };
+    let Ok(domain) = types.runtime.globals.pointer(types.memory, layout, "SystemDomain") else { return Ok(out) };
     let allocator = types.view("SystemDomain", domain).addr_of("GlobalLoaderAllocator")?;
     if let Ok(map) = types.view("LoaderAllocator", allocator).addr_of("MethodToCallCount") {
         let size = layout.size("CallCounterEntry")?;
@@ -127,7 +127,7 @@ fn table(types: &TypeSystem<'_>) -> Result<VersionTable, ViewError> {
     if layout.field("AppDomain", "MethodDescVersioningStateMap").is_err() {
         return Ok(out);
     }
-    let Ok(domain) = types.runtime.roots.pointer(types.memory, layout, "AppDomain") else { return Ok(out) };
+    let Ok(domain) = types.runtime.globals.pointer(types.memory, layout, "AppDomain") else { return Ok(out) };
     let map = types.view("AppDomain", domain).addr_of("MethodDescVersioningStateMap")?;
     for slot in elements(types, map, 8)? {
         let Ok(entry) = types.memory.ptr(slot) else { continue };
@@ -156,7 +156,7 @@ impl TypeSystem<'_> {
             out.push(CodeVersion { code, tier, node: Addr::NULL, il_version: 0 });
         }
         let first = self.first_node(desc, &known.nodes);
-        let end = known.walks.alone().at_most(limits::MAX_CODE_VERSIONS).follow(first, |node| {
+        let end = known.walks.begin_own_set().at_most(limits::MAX_CODE_VERSIONS).follow(first, |node| {
             let view = self.view("NativeCodeVersionNode", node);
             let (code, next) = (view.ptr("NativeCode")?, view.ptr("Next")?);
             let tier = if !code.is_null() && precompiled(code) {

@@ -25,29 +25,29 @@ pub(super) struct Context<'a, 'p> {
 
 /// A type to be named.
 #[derive(Clone, Copy)]
-pub(super) enum Named<'a, 'p> {
+pub(super) enum TypeToName<'a, 'p> {
     /// A loaded type.
     Loaded(TypeHandle),
     /// A type in a signature.
-    Written(&'a Type, Context<'a, 'p>),
+    Signature(&'a Type, Context<'a, 'p>),
 }
 
 /// A name in a chain of nested types.
 pub(super) enum Link {
     Name(String),
     /// Replacement for an unreadable name. It is not escaped and has no arity.
-    Lost(String),
+    Placeholder(String),
 }
 
 /// Structure of a type.
 pub(super) enum Form<'a, 'p> {
-    Suffixed(Named<'a, 'p>, Suffix),
+    Suffixed(TypeToName<'a, 'p>, Suffix),
     Primitive(ElementType),
     /// Names from the outermost type inwards, and the type arguments of all of them. No list if the type has no
     /// arguments.
-    Class(Vec<Link>, Option<Vec<Named<'a, 'p>>>),
+    Class(Vec<Link>, Option<Vec<TypeToName<'a, 'p>>>),
     /// A function pointer: return type, parameter types, and whether it is vararg.
-    Function(Named<'a, 'p>, Vec<Named<'a, 'p>>, bool),
+    Function(TypeToName<'a, 'p>, Vec<TypeToName<'a, 'p>>, bool),
     /// A type parameter, or the replacement for an unreadable type.
     Text(String),
 }
@@ -64,7 +64,7 @@ impl<'p> TypeSystem<'p> {
             let signature = style == Style::Signature;
             return Form::Text(if signature { UNKNOWN.into() } else { format!("(type {})", handle.0) });
         };
-        let suffixed = |of, suffix| Form::Suffixed(Named::Loaded(of), suffix);
+        let suffixed = |of, suffix| Form::Suffixed(TypeToName::Loaded(of), suffix);
         match shape {
             Shape::SzArray(of) => suffixed(of, Suffix::SzArray),
             Shape::Array(of, rank) => suffixed(of, Suffix::Array(rank)),
@@ -72,15 +72,17 @@ impl<'p> TypeSystem<'p> {
             Shape::ByRef(of) => suffixed(of, Suffix::ByRef),
             Shape::Parameter(module, token) => Form::Text(self.parameter_name(module, token)),
             Shape::FnPtr(types) => match types.split_first() {
-                Some((ret, params)) => {
-                    Form::Function(Named::Loaded(*ret), params.iter().map(|&p| Named::Loaded(p)).collect(), false)
-                }
+                Some((ret, params)) => Form::Function(
+                    TypeToName::Loaded(*ret),
+                    params.iter().map(|&p| TypeToName::Loaded(p)).collect(),
+                    false,
+                ),
                 None => Form::Text(if style == Style::Signature { UNKNOWN } else { FUNCTION }.into()),
             },
             Shape::Named { module, token, primitive, arguments, .. } => {
                 // A listing omits the arity, even for a definition without arguments.
                 let listed = style == Style::Listing || !arguments.is_empty();
-                let arguments = listed.then(|| arguments.into_iter().map(Named::Loaded).collect());
+                let arguments = listed.then(|| arguments.into_iter().map(TypeToName::Loaded).collect());
                 let module = self.module(module);
                 if style != Style::Signature {
                     return match token.is_nil() {
@@ -93,23 +95,23 @@ impl<'p> TypeSystem<'p> {
                 }
                 let name = definition_name(module.metadata.as_ref(), token);
                 let short = name.strip_prefix("System.").filter(|_| primitive == PRIMITIVE_BY_NAME);
-                Form::Class(vec![Link::Lost(short.unwrap_or(&name).to_owned())], arguments)
+                Form::Class(vec![Link::Placeholder(short.unwrap_or(&name).to_owned())], arguments)
             }
         }
     }
 
     /// Structure of a type in a signature. Its type parameters must be resolved already.
-    pub(super) fn written_form<'a>(&self, ty: &'a Type, context: Context<'a, 'p>, style: Style) -> Form<'a, 'p> {
-        let suffixed = |of: &'a Type, suffix| Form::Suffixed(Named::Written(of, context), suffix);
+    pub(super) fn signature_form<'a>(&self, ty: &'a Type, context: Context<'a, 'p>, style: Style) -> Form<'a, 'p> {
+        let suffixed = |of: &'a Type, suffix| Form::Suffixed(TypeToName::Signature(of, context), suffix);
         match ty {
             Type::Primitive(element) => Form::Primitive(*element),
-            Type::ValueType(token) | Type::Class(token) => Form::Class(written_chain(context, *token, style), None),
+            Type::ValueType(token) | Type::Class(token) => Form::Class(signature_chain(context, *token, style), None),
             Type::Internal(handle) => match style {
                 Style::Signature => Form::Text(self.internal_name(*handle)),
-                _ => Form::Suffixed(Named::Loaded(TypeHandle(Addr::new(*handle))), Suffix::Nothing),
+                _ => Form::Suffixed(TypeToName::Loaded(TypeHandle(Addr::new(*handle))), Suffix::Nothing),
             },
             Type::SzArray(of) => suffixed(of, Suffix::SzArray),
-            Type::Array { element, rank, .. } => suffixed(element, Suffix::WrittenArray(*rank)),
+            Type::Array { element, rank, .. } => suffixed(element, Suffix::SignatureArray(*rank)),
             Type::Ptr(of) => suffixed(of, Suffix::Ptr),
             Type::ByRef(of) => suffixed(of, Suffix::ByRef),
             Type::Modified { inner, .. } | Type::Pinned(inner) => suffixed(inner, Suffix::Nothing),
@@ -117,17 +119,17 @@ impl<'p> TypeSystem<'p> {
             Type::MVar(n) => Form::Text(format!("!!{n}")),
             Type::GenericInst { definition, arguments } => {
                 let chain = match &**definition {
-                    Type::ValueType(token) | Type::Class(token) => written_chain(context, *token, style),
+                    Type::ValueType(token) | Type::Class(token) => signature_chain(context, *token, style),
                     Type::Internal(handle) if style == Style::Signature => {
-                        vec![Link::Lost(self.internal_name(*handle))]
+                        vec![Link::Placeholder(self.internal_name(*handle))]
                     }
-                    _ => vec![Link::Lost("?".into())],
+                    _ => vec![Link::Placeholder("?".into())],
                 };
-                Form::Class(chain, Some(arguments.iter().map(|a| Named::Written(a, context)).collect()))
+                Form::Class(chain, Some(arguments.iter().map(|a| TypeToName::Signature(a, context)).collect()))
             }
             Type::FnPtr(signature) => Form::Function(
-                Named::Written(&signature.ret, context),
-                signature.params.iter().map(|p| Named::Written(p, context)).collect(),
+                TypeToName::Signature(&signature.ret, context),
+                signature.params.iter().map(|p| TypeToName::Signature(p, context)).collect(),
                 is_vararg(signature),
             ),
         }
@@ -151,14 +153,18 @@ impl<'p> TypeSystem<'p> {
 /// Namespace, enclosing types and name of a TypeDef, outermost type first.
 pub(super) fn chain(module: &ModuleInfo<'_>, token: Token) -> Vec<Link> {
     let Some(metadata) = &module.metadata else {
-        return vec![Link::Lost(format!("{}!{token}", module.name()))];
+        return vec![Link::Placeholder(format!("{}!{token}", module.name()))];
     };
     let chain = enclosing_chain(metadata, token);
-    let link = |(place, &rid): (usize, &u32)| {
+    let link = |(index, &rid): (usize, &u32)| {
         // Each type has a name (II.22.37). An empty one means that the metadata is incomplete.
         let Some(row) = metadata.type_def(rid).filter(|row| !row.name.is_empty()) else {
             let token = Token::new(Table::TypeDef, rid);
-            return Link::Lost(if place == 0 { format!("{}!{token}", module.name()) } else { token.to_string() });
+            return Link::Placeholder(if index == 0 {
+                format!("{}!{token}", module.name())
+            } else {
+                token.to_string()
+            });
         };
         Link::Name(qualified(&row.namespace, &row.name))
     };
@@ -178,10 +184,10 @@ pub(in crate::runtimes::coreclr) fn enclosing_chain(metadata: &Metadata<'_>, tok
 }
 
 /// Names for a token in a signature. In signature style this is its own name only.
-fn written_chain(context: Context<'_, '_>, token: Token, style: Style) -> Vec<Link> {
+fn signature_chain(context: Context<'_, '_>, token: Token, style: Style) -> Vec<Link> {
     let metadata = context.module.and_then(|m| m.metadata.as_ref());
     if style == Style::Signature {
-        return vec![Link::Lost(own_name(metadata, token))];
+        return vec![Link::Placeholder(own_name(metadata, token))];
     }
     let full = metadata.and_then(|m| m.full_name(token)).unwrap_or_else(|| token.to_string());
     full.split('+').map(|name| Link::Name(name.to_owned())).collect()

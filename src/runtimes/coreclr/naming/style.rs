@@ -32,7 +32,7 @@ impl Style {
             // arguments.
             Suffix::Array(0 | 1) if self == Style::Listing => "<*>".into(),
             Suffix::Array(0 | 1) if self == Style::Runtime => "[*]".into(),
-            Suffix::Array(rank) | Suffix::WrittenArray(rank) => {
+            Suffix::Array(rank) | Suffix::SignatureArray(rank) => {
                 format!("[{}]", ",".repeat(rank.clamp(1, limits::MAX_TYPE_DEPTH) as usize - 1))
             }
         }
@@ -54,7 +54,7 @@ pub(super) enum Suffix {
     Array(u32),
     /// Number of dimensions of an array type in a signature. Its name does not distinguish an array of one dimension
     /// from one with lower bound 0.
-    WrittenArray(u32),
+    SignatureArray(u32),
     Ptr,
     ByRef,
     /// A modifier, which is not printed.

@@ -5,7 +5,7 @@ use crate::image::metadata::sig::{MethodSig, Type};
 use crate::limits;
 use crate::runtimes::coreclr::types::{FieldDesc, Scope, Shape, TypeArg, TypeHandle, TypeSystem};
 
-use super::form::{Context, Form, Link, Named, is_vararg};
+use super::form::{Context, Form, Link, TypeToName, is_vararg};
 use super::style::{FUNCTION, Style};
 use super::text::Text;
 
@@ -22,12 +22,12 @@ impl<'p> TypeSystem<'p> {
     /// Name of a type with namespace and type arguments, as SOS prints it:
     /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
     pub fn full_type_name(&self, handle: TypeHandle) -> String {
-        self.name_of(Style::Runtime, Named::Loaded(handle))
+        self.name_of(Style::Runtime, TypeToName::Loaded(handle))
     }
 
     /// Name of a type as heap listings print it. Unreadable parts are left out.
     pub fn display_name(&self, method_table: Addr) -> String {
-        self.name_of(Style::Listing, Named::Loaded(TypeHandle(method_table)))
+        self.name_of(Style::Listing, TypeToName::Loaded(TypeHandle(method_table)))
     }
 
     /// Type of a field from its signature, as heap listings print types. `scope` has the type arguments of the field's
@@ -36,10 +36,10 @@ impl<'p> TypeSystem<'p> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         let signature = self.field_signature(&module, field)?;
         let context = Context { module: Some(&module), class: scope, method: &[] };
-        Some(self.name_of(Style::Listing, Named::Written(&signature, context)))
+        Some(self.name_of(Style::Listing, TypeToName::Signature(&signature, context)))
     }
 
-    fn name_of(&self, style: Style, named: Named<'_, 'p>) -> String {
+    fn name_of(&self, style: Style, named: TypeToName<'_, 'p>) -> String {
         let mut formatter = Formatter { types: self, style, out: Text::default() };
         formatter.append(named, 0);
         formatter.out.into_string()
@@ -55,13 +55,13 @@ impl<'p> TypeSystem<'p> {
     /// Appends a type in the runtime's style.
     pub(super) fn append_type(&self, out: Text, handle: TypeHandle) -> Text {
         let mut formatter = Formatter { types: self, style: Style::Runtime, out };
-        formatter.append(Named::Loaded(handle), 0);
+        formatter.append(TypeToName::Loaded(handle), 0);
         formatter.out
     }
 
     /// Appends type arguments in the runtime's style.
     pub(super) fn append_arguments(&self, out: Text, arguments: &[TypeHandle]) -> Text {
-        let arguments: Vec<_> = arguments.iter().map(|&a| Named::Loaded(a)).collect();
+        let arguments: Vec<_> = arguments.iter().map(|&a| TypeToName::Loaded(a)).collect();
         let mut formatter = Formatter { types: self, style: Style::Runtime, out };
         formatter.arguments(&arguments, 0);
         formatter.out
@@ -73,11 +73,11 @@ impl<'p> TypeSystem<'p> {
     /// is a function pointer, its parameters and the method's name come first. This does the same.
     pub(super) fn parameters_text(&self, context: Context<'_, 'p>, name: &str, signature: &MethodSig) -> String {
         let fixed = signature.sentinel.unwrap_or(signature.params.len());
-        let params: Vec<_> = signature.params.iter().take(fixed).map(|p| Named::Written(p, context)).collect();
+        let params: Vec<_> = signature.params.iter().take(fixed).map(|p| TypeToName::Signature(p, context)).collect();
         let mut formatter = Formatter { types: self, style: Style::Signature, out: Text::default() };
         formatter.parameters(&params, is_vararg(signature), 0);
         let own = formatter.out.into_string();
-        let ret = self.name_of(Style::Signature, Named::Written(&signature.ret, context));
+        let ret = self.name_of(Style::Signature, TypeToName::Signature(&signature.ret, context));
         match ret.find('(') {
             Some(at) => format!("{} {name}{own}", ret.get(at..).unwrap_or_default()),
             None => own,
@@ -101,16 +101,16 @@ impl<'p> TypeSystem<'p> {
 }
 
 impl<'p> Formatter<'_, 'p> {
-    fn append(&mut self, named: Named<'_, 'p>, depth: u32) {
+    fn append(&mut self, named: TypeToName<'_, 'p>, depth: u32) {
         if depth > limits::MAX_TYPE_DEPTH || self.out.is_full() {
             return self.out.push("…");
         }
         let form = match named {
-            Named::Loaded(handle) if handle.0.is_null() && self.style == Style::Runtime => {
+            TypeToName::Loaded(handle) if handle.0.is_null() && self.style == Style::Runtime => {
                 return self.out.push("(null)");
             }
-            Named::Loaded(handle) => self.types.loaded_form(handle, self.style),
-            Named::Written(ty, context) => {
+            TypeToName::Loaded(handle) => self.types.loaded_form(handle, self.style),
+            TypeToName::Signature(ty, context) => {
                 let parameter = match ty {
                     Type::Var(n) => context.class.get(*n as usize),
                     Type::MVar(n) => context.method.get(*n as usize),
@@ -118,7 +118,7 @@ impl<'p> Formatter<'_, 'p> {
                 };
                 match parameter {
                     Some(argument) => return self.argument(argument, depth + 1),
-                    None => self.types.written_form(ty, context, self.style),
+                    None => self.types.signature_form(ty, context, self.style),
                 }
             }
         };
@@ -127,11 +127,11 @@ impl<'p> Formatter<'_, 'p> {
 
     fn argument(&mut self, argument: &TypeArg, depth: u32) {
         match argument {
-            TypeArg::Loaded(handle) => self.append(Named::Loaded(*handle), depth),
-            TypeArg::Written(written) => {
-                let module = self.types.module(written.module);
-                let context = Context { module: Some(&module), class: &written.scope, method: &[] };
-                self.append(Named::Written(&written.ty, context), depth);
+            TypeArg::Loaded(handle) => self.append(TypeToName::Loaded(*handle), depth),
+            TypeArg::Signature(signature) => {
+                let module = self.types.module(signature.module);
+                let context = Context { module: Some(&module), class: &signature.scope, method: &[] };
+                self.append(TypeToName::Signature(&signature.ty, context), depth);
             }
         }
     }
@@ -154,14 +154,14 @@ impl<'p> Formatter<'_, 'p> {
         }
     }
 
-    fn class(&mut self, chain: &[Link], arguments: Option<&[Named<'_, 'p>]>, depth: u32) {
+    fn class(&mut self, chain: &[Link], arguments: Option<&[TypeToName<'_, 'p>]>, depth: u32) {
         let mut rest = arguments.unwrap_or_default();
         for (i, link) in chain.iter().enumerate() {
             if i > 0 {
                 self.out.push("+");
             }
             match link {
-                Link::Lost(text) => self.out.push(text),
+                Link::Placeholder(text) => self.out.push(text),
                 Link::Name(name) if self.style != Style::Listing || arguments.is_none() => self.out.escaped(name),
                 Link::Name(name) => {
                     let (bare, arity) = split_arity(name);
@@ -180,7 +180,7 @@ impl<'p> Formatter<'_, 'p> {
         }
     }
 
-    fn arguments(&mut self, arguments: &[Named<'_, 'p>], depth: u32) {
+    fn arguments(&mut self, arguments: &[TypeToName<'_, 'p>], depth: u32) {
         let (open, between, close) = match self.style {
             Style::Runtime => ("[", ",", "]"),
             Style::Listing => ("<", ", ", ">"),
@@ -195,7 +195,7 @@ impl<'p> Formatter<'_, 'p> {
                 self.out.push(between);
             }
             match argument {
-                Named::Loaded(handle) if self.style == Style::Runtime => self.with_assembly(handle, depth),
+                TypeToName::Loaded(handle) if self.style == Style::Runtime => self.with_assembly(handle, depth),
                 _ => self.append(argument, depth + 1),
             }
         }
@@ -208,7 +208,7 @@ impl<'p> Formatter<'_, 'p> {
         if assembly.is_some() {
             self.out.push("[");
         }
-        self.append(Named::Loaded(handle), depth + 2);
+        self.append(TypeToName::Loaded(handle), depth + 2);
         if let Some(name) = assembly {
             self.out.push(", ");
             self.out.push(&name);
@@ -217,7 +217,7 @@ impl<'p> Formatter<'_, 'p> {
     }
 
     /// Appends parameters, such as `(Int32, System.String ByRef)`.
-    fn parameters(&mut self, params: &[Named<'_, 'p>], vararg: bool, depth: u32) {
+    fn parameters(&mut self, params: &[TypeToName<'_, 'p>], vararg: bool, depth: u32) {
         self.out.push("(");
         for (i, &param) in params.iter().enumerate() {
             if self.out.is_full() {

@@ -14,16 +14,14 @@ use crate::runtimes::coreclr::heap::{Heap, MethodTableInfo, VALUE_TYPE};
 use crate::runtimes::coreclr::{
     CoreClr, FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem, threads,
 };
-use values::{Known, is_plain, number};
+use values::{CoreStruct, is_plain, number};
 
 /// Bytes of an object's ObjHeader, which its size counts.
 const HEADER: u64 = 8;
 
-const CORE_LIBRARY: &str = "System.Private.CoreLib";
-
 /// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
-    let heap = runtime.heap_of_objects()?;
+    let heap = runtime.object_heap()?;
     let types = runtime.types();
     let mut names = ObjectNames::new(heap);
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
@@ -31,8 +29,8 @@ pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> 
     let info = heap.method_table(names.node(target)?.kind)?;
     let part = heap.ranges().iter().find(|p| p.range.contains(target));
     let module = types.module_of(info.address).ok().map(|m| types.module(m).name().into_owned());
-    let (structs, known) = Default::default();
-    let mut show = Show { runtime, heap, names, structs, left: limits::MAX_SHOWN_ROWS, known };
+    let (structs, core_structs) = Default::default();
+    let mut builder = ReportBuilder { runtime, heap, names, structs, left: limits::MAX_SHOWN_ROWS, core_structs };
     let mut report = ObjectReport {
         object: target,
         name: Some(name),
@@ -43,11 +41,11 @@ pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> 
         module: module.filter(|_| !info.counted()),
         ..ObjectReport::default()
     };
-    show.fill(&mut report, target, &info);
+    builder.fill(&mut report, target, &info);
     Some(report)
 }
 
-struct Show<'g, 'p> {
+struct ReportBuilder<'g, 'p> {
     runtime: &'g CoreClr<'p>,
     heap: &'g Heap<'p>,
     names: ObjectNames<'g>,
@@ -55,10 +53,10 @@ struct Show<'g, 'p> {
     structs: HashMap<(Addr, Addr, usize), (Scope, Option<Struct>)>,
     /// Remaining number of rows.
     left: usize,
-    known: HashMap<Addr, Option<Known>>,
+    core_structs: HashMap<Addr, Option<CoreStruct>>,
 }
 
-impl<'g, 'p> Show<'g, 'p> {
+impl<'g, 'p> ReportBuilder<'g, 'p> {
     fn types(&self) -> &'g TypeSystem<'p> {
         self.runtime.types()
     }
@@ -126,35 +124,35 @@ impl<'g, 'p> Show<'g, 'p> {
         );
         which
             .map(|i| {
-                let place = start.saturating_add(i.saturating_mul(size));
+                let addr = start.saturating_add(i.saturating_mul(size));
                 let mut row = ElementRow { index: i, ..ElementRow::default() };
                 match &inner {
-                    _ if pointers => row.value = number(types.memory, values::cor::PTR, place),
-                    Some(inner) => (row.value, row.fields) = self.inner(inner, place, 0),
-                    None => (row.object, row.object_type, row.value) = self.reference(place),
+                    _ if pointers => row.value = number(types.memory, values::cor::PTR, addr),
+                    Some(inner) => (row.value, row.fields) = self.inner(inner, addr, 0),
+                    None => (row.object, row.object_type, row.value) = self.reference(addr),
                 }
                 row
             })
             .collect()
     }
 
-    fn row(&mut self, field: &FieldDesc, scope: &Scope, place: Addr, depth: u32) -> FieldRow {
+    fn row(&mut self, field: &FieldDesc, scope: &Scope, addr: Addr, depth: u32) -> FieldRow {
         let types = self.types();
-        let mut row = FieldRow { address: Some(place), ..self.bare_row(field, scope) };
+        let mut row = FieldRow { address: Some(addr), ..self.bare_row(field, scope) };
         match field.element {
             VALUE_TYPE => {
                 if let Some(inner) = self.struct_of(field, scope) {
-                    (row.value, row.fields) = self.inner(&inner, place, depth);
+                    (row.value, row.fields) = self.inner(&inner, addr, depth);
                 }
             }
             // A field of an enumeration type has the element type of its underlying number.
             e if is_plain(e) => {
-                row.value = number(types.memory, e, place).map(|v| {
+                row.value = number(types.memory, e, addr).map(|v| {
                     let kind = self.struct_of(field, scope);
                     kind.and_then(|kind| types.enum_text(kind.method_table, &v)).unwrap_or(v)
                 });
             }
-            _ => (row.object, row.object_type, row.value) = self.reference(place),
+            _ => (row.object, row.object_type, row.value) = self.reference(addr),
         }
         row
     }
@@ -179,9 +177,9 @@ impl<'g, 'p> Show<'g, 'p> {
         self.structs.entry(key).or_insert_with(make).1.clone()
     }
 
-    /// Value and fields of the struct at `place`.
-    fn inner(&mut self, of: &Struct, place: Addr, depth: u32) -> (Option<String>, Vec<FieldRow>) {
-        let value = self.value(of.method_table, place);
+    /// Value and fields of the struct at `addr`.
+    fn inner(&mut self, of: &Struct, addr: Addr, depth: u32) -> (Option<String>, Vec<FieldRow>) {
+        let value = self.value(of.method_table, addr);
         if depth >= limits::MAX_SHOWN_NESTING || self.left == 0 || self.types().primitive_of(of.method_table).is_some()
         {
             return (value, Vec::new());
@@ -195,10 +193,10 @@ impl<'g, 'p> Show<'g, 'p> {
         own.truncate(self.left);
         self.left -= own.len();
         let fields: Vec<FieldRow> =
-            own.iter().map(|f| self.row(f, &of.scope, place.saturating_add(f.offset), depth + 1)).collect();
-        let value = value.or_else(|| match self.known(of.method_table)? {
-            Known::Nullable => nullable(&fields),
-            Known::DateTimeOffset => {
+            own.iter().map(|f| self.row(f, &of.scope, addr.saturating_add(f.offset), depth + 1)).collect();
+        let value = value.or_else(|| match self.core_struct(of.method_table)? {
+            CoreStruct::Nullable => nullable(&fields),
+            CoreStruct::DateTimeOffset => {
                 let moment = fields.iter().find(|f| f.name == "_dateTime")?.fields.first()?;
                 let ahead = fields.iter().find(|f| f.name == "_offsetMinutes")?;
                 values::date_time_offset(moment.value.as_ref()?.parse().ok()?, ahead.value.as_ref()?.parse().ok()?)
@@ -209,20 +207,20 @@ impl<'g, 'p> Show<'g, 'p> {
     }
 
     /// Text of a value type that represents one value: numbers, enumerations and well-known structs.
-    fn value(&mut self, method_table: Addr, place: Addr) -> Option<String> {
+    fn value(&mut self, method_table: Addr, addr: Addr) -> Option<String> {
         let types = self.types();
         if let Some(element) = types.primitive_of(method_table) {
-            let text = number(types.memory, element, place)?;
+            let text = number(types.memory, element, addr)?;
             return Some(types.enum_text(method_table, &text).unwrap_or(text));
         }
-        self.known(method_table)?.text(types.memory, place)
+        self.core_struct(method_table)?.text(types.memory, addr)
     }
 
-    fn known(&mut self, method_table: Addr) -> Option<Known> {
+    fn core_struct(&mut self, method_table: Addr) -> Option<CoreStruct> {
         let types = self.types();
-        *self.known.entry(method_table).or_insert_with(|| {
+        *self.core_structs.entry(method_table).or_insert_with(|| {
             let module = types.module(types.module_of(method_table).ok()?);
-            Known::of(&types.display_name(method_table)).filter(|_| module.assembly_name() == CORE_LIBRARY)
+            CoreStruct::of(&types.display_name(method_table)).filter(|_| module.is_core_library())
         })
     }
 
@@ -233,34 +231,34 @@ impl<'g, 'p> Show<'g, 'p> {
             return self.thread_static_row(field, &scope);
         }
         match types.static_address(field) {
-            Some(place) => self.static_value(field, &scope, place),
+            Some(addr) => self.static_value(field, &scope, addr),
             None => self.bare_row(field, &scope),
         }
     }
 
-    fn static_value(&mut self, field: &FieldDesc, scope: &Scope, place: Addr) -> FieldRow {
+    fn static_value(&mut self, field: &FieldDesc, scope: &Scope, addr: Addr) -> FieldRow {
         if field.element == VALUE_TYPE && field.storage != FieldStorage::Image {
             // Static value types are boxed.
-            let boxed = self.types().memory.ptr(place).ok().filter(|b| !b.is_null());
+            let boxed = self.types().memory.ptr(addr).ok().filter(|b| !b.is_null());
             return match boxed {
                 Some(boxed) => self.row(field, scope, boxed.saturating_add(HEADER), 0),
                 None => self.bare_row(field, scope),
             };
         }
-        self.row(field, scope, place, 0)
+        self.row(field, scope, addr, 0)
     }
 
     /// A thread static, with a value for each thread that has one.
     fn thread_static_row(&mut self, field: &FieldDesc, scope: &Scope) -> FieldRow {
         let types = self.types();
         let threads = threads(types.process, &types.runtime).map(|(threads, _)| threads).unwrap_or_default();
-        let places: Vec<_> = threads
+        let addrs: Vec<_> = threads
             .iter()
             .filter_map(|t| Some((t.os_id, t.managed_id, types.thread_static_address(field, t.address)?)))
             .take(limits::MAX_SHOWN_THREADS)
             .collect();
-        let threads = places.into_iter().map(|(tid, managed_id, place)| {
-            let row = self.static_value(field, scope, place);
+        let threads = addrs.into_iter().map(|(tid, managed_id, addr)| {
+            let row = self.static_value(field, scope, addr);
             ThreadValueRow {
                 tid,
                 managed_id,
@@ -276,8 +274,8 @@ impl<'g, 'p> Show<'g, 'p> {
     }
 
     /// Object, type and text of a reference. The text is a string's characters or a box's value.
-    fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
-        let Ok(object) = self.types().memory.ptr(place) else { return (None, None, None) };
+    fn reference(&mut self, addr: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
+        let Ok(object) = self.types().memory.ptr(addr) else { return (None, None, None) };
         if object.is_null() {
             return (None, None, Some("null".into()));
         }
@@ -298,8 +296,8 @@ impl<'g, 'p> Show<'g, 'p> {
         (name, value)
     }
 
-    fn text(&self, string: Addr, most: usize) -> Option<String> {
-        string_text(self.types(), string, most)
+    fn text(&self, string: Addr, limit: usize) -> Option<String> {
+        string_text(self.types(), string, limit)
     }
 }
 
@@ -329,11 +327,11 @@ fn indices(index: u64, dimensions: &[DimensionRow]) -> Vec<i64> {
     out
 }
 
-/// Text of a string, cut at `most` UTF-16 units.
-pub(crate) fn string_text(types: &TypeSystem<'_>, string: Addr, most: usize) -> Option<String> {
+/// Text of a string, cut at `limit` UTF-16 units.
+pub(crate) fn string_text(types: &TypeSystem<'_>, string: Addr, limit: usize) -> Option<String> {
     let view = types.view("String", string);
     let length = view.u32("m_StringLength").ok()? as usize;
-    let shown = length.min(most);
+    let shown = length.min(limit);
     let bytes = types.memory.bytes(view.addr_of("m_FirstChar").ok()?, shown.checked_mul(2)?).ok()?;
     let units = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c));
     let mut text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();

@@ -9,7 +9,7 @@ use crate::facts::{
 };
 use crate::limits;
 use crate::runtimes::coreclr::heap::MethodTableInfo;
-use crate::runtimes::coreclr::object::{HEADER, Show};
+use crate::runtimes::coreclr::object::{HEADER, ReportBuilder};
 use crate::runtimes::coreclr::{CodeAt, FieldDesc, Methods};
 use crate::words::TaskStatus;
 
@@ -40,7 +40,7 @@ impl Fields<'_> {
     }
 }
 
-impl Show<'_, '_> {
+impl ReportBuilder<'_, '_> {
     /// Fills in the details for the object's type.
     pub(super) fn special(&mut self, report: &mut ObjectReport, at: Addr, fields: &[FieldDesc]) {
         let types = self.types();
@@ -66,7 +66,7 @@ impl Show<'_, '_> {
         }
     }
 
-    fn held(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
+    fn object_in(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
         self.types().memory.ptr(fields.at(name)?).ok().filter(|o| !o.is_null())
     }
 
@@ -87,7 +87,7 @@ impl Show<'_, '_> {
     fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {
         let methods = self.runtime.methods();
         // A multicast delegate has an array of delegates, of which the first `_invocationCount` are used.
-        let list = self.held(fields, "_invocationList");
+        let list = self.object_in(fields, "_invocationList");
         let array = list.filter(|&l| self.info(l).is_some_and(|i| i.counted() && i.component_size == 8));
         let Some(array) = array else {
             return DelegateDetail { calls: vec![self.call(methods, fields)], more: 0 };
@@ -110,7 +110,7 @@ impl Show<'_, '_> {
         // For static methods and open delegates, `_methodPtr` is only a stub that shuffles the arguments.
         let open = pointer("_methodPtrAux");
         let code = open.or_else(|| pointer("_methodPtr"));
-        let target = self.held(fields, "_target").filter(|_| open.is_none());
+        let target = self.object_in(fields, "_target").filter(|_| open.is_none());
         CallRow {
             target,
             target_type: target.and_then(|t| self.names.object(t)).map(|(name, _)| name),
@@ -134,8 +134,8 @@ impl Show<'_, '_> {
     }
 
     fn exception(&mut self, fields: &Fields<'_>) -> ExceptionDetail {
-        let message = self.held(fields, "_message");
-        let inner = self.held(fields, "_innerException");
+        let message = self.object_in(fields, "_message");
+        let inner = self.object_in(fields, "_innerException");
         let mut detail = ExceptionDetail {
             message: message.and_then(|m| self.text(m, limits::MAX_SHOWN_TEXT)),
             hresult: self.int(fields, "_HResult").map(|h| format!("0x{h:08x}")),
@@ -143,7 +143,7 @@ impl Show<'_, '_> {
             inner_type: inner.and_then(|i| self.names.object(i)).map(|(name, _)| name),
             ..ExceptionDetail::default()
         };
-        if let Some(trace) = self.held(fields, "_stackTrace") {
+        if let Some(trace) = self.object_in(fields, "_stackTrace") {
             self.frames(&mut detail, trace);
         }
         detail
@@ -161,11 +161,11 @@ impl Show<'_, '_> {
             }
         };
         let info = self.info(bytes).filter(|i| i.component_size == 1)?;
-        let held = self.length(bytes);
+        let length = self.length(bytes);
         let data = bytes.saturating_add(u64::from(info.base_size).saturating_sub(HEADER));
         let layout = &types.runtime.layout;
         let (header, size) = (layout.size("StackTraceArray").ok()?, layout.size("StackTraceElement").ok()?.max(1));
-        let room = held.checked_sub(header)? / size;
+        let room = length.checked_sub(header)? / size;
         let count = u64::from(types.view("StackTraceArray", data).u32("Size").ok()?).min(room);
         for i in 0..count.min(limits::MAX_SHOWN_FRAMES) {
             let element = types.view("StackTraceElement", data.saturating_add(header + i * size));
@@ -180,7 +180,7 @@ impl Show<'_, '_> {
     fn list(&mut self, fields: &Fields<'_>) -> Option<CollectionDetail> {
         let count = u64::from(self.int(fields, "_size")?);
         let mut entries = Vec::new();
-        if let Some(items) = self.held(fields, "_items") {
+        if let Some(items) = self.object_in(fields, "_items") {
             let info = self.info(items).filter(MethodTableInfo::counted)?;
             let shown = count.min(self.length(items)).min(limits::MAX_SHOWN_ENTRIES as u64);
             let elements = self.elements(items, &info, 0..shown);
@@ -196,7 +196,7 @@ impl Show<'_, '_> {
             count: used.checked_sub(u64::from(self.int(fields, "_freeCount")?))?,
             ..CollectionDetail::default()
         };
-        let Some(slots) = self.held(fields, "_entries") else { return Some(detail) };
+        let Some(slots) = self.object_in(fields, "_entries") else { return Some(detail) };
         let info = self.info(slots).filter(MethodTableInfo::counted)?;
         let end = used.min(self.length(slots)).min(limits::MAX_SLOTS_TRIED);
         for i in 0..end {

@@ -43,7 +43,7 @@ const MAX_SCALE: u32 = 28;
 
 /// A struct of the core library that represents one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum CoreStruct {
     Decimal,
     DateTime,
     DateTimeOffset,
@@ -56,50 +56,50 @@ pub(super) enum Known {
     Nullable,
 }
 
-impl Known {
+impl CoreStruct {
     /// Returns the struct with this full name, for a type of the core library.
-    pub(super) fn of(name: &str) -> Option<Known> {
+    pub(super) fn of(name: &str) -> Option<CoreStruct> {
         Some(match name {
-            "System.Decimal" => Known::Decimal,
-            "System.DateTime" => Known::DateTime,
-            "System.DateTimeOffset" => Known::DateTimeOffset,
-            "System.DateOnly" => Known::DateOnly,
-            "System.TimeOnly" => Known::TimeOnly,
-            "System.TimeSpan" => Known::TimeSpan,
-            "System.Guid" => Known::Guid,
-            "System.Int128" => Known::Int128,
-            "System.UInt128" => Known::UInt128,
-            _ if name.starts_with("System.Nullable<") => Known::Nullable,
+            "System.Decimal" => CoreStruct::Decimal,
+            "System.DateTime" => CoreStruct::DateTime,
+            "System.DateTimeOffset" => CoreStruct::DateTimeOffset,
+            "System.DateOnly" => CoreStruct::DateOnly,
+            "System.TimeOnly" => CoreStruct::TimeOnly,
+            "System.TimeSpan" => CoreStruct::TimeSpan,
+            "System.Guid" => CoreStruct::Guid,
+            "System.Int128" => CoreStruct::Int128,
+            "System.UInt128" => CoreStruct::UInt128,
+            _ if name.starts_with("System.Nullable<") => CoreStruct::Nullable,
             _ => return None,
         })
     }
 
-    /// Text of the value at `place`. `None` if the struct is described by its fields, or if the bytes are no valid
+    /// Text of the value at `addr`. `None` if the struct is described by its fields, or if the bytes are no valid
     /// value.
-    pub(super) fn text(self, memory: &dyn Memory, place: Addr) -> Option<String> {
+    pub(super) fn text(self, memory: &dyn Memory, addr: Addr) -> Option<String> {
         match self {
-            Known::Decimal => decimal(le(memory, place)?),
-            Known::DateTime => date_time(u64::from_le_bytes(le(memory, place)?)),
-            Known::DateOnly => {
-                let days = u32::from_le_bytes(le(memory, place)?);
+            CoreStruct::Decimal => decimal(le(memory, addr)?),
+            CoreStruct::DateTime => date_time(u64::from_le_bytes(le(memory, addr)?)),
+            CoreStruct::DateOnly => {
+                let days = u32::from_le_bytes(le(memory, addr)?);
                 (u64::from(days) <= MAX_TICKS / TICKS_PER_SECOND / SECONDS_PER_DAY).then(|| date(u64::from(days)))
             }
-            Known::TimeOnly => {
-                let ticks = u64::from_le_bytes(le(memory, place)?);
+            CoreStruct::TimeOnly => {
+                let ticks = u64::from_le_bytes(le(memory, addr)?);
                 (ticks < SECONDS_PER_DAY * TICKS_PER_SECOND).then(|| time(ticks))
             }
-            Known::TimeSpan => Some(time_span(i64::from_le_bytes(le(memory, place)?))),
-            Known::Guid => Some(guid(le(memory, place)?)),
-            Known::Int128 => Some(i128::from_le_bytes(le(memory, place)?).to_string()),
-            Known::UInt128 => Some(u128::from_le_bytes(le(memory, place)?).to_string()),
-            Known::DateTimeOffset | Known::Nullable => None,
+            CoreStruct::TimeSpan => Some(time_span(i64::from_le_bytes(le(memory, addr)?))),
+            CoreStruct::Guid => Some(guid(le(memory, addr)?)),
+            CoreStruct::Int128 => Some(i128::from_le_bytes(le(memory, addr)?).to_string()),
+            CoreStruct::UInt128 => Some(u128::from_le_bytes(le(memory, addr)?).to_string()),
+            CoreStruct::DateTimeOffset | CoreStruct::Nullable => None,
         }
     }
 }
 
-fn le<const N: usize>(memory: &dyn Memory, place: Addr) -> Option<[u8; N]> {
+fn le<const N: usize>(memory: &dyn Memory, addr: Addr) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    memory.read(place, &mut bytes).ok().map(|()| bytes)
+    memory.read(addr, &mut bytes).ok().map(|()| bytes)
 }
 
 /// Bytes: flags (scale in bits 16 to 23, sign in bit 31), then the high, low and middle 32 bits of the number.
@@ -211,27 +211,27 @@ pub(super) fn is_plain(element: u8) -> bool {
 }
 
 /// Text of a number, character or pointer.
-pub(super) fn number(memory: &dyn Memory, element: u8, place: Addr) -> Option<String> {
+pub(super) fn number(memory: &dyn Memory, element: u8, addr: Addr) -> Option<String> {
     use cor as e;
     Some(match element {
-        e::BOOLEAN => (le::<1>(memory, place)? != [0]).to_string(),
+        e::BOOLEAN => (le::<1>(memory, addr)? != [0]).to_string(),
         e::CHAR => {
-            let unit = u16::from_le_bytes(le(memory, place)?);
+            let unit = u16::from_le_bytes(le(memory, addr)?);
             char::from_u32(u32::from(unit))
                 .filter(|c| !c.is_control())
                 .map_or_else(|| format!("{unit:#x}"), |c| format!("'{c}'"))
         }
-        e::I1 => i8::from_le_bytes(le(memory, place)?).to_string(),
-        e::U1 => u8::from_le_bytes(le(memory, place)?).to_string(),
-        e::I2 => i16::from_le_bytes(le(memory, place)?).to_string(),
-        e::U2 => u16::from_le_bytes(le(memory, place)?).to_string(),
-        e::I4 => i32::from_le_bytes(le(memory, place)?).to_string(),
-        e::U4 => u32::from_le_bytes(le(memory, place)?).to_string(),
-        e::I8 => i64::from_le_bytes(le(memory, place)?).to_string(),
-        e::U8 => u64::from_le_bytes(le(memory, place)?).to_string(),
-        e::R4 => float(f32::from_le_bytes(le(memory, place)?)),
-        e::R8 => float(f64::from_le_bytes(le(memory, place)?)),
-        _ => format!("{:#x}", u64::from_le_bytes(le(memory, place)?)),
+        e::I1 => i8::from_le_bytes(le(memory, addr)?).to_string(),
+        e::U1 => u8::from_le_bytes(le(memory, addr)?).to_string(),
+        e::I2 => i16::from_le_bytes(le(memory, addr)?).to_string(),
+        e::U2 => u16::from_le_bytes(le(memory, addr)?).to_string(),
+        e::I4 => i32::from_le_bytes(le(memory, addr)?).to_string(),
+        e::U4 => u32::from_le_bytes(le(memory, addr)?).to_string(),
+        e::I8 => i64::from_le_bytes(le(memory, addr)?).to_string(),
+        e::U8 => u64::from_le_bytes(le(memory, addr)?).to_string(),
+        e::R4 => float(f32::from_le_bytes(le(memory, addr)?)),
+        e::R8 => float(f64::from_le_bytes(le(memory, addr)?)),
+        _ => format!("{:#x}", u64::from_le_bytes(le(memory, addr)?)),
     })
 }
 
@@ -253,8 +253,8 @@ mod tests {
     fn decimals() {
         let of = |flags: u32, high: u32, low: u32, middle: u32| {
             let mut bytes = [0; 16];
-            for (place, word) in bytes.chunks_exact_mut(4).zip([flags, high, low, middle]) {
-                place.copy_from_slice(&word.to_le_bytes());
+            for (chunk, word) in bytes.chunks_exact_mut(4).zip([flags, high, low, middle]) {
+                chunk.copy_from_slice(&word.to_le_bytes());
             }
             decimal(bytes)
         };

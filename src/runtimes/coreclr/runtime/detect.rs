@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::runtimes::clr_gc::{Gc, HandleList, SegmentList, vars};
 use crate::runtimes::coreclr::gc;
 use crate::runtimes::coreclr::runtime::candidates::{Candidate, candidates, is_derived, tables};
-use crate::runtimes::coreclr::runtime::globals::{self, Roots, RootsError};
+use crate::runtimes::coreclr::runtime::globals::{self, Globals, GlobalsError};
 use crate::runtimes::coreclr::threads::ThreadList;
 use crate::targets::Arch;
 
@@ -38,12 +38,8 @@ pub struct Runtime {
     pub path: String,
     /// Load address of the module.
     pub base: Addr,
-    /// Address range of the module.
-    pub range: AddrRange,
     /// Architecture of the process.
     pub arch: Arch,
-    /// Major version.
-    pub major: u32,
     /// Version as users know it, such as `8.0.33`.
     pub version: String,
     /// Where the version was read.
@@ -57,14 +53,14 @@ pub struct Runtime {
     /// Structures and slots.
     pub layout: Layout,
     /// Addresses of its globals.
-    pub roots: Roots,
+    pub globals: Globals,
     /// Cached lists.
-    pub(in crate::runtimes::coreclr) read: Read,
+    pub(in crate::runtimes::coreclr) cache: ListCache,
 }
 
 /// Lists used by several analyses, each read on first use.
 #[derive(Clone, Debug, Default)]
-pub(in crate::runtimes::coreclr) struct Read {
+pub(in crate::runtimes::coreclr) struct ListCache {
     pub(in crate::runtimes::coreclr) threads: OnceLock<ThreadList>,
     pub(in crate::runtimes::coreclr) handle_segments: OnceLock<SegmentList>,
     pub(in crate::runtimes::coreclr) handles: OnceLock<HandleList>,
@@ -78,12 +74,12 @@ impl Runtime {
 
     /// Access to the runtime's GC.
     pub(in crate::runtimes::coreclr) fn gc<'a>(&'a self, process: &'a Process) -> Gc<'a> {
-        Gc { memory: &process.memory, layout: &self.layout, vars: self.roots.gc_dac_vars }
+        Gc { memory: &process.memory, layout: &self.layout, vars: self.globals.gc_dac_vars }
     }
 
     /// Lowest to highest address of the GC's heap.
     pub(in crate::runtimes::coreclr) fn gc_bounds(&self, memory: &dyn Memory) -> Option<AddrRange> {
-        let bound = |name| self.roots.pointer(memory, &self.layout, name).ok();
+        let bound = |name| self.globals.pointer(memory, &self.layout, name).ok();
         Some(AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?))
     }
 
@@ -111,7 +107,7 @@ pub fn detect(process: &Process) -> Vec<Detection> {
         .modules
         .iter()
         .enumerate()
-        .map(|(i, module)| look_at(process, i, module))
+        .map(|(i, module)| detect_module(process, i, module))
         .filter(|d| !matches!(d, Detection::NotMine))
         .take(limits::MAX_RUNTIMES)
         .collect()
@@ -125,7 +121,7 @@ pub fn has_coreclr(process: &Process) -> bool {
     process.modules.iter().any(|m| m.name() == CORECLR)
 }
 
-fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
+fn detect_module(process: &Process, index: usize, module: &Module) -> Detection {
     let named = module.name() == CORECLR;
     let ModuleKind::Elf(image) = &module.kind else {
         return if named {
@@ -183,13 +179,13 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 return Detection::Unusable(Warning::note(WarningCode::DotnetUnusable, e.to_string()));
             }
             // A table that was found but does not fit explains more than one that was not found.
-            Err(Misfit::Roots(_)) if misfit => continue,
-            Err(Misfit::Roots(e)) => {
+            Err(Misfit::Globals(_)) if misfit => continue,
+            Err(Misfit::Globals(e)) => {
                 why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
                 continue;
             }
         };
-        let Fitted { layout, layout_source, roots } = fitted;
+        let Fitted { layout, layout_source, globals } = fitted;
         let (version, major, version_source) = match &version {
             Some(known) => known.clone(),
             None => {
@@ -202,17 +198,15 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             module: index,
             path: module.path.to_string(),
             base: module.range.start,
-            range: module.range,
             arch,
-            major,
             version,
             version_source,
             own_table,
             proven: own_table && !derived,
             layout_source,
             layout,
-            roots,
-            read: Read::default(),
+            globals,
+            cache: ListCache::default(),
         };
         if !runtime.proven
             && let Some(odd) = gc::misfit(process, &runtime)
@@ -230,14 +224,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             damaged |= runtime.own_table;
             continue;
         }
-        tell_of_layout(process, &runtime, candidate.major, derived, said.is_none());
+        warn_of_layout(process, &runtime, candidate.major, derived, said.is_none());
         return Detection::Found(Box::new(runtime));
     }
     unusable(why, damaged)
 }
 
 /// Notes which layout the answers use, unless cores of this version have confirmed it.
-fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
+fn warn_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
     let name = runtime.name();
     let rests = "The GC's structures fit; all results have confidence derived";
     let why = match (runtime.own_table, derived) {
@@ -279,23 +273,24 @@ struct Exports {
 struct Fitted {
     layout: Layout,
     layout_source: String,
-    roots: Roots,
+    globals: Globals,
 }
 
 enum Misfit {
     Layout(LayoutError),
-    Roots(RootsError),
+    Globals(GlobalsError),
     Shape,
 }
 
 fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
     let memory = &process.memory;
     let table = candidate.table.layout().map_err(Misfit::Layout)?;
-    let roots =
-        |layout: &Layout, pointers| Roots::find(memory, image, layout, exports.table, pointers).map_err(Misfit::Roots);
+    let globals = |layout: &Layout, pointers| {
+        Globals::find(memory, image, layout, exports.table, pointers).map_err(Misfit::Globals)
+    };
     if candidate.by_shape {
-        let vars = roots(table, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
-        if !vars::are_those_of(memory, vars, table) {
+        let vars = globals(table, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
+        if !vars::matches_layout(memory, vars, table) {
             return Err(Misfit::Shape);
         }
     }
@@ -324,8 +319,8 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
             Err(e) => tracing::debug!(%e, "no contract descriptor"),
         }
     }
-    let roots = roots(&layout, pointers)?;
-    Ok(Fitted { layout, layout_source, roots })
+    let globals = globals(&layout, pointers)?;
+    Ok(Fitted { layout, layout_source, globals })
 }
 
 /// Finds the version text in the image's writable data.

@@ -15,7 +15,7 @@ use crate::runtimes::clr_gc::vars;
 /// Reasons why the globals can't be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RootsError {
+pub enum GlobalsError {
     /// No table of globals, neither exported nor found by its shape.
     #[error("the table of globals (g_dacTable) is not in the core")]
     NoTable,
@@ -34,7 +34,7 @@ pub enum RootsError {
 
 /// Addresses of the runtime's globals.
 #[derive(Clone, Debug)]
-pub struct Roots {
+pub struct Globals {
     slots: Vec<Addr>,
     pointers: Vec<Addr>,
     /// Address of GcDacVars, recognised by its shape.
@@ -43,19 +43,19 @@ pub struct Roots {
     pub source: String,
 }
 
-impl Roots {
+impl Globals {
     /// Finds the globals of the runtime in `image`.
     ///
     /// # Errors
-    /// [`RootsError::NoTable`]
+    /// [`GlobalsError::NoTable`]
     pub fn find(
         memory: &dyn Memory,
         image: &ElfImage,
         layout: &Layout,
         table: Option<Symbol>,
         pointers: Vec<Addr>,
-    ) -> Result<Roots, RootsError> {
-        let wide = layout.constant("DacTable", "slot").map_err(|_| RootsError::NoTable)? == WIDE;
+    ) -> Result<Globals, GlobalsError> {
+        let wide = layout.constant("DacTable", "slot").map_err(|_| GlobalsError::NoTable)? == WIDE;
         let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
         if let Some(symbol) = table {
             let slots = read_slots(memory, image, symbol, wide);
@@ -67,19 +67,19 @@ impl Roots {
                 // If one slot has moved, others may have: then none is used.
                 if place.is_some_and(|(wanted, (i, _))| wanted != i as u64) {
                     let source = "export g_dacTable, with slots in other positions".into();
-                    return Ok(Roots { slots: Vec::new(), pointers, gc_dac_vars, source });
+                    return Ok(Globals { slots: Vec::new(), pointers, gc_dac_vars, source });
                 }
-                return Ok(Roots { slots, pointers, gc_dac_vars, source: "export g_dacTable".into() });
+                return Ok(Globals { slots, pointers, gc_dac_vars, source: "export g_dacTable".into() });
             }
         }
-        by_shape(memory, image, layout, wide, pointers).ok_or(RootsError::NoTable)
+        by_shape(memory, image, layout, wide, pointers).ok_or(GlobalsError::NoTable)
     }
 
     /// Address of a global: from the descriptor if it has the name, otherwise from its slot.
     ///
     /// # Errors
-    /// [`RootsError::NoGlobal`]
-    pub fn global(&self, layout: &Layout, name: &str) -> Result<Addr, RootsError> {
+    /// [`GlobalsError::NoGlobal`]
+    pub fn global(&self, layout: &Layout, name: &str) -> Result<Addr, GlobalsError> {
         if let Ok(Global::Pointer(i)) = layout.global(name)
             && let Some(&addr) = self.pointers.get(*i)
         {
@@ -87,16 +87,16 @@ impl Roots {
         }
         let slot = layout.value(&format!("DacSlot.{name}")).and_then(|slot| usize::try_from(slot).ok());
         let found = slot.and_then(|s| self.slots.get(s)).copied().filter(|a| !a.is_null());
-        found.ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
+        found.ok_or_else(|| GlobalsError::NoGlobal(name.to_owned()))
     }
 
     /// Value of a global that is a pointer.
     ///
     /// # Errors
-    /// [`RootsError`]
-    pub fn pointer(&self, memory: &dyn Memory, layout: &Layout, name: &str) -> Result<Addr, RootsError> {
+    /// [`GlobalsError`]
+    pub fn pointer(&self, memory: &dyn Memory, layout: &Layout, name: &str) -> Result<Addr, GlobalsError> {
         let at = self.global(layout, name)?;
-        memory.ptr(at).map_err(|fault| RootsError::Fault { name: name.to_owned(), fault })
+        memory.ptr(at).map_err(|fault| GlobalsError::Fault { name: name.to_owned(), fault })
     }
 }
 
@@ -109,14 +109,7 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
     (0..count)
         .map_while(|i| {
             let at = symbol.addr.checked_add(i * width)?;
-            if wide {
-                memory.ptr(at).ok()
-            } else {
-                memory
-                    .u32(at)
-                    .ok()
-                    .map(|rva| if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) })
-            }
+            if wide { memory.ptr(at).ok() } else { Some(from_rva(image, memory.u32(at).ok()?)) }
         })
         .collect()
 }
@@ -137,11 +130,17 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool)
 /// Searches the image's data for the word that leads to GcDacVars, at its slot in a run of words that lead into the
 /// image. There may be several such runs: on arm64 the global offset table is one, since code reaches globals through
 /// it. Then the run wins whose slots lead to the globals that they are named for.
-fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, pointers: Vec<Addr>) -> Option<Roots> {
+fn by_shape(
+    memory: &dyn Memory,
+    image: &ElfImage,
+    layout: &Layout,
+    wide: bool,
+    pointers: Vec<Addr>,
+) -> Option<Globals> {
     let Some(slot) = layout.value("DacSlot.GcDacGlobals") else { return by_any_slot(memory, image, layout, wide) };
     let slot = slot as usize;
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
-    let mut found: Vec<Roots> = Vec::new();
+    let mut found: Vec<Globals> = Vec::new();
     for part in image.writable_parts(memory) {
         let words = words(memory, image, part, wide)?;
         let mut tables = Tables { image, words: &words, end: 0 };
@@ -153,7 +152,7 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
                 memory.keep(start, width * slots.len() as u64);
                 let source = format!("g_dacTable, found by its shape at {start}");
                 let (slots, pointers) = (slots.to_vec(), pointers.clone());
-                found.push(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
+                found.push(Globals { slots, pointers, gc_dac_vars: Some(vars), source });
             }
             if found.len() >= limits::MAX_DAC_TABLES {
                 break;
@@ -165,13 +164,13 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
     }
     // The first of the best matches.
     found.reverse();
-    found.into_iter().max_by_key(|roots| fitting(memory, image, layout, roots))
+    found.into_iter().max_by_key(|globals| count_matching_slots(memory, image, layout, globals))
 }
 
 /// Number of checked slots that lead to the global they are named for.
-fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots) -> usize {
+fn count_matching_slots(memory: &dyn Memory, image: &ElfImage, layout: &Layout, globals: &Globals) -> usize {
     let pointer = |name: &str| {
-        let leads = roots.pointer(memory, layout, name).ok()?;
+        let leads = globals.pointer(memory, layout, name).ok()?;
         (leads.is_aligned(8) && memory.readable(leads, 8) == 8).then_some(leads)
     };
     let pointers =
@@ -188,7 +187,7 @@ fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots
             .then_some(first)
     };
     let heap = || {
-        let bound = |name| roots.pointer(memory, layout, name).ok().filter(|at| !at.is_null());
+        let bound = |name| globals.pointer(memory, layout, name).ok().filter(|at| !at.is_null());
         let (low, high) = (bound("LowestAddress")?, bound("HighestAddress")?);
         (low < high && !image.range.contains(low)).then_some(low)
     };
@@ -198,7 +197,7 @@ fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots
 
 /// Finds GcDacVars for a layout without the slot's number. Any slot of a table may lead to it; version, generation size
 /// and number of generations must be plausible. The start of the table remains unknown, and with it all other globals.
-fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool) -> Option<Roots> {
+fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool) -> Option<Globals> {
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
     image.writable_parts(memory).into_iter().find_map(|part| {
         let words = words(memory, image, part, wide)?;
@@ -210,7 +209,7 @@ fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: boo
             }
             let vars = gc_dac_vars(memory, image, word, counted).filter(|_| i < in_table)?;
             let source = format!("GcDacVars, found by its shape at {vars} through a table of globals");
-            Some(Roots { slots: Vec::new(), pointers: Vec::new(), gc_dac_vars: Some(vars), source })
+            Some(Globals { slots: Vec::new(), pointers: Vec::new(), gc_dac_vars: Some(vars), source })
         })
     })
 }

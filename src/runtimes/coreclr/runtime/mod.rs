@@ -5,4 +5,4 @@ mod detect;
 mod globals;
 
 pub use detect::{Detection, Runtime, detect, has_coreclr};
-pub(super) use globals::RootsError;
+pub(super) use globals::GlobalsError;

@@ -34,31 +34,31 @@ pub struct Chains {
 
 /// The properties of a chain's step that must match for two chains to be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Part {
+struct StepKey {
     method_table: Addr,
     state: Option<i32>,
     awaits: u8,
 }
 
-impl Part {
-    fn of(node: &Node) -> Part {
+impl StepKey {
+    fn of(node: &Node) -> StepKey {
         let awaits = match node.awaits {
             Awaits::Object(_) => 0,
             Awaits::Done(_) => 1,
             Awaits::Unknown => 2,
             Awaits::Nothing => 3,
         };
-        Part { method_table: node.method_table, state: node.state, awaits }
+        StepKey { method_table: node.method_table, state: node.state, awaits }
     }
 }
 
 /// Steps of a chain and the kind of its end.
-type Key = (Vec<Part>, u8);
+type ChainKey = (Vec<StepKey>, u8);
 
 struct Follower<'t> {
     tasks: &'t Tasks,
     merge: bool,
-    index: HashMap<Key, usize>,
+    index: HashMap<ChainKey, usize>,
     last_root: Vec<u32>,
     chains: Chains,
     seen: Vec<bool>,
@@ -82,12 +82,12 @@ impl Tasks {
             room: limits::MAX_ASYNC_PARTS,
         };
         for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
-            follower.from(i as u32);
+            follower.follow_root(i as u32);
         }
         // Nodes not visited yet wait in cycles.
         for i in 0..self.nodes.len() {
             if follower.seen.get(i) == Some(&false) {
-                follower.from(i as u32);
+                follower.follow_root(i as u32);
             }
         }
         let mut chains = follower.chains;
@@ -98,30 +98,30 @@ impl Tasks {
 
 impl Follower<'_> {
     /// Follows all chains that begin with `root`.
-    fn from(&mut self, root: u32) {
+    fn follow_root(&mut self, root: u32) {
         let tasks = self.tasks;
         let next = |at: u32| tasks.nodes.get(at as usize).map_or(&[][..], |n| n.next.as_slice());
         // Depth-first path: node, index of the next follower to visit, and the end to report if no follower is visited.
         let mut path: Vec<(u32, usize, Option<End>)> = vec![(root, 0, Some(End::Nobody))];
         let mut on_path: HashMap<u32, ()> = HashMap::from([(root, ())]);
         self.mark(root);
-        while let Some(&mut (at, ref mut turn, ref mut behind)) = path.last_mut() {
+        while let Some(&mut (at, ref mut turn, ref mut own_end)) = path.last_mut() {
             let follower = next(at).get(*turn).copied();
             *turn += 1;
             match follower {
                 Some(to) if on_path.contains_key(&to) || on_path.len() >= limits::MAX_ASYNC_DEPTH => {
-                    *behind = behind.map(|_| End::Cycle);
+                    *own_end = own_end.map(|_| End::Cycle);
                 }
                 Some(to) => {
-                    *behind = None;
+                    *own_end = None;
                     self.mark(to);
                     on_path.insert(to, ());
                     path.push((to, 0, Some(End::Nobody)));
                 }
                 None => {
                     let ends = tasks.nodes.get(at as usize).map_or(&[][..], |n| n.ends.as_slice());
-                    let behind = *behind;
-                    if let Some(end) = behind.filter(|_| ends.is_empty()) {
+                    let own_end = *own_end;
+                    if let Some(end) = own_end.filter(|_| ends.is_empty()) {
                         self.emit(&path, end);
                     }
                     for &end in ends {
@@ -148,7 +148,7 @@ impl Follower<'_> {
         if !nodes().any(|n| n.machine.is_some()) {
             return;
         }
-        if path.len() == 1 && end == End::Nobody && nodes().any(Node::given_back) {
+        if path.len() == 1 && end == End::Nobody && nodes().any(Node::may_be_pooled) {
             return;
         }
         let Some(steps) = self.steps.checked_sub(path.len()) else {
@@ -166,7 +166,7 @@ impl Follower<'_> {
                 End::Other(_) => 3,
                 End::Cycle => 4,
             };
-            (nodes().map(Part::of).collect(), kind)
+            (nodes().map(StepKey::of).collect(), kind)
         };
         let known = if self.merge { self.index.get(&key()).copied() } else { None };
         let list = &mut self.chains.list;
@@ -190,7 +190,7 @@ impl Follower<'_> {
                 self.room = room;
                 self.chains.total += 1;
                 if self.merge {
-                    let key = (nodes().map(Part::of).collect(), key().1);
+                    let key = (nodes().map(StepKey::of).collect(), key().1);
                     self.index.insert(key, list.len());
                 }
                 let nodes = path.iter().map(|p| p.0).collect();
@@ -229,7 +229,7 @@ mod tests {
         for next in nodes.iter().flat_map(|n| n.next.clone()).collect::<Vec<_>>() {
             nodes[next as usize].follows = true;
         }
-        Tasks { nodes, sources: HashMap::new(), more: 0, lost: 0 }
+        Tasks { nodes, sources: HashMap::new(), omitted: 0, lost: 0 }
     }
 
     fn counts(chains: &Chains) -> Vec<(u64, Vec<u32>)> {

@@ -24,7 +24,7 @@ const COMPLETES: [&str; 2] = ["_task", "m_task"];
 
 /// A pending task, or a box that is not a task.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct AsyncObject {
     pub(super) addr: Addr,
     pub(super) method_table: Addr,
     /// State machine of the async method, if it has one.
@@ -33,13 +33,13 @@ pub(super) struct Item {
 }
 
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct AsyncObjects {
     /// Pending items by address.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<AsyncObject>,
     /// Completion sources by the task that each completes.
     pub(super) sources: HashMap<Addr, Addr>,
     /// Number of items left out.
-    pub(super) more: u64,
+    pub(super) omitted: u64,
     pub(super) losses: UnwalkedRanges,
 }
 
@@ -66,16 +66,16 @@ fn role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Role {
 }
 
 /// Walks the heap for pending tasks.
-pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress) -> Found {
+pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress) -> AsyncObjects {
     let memory = shapes.types.memory;
     struct Share {
         roles: HashMap<u32, Role>,
-        found: Found,
+        found: AsyncObjects,
     }
-    let fresh = || Share { roles: HashMap::new(), found: Found::default() };
+    let fresh = || Share { roles: HashMap::new(), found: AsyncObjects::default() };
     let of_part = |mut share: Share, part: &HeapRange| {
         let Share { roles, found } = &mut share;
-        let Found { items, sources, more, losses } = found;
+        let AsyncObjects { items, sources, omitted, losses } = found;
         heap.walker().walk(part, losses, &mut |object| {
             let role = roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
                 Some(info) if !info.free && !info.counted() => role(shapes, info.address),
@@ -100,11 +100,11 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                 Role::Box(machine) => (Some(machine.clone()), false),
             };
             if items.len() >= limits::MAX_ASYNC_OBJECTS {
-                *more += 1;
+                *omitted += 1;
                 return;
             }
             let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
-            items.push(Item { addr: object.addr, method_table, machine, is_task });
+            items.push(AsyncObject { addr: object.addr, method_table, machine, is_task });
         });
         progress.add(part.range.len());
         share
@@ -113,13 +113,13 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
     let join = |mut a: Share, b: Share| {
         a.found.items.extend(b.found.items);
         a.found.sources.extend(b.found.sources);
-        a.found.more += b.found.more;
+        a.found.omitted += b.found.omitted;
         a.found.losses.merge(b.found.losses);
         a
     };
     let mut found = heap.ranges().par_iter().fold(fresh, of_part).reduce(fresh, join).found;
     found.items.sort_by_key(|i| i.addr);
-    found.more += found.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
+    found.omitted += found.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
     found.items.truncate(limits::MAX_ASYNC_OBJECTS);
     found
 }

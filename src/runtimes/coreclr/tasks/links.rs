@@ -11,7 +11,7 @@ use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::runtimes::api::{Heap as _, Link, ObjectReader};
 use crate::runtimes::coreclr::heap::Heap;
-use crate::runtimes::coreclr::tasks::find::{FINISHED, Found, find};
+use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, find};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 use crate::runtimes::coreclr::types::TypeSystem;
 
@@ -91,7 +91,7 @@ pub struct Tasks {
     /// Completion sources by the task that each completes.
     pub sources: HashMap<Addr, Addr>,
     /// Number of objects left out by a limit.
-    pub more: u64,
+    pub omitted: u64,
     /// Bytes of the heap that could not be walked.
     pub lost: u64,
 }
@@ -114,7 +114,7 @@ impl Tasks {
     pub fn find(heap: &Heap<'_>, progress: &Progress) -> Tasks {
         let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
-        let Found { items, sources, more, losses } = find(&shapes, heap, progress);
+        let AsyncObjects { items, sources, omitted, losses } = find(&shapes, heap, progress);
         let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
         for item in items {
             let mut node = Node {
@@ -160,7 +160,7 @@ impl Tasks {
                 }
             }
         }
-        Tasks { nodes, sources, more, lost: losses.bytes }
+        Tasks { nodes, sources, omitted, lost: losses.bytes }
     }
 }
 
@@ -178,7 +178,7 @@ impl Node {
     }
 
     /// Whether it may be a pooled box that was returned for reuse. Such boxes are no tasks and all zeros.
-    pub(super) fn given_back(&self) -> bool {
+    pub(super) fn may_be_pooled(&self) -> bool {
         !self.task && self.state == Some(0) && self.awaits == Awaits::Unknown
     }
 
@@ -194,10 +194,10 @@ impl Linker<'_, '_> {
         for i in 0..nodes.len() {
             let Some(node) = nodes.get(i) else { continue };
             let Some(&at) = self.fields(node.method_table).get(CONTINUATION) else { continue };
-            let kept = self.shapes.types.memory.ptr(node.addr.saturating_add(at));
-            let Some(kept) = kept.ok().filter(|k| !k.is_null()) else { continue };
-            let mut out = Next::default();
-            self.follow(kept, 0, &mut out);
+            let continuation = self.shapes.types.memory.ptr(node.addr.saturating_add(at));
+            let Some(continuation) = continuation.ok().filter(|c| !c.is_null()) else { continue };
+            let mut out = Continuations::default();
+            self.follow(continuation, 0, &mut out);
             if let Some(node) = nodes.get_mut(i) {
                 (node.next, node.ends) = (out.nodes, out.ends);
             }
@@ -210,7 +210,7 @@ impl Linker<'_, '_> {
     }
 
     /// Follows a continuation to a task or box, through any wrappers.
-    fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
+    fn follow(&mut self, object: Addr, depth: u32, out: &mut Continuations) {
         if object.is_null()
             || self.steps.spend(object, 1).is_err()
             || depth > limits::MAX_WRAPPERS
@@ -294,13 +294,13 @@ impl Linker<'_, '_> {
             if let Some(awaited) = known.and_then(|at| nodes.get_mut(at as usize)) {
                 awaited.next.push(i as u32);
             } else if nodes.len() < limits::MAX_ASYNC_OBJECTS {
-                self.outside(nodes, object, i as u32);
+                self.add_awaited(nodes, object, i as u32);
             }
         }
     }
 
     /// Adds an awaited object that is neither task nor box.
-    fn outside(&mut self, nodes: &mut Vec<Node>, object: Addr, by: u32) {
+    fn add_awaited(&mut self, nodes: &mut Vec<Node>, object: Addr, by: u32) {
         let Some(method_table) = self.method_table(object) else { return };
         self.index.insert(object, nodes.len() as u32);
         nodes.push(Node {
@@ -362,7 +362,7 @@ impl Linker<'_, '_> {
 
 /// Targets of one task's continuation.
 #[derive(Default)]
-struct Next {
+struct Continuations {
     nodes: Vec<u32>,
     ends: Vec<End>,
 }

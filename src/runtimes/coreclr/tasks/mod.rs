@@ -15,7 +15,6 @@ mod links;
 mod methods;
 mod shapes;
 
-pub use chains::{Chain, Chains};
+pub use chains::Chain;
 pub use links::{Awaits, End, Node, Tasks};
 pub use methods::AsyncMethods;
-pub use shapes::Machine;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
 use crate::image::metadata::sig::Type;
-use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, Shape, TypeSystem};
+use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, METHOD_TABLE, Shape, TypeSystem};
 
 const TASK: &str = "System.Threading.Tasks.Task";
 /// Prefix of the names of completion sources.
@@ -16,9 +16,6 @@ const STATE_MACHINE: &str = "StateMachine";
 /// Fields of a state machine, in C# and in Visual Basic.
 const STATES: [&str; 2] = ["<>1__state", "$State"];
 const AWAITERS: [&str; 2] = ["<>u__", "$A"];
-
-/// Bytes of an object's MethodTable, which precedes its first field.
-const METHOD_TABLE: u64 = 8;
 
 /// Kinds of classes that the walk distinguishes by their base types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

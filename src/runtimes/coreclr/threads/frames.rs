@@ -18,17 +18,15 @@ use crate::runtimes::api::{Mark, ProtectedRef};
 use crate::runtimes::coreclr::runtime::Runtime;
 use crate::runtimes::coreclr::threads::ManagedThread;
 use crate::runtimes::coreclr::threads::frame_registers::{self, Names};
+use crate::runtimes::coreclr::threads::list::FRAME_TOP;
 use crate::targets::Arch;
-
-/// FRAME_TOP: the end of the list.
-const FRAME_TOP: Addr = Addr::MAX;
 
 /// Bits of InlinedCallFrame.Datum: bit 0 means that it is no MethodDesc. Exception handling uses one more (.NET 9 on).
 const NO_METHOD: u64 = 3;
 
 /// Registers of the calling frame that a class of Frames stores.
 #[derive(Clone, Copy)]
-enum Keeps {
+enum SavedRegisters {
     /// Stack pointer, return address and frame pointer of a call out of managed code.
     Call,
     /// A TransitionBlock.
@@ -46,45 +44,45 @@ enum Keeps {
 }
 
 /// Known classes of Frames.
-const CLASSES: [(&str, Keeps); 29] = [
-    ("InlinedCallFrame", Keeps::Call),
-    ("PInvokeCalliFrame", Keeps::Transition),
-    ("PrestubMethodFrame", Keeps::Transition),
-    ("StubDispatchFrame", Keeps::Transition),
-    ("CallCountingHelperFrame", Keeps::Transition),
-    ("ExternalMethodFrame", Keeps::Transition),
-    ("DynamicHelperFrame", Keeps::Transition),
-    ("FaultingExceptionFrame", Keeps::Context),
-    ("SoftwareExceptionFrame", Keeps::Context),
-    ("ResumableFrame", Keeps::ContextPointer),
-    ("RedirectedThreadFrame", Keeps::ContextPointer),
-    ("HelperMethodFrame", Keeps::Machine),
-    ("HelperMethodFrame_1OBJ", Keeps::Machine),
-    ("HelperMethodFrame_2OBJ", Keeps::Machine),
-    ("HelperMethodFrame_3OBJ", Keeps::Machine),
-    ("HelperMethodFrame_PROTECTOBJ", Keeps::Machine),
-    ("HijackFrame", Keeps::Hijack),
-    ("FuncEvalFrame", Keeps::Nothing),
-    ("GCFrame", Keeps::Nothing),
-    ("SecureDelegateFrame", Keeps::Nothing),
-    ("MulticastFrame", Keeps::Nothing),
-    ("ProtectByRefsFrame", Keeps::Nothing),
-    ("ProtectValueClassFrame", Keeps::Nothing),
-    ("DebuggerClassInitMarkFrame", Keeps::Nothing),
-    ("DebuggerSecurityCodeMarkFrame", Keeps::Nothing),
-    ("DebuggerExitFrame", Keeps::Nothing),
-    ("DebuggerU2MCatchHandlerFrame", Keeps::Nothing),
-    ("ExceptionFilterFrame", Keeps::Nothing),
-    ("InterpreterFrame", Keeps::Nothing),
+const CLASSES: [(&str, SavedRegisters); 29] = [
+    ("InlinedCallFrame", SavedRegisters::Call),
+    ("PInvokeCalliFrame", SavedRegisters::Transition),
+    ("PrestubMethodFrame", SavedRegisters::Transition),
+    ("StubDispatchFrame", SavedRegisters::Transition),
+    ("CallCountingHelperFrame", SavedRegisters::Transition),
+    ("ExternalMethodFrame", SavedRegisters::Transition),
+    ("DynamicHelperFrame", SavedRegisters::Transition),
+    ("FaultingExceptionFrame", SavedRegisters::Context),
+    ("SoftwareExceptionFrame", SavedRegisters::Context),
+    ("ResumableFrame", SavedRegisters::ContextPointer),
+    ("RedirectedThreadFrame", SavedRegisters::ContextPointer),
+    ("HelperMethodFrame", SavedRegisters::Machine),
+    ("HelperMethodFrame_1OBJ", SavedRegisters::Machine),
+    ("HelperMethodFrame_2OBJ", SavedRegisters::Machine),
+    ("HelperMethodFrame_3OBJ", SavedRegisters::Machine),
+    ("HelperMethodFrame_PROTECTOBJ", SavedRegisters::Machine),
+    ("HijackFrame", SavedRegisters::Hijack),
+    ("FuncEvalFrame", SavedRegisters::Nothing),
+    ("GCFrame", SavedRegisters::Nothing),
+    ("SecureDelegateFrame", SavedRegisters::Nothing),
+    ("MulticastFrame", SavedRegisters::Nothing),
+    ("ProtectByRefsFrame", SavedRegisters::Nothing),
+    ("ProtectValueClassFrame", SavedRegisters::Nothing),
+    ("DebuggerClassInitMarkFrame", SavedRegisters::Nothing),
+    ("DebuggerSecurityCodeMarkFrame", SavedRegisters::Nothing),
+    ("DebuggerExitFrame", SavedRegisters::Nothing),
+    ("DebuggerU2MCatchHandlerFrame", SavedRegisters::Nothing),
+    ("ExceptionFilterFrame", SavedRegisters::Nothing),
+    ("InterpreterFrame", SavedRegisters::Nothing),
 ];
 
 /// Reads the Frames of one runtime.
-pub struct FrameClasses<'p> {
+pub(crate) struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
     arch: Arch,
     names: &'static Names,
-    by_identifier: HashMap<u64, (&'static str, Keeps)>,
+    by_identifier: HashMap<u64, (&'static str, SavedRegisters)>,
     /// Bounds of the lists of all threads. A Frame is on one stack only.
     frames: Walks,
     gc_frames: Walks,
@@ -94,14 +92,14 @@ pub struct FrameClasses<'p> {
 
 impl<'p> FrameClasses<'p> {
     /// A reader for the Frames of `runtime`.
-    pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
+    pub(crate) fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
         let identifier = |name: &str| {
-            let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.get());
+            let by_vtable = || runtime.globals.global(layout, name).ok().map(|vtable| vtable.get());
             layout.value(&format!("{name}Identifier")).or_else(by_vtable)
         };
-        let by_identifier = CLASSES.into_iter().filter_map(|(name, keeps)| Some((identifier(name)?, (name, keeps))));
-        let walks = |most| Walks::new(Phase::Frames, most);
+        let by_identifier = CLASSES.into_iter().filter_map(|(name, saved)| Some((identifier(name)?, (name, saved))));
+        let walks = |limit| Walks::new(Phase::Frames, limit);
         FrameClasses {
             memory,
             layout,
@@ -116,7 +114,7 @@ impl<'p> FrameClasses<'p> {
 
     /// Reads the list that begins at `first`, with the error that ended it early. Newer Frames have lower addresses, so
     /// a descending address ends the list with an error.
-    pub fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
+    pub(crate) fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
             if out.last().is_some_and(|last| last.addr >= at) {
@@ -125,14 +123,15 @@ impl<'p> FrameClasses<'p> {
             let view = self.view("Frame", at);
             let identifier = view.u64("Identifier").map_err(|e| e.to_string())?;
             let next = view.ptr("Next").map_err(|e| e.to_string())?;
-            let (class, keeps) = self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", Keeps::Nothing));
+            let (class, saved) =
+                self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", SavedRegisters::Nothing));
             out.push(Mark {
                 addr: at,
                 class,
-                method: self.method(at, keeps),
-                regs: self.regs(at, class, keeps),
+                method: self.method(at, saved),
+                regs: self.regs(at, class, saved),
                 objects: self.objects(at, class).map_err(|e| format!("the references {e}"))?,
-                exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
+                exact: matches!(saved, SavedRegisters::ContextPointer) || class == "FaultingExceptionFrame",
             });
             Ok(next_of(next))
         });
@@ -180,7 +179,7 @@ impl<'p> FrameClasses<'p> {
 
     /// References in a thread's GCFrames, which are not Frames from .NET 5 on, with the error that ended the list
     /// early.
-    pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
+    pub(crate) fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
         let first = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
         let mut last = Addr::NULL;
@@ -202,23 +201,25 @@ impl<'p> FrameClasses<'p> {
         StructView::new(self.memory, self.layout, kind, at)
     }
 
-    fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
-        match keeps {
-            Keeps::Call => self
+    fn method(&self, at: Addr, saved: SavedRegisters) -> Option<Addr> {
+        match saved {
+            SavedRegisters::Call => self
                 .view("InlinedCallFrame", at)
                 .ptr("Datum")
                 .ok()
                 .filter(|d| d.masked(NO_METHOD).is_null() && !d.is_null()),
-            Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| !d.is_null()),
+            SavedRegisters::Transition => {
+                self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| !d.is_null())
+            }
             _ => None,
         }
     }
 
-    fn regs(&self, at: Addr, class: &'static str, keeps: Keeps) -> Option<Regs> {
+    fn regs(&self, at: Addr, class: &'static str, saved: SavedRegisters) -> Option<Regs> {
         let some = |a: Addr| (!a.is_null()).then_some(a);
-        match keeps {
-            Keeps::Nothing => None,
-            Keeps::Call => {
+        match saved {
+            SavedRegisters::Nothing => None,
+            SavedRegisters::Call => {
                 let frame = self.view("InlinedCallFrame", at);
                 // Without a return address there is no call in progress.
                 let ip = some(frame.ptr("CallerReturnAddress").ok()?)?;
@@ -226,7 +227,7 @@ impl<'p> FrameClasses<'p> {
                 regs.set(regs.fp_number(), frame.u64("CalleeSavedFP").ok());
                 Some(regs)
             }
-            Keeps::Transition => {
+            SavedRegisters::Transition => {
                 let block = some(self.view("FramedMethodFrame", at).ptr("TransitionBlockPtr").ok()?)?;
                 let view = self.view("TransitionBlock", block);
                 let sp = block.checked_add(self.layout.size("TransitionBlock").ok()?)?;
@@ -234,10 +235,12 @@ impl<'p> FrameClasses<'p> {
                 self.callee_saved(view.addr_of("CalleeSavedRegisters").ok()?, &mut regs);
                 Some(regs)
             }
-            Keeps::Context => self.context(self.view(class, at).addr_of("TargetContext").ok()?),
-            Keeps::ContextPointer => self.context(some(self.view("ResumableFrame", at).ptr("TargetContextPtr").ok()?)?),
-            Keeps::Machine => self.machine(self.view("HelperMethodFrame", at).addr_of("MachState").ok()?),
-            Keeps::Hijack => {
+            SavedRegisters::Context => self.context(self.view(class, at).addr_of("TargetContext").ok()?),
+            SavedRegisters::ContextPointer => {
+                self.context(some(self.view("ResumableFrame", at).ptr("TargetContextPtr").ok()?)?)
+            }
+            SavedRegisters::Machine => self.machine(self.view("HelperMethodFrame", at).addr_of("MachState").ok()?),
+            SavedRegisters::Hijack => {
                 let frame = self.view("HijackFrame", at);
                 let arguments = some(frame.ptr("HijackArgsPtr").ok()?)?;
                 let sp = arguments.checked_add(self.layout.size("HijackArgs").ok()?)?;

@@ -11,17 +11,17 @@ use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::process::Process;
-pub use crate::runtimes::clr_gc::AllocContext;
-use crate::runtimes::coreclr::runtime::RootsError;
+pub(crate) use crate::runtimes::clr_gc::AllocContext;
+use crate::runtimes::coreclr::runtime::GlobalsError;
 use crate::runtimes::coreclr::runtime::Runtime;
 
-/// End of a thread's list of Frames.
-const FRAME_TOP: Addr = Addr::MAX;
+/// FRAME_TOP: the end of a thread's lists of Frames and GCFrames.
+pub(super) const FRAME_TOP: Addr = Addr::MAX;
 
 impl AllocContext {
     /// The context of code without a thread, on machines with one processor.
     pub(in crate::runtimes::coreclr) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
-        let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
+        let at = runtime.globals.global(&runtime.layout, "GlobalAllocContext").ok()?;
         AllocContext::in_ee(memory, &runtime.layout, at)
     }
 
@@ -51,8 +51,6 @@ pub struct ManagedThread {
     pub exposed_object: Option<Addr>,
     /// Address of the handle of the exception that it threw last.
     pub last_thrown: Option<Addr>,
-    /// State of the exception being handled.
-    pub exception_tracker: Option<Addr>,
     /// First GCFrame: list of references that the runtime's own code protects.
     pub gc_frame: Option<Addr>,
     /// First explicit Frame.
@@ -67,7 +65,7 @@ pub struct ManagedThread {
 pub enum ThreadsError {
     /// The list's global can't be found or read.
     #[error(transparent)]
-    Roots(#[from] RootsError),
+    Globals(#[from] GlobalsError),
     /// A field of the list can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -81,7 +79,7 @@ pub fn threads<'r>(
     process: &Process,
     runtime: &'r Runtime,
 ) -> Result<(&'r [ManagedThread], Option<&'r str>), &'r ThreadsError> {
-    let list = runtime.read.threads.get_or_init(|| read(process, runtime)).as_ref();
+    let list = runtime.cache.threads.get_or_init(|| read(process, runtime)).as_ref();
     list.map(|(threads, broken)| (threads.as_slice(), broken.as_deref()))
 }
 
@@ -93,7 +91,7 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let _phase = process.enter(Phase::ManagedThreads);
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
-    let store = runtime.roots.pointer(memory, layout, "ThreadStore")?;
+    let store = runtime.globals.pointer(memory, layout, "ThreadStore")?;
     let store = StructView::new(memory, layout, "ThreadStore", store);
     let count = store.u32("ThreadCount").ok();
     let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;
@@ -129,7 +127,6 @@ fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread 
         alloc_context: alloc_context(memory, layout, &view),
         exposed_object: pointer("GCHandle"),
         last_thrown: pointer("LastThrownObject"),
-        exception_tracker: pointer("ExceptionTracker"),
         gc_frame: pointer("GCFrame").filter(|&f| f != FRAME_TOP),
         frame: pointer("Frame").filter(|&f| f != FRAME_TOP),
         stack: stack.map(|(low, high)| AddrRange::new(low, high)).filter(|r| !r.is_empty()),

@@ -3,22 +3,22 @@
 
 mod frame_registers;
 mod frames;
-mod known;
 mod list;
 mod objects;
 mod references;
 mod roles;
 mod stack_refs;
 pub mod sync_blocks;
+mod table;
 mod waits;
 
-pub use frames::FrameClasses;
-pub(super) use known::Known;
-pub use known::KnownThread;
+pub(crate) use frames::FrameClasses;
 pub(super) use list::ThreadList;
-pub use list::{AllocContext, ManagedThread, ThreadsError, threads};
-pub use objects::ThrownException;
+pub use list::{ManagedThread, threads};
 pub(super) use references::stack_refs;
 pub(super) use roles::{role, state};
-pub use stack_refs::{StackRef, StackRefs, Stretch};
+pub use stack_refs::StackRefs;
+pub(crate) use stack_refs::{ConservativeRange, StackRef};
+pub(crate) use table::ThreadEntry;
+pub(super) use table::ThreadTable;
 pub(super) use waits::Locks;

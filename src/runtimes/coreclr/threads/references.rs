@@ -17,8 +17,8 @@ use crate::registers::Regs;
 use crate::runtimes::api::{
     FrameKind, MethodRole, ProtectedRef, RefFrame, RefLocation, RuntimeId, StackFrame, StackWalk,
 };
-use crate::runtimes::coreclr::threads::known::Known;
-use crate::runtimes::coreclr::threads::{KnownThread, StackRef, StackRefs, Stretch};
+use crate::runtimes::coreclr::threads::table::ThreadTable;
+use crate::runtimes::coreclr::threads::{ConservativeRange, StackRef, StackRefs, ThreadEntry};
 use crate::runtimes::coreclr::{FrameSlots, FrameState, Methods};
 use crate::targets::Thread;
 
@@ -27,25 +27,26 @@ use crate::targets::Thread;
 pub(in crate::runtimes::coreclr) fn stack_refs(
     process: &Process,
     methods: &Methods<'_>,
-    known: &Known,
+    table: &ThreadTable,
     own: RuntimeId,
     walk: &mut dyn FnMut(u32) -> Option<StackWalk>,
 ) -> Vec<StackRefs> {
     let mut out: Vec<StackRefs> = Vec::new();
     let mut left = limits::MAX_STACK_REFS;
     for thread in process.threads() {
-        let Some(ours) = known.threads.of(thread.tid).and_then(|t| known.by_address.get(&t.address)) else { continue };
+        let Some(ours) = table.threads.of(thread.tid).and_then(|t| table.by_address.get(&t.address)) else { continue };
         let Some(walk) = walk(thread.tid) else { continue };
         let reader = Reader { process, methods, own };
         let refs = reader.refs(thread, ours, &walk, left);
-        left = left.saturating_sub(refs.known.len());
+        left = left.saturating_sub(refs.precise.len());
         out.push(refs);
     }
     if left == 0 {
-        let most = limits::MAX_STACK_REFS;
-        process
-            .diag
-            .partial(WarningCode::Limit, format!("stacks have more than {most} references; the others are not listed"));
+        let limit = limits::MAX_STACK_REFS;
+        process.diag.partial(
+            WarningCode::Limit,
+            format!("stacks have more than {limit} references; the others are not listed"),
+        );
     }
     out
 }
@@ -71,7 +72,7 @@ mod why {
 
 /// Reason to scan a stretch because of an explicit Frame of this class: it has references that are not in its lists
 /// (GcScanRoots of each class).
-fn keeps(class: &str) -> Option<&'static str> {
+fn scan_reason(class: &str) -> Option<&'static str> {
     match class {
         "PInvokeCalliFrame"
         | "PrestubMethodFrame"
@@ -111,15 +112,15 @@ struct Refs {
     state: Option<FrameState>,
     arguments: bool,
     /// Frames whose slots a funclet has reported, by code start and frame pointer.
-    told: HashSet<(Addr, Addr)>,
+    reported_by_funclet: HashSet<(Addr, Addr)>,
     /// Stack pointer of a handler's method. Frames below it no longer run.
-    done: Addr,
+    unwound_below: Addr,
 }
 
 impl Reader<'_, '_> {
     /// Returns the references on the stack of `thread`, with the frames of `walk`. `known`: the runtime's facts about
     /// the thread. `room`: maximum number of references.
-    fn refs(&self, thread: &Thread, known: &KnownThread, walk: &StackWalk, room: usize) -> StackRefs {
+    fn refs(&self, thread: &Thread, entry: &ThreadEntry, walk: &StackWalk, room: usize) -> StackRefs {
         let sp = thread.registers.sp();
         let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Mark(_)));
         let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
@@ -127,17 +128,17 @@ impl Reader<'_, '_> {
             out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
             below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
             // A thread in preemptive mode has stored its references in Frames and handles.
-            why: (known.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
+            why: (entry.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
             leaf: true,
             state: None,
             arguments: false,
-            told: HashSet::new(),
-            done: Addr::NULL,
+            reported_by_funclet: HashSet::new(),
+            unwound_below: Addr::NULL,
         };
         if refs.why.is_some() {
             refs.out.registers.extend(thread.registers.iter());
         }
-        refs.listed(self.process, "GCFrame", &known.protected);
+        refs.add_listed(self.process, "GCFrame", &entry.protected);
         let mut last = sp;
         for (i, frame) in walk.frames.iter().enumerate() {
             match &frame.kind {
@@ -150,11 +151,11 @@ impl Reader<'_, '_> {
                         // A Frame within the managed frame does not show how the managed frame was left.
                         _ => refs.state,
                     };
-                    refs.listed(self.process, mark.class, &mark.objects);
-                    match keeps(mark.class) {
+                    refs.add_listed(self.process, mark.class, &mark.objects);
+                    match scan_reason(mark.class) {
                         Some(why::ARGUMENTS) => {
                             let end = frame.regs.sp().max(mark.addr);
-                            refs.stretch(mark.addr, end, why::ARGUMENTS);
+                            refs.add_conservative(mark.addr, end, why::ARGUMENTS);
                             refs.arguments = true;
                         }
                         Some(why) => refs.why = Some(why),
@@ -168,13 +169,13 @@ impl Reader<'_, '_> {
                 }
                 FrameKind::Native => {
                     if frame.trust.is_guess() {
-                        refs.stretch(last, frame.sp, why::GUESSED);
+                        refs.add_conservative(last, frame.sp, why::GUESSED);
                     }
                     refs.below.get_or_insert(frame.sp);
                 }
                 FrameKind::Managed(..) | FrameKind::Dispatch(..) => {
                     if frame.trust.is_guess() {
-                        refs.stretch(last, frame.sp, why::GUESSED);
+                        refs.add_conservative(last, frame.sp, why::GUESSED);
                     }
                     let state = refs.state.take().unwrap_or(match frame.exact {
                         true => FrameState::Interrupted,
@@ -182,13 +183,14 @@ impl Reader<'_, '_> {
                     });
                     let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Mark(_)));
                     let slots = self.methods.frame_slots(&frame.regs, state).ok();
-                    let slots = slots.filter(|_| refs.out.known.len() < room);
+                    let slots = slots.filter(|_| refs.out.precise.len() < room);
                     if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
-                        refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
+                        refs.note_handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
                     }
                     // The code that finds handlers continues once the handler is done.
-                    if frame.sp >= refs.done || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame) {
-                        refs.managed(frame, state, slots, next.map(|n| n.sp));
+                    if frame.sp >= refs.unwound_below || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame)
+                    {
+                        refs.add_managed_frame(frame, state, slots, next.map(|n| n.sp));
                     } else {
                         refs.below = None;
                     }
@@ -196,37 +198,43 @@ impl Reader<'_, '_> {
             }
             last = frame.sp;
         }
-        refs.out.known.truncate(room);
+        refs.out.precise.truncate(room);
         if walk.end != End::Bottom
-            && let Some(stack) = known.thread.stack.filter(|s| s.contains(last))
+            && let Some(stack) = entry.thread.stack.filter(|s| s.contains(last))
         {
-            refs.stretch(last, stack.end, why::ENDED);
+            refs.add_conservative(last, stack.end, why::ENDED);
         }
         refs.out
     }
 }
 
 impl Refs {
-    fn stretch(&mut self, from: Addr, to: Addr, why: &'static str) {
+    fn add_conservative(&mut self, from: Addr, to: Addr, why: &'static str) {
         let from = from.align_up(8);
         if from < to {
-            self.out.stretches.push(Stretch { range: AddrRange::new(from, to), why });
+            self.out.conservative.push(ConservativeRange { range: AddrRange::new(from, to), why });
         }
     }
 
     /// Adds references from one of the runtime's lists.
-    fn listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
-        self.out.known.extend(refs.iter().filter_map(|r| {
+    fn add_listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
+        self.out.precise.extend(refs.iter().filter_map(|r| {
             let value = process.memory.u64(r.address).ok()?;
             let place = RefLocation::Listed(r.address, list);
             Some(StackRef { frame: None, place, value, interior: r.interior, pinned: false })
         }));
     }
 
-    fn managed(&mut self, frame: &StackFrame, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
+    fn add_managed_frame(
+        &mut self,
+        frame: &StackFrame,
+        state: FrameState,
+        slots: Option<FrameSlots>,
+        caller_sp: Option<Addr>,
+    ) {
         let why = self.why.take();
         if let (Some(from), Some(why)) = (self.below.take(), why) {
-            self.stretch(from, frame.sp, why);
+            self.add_conservative(from, frame.sp, why);
         }
         let leaf = std::mem::replace(&mut self.leaf, false);
         let arguments = std::mem::replace(&mut self.arguments, false);
@@ -240,16 +248,16 @@ impl Refs {
         };
         if let Some(slots) = &slots {
             if arguments {
-                self.stretch(frame.sp, slots.outgoing, why::ARGUMENTS);
+                self.add_conservative(frame.sp, slots.outgoing, why::ARGUMENTS);
             }
-            self.known(frame, slots);
+            self.add_precise(frame, slots);
         }
         match failed {
             None => self.out.frames.0 += 1,
             Some(why) => {
                 self.out.frames.1 += 1;
-                if let Some(above) = above {
-                    self.stretch(frame.sp, above, why);
+                if let Some(caller_sp) = caller_sp {
+                    self.add_conservative(frame.sp, caller_sp, why);
                 }
                 self.registers(&frame.regs);
             }
@@ -258,28 +266,28 @@ impl Refs {
 
     /// Finds the handler's method further up the stack by code and frame pointer. Its frame reports no slots, and the
     /// frames before it were unwound.
-    fn handler(&mut self, above: &[StackFrame], frame: &StackFrame, start: Addr) {
+    fn note_handler(&mut self, callers: &[StackFrame], frame: &StackFrame, start: Addr) {
         let Some(pointer) = frame.regs.fp() else { return };
         let of = |f: &&StackFrame| match &f.kind {
             FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => m.start == start && f.regs.fp() == Some(pointer),
             _ => false,
         };
-        if self.told.contains(&(start, pointer)) {
+        if self.reported_by_funclet.contains(&(start, pointer)) {
             return;
         }
-        if let Some(method) = above.iter().take(limits::MAX_HANDLER_SEARCH).find(of) {
-            self.told.insert((start, pointer));
-            self.done = self.done.max(method.sp);
+        if let Some(method) = callers.iter().take(limits::MAX_HANDLER_SEARCH).find(of) {
+            self.reported_by_funclet.insert((start, pointer));
+            self.unwound_below = self.unwound_below.max(method.sp);
         }
     }
 
-    fn known(&mut self, frame: &StackFrame, slots: &FrameSlots) {
-        let told = |pointer| self.told.contains(&(slots.start, pointer));
-        if !slots.funclet && slots.only_leaf && frame.regs.fp().is_some_and(told) {
+    fn add_precise(&mut self, frame: &StackFrame, slots: &FrameSlots) {
+        let reported_by_funclet = |pointer| self.reported_by_funclet.contains(&(slots.start, pointer));
+        if !slots.funclet && slots.only_leaf && frame.regs.fp().is_some_and(reported_by_funclet) {
             return;
         }
         let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
-        self.out.known.extend(slots.slots.iter().map(|slot| StackRef {
+        self.out.precise.extend(slots.slots.iter().map(|slot| StackRef {
             frame: Some(at),
             place: RefLocation::Slot(slot.place),
             value: slot.value,

@@ -3,7 +3,7 @@ use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::process::Process;
 use crate::runtimes::coreclr::Runtime;
-use crate::runtimes::coreclr::threads::KnownThread;
+use crate::runtimes::coreclr::threads::ThreadEntry;
 use crate::words::FrameRowKind;
 
 /// Thread::ThreadState bit of thread pool workers.
@@ -72,11 +72,11 @@ fn has_state(runtime: &Runtime, bits: u32, name: &str) -> bool {
 pub(in crate::runtimes::coreclr) fn role(
     process: &Process,
     runtime: &Runtime,
-    known: Option<&KnownThread>,
+    entry: Option<&ThreadEntry>,
     row: &ThreadRow,
     frames: &[FrameRow],
 ) -> Option<(&'static str, Confidence)> {
-    if known.is_some_and(|known| known.finalizer) {
+    if entry.is_some_and(|entry| entry.finalizer) {
         return Some(("finalizer", Confidence::Exact));
     }
     let main = process.main_tid();
@@ -92,7 +92,7 @@ pub(in crate::runtimes::coreclr) fn role(
     }
     // A frame without a name could show another role.
     let sure = if frames.iter().any(is_nameless) { Confidence::Heuristic } else { Confidence::Derived };
-    if known.and_then(|known| known.thread.state).is_some_and(|bits| has_state(runtime, bits, POOL_WORKER)) {
+    if entry.and_then(|entry| entry.thread.state).is_some_and(|bits| has_state(runtime, bits, POOL_WORKER)) {
         return Some(("threadpool worker", sure));
     }
     // If the main thread is unknown, this may be it.

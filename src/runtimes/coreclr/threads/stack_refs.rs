@@ -20,7 +20,7 @@ pub struct StackRef {
 
 /// Part of a stack in which any word may be a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ConservativeRange {
     /// Addresses of the words.
     pub range: AddrRange,
     /// Reason why there is no better information.
@@ -35,9 +35,9 @@ pub struct StackRefs {
     /// Stack pointer of the innermost frame.
     pub sp: Addr,
     /// Precise references.
-    pub known: Vec<StackRef>,
+    pub precise: Vec<StackRef>,
     /// Parts in which any word may be a reference.
-    pub stretches: Vec<Stretch>,
+    pub conservative: Vec<ConservativeRange>,
     /// Registers that may have a reference.
     pub registers: Vec<(&'static str, u64)>,
     /// Number of managed frames read with GC info, and of those read without.

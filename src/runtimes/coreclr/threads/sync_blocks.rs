@@ -69,7 +69,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let text = |e: &dyn std::fmt::Display| e.to_string();
-    let pointer = |name| runtime.roots.pointer(memory, layout, name).map_err(|e| text(&e));
+    let pointer = |name| runtime.globals.pointer(memory, layout, name).map_err(|e| text(&e));
     let cache = StructView::new(memory, layout, "SyncBlockCache", pointer("SyncBlockCache")?);
     let table = pointer("SyncTableEntries")?;
     let next = cache.u32("FreeSyncTableIndex").map_err(|e| text(&e))?;

@@ -29,7 +29,7 @@ const VALUE_TYPE: u8 = 0x11;
 const CLASS: u8 = 0x12;
 
 /// Bytes of an object's MethodTable, which precedes its first field.
-const METHOD_TABLE: u64 = 8;
+pub(in crate::runtimes::coreclr) const METHOD_TABLE: u64 = 8;
 
 /// Bits with the length of a packed field, minus one (packedfields.inl).
 const LENGTH_BITS: u32 = 5;
@@ -134,7 +134,7 @@ impl<'p> TypeSystem<'p> {
     pub fn bases(&self, method_table: Addr) -> Vec<Addr> {
         let mut out = Vec::new();
         let walks = Walks::new(Phase::Types, limits::MAX_TYPE_NESTING);
-        let end = walks.alone().follow(method_table, |at| {
+        let end = walks.begin_own_set().follow(method_table, |at| {
             out.push(at);
             self.parent(at)
         });
@@ -207,7 +207,7 @@ impl<'p> TypeSystem<'p> {
         let mut index = u64::from(token.rid());
         let mut found = None;
         let walks = Walks::new(Phase::Types, limits::MAX_LOOKUP_MAPS);
-        let end = walks.light().follow(first, |at| {
+        let end = walks.begin_cycle_only().follow(first, |at| {
             let view = self.view("ModuleLookupMap", at);
             let count = u64::from(view.u32("Count")?);
             if index < count {
@@ -229,7 +229,7 @@ impl<'p> TypeSystem<'p> {
         let mut out = Vec::new();
         let Ok(first) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
         let walks = Walks::new(Phase::Types, limits::MAX_LOOKUP_ROWS);
-        let end = walks.alone().at_most(limits::MAX_LOOKUP_MAPS).follow(first, |at| {
+        let end = walks.begin_own_set().at_most(limits::MAX_LOOKUP_MAPS).follow(first, |at| {
             let view = self.view("ModuleLookupMap", at);
             let (count, data) = match (view.u32("Count"), view.ptr("TableData")) {
                 (Ok(count), Ok(data)) => (count, data),

@@ -31,12 +31,12 @@ pub enum TypeArg {
     /// A loaded type.
     Loaded(TypeHandle),
     /// A type from a module's signature, which may not be loaded.
-    Written(Arc<Written>),
+    Signature(Arc<SignatureType>),
 }
 
 /// A type of a signature, with its module and type arguments.
 #[derive(Debug)]
-pub struct Written {
+pub struct SignatureType {
     pub(in crate::runtimes::coreclr) module: Addr,
     pub(in crate::runtimes::coreclr) ty: Type,
     pub(in crate::runtimes::coreclr) scope: Scope,
@@ -102,7 +102,7 @@ impl<'p> TypeSystem<'p> {
             Type::Internal(handle) => self.loaded_struct(TypeHandle(Addr::new(*handle))),
             Type::Var(n) => match scope.get(*n as usize)? {
                 TypeArg::Loaded(handle) => self.loaded_struct(*handle),
-                TypeArg::Written(w) => self.struct_of(w.module, &w.ty, &w.scope, depth + 1),
+                TypeArg::Signature(w) => self.struct_of(w.module, &w.ty, &w.scope, depth + 1),
             },
             Type::GenericInst { definition, arguments } => {
                 let Type::ValueType(token) = **definition else { return None };
@@ -129,7 +129,7 @@ impl<'p> TypeSystem<'p> {
         let all = || tables.iter().filter_map(|t| t.get(&definition)).flatten();
         [true, false].into_iter().find_map(|exact| {
             let fits = |(_, of): &&(Addr, Vec<TypeHandle>)| {
-                of.len() == arguments.len() && arguments.iter().zip(of).all(|(a, &h)| self.is(a, h, exact, steps))
+                of.len() == arguments.len() && arguments.iter().zip(of).all(|(a, &h)| self.matches(a, h, exact, steps))
             };
             all().find(fits).map(|&(method_table, _)| method_table)
         })
@@ -157,14 +157,14 @@ impl<'p> TypeSystem<'p> {
                 }
                 _ => {}
             },
-            TypeArg::Written(w) => {
+            TypeArg::Signature(w) => {
                 add(Some(w.module));
                 self.modules_of_signature(w, &w.ty, out, steps);
             }
         }
     }
 
-    fn modules_of_signature(&self, w: &Written, ty: &Type, out: &mut Vec<Addr>, steps: Steps<'_>) {
+    fn modules_of_signature(&self, w: &SignatureType, ty: &Type, out: &mut Vec<Addr>, steps: Steps<'_>) {
         let Some(steps) = steps.deeper() else { return };
         match ty {
             Type::ValueType(token) | Type::Class(token) => {
@@ -191,7 +191,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// Whether `argument` is the type of `handle`. If not `exact`, the same canonical form is enough.
-    fn is(&self, argument: &TypeArg, handle: TypeHandle, exact: bool, steps: Steps<'_>) -> bool {
+    fn matches(&self, argument: &TypeArg, handle: TypeHandle, exact: bool, steps: Steps<'_>) -> bool {
         let Some(steps) = steps.deeper() else { return false };
         match argument {
             TypeArg::Loaded(own) if *own == handle => true,
@@ -204,21 +204,30 @@ impl<'p> TypeSystem<'p> {
                 ) => {
                     (module, token, arguments.len()) == (m, t, a.len())
                         && self.is_value_type(method_table) == Ok(true)
-                        && arguments.into_iter().zip(a).all(|(x, y)| self.is(&TypeArg::Loaded(x), y, false, steps))
+                        && arguments.into_iter().zip(a).all(|(x, y)| self.matches(&TypeArg::Loaded(x), y, false, steps))
                 }
                 _ => false,
             },
-            TypeArg::Written(w) => self.signature_is(w, &w.ty, handle, exact, steps),
+            TypeArg::Signature(w) => self.signature_matches(w, &w.ty, handle, exact, steps),
         }
     }
 
-    fn signature_is(&self, w: &Written, ty: &Type, handle: TypeHandle, exact: bool, steps: Steps<'_>) -> bool {
+    fn signature_matches(
+        &self,
+        w: &SignatureType,
+        ty: &Type,
+        handle: TypeHandle,
+        exact: bool,
+        steps: Steps<'_>,
+    ) -> bool {
         let Some(steps) = steps.deeper() else { return false };
-        let inner = |ty: &Type, handle: TypeHandle| self.signature_is(w, ty, handle, exact, steps);
+        let inner = |ty: &Type, handle: TypeHandle| self.signature_matches(w, ty, handle, exact, steps);
         match ty {
-            Type::Var(n) => return w.scope.get(*n as usize).is_some_and(|a| self.is(a, handle, exact, steps)),
+            Type::Var(n) => return w.scope.get(*n as usize).is_some_and(|a| self.matches(a, handle, exact, steps)),
             Type::Modified { inner: ty, .. } | Type::Pinned(ty) => return inner(ty, handle),
-            Type::Internal(own) => return self.is(&TypeArg::Loaded(TypeHandle(Addr::new(*own))), handle, exact, steps),
+            Type::Internal(own) => {
+                return self.matches(&TypeArg::Loaded(TypeHandle(Addr::new(*own))), handle, exact, steps);
+            }
             _ => {}
         }
         let Ok(shape) = self.shape(handle) else { return false };
@@ -327,18 +336,18 @@ impl<'p> TypeSystem<'p> {
                     entry.ptr("VolatileEntryNextEntry").map(unmarked)
                 });
                 if let Err(Broken::Stop(stop)) = end {
-                    self.tell_broken(module, stop);
+                    self.warn_broken_table(module, stop);
                 }
             }
             Ok(next)
         });
         if let Err(Broken::Stop(stop) | Broken::Unreadable(_, stop)) = end {
-            self.tell_broken(module, stop);
+            self.warn_broken_table(module, stop);
         }
         out
     }
 
-    fn tell_broken(&self, module: Addr, stop: Stop) {
+    fn warn_broken_table(&self, module: Addr, stop: Stop) {
         let why = format!("a list in the type table of the module at {module} {stop}");
         self.process.diag.partial(WarningCode::Dotnet, why);
     }
@@ -347,7 +356,8 @@ impl<'p> TypeSystem<'p> {
 /// Resolves a type parameter through `scope`; wraps any other type of a signature.
 pub(super) fn bind(module: Addr, ty: &Type, scope: &Scope) -> TypeArg {
     let known = if let Type::Var(n) = ty { scope.get(*n as usize).cloned() } else { None };
-    known.unwrap_or_else(|| TypeArg::Written(Arc::new(Written { module, ty: ty.clone(), scope: scope.clone() })))
+    known
+        .unwrap_or_else(|| TypeArg::Signature(Arc::new(SignatureType { module, ty: ty.clone(), scope: scope.clone() })))
 }
 
 fn is_reference_signature(ty: &Type) -> bool {

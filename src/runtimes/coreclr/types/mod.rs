@@ -13,10 +13,12 @@ mod type_handle;
 
 pub use crate::words::FieldStorage;
 pub use fields::FieldDesc;
-pub use instances::{Scope, Struct, TypeArg};
-pub use method_desc::{Classification, DynamicKind, MethodDesc};
-pub use module::ModuleInfo;
-pub(super) use type_handle::PRIMITIVE_BY_NAME;
+pub(super) use fields::METHOD_TABLE;
+pub(crate) use instances::TypeArg;
+pub use instances::{Scope, Struct};
+pub(crate) use method_desc::{Classification, DynamicKind, MethodDesc};
+pub(crate) use module::ModuleInfo;
+pub(super) use type_handle::{HAS_COMPONENT_SIZE, PRIMITIVE_BY_NAME};
 pub use type_handle::{Shape, TypeHandle};
 
 use std::collections::HashMap;

@@ -11,14 +11,13 @@ use crate::layout::StructView;
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, TypeSystem};
+use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, HAS_COMPONENT_SIZE, TypeSystem};
 
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
 
 /// MTFlags up to .NET 8: storage of statics (enum_flag_StaticsMask). Types with a component size don't have these bits.
 const STATICS_KIND: u32 = 6;
-const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
 /// Mask of the address. The other bits say whether the type is initialized.
 const STATICS_MASK: u64 = !1;
@@ -213,7 +212,7 @@ impl TypeSystem<'_> {
     fn in_flight(&self, data: &StructView<'_>, index: u32) -> Option<Addr> {
         let mut found = None;
         let walks = Walks::new(Phase::References, limits::MAX_IN_FLIGHT);
-        let end = walks.light().follow(data.ptr("InFlightData").ok()?, |at| {
+        let end = walks.begin_cycle_only().follow(data.ptr("InFlightData").ok()?, |at| {
             let view = self.view("InFlightTLSData", at);
             if view.u32("TlsIndex")? == index {
                 found = self.memory.ptr(view.ptr("TLSData")?).ok().filter(|o| !o.is_null());

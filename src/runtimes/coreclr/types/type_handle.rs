@@ -13,9 +13,11 @@ use crate::layout::ViewError;
 use crate::limits;
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// Bits of MTFlags that are the same in all known versions.
+/// Bit of MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
+pub(in crate::runtimes::coreclr) const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
+
+/// Other bits of MTFlags that are the same in all known versions.
 mod flags {
-    pub(super) const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
     pub(super) const CONTAINS_POINTERS: u32 = 0x0100_0000;
     pub(super) const GENERICS_MASK: u32 = 0x30;
     pub(super) const CATEGORY_MASK: u32 = 0x000f_0000;
@@ -261,7 +263,7 @@ impl<'p> TypeSystem<'p> {
         // Up to .NET 7 the Module field is the loader module. If a generic type's own module is another one, that is in
         // a slot that only some types have.
         let mt_flags = view.u32("MTFlags")?;
-        if mt_flags & (flags::HAS_COMPONENT_SIZE | flags::GENERICS_MASK) == 0 {
+        if mt_flags & (HAS_COMPONENT_SIZE | flags::GENERICS_MASK) == 0 {
             return view.ptr("Module");
         }
         let is_array = mt_flags & flags::CATEGORY_ARRAY_MASK == flags::CATEGORY_ARRAY;
@@ -294,7 +296,7 @@ impl<'p> TypeSystem<'p> {
     pub fn class_instantiation(&self, method_table: Addr) -> Result<Vec<TypeHandle>, ViewError> {
         let view = self.view("MethodTable", method_table);
         let mt_flags = view.u32("MTFlags")?;
-        if mt_flags & flags::HAS_COMPONENT_SIZE != 0 || mt_flags & flags::GENERICS_MASK == 0 {
+        if mt_flags & HAS_COMPONENT_SIZE != 0 || mt_flags & flags::GENERICS_MASK == 0 {
             return Ok(Vec::new());
         }
         let dictionaries = view.ptr("PerInstInfo")?;

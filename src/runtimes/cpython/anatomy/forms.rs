@@ -34,7 +34,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         ObjectDescriber { heap, objects: *heap.objects(), names, numeric_fields: NumericFields::default(), visit }
     }
 
-    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::tell`]).
+    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::describe`]).
     /// `fixed`: the object is part of a program file, and so the same in every process.
     pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
         let shape = self.objects.shape;

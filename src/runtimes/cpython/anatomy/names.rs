@@ -134,7 +134,7 @@ impl KeptNames {
         let of_it: Vec<Addr> = fields.iter().filter_map(field).filter(|at| objects.is_str(*at)).collect();
         let says = |index: usize| objects.str_at(field(fields.get(index)?)?);
         let is_library = match of {
-            "PyCodeObject" => says(2).is_some_and(|file| known_files::is_everybodys(&file, &[])),
+            "PyCodeObject" => says(2).is_some_and(|file| known_files::is_public_file(&file, &[])),
             _ => says(2).is_some_and(|module| self.is_librarys(&module, says(1))),
         };
         if is_library {
@@ -169,7 +169,7 @@ impl KeptNames {
                 let name_text = name.and_then(|name| objects.str_at(name)).unwrap_or_default();
                 // Modules without a file are built into the interpreter, except `__main__` of an interactive session.
                 let is_library = match file.and_then(|file| objects.str_at(file)) {
-                    Some(file) => known_files::is_everybodys(&file, &[]),
+                    Some(file) => known_files::is_public_file(&file, &[]),
                     None => name_text != "__main__",
                 };
                 self.keys(objects, module.dict, is_library);

@@ -63,7 +63,7 @@ impl Visitor<'_, '_> {
             ..place
         };
         let mut place = known(&|place| place.before <= first);
-        let mut walk = self.cursor.walks.light();
+        let mut walk = self.cursor.walks.begin_cycle_only();
         while place.block != 0 && place.before < count && walk.step(Addr::new(place.block)).is_ok() {
             self.cursor.position.set(Some(place));
             let words = self.source.words(place.block, shape.block);
@@ -79,7 +79,7 @@ impl Visitor<'_, '_> {
         // The blocks come after all items, so that each position has one meaning.
         let first = first.saturating_sub(count);
         let mut place = known(&|place| place.number <= first);
-        let mut walk = self.cursor.walks.light();
+        let mut walk = self.cursor.walks.begin_cycle_only();
         while place.block != 0 && walk.step(Addr::new(place.block)).is_ok() {
             self.cursor.position.set(Some(place));
             let words = self.source.words(place.block, shape.block);

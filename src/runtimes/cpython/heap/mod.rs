@@ -132,11 +132,6 @@ impl<'p> Heap<'p> {
         &self.objects
     }
 
-    /// The arenas of obmalloc.
-    pub fn arenas(&self) -> &[Arenas] {
-        &self.arenas
-    }
-
     /// The type at `address`. `None` if it is not a valid type.
     pub fn type_at(&self, address: Addr) -> Option<Arc<PyType>> {
         self.types.lookup(address.get()).map(|(_, found)| found)

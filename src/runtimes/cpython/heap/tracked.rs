@@ -84,7 +84,7 @@ fn read_list(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Track
         runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,
         runtime.layout.size("PyGC_Head").map_err(|e| e.to_string())?,
     );
-    let mut walk = walks.light();
+    let mut walk = walks.begin_cycle_only();
     let mut at = head;
     loop {
         let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| format!("breaks off at {at}: {fault}"))?;

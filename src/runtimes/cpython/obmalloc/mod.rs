@@ -9,4 +9,4 @@ pub(crate) mod pools;
 
 pub(crate) use arenas::{ALIGNMENT, find};
 pub use arenas::{Arena, Arenas};
-pub use pools::{Pool, PoolState};
+pub use pools::PoolState;

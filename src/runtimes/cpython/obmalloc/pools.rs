@@ -47,9 +47,7 @@ pub enum PoolState {
 
 /// A pool, with the state of its blocks.
 #[derive(Clone, Debug)]
-pub struct Pool {
-    /// Start of the pool.
-    pub start: Addr,
+pub(crate) struct Pool {
     /// State of the pool.
     pub state: PoolState,
     /// Size of a block in bytes.
@@ -78,8 +76,7 @@ pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, 
 pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]]) -> Pool {
     let word = |at: u64| bytes.get((at >> 3) as usize).map(|w| u64::from_le_bytes(*w));
     let half = |at: u64| Some((word(at & !7)? >> (8 * (at & 4))) & 0xffff_ffff);
-    let mut pool =
-        Pool { start, state: PoolState::Unreadable, block: 0, blocks: 0, used: 0, free: Vec::new(), sound: false };
+    let mut pool = Pool { state: PoolState::Unreadable, block: 0, blocks: 0, used: 0, free: Vec::new(), sound: false };
     let header = || {
         let (used, class) = (half(shape.used)?, half(shape.size_index)?);
         let (next, last) = (half(shape.next_offset)?, half(shape.max_next_offset)?);

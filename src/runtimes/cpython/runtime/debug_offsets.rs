@@ -5,7 +5,7 @@
 //! that depends on the minor version. Unused ones are listed too, because positions count.
 
 use crate::addr::{Addr, WORD};
-use crate::layout::{Layout, LayoutError, Origin};
+use crate::layout::{Layout, LayoutError};
 use crate::memory::{Fault, Memory};
 
 /// The first 8 bytes.
@@ -104,8 +104,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: Addr, minor: u32) -> Option<Res
         14 => OFFSETS_3_14,
         _ => return None,
     };
-    let mut layout =
-        Layout::new("_Py_DebugOffsets", "the runtime's own description", Origin::Runtime("_Py_DebugOffsets".into()));
+    let mut layout = Layout::new("_Py_DebugOffsets", "the runtime's own description");
     let mut at = runtime.wrapping_add(HEAD);
     for (kind, fields) in groups {
         for field in *fields {

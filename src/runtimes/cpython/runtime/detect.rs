@@ -79,13 +79,13 @@ fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         return unsupported(format!("{}: coremap reads Python on x86_64 only", module.path));
     }
     let finder = Finder { process, image };
-    // A program with Python's name that loads libpython contains no runtime itself.
-    let candidates: Vec<(Addr, &'static str)> = match exported {
-        Some(at) => vec![(at, "exported symbol _PyRuntime")],
+    // A program that has only the name of Python, and loads libpython, has no runtime inside.
+    let candidates = match exported {
+        Some(at) => vec![at],
         None => finder.search(),
     };
     let mut why = None;
-    for (address, how) in candidates {
+    for address in candidates {
         match finder.identify(address) {
             Ok(proven) => {
                 let Proven { layout, shape, hexversion, interpreters } = proven;
@@ -96,7 +96,6 @@ fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
                     path: module.path.to_string(),
                     range: module.range,
                     address,
-                    how,
                     hexversion,
                     layout,
                     shape,
@@ -145,8 +144,8 @@ struct Finder<'p, 'i> {
 }
 
 impl<'p> Finder<'p, '_> {
-    /// Searches the module's data for possible addresses of the runtime. Used if there is no symbol.
-    fn search(&self) -> Vec<(Addr, &'static str)> {
+    /// Places in the module's data where the runtime may be, where no symbol tells.
+    fn search(&self) -> Vec<Addr> {
         let memory = &self.process.memory;
         let mut cookies = Vec::new();
         let mut rings = Vec::new();
@@ -158,13 +157,13 @@ impl<'p> Finder<'p, '_> {
                 while at < window.end {
                     let Some(word) = window.word(at) else { break };
                     if word == u64::from_le_bytes(debug_offsets::COOKIE) {
-                        cookies.push((Addr::new(at), "cookie of _Py_DebugOffsets"));
+                        cookies.push(Addr::new(at));
                     } else if word & 7 == 0 && word > 4096 && rings.len() < limits::MAX_RUNTIMES {
                         let found = old.iter().filter_map(|heads| {
                             let runtime = Addr::new(at).checked_sub(heads.interpreters)?;
                             heads.interpreter(memory, runtime).map(|_| runtime)
                         });
-                        rings.extend(found.map(|runtime| (runtime, "interpreters that point back to it")));
+                        rings.extend(found);
                     }
                     at += 8;
                 }

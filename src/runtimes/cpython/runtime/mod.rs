@@ -68,8 +68,6 @@ pub struct Runtime<'p> {
     pub range: AddrRange,
     /// Address of `_PyRuntime`.
     pub address: Addr,
-    /// How it was found, in words.
-    pub how: &'static str,
     /// PY_VERSION_HEX, as `sys.hexversion` has it.
     pub hexversion: u32,
     /// Field offsets of the version.

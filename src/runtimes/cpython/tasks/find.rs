@@ -127,7 +127,7 @@ impl<'c, 'p> TaskFinder<'c, 'p> {
 
     fn coroutines(&self, first: Addr) -> Vec<(Addr, Arc<PyType>, PyFrame)> {
         let mut out = Vec::new();
-        let mut walk = self.walks.alone();
+        let mut walk = self.walks.begin_own_set();
         let mut next = self.generator(first);
         while let Some((at, kind)) = next {
             if walk.step(at).is_err() {

@@ -11,40 +11,40 @@ use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory as _;
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::claim::{Known, Sink, is_taken, words};
+use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, is_taken, words};
 use crate::runtimes::hotspot::heap::Collector;
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 use crate::units::exact;
 
 const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for GC bookkeeping");
 
-pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut ClaimSink<'_>) {
     let (vm, Some(spaces)) = (hotspot.vm(), hotspot.spaces()) else { return };
     // ZGC and Shenandoah have no cards, so their absence is no error.
     let cards = card_table(vm, out).unwrap_or_default();
-    let told = match spaces.collector {
+    let claimed = match spaces.collector {
         Collector::G1 => g1(vm, out, spaces.reserved, cards),
         Collector::Serial => serial(vm, out),
         _ => Ok(()),
     };
-    if let Err(e) = told {
-        hotspot.tell("GC bookkeeping", &e.to_string());
+    if let Err(e) = claimed {
+        hotspot.warn_partial("GC bookkeeping", &e.to_string());
     }
 }
 
 /// Claims `CardTable::_byte_map`: one byte per 512 bytes of heap.
-fn card_table(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<AddrRange, VmError> {
+fn card_table(vm: &Vm<'_>, out: &mut ClaimSink<'_>) -> Result<AddrRange, VmError> {
     let barrier = vm.static_ptr("BarrierSet", "_barrier_set")?;
     let table = vm.at("CardTable", vm.at("CardTableBarrierSet", barrier).ptr("_card_table")?);
     let (start, len) = (table.ptr("_byte_map")?, table.number("_byte_map_size")?);
     let range = AddrRange::new(start.align_down(PAGE), start.saturating_add(len).align_up(PAGE));
-    let known = Known::exact("CardTable::_byte_map, _byte_map_size");
-    out.add_by_access(range, (Kind::GCBookkeeping, "card table"), RESERVE, known);
+    let basis = ClaimBasis::exact("CardTable::_byte_map, _byte_map_size");
+    out.add_by_access(range, (Kind::GCBookkeeping, "card table"), RESERVE, basis);
     Ok(range)
 }
 
 /// Claims Serial's block offset table. `_bts` of the old generation leads to it, and it contains a VirtualSpace.
-fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
+fn serial(vm: &Vm<'_>, out: &mut ClaimSink<'_>) -> Result<(), VmError> {
     let kind = if vm.tables.has("SerialHeap", "_old_gen") { "SerialHeap" } else { "GenCollectedHeap" };
     let old = vm.at(kind, vm.static_ptr("Universe", "_collectedHeap")?).ptr("_old_gen")?;
     let table = vm.at("TenuredGeneration", old).ptr("_bts")?;
@@ -54,15 +54,15 @@ fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let space = |at: Addr| vm.process.reads().attempt(|| vm.virtual_space(at).ok().filter(is_one));
     let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| space(at));
     let (reserved, committed) =
-        found.ok_or(VmError::Nonsense { what: "no range in the block offset table", at: table })?;
-    let known = Known::derived("a VirtualSpace in TenuredGeneration::_bts");
-    out.add(committed, Kind::GCBookkeeping, "block offset table", known);
-    out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, known);
+        found.ok_or(VmError::Invalid { what: "no range in the block offset table", at: table })?;
+    let basis = ClaimBasis::derived("a VirtualSpace in TenuredGeneration::_bts");
+    out.add(committed, Kind::GCBookkeeping, "block offset table", basis);
+    out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, basis);
     Ok(())
 }
 
 /// Claims G1's bookkeeping, by the mappers that its region manager points to, and its mark stack.
-fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Result<(), VmError> {
+fn g1(vm: &Vm<'_>, out: &mut ClaimSink<'_>, heap: AddrRange, cards: AddrRange) -> Result<(), VmError> {
     let kind = vm.first_type(&["G1HeapRegionManager", "HeapRegionManager"]);
     let kind = kind.ok_or_else(|| VmError::MissingType("G1HeapRegionManager".to_owned()))?;
     let collected = vm.static_ptr("Universe", "_collectedHeap")?;
@@ -76,7 +76,7 @@ fn g1(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange, cards: AddrRange) -> Res
             400..=512 => "block offset table or card counts, by its size".to_owned(),
             _ => "G1 bookkeeping".to_owned(),
         };
-        out.add_by_access(range, (Kind::GCBookkeeping, &detail), RESERVE, Known::derived(&evidence));
+        out.add_by_access(range, (Kind::GCBookkeeping, &detail), RESERVE, ClaimBasis::derived(&evidence));
     }
     mark_stack(vm, out, collected);
     Ok(())
@@ -91,14 +91,14 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
         .map(|&at| (at, words(vm, at, limits::MAX_VM_OBJECT).into_iter().map(|(_, word)| word).collect()))
         .collect();
     let bounds = [heap.start.get(), heap.end.get()];
-    let place = objects.iter().find_map(|(_, words)| words.windows(2).position(|pair| pair == bounds));
-    let Some(place) = place else { return Vec::new() };
+    let index = objects.iter().find_map(|(_, words)| words.windows(2).position(|pair| pair == bounds));
+    let Some(index) = index else { return Vec::new() };
     let range = |(at, words): &(Addr, Vec<u64>)| {
-        let (start, end) = (Addr::new(*words.get(place)?), Addr::new(*words.get(place + 1)?));
+        let (start, end) = (Addr::new(*words.get(index)?), Addr::new(*words.get(index + 1)?));
         let fits = start < end && start.is_aligned(PAGE) && end.is_aligned(PAGE) && !heap.contains(start);
         if fits || [start, end] == [heap.start, heap.end] {
             // The end of a range need not be mapped.
-            vm.memory.keep(at.saturating_add(8 * place as u64), 16);
+            vm.memory.keep(at.saturating_add(8 * index as u64), 16);
         }
         let evidence = || format!("G1RegionToSpaceMapper at {at}, with the same shape as the heap's mapper");
         fits.then(|| (AddrRange::new(start, end), evidence()))
@@ -109,7 +109,7 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
 
 /// Claims the stack of concurrent marking. It is a mapping of the size in the flag, and an object of the heap points to
 /// it.
-fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
+fn mark_stack(vm: &Vm<'_>, out: &mut ClaimSink<'_>, collected: Addr) {
     let Some(size) = vm.flag("MarkStackSize").and_then(|entries| entries.checked_mul(8)).filter(|&s| s > 0) else {
         return;
     };
@@ -122,7 +122,7 @@ fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
             if entry.is_some_and(|e| e.range.len() == size) && !is_taken(&taken, AddrRange::sized(start, size)) {
                 let evidence = format!("the word at {at} points to it, and MarkStackSize is {}", exact(size / 8));
                 let range = AddrRange::sized(start, size);
-                out.add(range, Kind::GCBookkeeping, "G1's marking stack", Known::derived(&evidence));
+                out.add(range, Kind::GCBookkeeping, "G1's marking stack", ClaimBasis::derived(&evidence));
                 return;
             }
         }

@@ -4,22 +4,22 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 use crate::memory::Memory;
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::claim::{Known, Sink, is_committed};
+use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, is_committed};
 use crate::runtimes::hotspot::classes::z_prefix;
 use crate::runtimes::hotspot::heap::{Collector, Generation, Spaces};
 use crate::runtimes::hotspot::vm::{Vm, VmError};
 
-pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut ClaimSink<'_>) {
     let Some(spaces) = hotspot.spaces() else { return };
     let gc = spaces.collector.name();
-    let known = Known::exact(spaces.source);
+    let basis = ClaimBasis::exact(spaces.source);
     let reserve = (Kind::GCHeapReserve, "reserved for the Java heap");
     for (generation, range) in runs(spaces) {
         let kind = if generation == Generation::Free { Kind::GCHeapToBeFreed } else { Kind::GCHeap };
-        out.add_by_access(range, (kind, &format!("{gc} {}", generation.name())), reserve, known);
+        out.add_by_access(range, (kind, &format!("{gc} {}", generation.name())), reserve, basis);
     }
     let between = (Kind::GCHeapReserve, "reserved for the Java heap, in none of its spaces");
-    out.add_by_access(spaces.reserved, between, reserve, Known::exact("CollectedHeap::_reserved"));
+    out.add_by_access(spaces.reserved, between, reserve, ClaimBasis::exact("CollectedHeap::_reserved"));
     if spaces.collector == Collector::Z {
         views(hotspot, spaces, out);
     }
@@ -42,27 +42,27 @@ fn runs(spaces: &Spaces) -> Vec<(Generation, AddrRange)> {
 
 /// Claims ZGC's memory outside its heap pages: cached memory, reservations, and multi-mapped views. Non-generational
 /// ZGC maps its memory at three addresses and uses one of them at a time.
-fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
+fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut ClaimSink<'_>) {
     let encoding = &hotspot.classes().encoding;
     let Some(len) = encoding.heap_offsets() else { return };
     let good = encoding.at_heap_offset(0);
-    let bases = others(hotspot.vm(), good).unwrap_or_default();
+    let bases = view_addresses(hotspot.vm(), good).unwrap_or_default();
     let base = out.base;
     for view in [good].into_iter().chain(bases.iter().copied()) {
         for entry in base.entries.overlapping(AddrRange::sized(view, len)) {
-            let known = Known::derived("in the address space of ZGC's heap, by its address masks");
+            let basis = ClaimBasis::derived("in the address space of ZGC's heap, by its address masks");
             let memory_of_it = base.path(entry).is_none_or(|path| path.contains("java_heap"));
             match (is_committed(entry), view == good) {
                 _ if !memory_of_it => {}
-                (false, _) => out.add(entry.range, Kind::GCHeapReserve, "reserved for the Java heap", known),
+                (false, _) => out.add(entry.range, Kind::GCHeapReserve, "reserved for the Java heap", basis),
                 (true, true) => {
                     for rest in without(entry.range, spaces) {
-                        out.add(rest, Kind::GCHeapToBeFreed, "ZGC: in no heap page", known);
+                        out.add(rest, Kind::GCHeapToBeFreed, "ZGC: in no heap page", basis);
                     }
                 }
                 (true, false) => {
                     let detail = format!("ZGC: second view of the memory at {good}");
-                    out.add(entry.range, Kind::DoubleMapped, &detail, known);
+                    out.add(entry.range, Kind::DoubleMapped, &detail, basis);
                 }
             }
         }
@@ -88,7 +88,7 @@ fn without(range: AddrRange, spaces: &Spaces) -> Vec<AddrRange> {
 
 /// Returns the addresses of the other views. Each bit of the metadata mask is one, except the bit of finalizable
 /// objects (zGlobals.hpp up to JDK 20, xGlobals.hpp in 21 to 23).
-fn others(vm: &Vm<'_>, good: Addr) -> Result<Vec<Addr>, VmError> {
+fn view_addresses(vm: &Vm<'_>, good: Addr) -> Result<Vec<Addr>, VmError> {
     let prefix = z_prefix(vm);
     let kind = format!("{prefix}GlobalsForVMStructs");
     let at = vm.static_addr(&kind, "_instance_p")?;

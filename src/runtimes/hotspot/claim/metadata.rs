@@ -10,7 +10,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::{Base, BaseEntry, Kind};
 use crate::memory::Memory;
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::claim::{Known, Sink, is_committed, is_taken, pieces};
+use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, is_committed, is_taken, pieces};
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::vm::Vm;
 
@@ -19,7 +19,7 @@ use crate::runtimes::hotspot::vm::Vm;
 const NODE: u64 = 64 << 20;
 const ROOT_CHUNK: u64 = 4 << 20;
 
-pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut ClaimSink<'_>) {
     let (vm, classes) = (hotspot.vm(), hotspot.classes());
     let heap = hotspot.spaces().map(|spaces| spaces.reserved).unwrap_or_default();
     let archive = archive(vm, out, heap);
@@ -29,17 +29,17 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     if klasses.is_empty() {
         return;
     }
-    let mut found = Found { base: out.base, known: BTreeMap::new(), others: [archive, space] };
-    klasses.iter().for_each(|&klass| found.of_class(classes, klass));
-    nodes(found, out);
+    let mut metadata = MetadataMappings { base: out.base, mappings: BTreeMap::new(), excluded: [archive, space] };
+    klasses.iter().for_each(|&klass| metadata.of_class(classes, klass));
+    nodes(metadata, out);
 }
 
 /// Claims the CDS archive: classes of the JDK, laid out in advance. Returns its range, empty if there is none.
-fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
+fn archive(vm: &Vm<'_>, out: &mut ClaimSink<'_>, heap: AddrRange) -> AddrRange {
     let bound = |field| vm.static_ptr("MetaspaceObj", field).ok();
     if let (Some(base), Some(top)) = (bound("_shared_metaspace_base"), bound("_shared_metaspace_top")) {
         let range = AddrRange::new(base, top.max(base));
-        out.add(range, Kind::CdsArchive, "classes", Known::exact("MetaspaceObj::_shared_metaspace_base, _top"));
+        out.add(range, Kind::CdsArchive, "classes", ClaimBasis::exact("MetaspaceObj::_shared_metaspace_base, _top"));
         return range;
     }
     // JDK 11 has no bounds in its tables. The part of the file that is mapped into the Java heap contains objects.
@@ -52,7 +52,7 @@ fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
                 entry.range,
                 Kind::CdsArchive,
                 "classes",
-                Known::derived(
+                ClaimBasis::derived(
                     "NT_FILE: mappings of a CDS archive \
                 (.jsa)",
                 ),
@@ -64,7 +64,7 @@ fn archive(vm: &Vm<'_>, out: &mut Sink<'_>, heap: AddrRange) -> AddrRange {
 }
 
 /// Claims the class space, if class pointers are compressed: class structures within 32 bits of one base.
-fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[Addr]) -> AddrRange {
+fn class_space(vm: &Vm<'_>, out: &mut ClaimSink<'_>, archive: AddrRange, klasses: &[Addr]) -> AddrRange {
     let compressed = vm.is_set("UseCompressedClassPointers") || vm.is_set("UseCompactObjectHeaders");
     let Some(size) = vm.flag("CompressedClassSpaceSize").filter(|&size| compressed && size != 0) else {
         return AddrRange::default();
@@ -95,35 +95,35 @@ fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[A
         (Kind::ClassSpace, "classes"),
         (Kind::NoAccess, "reserved for the class space, or between it and the archive"),
     );
-    out.add_by_access(range, kind, reserve, Known::derived(&evidence));
+    out.add_by_access(range, kind, reserve, ClaimBasis::derived(&evidence));
     let gap = AddrRange::new(archive.end, start);
     if !archive.is_empty() && start > archive.end && gap.len() < size {
         let between = pieces(base, gap).into_iter().filter(|(_, committed)| !committed);
         for (piece, _) in between.collect::<Vec<_>>() {
-            out.add(piece, Kind::NoAccess, "reserved for the CDS archive", Known::derived(&evidence));
+            out.add(piece, Kind::NoAccess, "reserved for the CDS archive", ClaimBasis::derived(&evidence));
         }
     }
     range
 }
 
 /// Mappings in which metadata was found.
-struct Found<'a> {
+struct MetadataMappings<'a> {
     base: &'a Base,
     /// By their starts.
-    known: BTreeMap<Addr, AddrRange>,
+    mappings: BTreeMap<Addr, AddrRange>,
     /// Ranges that contain metadata but are not metaspace.
-    others: [AddrRange; 2],
+    excluded: [AddrRange; 2],
 }
 
-impl Found<'_> {
+impl MetadataMappings<'_> {
     /// Adds the mapping of an address with metadata.
     fn at(&mut self, at: Addr) {
-        if at.is_null() || self.others.iter().any(|r| r.contains(at)) {
+        if at.is_null() || self.excluded.iter().any(|r| r.contains(at)) {
             return;
         }
         let open = |e: &&BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && !p.exec);
         if let Some(entry) = self.base.at(at).filter(open) {
-            self.known.insert(entry.range.start, entry.range);
+            self.mappings.insert(entry.range.start, entry.range);
         }
     }
 
@@ -163,23 +163,23 @@ impl Found<'_> {
 }
 
 /// Claims the mappings that contain metadata, and the rest of their nodes.
-fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
+fn nodes(metadata: MetadataMappings<'_>, out: &mut ClaimSink<'_>) {
     let base = out.base;
-    let known = found.known;
+    let mappings = metadata.mappings;
     let taken = out.taken();
-    let by_content = Known::derived("it contains methods, constant pools or fields of classes");
+    let by_content = ClaimBasis::derived("it contains methods, constant pools or fields of classes");
     let mut end_of_last = Addr::NULL;
-    for range in known.values() {
+    for range in mappings.values() {
         out.add(*range, Kind::Metaspace, "class metadata", by_content);
         // A node is one reservation, so adjacent memory belongs to it, up to the size of a node.
         let limit = range.start.align_down(ROOT_CHUNK).saturating_add(NODE);
         let mut at = range.end.max(end_of_last);
         while let Some(entry) = base.at(at).filter(|e| e.file.is_none() && e.range.end <= limit && e.range.end > at) {
             let executable = entry.perms.is_some_and(|p| p.exec);
-            if executable || known.contains_key(&entry.range.start) || is_taken(&taken, entry.range) {
+            if executable || mappings.contains_key(&entry.range.start) || is_taken(&taken, entry.range) {
                 break;
             }
-            let why = Known::guess("directly after class metadata, within 64 MiB");
+            let why = ClaimBasis::guess("directly after class metadata, within 64 MiB");
             match is_committed(entry) {
                 true => out.add(entry.range, Kind::Metaspace, "class metadata", why),
                 false => out.add(entry.range, Kind::NoAccess, "reserved for metaspace", why),

@@ -20,7 +20,7 @@ use crate::runtimes::hotspot::vm::Vm;
 pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     let process = hotspot.vm().process;
     let mut sink =
-        Sink { base: process.base(), owner: Owner::Module(hotspot.vm().module as u32), claims, taken: Vec::new() };
+        ClaimSink { base: process.base(), owner: Owner::Module(hotspot.vm().module as u32), claims, taken: Vec::new() };
     heap::claim(hotspot, &mut sink);
     let phase = process.enter(Phase::LoaderHeaps);
     metadata::claim(hotspot, &mut sink);
@@ -34,7 +34,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
 }
 
 /// Collects the claims of one VM.
-struct Sink<'a> {
+struct ClaimSink<'a> {
     base: &'a Base,
     owner: Owner,
     claims: &'a mut Claims,
@@ -43,22 +43,22 @@ struct Sink<'a> {
 
 /// Confidence and evidence of a claim.
 #[derive(Clone, Copy)]
-struct Known<'e> {
+struct ClaimBasis<'e> {
     confidence: Confidence,
     evidence: &'e str,
 }
 
-impl<'e> Known<'e> {
-    fn exact(evidence: &'e str) -> Known<'e> {
-        Known { confidence: Confidence::Exact, evidence }
+impl<'e> ClaimBasis<'e> {
+    fn exact(evidence: &'e str) -> ClaimBasis<'e> {
+        ClaimBasis { confidence: Confidence::Exact, evidence }
     }
 
-    fn derived(evidence: &'e str) -> Known<'e> {
-        Known { confidence: Confidence::Derived, evidence }
+    fn derived(evidence: &'e str) -> ClaimBasis<'e> {
+        ClaimBasis { confidence: Confidence::Derived, evidence }
     }
 
-    fn guess(evidence: &'e str) -> Known<'e> {
-        Known { confidence: Confidence::Heuristic, evidence }
+    fn guess(evidence: &'e str) -> ClaimBasis<'e> {
+        ClaimBasis { confidence: Confidence::Heuristic, evidence }
     }
 }
 
@@ -67,9 +67,9 @@ fn is_committed(entry: &BaseEntry) -> bool {
     entry.file.is_some() || entry.perms.is_none_or(|p| p.write || p.exec)
 }
 
-impl Sink<'_> {
+impl ClaimSink<'_> {
     /// Adds a claim on a range, if the core maps any of it. A damaged structure may name half of the address space.
-    fn add(&mut self, range: AddrRange, kind: Kind, detail: &str, known: Known<'_>) {
+    fn add(&mut self, range: AddrRange, kind: Kind, detail: &str, basis: ClaimBasis<'_>) {
         if range.is_empty() || self.base.entries.overlapping(range).next().is_none() {
             return;
         }
@@ -77,10 +77,10 @@ impl Sink<'_> {
         self.claims.add(Claim {
             range,
             kind,
-            confidence: known.confidence,
+            confidence: basis.confidence,
             owner: self.owner,
             detail: detail.into(),
-            evidence: known.evidence.into(),
+            evidence: basis.evidence.into(),
         });
     }
 
@@ -90,13 +90,13 @@ impl Sink<'_> {
         range: AddrRange,
         (kind, detail): (Kind, &str),
         (reserve, reserved): (Kind, &str),
-        known: Known<'_>,
+        basis: ClaimBasis<'_>,
     ) {
         let base = self.base;
         for (piece, committed) in pieces(base, range) {
             match committed {
-                true => self.add(piece, kind, detail, known),
-                false => self.add(piece, reserve, reserved, known),
+                true => self.add(piece, kind, detail, basis),
+                false => self.add(piece, reserve, reserved, basis),
             }
         }
     }

@@ -10,9 +10,9 @@ use crate::image::ModuleKind;
 use crate::limits;
 use crate::map::Kind;
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::claim::{Known, Sink, words};
+use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, words};
 
-pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut ClaimSink<'_>) {
     let vm = hotspot.vm();
     let ModuleKind::Elf(image) = (match vm.process.modules.get(vm.module) {
         Some(module) => &module.kind,
@@ -37,19 +37,19 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
         if let Some(range) = open.remove(&Addr::new(word)) {
             let evidence = format!("{whose} at {at} points to its start");
-            out.add(range, kind, detail, Known::guess(&evidence));
+            out.add(range, kind, detail, ClaimBasis::guess(&evidence));
         }
     };
     for segment in image.segments.iter().filter(|s| s.perms.write) {
         let len = segment.range.len().min(limits::MAX_VM_DATA);
-        for place in words(vm, segment.range.start, len) {
-            claim(place, Kind::VmData, "data of libjvm", "libjvm's data");
+        for word in words(vm, segment.range.start, len) {
+            claim(word, Kind::VmData, "data of libjvm", "libjvm's data");
         }
     }
     let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return };
     for (_, object) in words(vm, heap, limits::MAX_VM_OBJECT) {
-        for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
-            claim(place, Kind::GCBookkeeping, "data of the collector", "an object of the VM's heap");
+        for word in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
+            claim(word, Kind::GCBookkeeping, "data of the collector", "an object of the VM's heap");
         }
     }
 }

@@ -14,7 +14,7 @@ const KLASS_SHIFT: u32 = 42;
 
 /// Form of full-width references in the heap and in the VM's handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wide {
+enum OopEncoding {
     /// An address.
     Plain,
     /// Non-generational ZGC: bits above `mask` are the colour, and current addresses begin at `base`.
@@ -32,8 +32,8 @@ pub struct Encoding {
     pub narrow: bool,
     oop_base: u64,
     oop_shift: u32,
-    wide: Wide,
-    klass: KlassIn,
+    wide: OopEncoding,
+    klass: KlassLocation,
     klass_base: u64,
     klass_shift: u32,
     /// Offset of an array's length in bytes.
@@ -44,7 +44,7 @@ pub struct Encoding {
 
 /// Where an object stores its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KlassIn {
+enum KlassLocation {
     /// 32 bits at this offset (`UseCompressedClassPointers`).
     Narrow(u64),
     /// A pointer at this offset.
@@ -63,7 +63,7 @@ impl Encoding {
         let shift = |names: &[(&str, &str)]| {
             let at = vm.first_static(names)?;
             let bits = vm.memory.u32(at).map_err(VmError::fault("CompressedOops", "_shift"))?;
-            if bits < 32 { Ok(bits) } else { Err(VmError::Nonsense { what: "an invalid shift", at }) }
+            if bits < 32 { Ok(bits) } else { Err(VmError::Invalid { what: "an invalid shift", at }) }
         };
         let narrow = vm.is_set("UseCompressedOops");
         let (oop_base, oop_shift) = if narrow {
@@ -91,24 +91,24 @@ impl Encoding {
             (0, 0)
         };
         let klass = if compact {
-            KlassIn::Mark(
+            KlassLocation::Mark(
                 vm.constant("markWord::klass_shift").and_then(|s| u32::try_from(s).ok()).unwrap_or(KLASS_SHIFT),
             )
         } else if vm.is_set("UseCompressedClassPointers") {
-            KlassIn::Narrow(vm.tables.offset("oopDesc", "_metadata._compressed_klass")?)
+            KlassLocation::Narrow(vm.tables.offset("oopDesc", "_metadata._compressed_klass")?)
         } else {
-            KlassIn::Pointer(vm.tables.offset("oopDesc", "_metadata._klass")?)
+            KlassLocation::Pointer(vm.tables.offset("oopDesc", "_metadata._klass")?)
         };
         let length_at = match klass {
-            KlassIn::Narrow(at) => at + 4,
-            KlassIn::Pointer(at) => at + WORD,
-            KlassIn::Mark(_) => WORD,
+            KlassLocation::Narrow(at) => at + 4,
+            KlassLocation::Pointer(at) => at + WORD,
+            KlassLocation::Mark(_) => WORD,
         };
-        if matches!(klass, KlassIn::Mark(bit) if bit >= 64) {
+        if matches!(klass, KlassLocation::Mark(bit) if bit >= 64) {
             return Err(VmError::MissingField { kind: "markWord".into(), field: "klass_shift".into() });
         }
         let min_object = if compact { WORD } else { 2 * WORD };
-        let wide = wide(vm)?;
+        let wide = oop_encoding(vm)?;
         Ok(Encoding { narrow, oop_base, oop_shift, wide, klass, klass_base, klass_shift, length_at, min_object })
     }
 
@@ -127,10 +127,10 @@ impl Encoding {
     #[inline(always)]
     pub(crate) fn wide_raw(&self, word: u64) -> u64 {
         match self.wide {
-            Wide::Plain => word,
+            OopEncoding::Plain => word,
             _ if word == 0 => 0,
-            Wide::Coloured { mask, base } => word & mask | base,
-            Wide::Shifted { bits, remapped, .. } => match word & remapped {
+            OopEncoding::Coloured { mask, base } => word & mask | base,
+            OopEncoding::Shifted { bits, remapped, .. } => match word & remapped {
                 0 => word >> bits,
                 colour => word >> colour.trailing_zeros() >> 1,
             },
@@ -153,9 +153,9 @@ impl Encoding {
     #[inline(always)]
     pub(crate) fn klass_in(&self, word: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let narrow = match self.klass {
-            KlassIn::Pointer(at) => return word(at),
-            KlassIn::Narrow(at) => word(at & !7)? >> (8 * (at & 7)) & u64::from(u32::MAX),
-            KlassIn::Mark(bit) => word(0)? >> bit,
+            KlassLocation::Pointer(at) => return word(at),
+            KlassLocation::Narrow(at) => word(at & !7)? >> (8 * (at & 7)) & u64::from(u32::MAX),
+            KlassLocation::Mark(bit) => word(0)? >> bit,
         };
         Some(self.klass_base.wrapping_add(narrow << self.klass_shift))
     }
@@ -168,26 +168,26 @@ impl Encoding {
     /// Returns offset and length of an object's class pointer.
     pub(crate) fn klass_word(&self) -> (u64, u64) {
         match self.klass {
-            KlassIn::Narrow(at) => (at, 4),
-            KlassIn::Pointer(at) => (at, WORD),
-            KlassIn::Mark(_) => (0, WORD),
+            KlassLocation::Narrow(at) => (at, 4),
+            KlassLocation::Pointer(at) => (at, WORD),
+            KlassLocation::Mark(_) => (0, WORD),
         }
     }
 
     /// Returns the address at an offset in ZGC's own tables. For other collectors this is the offset itself.
     pub fn at_heap_offset(&self, offset: u64) -> Addr {
         match self.wide {
-            Wide::Plain => Addr::new(offset),
-            Wide::Coloured { base, .. } | Wide::Shifted { base, .. } => Addr::new(offset | base),
+            OopEncoding::Plain => Addr::new(offset),
+            OopEncoding::Coloured { base, .. } | OopEncoding::Shifted { base, .. } => Addr::new(offset | base),
         }
     }
 
     /// Returns the size in bytes of ZGC's address space. `None` for other collectors.
     pub fn heap_offsets(&self) -> Option<u64> {
         match self.wide {
-            Wide::Plain => None,
-            Wide::Coloured { mask, .. } => mask.checked_add(1),
-            Wide::Shifted { base, .. } => Some(base),
+            OopEncoding::Plain => None,
+            OopEncoding::Coloured { mask, .. } => mask.checked_add(1),
+            OopEncoding::Shifted { base, .. } => Some(base),
         }
     }
 }
@@ -197,9 +197,9 @@ pub(crate) fn z_prefix(vm: &Vm<'_>) -> &'static str {
     if vm.tables.has_type("XGlobalsForVMStructs") && !vm.is_set("ZGenerational") { "X" } else { "Z" }
 }
 
-fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
+fn oop_encoding(vm: &Vm<'_>) -> Result<OopEncoding, VmError> {
     if !vm.is_set("UseZGC") {
-        return Ok(Wide::Plain);
+        return Ok(OopEncoding::Plain);
     }
     let prefix = z_prefix(vm);
     let kind = format!("{prefix}GlobalsForVMStructs");
@@ -213,15 +213,15 @@ fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
     let mask = global(&format!("_{prefix}AddressOffsetMask"))?;
     let good = format!("_{prefix}AddressGoodMask");
     if globals.has(&good) {
-        return Ok(Wide::Coloured { mask, base: global(&good)? });
+        return Ok(OopEncoding::Coloured { mask, base: global(&good)? });
     }
     let bits = global("_ZPointerLoadShift")?;
     let at = globals.addr;
     let bits = u32::try_from(bits).ok().filter(|&bits| bits < 64);
-    let bits = bits.ok_or(VmError::Nonsense { what: "an invalid shift", at })?;
+    let bits = bits.ok_or(VmError::Invalid { what: "an invalid shift", at })?;
     // zAddress.hpp: the colours that a loaded reference may have, and all others.
     let colours = ["_ZPointerLoadGoodMask", "_ZPointerLoadBadMask"];
     let by_colour = vm.process.arch() == Arch::X86_64 && colours.iter().all(|field| globals.has(field));
     let remapped = if by_colour { global(colours[0])? | global(colours[1])? } else { 0 };
-    Ok(Wide::Shifted { bits, remapped, base: mask.wrapping_add(1) })
+    Ok(OopEncoding::Shifted { bits, remapped, base: mask.wrapping_add(1) })
 }

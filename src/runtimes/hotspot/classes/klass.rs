@@ -175,8 +175,8 @@ fn shape(classes: &Classes<'_>, at: Addr, name: &str, helper: i32) -> Option<Kla
     }
     if helper & lh::SLOW != 0 {
         if name == "java.lang.Class" {
-            let place = vm.static_addr("java_lang_Class", "_oop_size_offset").ok()?;
-            return Some(KlassShape::Mirror { size_at: u64::from(vm.memory.u32(place).ok()?) });
+            let addr = vm.static_addr("java_lang_Class", "_oop_size_offset").ok()?;
+            return Some(KlassShape::Mirror { size_at: u64::from(vm.memory.u32(addr).ok()?) });
         }
         if name == "jdk.internal.vm.StackChunk" {
             let fields = classes.declared_fields(at);
@@ -195,7 +195,7 @@ fn oop_runs(classes: &Classes<'_>, at: Addr) -> Result<Vec<OopRun>, VmError> {
     let words = |field| klass.signed(field).map(|n| u64::try_from(n).unwrap_or(u64::MAX));
     let (vtable, itable, count) = (words("_vtable_len")?, words("_itable_len")?, words("_nonstatic_oop_map_size")?);
     if vtable.max(itable) > u64::from(limits::MAX_BASE_SIZE) || count > limits::MAX_OOP_MAP_BLOCKS {
-        return Err(VmError::Nonsense { what: "a class with too many tables", at });
+        return Err(VmError::Invalid { what: "a class with too many tables", at });
     }
     let first = at.wrapping_add(vm.size_of("InstanceKlass")?).wrapping_add((vtable + itable) * WORD);
     let bytes =

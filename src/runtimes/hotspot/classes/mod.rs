@@ -15,7 +15,7 @@ mod unsigned5;
 pub use encoding::Encoding;
 pub(crate) use encoding::z_prefix;
 pub use fields::JavaField;
-pub use klass::{Klass, KlassShape, OopRun, ReferenceKind};
+pub use klass::{Klass, KlassShape, OopRun};
 pub use loaders::Loader;
 pub use methods::MethodInfo;
 pub use names::{external_name, external_signature};
@@ -38,7 +38,7 @@ pub struct Classes<'p> {
     pub vm: Arc<Vm<'p>>,
     /// How references and class pointers are stored.
     pub encoding: Encoding,
-    known: RwLock<HashMap<Addr, Option<Arc<Klass>>>>,
+    klasses: RwLock<HashMap<Addr, Option<Arc<Klass>>>>,
     fields: RwLock<HashMap<Addr, Arc<Vec<JavaField>>>>,
     methods: Mutex<HashMap<Addr, Option<Arc<MethodInfo>>>>,
     loaders: OnceLock<Vec<Loader>>,
@@ -53,8 +53,8 @@ impl<'p> Classes<'p> {
     /// If the VM's tables lack what the encoding of references and class pointers needs.
     pub fn new(vm: Arc<Vm<'p>>) -> Result<Classes<'p>, VmError> {
         let encoding = Encoding::read(&vm)?;
-        let (known, fields, methods, loaders, permanent) = Default::default();
-        Ok(Classes { vm, encoding, known, fields, methods, loaders, permanent })
+        let (klasses, fields, methods, loaders, permanent) = Default::default();
+        Ok(Classes { vm, encoding, klasses, fields, methods, loaders, permanent })
     }
 
     /// Returns the text of the Symbol at `at` as UTF-8, with control characters unescaped. `None` if it is no Symbol:
@@ -136,8 +136,8 @@ impl<'p> Classes<'p> {
 
     /// Returns the offset in bytes, in a `java.lang.Class`, of the pointer to its class.
     pub fn klass_at(&self) -> Option<u64> {
-        let place = self.vm.static_number("java_lang_Class", "_klass_offset");
-        place.ok().map(|at| at & u64::from(u32::MAX))
+        let offset = self.vm.static_number("java_lang_Class", "_klass_offset");
+        offset.ok().map(|at| at & u64::from(u32::MAX))
     }
 
     /// Returns the class of the object at `object`. `None` if there is no object.
@@ -147,13 +147,13 @@ impl<'p> Classes<'p> {
 
     /// Returns the class at `at`, if it is one.
     pub fn klass(&self, at: Addr) -> Option<Arc<Klass>> {
-        if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
+        if let Some(known) = self.klasses.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
         }
         let made = self.vm.process.reads().attempt(|| Klass::read(self, at)).map(Arc::new);
         // Failures are not cached: there may be any number of addresses without a class.
         if made.is_some() {
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.klasses.write().unwrap_or_else(PoisonError::into_inner);
             if known.len() < limits::MAX_KLASSES {
                 known.insert(at, made.clone());
             }

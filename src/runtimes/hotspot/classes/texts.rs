@@ -27,13 +27,13 @@ impl Text {
 }
 
 impl Classes<'_> {
-    /// Returns the contents of the `java.lang.String` at `object`, which is a name, up to `most` characters. `None` if
+    /// Returns the contents of the `java.lang.String` at `object`, which is a name, up to `limit` characters. `None` if
     /// it is no string.
     ///
     /// It is declared a name wherever the object is. A reference may be older than the object's last move, as with ZGC,
     /// and the old address is no longer in the heap.
-    pub fn name(&self, object: Addr, most: usize) -> Option<String> {
-        let text = self.text(object, most)?;
+    pub fn name(&self, object: Addr, limit: usize) -> Option<String> {
+        let text = self.text(object, limit)?;
         let klass = self.class_of(object)?;
         self.keep_class(object);
         self.keep_class(text.array);
@@ -56,12 +56,12 @@ impl Classes<'_> {
         self.vm.memory.keep(at, self.encoding.unit());
     }
 
-    /// Returns the contents of the `java.lang.String` at `object`, up to `most` characters. `None` if it is no string.
-    pub fn string(&self, object: Addr, most: usize) -> Option<String> {
-        self.text(object, most).map(|text| text.decoded())
+    /// Returns the contents of the `java.lang.String` at `object`, up to `limit` characters. `None` if it is no string.
+    pub fn string(&self, object: Addr, limit: usize) -> Option<String> {
+        self.text(object, limit).map(|text| text.decoded())
     }
 
-    fn text(&self, object: Addr, most: usize) -> Option<Text> {
+    fn text(&self, object: Addr, limit: usize) -> Option<Text> {
         let klass = self.class_of(object).filter(|k| k.name == "java.lang.String")?;
         let array = self.reference(object.wrapping_add(self.field(&klass, "value")?.offset)).ok()?;
         let coder_at = object.wrapping_add(self.field(&klass, "coder")?.offset);
@@ -70,7 +70,7 @@ impl Classes<'_> {
         let KlassShape::TypeArray { header, .. } = self.class_of(array)?.shape else { return None };
         let count = self.vm.memory.u32(array.wrapping_add(self.encoding.length_at)).ok()?;
         let unit = if coder == [0] { 1 } else { 2 };
-        let len = (count as usize).min(most.saturating_mul(unit));
+        let len = (count as usize).min(limit.saturating_mul(unit));
         let bytes = self.vm.memory.bytes(array.wrapping_add(header), len).ok()?;
         Some(Text { array, header, unit, bytes })
     }

@@ -34,15 +34,15 @@ impl Code<'_> {
         let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
         let method_place = last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?;
         let method = self.frame_word(fp, method_place)?;
-        let place = last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?;
-        let kept = self.frame_word(fp, place);
+        let offset = last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?;
+        let kept = self.frame_word(fp, offset);
         let info = self.classes.method(method)?;
         // If metaspace is at low addresses, this word may look like text of four letters.
         self.keep_frame_word(fp, method_place);
         // The register is valid only in the innermost frame. There it is newer than the frame's word.
         let bcp = [bcp, kept].into_iter().flatten().find(|&bcp| info.code.contains(bcp));
         if kept.is_some() && kept == bcp {
-            self.keep_frame_word(fp, place);
+            self.keep_frame_word(fp, offset);
         }
         let bci = bcp.map(|bcp| bcp.since(info.code.start) as i64);
         Some(self.activation(&info, Addr::NULL, 0, bci, Execution::Interpreted))

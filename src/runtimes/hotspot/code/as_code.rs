@@ -57,7 +57,7 @@ impl ManagedCode for Code<'_> {
         let found = self.blob_at(method.start).and_then(|blob| {
             let (own, bci) = self.scopes(blob, ip).pop()?;
             // A method inlined into itself also ends with itself.
-            Some(self.place(&*self.classes.method(own).filter(|_| Some(own) == method.id)?, bci))
+            Some(self.source_of(&*self.classes.method(own).filter(|_| Some(own) == method.id)?, bci))
         });
         found.unwrap_or_else(|| {
             let info = method.id.and_then(|id| self.classes.method(id)).filter(|info| !info.is_native);
@@ -73,7 +73,7 @@ impl ManagedCode for Code<'_> {
             return Vec::new();
         }
         let of = |(inner, bci)| match self.classes.method(inner) {
-            Some(info) => Inlined { method: info.name.clone(), source: self.place(&info, bci) },
+            Some(info) => Inlined { method: info.name.clone(), source: self.source_of(&info, bci) },
             None => Inlined { method: format!("a method at {inner} that can't be read"), source: Source::default() },
         };
         scopes.into_iter().map(of).collect()
@@ -166,7 +166,7 @@ impl Code<'_> {
         }
     }
 
-    fn place(&self, info: &MethodInfo, bci: i32) -> Source {
+    fn source_of(&self, info: &MethodInfo, bci: i32) -> Source {
         let line = u32::try_from(bci).ok().and_then(|bci| self.classes.line(info, bci));
         Source { il_offset: Some(bci.into()), file: info.file.clone().filter(|_| !info.is_native), line }
     }

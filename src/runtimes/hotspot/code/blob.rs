@@ -66,10 +66,10 @@ impl<'v, 'p> Blobs<'v, 'p> {
     pub(super) fn read(&mut self, at: Addr, end: Addr) -> Result<Blob, VmError> {
         let blob = self.vm.at("CodeBlob", at);
         let past = at.checked_add(blob.number("_size")?).filter(|&past| past > at && past <= end);
-        let range = AddrRange::new(at, past.ok_or(VmError::Nonsense { what: "a code blob without a valid size", at })?);
+        let range = AddrRange::new(at, past.ok_or(VmError::Invalid { what: "a code blob without a valid size", at })?);
         let code = code(&blob)?;
         if code.start > code.end || !range.covers(&code) {
-            return Err(VmError::Nonsense { what: "a code blob whose code is outside of it", at });
+            return Err(VmError::Invalid { what: "a code blob whose code is outside of it", at });
         }
         let name = self.name(blob.ptr("_name")?)?;
         let is_compiled = match self.kind_nmethod {

@@ -13,8 +13,6 @@ use crate::runtimes::hotspot::vm::{Vm, VmError};
 /// A heap of the code cache (CodeHeap).
 #[derive(Debug)]
 pub struct CodeHeap {
-    /// Address of its CodeHeap.
-    pub address: Addr,
     /// The VM's name of the heap: `profiled nmethods`. Empty if not found.
     pub name: String,
     /// Reserved addresses.
@@ -62,10 +60,10 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     let (reserved, committed) = vm.virtual_space(heap.addr_of("_memory")?)?;
     let log2 = heap.number("_log2_segment_size")?;
     let segment = u32::try_from(log2).ok().and_then(|log2| 1_u64.checked_shl(log2));
-    let segment = segment.ok_or(VmError::Nonsense { what: "an invalid segment size in the code heap", at: address })?;
+    let segment = segment.ok_or(VmError::Invalid { what: "an invalid segment size in the code heap", at: address })?;
     let segment_map = heap.addr_of("_segmap").and_then(|at| vm.virtual_space(at)).ok();
     let name = name(vm, address);
-    Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
+    Ok(CodeHeap { name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
 }
 
 /// Returns the VM's name of a heap. No table has the field; it is the word of the CodeHeap that points to such a text.
@@ -141,9 +139,9 @@ impl CodeHeap {
                     Err(e) => notes.add(e),
                 }
             }
-            at = next.ok_or(VmError::Nonsense { what: "a block without a valid size", at })?;
+            at = next.ok_or(VmError::Invalid { what: "a block without a valid size", at })?;
         }
-        Err(VmError::Nonsense { what: "more blocks than the limit", at })
+        Err(VmError::Invalid { what: "more blocks than the limit", at })
     }
 }
 

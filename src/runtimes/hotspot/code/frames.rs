@@ -29,7 +29,7 @@ pub(crate) mod interpreted {
 const BCP_REGISTER: u16 = 13;
 
 /// The code of a frame.
-enum Of<'c> {
+enum FrameCode<'c> {
     /// The interpreter.
     Interpreter,
     /// The stub through which the VM calls Java.
@@ -41,20 +41,20 @@ enum Of<'c> {
 impl Code<'_> {
     /// Returns the methods in a frame and its caller. `None` if the VM did not generate the frame's code.
     pub(super) fn frame_of(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
-        let of = self.of(at)?;
-        let methods = match of {
-            Of::Interpreter => self.interpreted(at).into_iter().collect(),
-            Of::CallStub => Vec::new(),
-            Of::Blob(blob) => self.compiled(blob, at),
+        let code = self.frame_code(at)?;
+        let methods = match code {
+            FrameCode::Interpreter => self.interpreted(at).into_iter().collect(),
+            FrameCode::CallStub => Vec::new(),
+            FrameCode::Blob(blob) => self.compiled(blob, at),
         };
-        let caller = self.caller(&of, at).map_or(Caller::Unknown, |regs| Caller::Regs(Box::new(regs)));
+        let caller = self.caller(&code, at).map_or(Caller::Unknown, |regs| Caller::Regs(Box::new(regs)));
         Some(ManagedFrame { methods, caller })
     }
 
     /// Returns the registers of a frame's caller. `None` if they are unknown, or the VM did not generate the frame's
     /// code.
     pub fn caller_of(&self, at: &FrameAt<'_>) -> Option<Regs> {
-        self.caller(&self.of(at)?, at)
+        self.caller(&self.frame_code(at)?, at)
     }
 
     /// Whether a frame is the call stub's.
@@ -62,28 +62,28 @@ impl Code<'_> {
         !at.exact && self.call_stub_return() == Some(at.regs.ip())
     }
 
-    fn of(&self, at: &FrameAt<'_>) -> Option<Of<'_>> {
+    fn frame_code(&self, at: &FrameAt<'_>) -> Option<FrameCode<'_>> {
         if at.regs.arch() != Arch::X86_64 {
             return None;
         }
         let ip = at.regs.ip();
         if self.is_call_stub(at) {
-            return Some(Of::CallStub);
+            return Some(FrameCode::CallStub);
         }
         if self.is_interpreter(ip) {
-            return Some(Of::Interpreter);
+            return Some(FrameCode::Interpreter);
         }
         // A call may be the last instruction of a blob.
         let inside = if at.exact { ip } else { ip.saturating_sub(1) };
-        self.blob_at(inside).map(Of::Blob)
+        self.blob_at(inside).map(FrameCode::Blob)
     }
 
-    fn caller(&self, of: &Of<'_>, at: &FrameAt<'_>) -> Option<Regs> {
-        match of {
-            Of::Interpreter => self.interpreted_caller(at),
-            Of::CallStub => self.chained_caller(at),
-            Of::Blob(blob) if at.exact => self.interrupted_caller(blob, at),
-            Of::Blob(blob) => match blob.frame_size {
+    fn caller(&self, code: &FrameCode<'_>, at: &FrameAt<'_>) -> Option<Regs> {
+        match code {
+            FrameCode::Interpreter => self.interpreted_caller(at),
+            FrameCode::CallStub => self.chained_caller(at),
+            FrameCode::Blob(blob) if at.exact => self.interrupted_caller(blob, at),
+            FrameCode::Blob(blob) => match blob.frame_size {
                 Some(words) => self.sized_caller(at, u64::from(words)),
                 None => self.chained_caller(at),
             },
@@ -122,10 +122,10 @@ impl Code<'_> {
     fn interpreted_caller(&self, at: &FrameAt<'_>) -> Option<Regs> {
         let fp = self.frame_pointer(at)?;
         let sender = self.frame_offset("frame::interpreter_frame_sender_sp_offset", interpreted::SENDER_SP);
-        let above = fp.checked_add(2 * WORD)?;
+        let caller_sp = fp.checked_add(2 * WORD)?;
         // If compiled code made the call, this word is where the caller's stack ended before arguments were moved
         // there.
-        let sp = self.frame_word(fp, sender).filter(|&sp| sp >= above && self.fits(at, sp)).unwrap_or(above);
+        let sp = self.frame_word(fp, sender).filter(|&sp| sp >= caller_sp && self.fits(at, sp)).unwrap_or(caller_sp);
         self.regs(at, self.frame_word(fp, 1)?, sp, self.frame_word(fp, 0))
     }
 

@@ -34,7 +34,7 @@ impl Interpreter {
         let queue = vm.at("StubQueue", vm.static_ptr("AbstractInterpreter", "_code")?);
         let (start, len) = (queue.ptr("_stub_buffer")?, queue.number("_buffer_limit")?);
         let end = start.checked_add(len).filter(|_| !start.is_null());
-        let end = end.ok_or(VmError::Nonsense { what: "an interpreter without a valid size", at: queue.addr })?;
+        let end = end.ok_or(VmError::Invalid { what: "an interpreter without a valid size", at: queue.addr })?;
         let range = AddrRange::new(start, end);
         let count = queue.number("_number_of_stubs")?.min(limits::MAX_CODELETS);
         let mut codelets = Vec::new();
@@ -69,7 +69,7 @@ fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError>
     let view = vm.at("InterpreterCodelet", at);
     let size = view.number("_size")?;
     let next = at.checked_add(size).filter(|&next| size != 0 && next <= end);
-    let next = next.ok_or(VmError::Nonsense { what: "a codelet without a valid size", at })?;
+    let next = next.ok_or(VmError::Invalid { what: "a codelet without a valid size", at })?;
     let name = view.ptr("_description")?;
     let name =
         vm.memory.public_text(name, limits::MAX_VM_NAME).map_err(VmError::fault("InterpreterCodelet", "name"))?;

@@ -14,7 +14,7 @@ mod stubs;
 
 pub use blob::{Blob, Compiled};
 pub use cache::CodeHeap;
-pub use interpreter::{Codelet, Interpreter};
+pub use interpreter::Interpreter;
 pub use stubs::StubRoutine;
 
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ impl<'p> Code<'p> {
         self.heaps.get_or_init(|| {
             let _phase = self.classes.vm.process.enter(Phase::Code);
             let (heaps, bad) = cache::heaps(&self.classes.vm).unwrap_or_else(|e| (Vec::new(), vec![e]));
-            bad.iter().for_each(|e| self.tell("code cache", e));
+            bad.iter().for_each(|e| self.warn_partial("code cache", e));
             heaps
         })
     }
@@ -85,7 +85,7 @@ impl<'p> Code<'p> {
     pub fn interpreter(&self) -> Option<&Interpreter> {
         let read = || {
             let _phase = self.classes.vm.process.enter(Phase::Code);
-            Interpreter::read(&self.classes.vm).map_err(|e| self.tell("interpreter", &e)).ok()
+            Interpreter::read(&self.classes.vm).map_err(|e| self.warn_partial("interpreter", &e)).ok()
         };
         self.interpreter.get_or_init(read).as_ref()
     }
@@ -124,7 +124,7 @@ impl<'p> Code<'p> {
         self.routines.get_or_init(|| stubs::routines(&self.classes.vm))
     }
 
-    fn tell(&self, what: &str, why: &VmError) {
+    fn warn_partial(&self, what: &str, why: &VmError) {
         let vm = &self.classes.vm;
         vm.process.diag.partial(WarningCode::Hotspot, format!("{}: {what}: {why}", vm.name()));
     }

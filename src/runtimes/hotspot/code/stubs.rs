@@ -28,7 +28,7 @@ pub(super) fn routines(vm: &Vm<'_>) -> Vec<StubRoutine> {
     let code =
         fields.filter(|(name, field)| field.type_name == ENTRY && *name != CALL_STUB_RETURN && !DATA.contains(name));
     let entry = |(name, field): (&str, &crate::runtimes::hotspot::vm::Field)| {
-        let entry = vm.memory.ptr(Addr::new(field.place)).ok().filter(|at| !at.is_null())?;
+        let entry = vm.memory.ptr(Addr::new(field.location)).ok().filter(|at| !at.is_null())?;
         Some(StubRoutine { entry, name: name.trim_start_matches('_').to_owned() })
     };
     let mut out: Vec<_> = code.filter_map(entry).collect();

@@ -10,7 +10,9 @@ mod spaces;
 mod types;
 mod walk;
 
-pub use spaces::{Collector, Generation, Space, Spaces};
+#[cfg(test)]
+pub(crate) use spaces::Space;
+pub use spaces::{Collector, Generation, Spaces};
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +27,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::hotspot::classes::{Classes, KlassShape};
 use crate::runtimes::hotspot::threads::JavaThread;
-use reader::Layouts;
+use reader::ObjectLayouts;
 use types::Types;
 
 /// Default alignment of objects in bytes (`-XX:ObjectAlignmentInBytes`).
@@ -44,7 +46,7 @@ pub struct Heap<'p> {
     in_gc: bool,
     notes: Vec<String>,
     words: OnceLock<Words<'p>>,
-    layouts: Layouts,
+    layouts: ObjectLayouts,
     statics: names::Statics,
     /// Bytes searched so far for the next object after a loss.
     searched: AtomicU64,
@@ -69,7 +71,7 @@ impl<'p> Heap<'p> {
             in_gc,
             notes,
             words: OnceLock::new(),
-            layouts: Layouts::new(&classes),
+            layouts: ObjectLayouts::new(&classes),
             statics: names::Statics::default(),
             searched: AtomicU64::new(0),
             classes,
@@ -89,11 +91,11 @@ impl<'p> Heap<'p> {
     fn string_in_heap(&self, string: u64, form: (u64, u64)) -> Option<StringContent<'_>> {
         let (value_at, coder_at) = form;
         let (space, encoding) = (self.words.get()?, &self.classes.encoding);
-        let place = string.wrapping_add(value_at);
+        let addr = string.wrapping_add(value_at);
         let value = if encoding.narrow {
-            encoding.narrow_raw(space.u32(place)?)
+            encoding.narrow_raw(space.u32(addr)?)
         } else {
-            encoding.wide_raw(u64::from_le_bytes(*space.bytes(place, 8)?.first_chunk()?))
+            encoding.wide_raw(u64::from_le_bytes(*space.bytes(addr, 8)?.first_chunk()?))
         };
         let latin1 = space.bytes(string.wrapping_add(coder_at), 1)? == [0];
         let words = space.run(value).filter(|_| value & 7 == 0)?.words(value);
@@ -247,8 +249,8 @@ impl api::Heap for Heap<'_> {
         self.name_of_field(kind, offset)
     }
 
-    fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
-        self.name_of_static(place)
+    fn static_at(&self, addr: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(addr)
     }
 
     fn string_type(&self) -> Option<TypeIndex> {

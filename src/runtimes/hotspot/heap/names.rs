@@ -25,18 +25,18 @@ impl Heap<'_> {
         self.classes.with_superclasses(klass.address).find_map(of)
     }
 
-    /// Returns the name of the static variable at `place`: `static java.lang.System.out`.
-    pub(super) fn name_of_static(&self, place: Addr) -> Option<Arc<str>> {
+    /// Returns the name of the static variable at `addr`: `static java.lang.System.out`.
+    pub(super) fn name_of_static(&self, addr: Addr) -> Option<Arc<str>> {
         let mirrors = self.statics.mirrors.get_or_init(|| {
             let classes = self.classes.loaders().iter().flat_map(|loader| &loader.classes);
             let mut all: Vec<_> = classes.filter_map(|&class| Some((self.classes.mirror(class)?, class))).collect();
             all.sort();
             all
         });
-        let &(mirror, class) = mirrors.get(mirrors.partition_point(|(at, _)| *at <= place).checked_sub(1)?)?;
+        let &(mirror, class) = mirrors.get(mirrors.partition_point(|(at, _)| *at <= addr).checked_sub(1)?)?;
         let KlassShape::Mirror { size_at } = self.classes.class_of(mirror)?.shape else { return None };
         let words = self.classes.vm.memory.u32(mirror.wrapping_add(size_at)).ok()?;
-        let offset = place.checked_since(mirror).filter(|&offset| offset < 8 * u64::from(words))?;
+        let offset = addr.checked_since(mirror).filter(|&offset| offset < 8 * u64::from(words))?;
         let declared = self.classes.declared_fields(class);
         let field = declared.iter().find(|f| f.is_static && f.offset == offset)?;
         let class = self.classes.klass(class)?;

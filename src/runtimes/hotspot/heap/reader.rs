@@ -15,7 +15,7 @@ const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 9;
 
 /// Index of the first reference that is in no field. It is above the indexes of all fields.
-const OF_CLASS: u32 = u32::MAX - 3;
+const FIRST_EXTRA_POSITION: u32 = u32::MAX - 3;
 
 /// The link from an instance to its class, if the class can be unloaded.
 const CLASS: Link = Link::NoField("(class)");
@@ -24,19 +24,19 @@ const CLASS: Link = Link::NoField("(class)");
 const CONSTANTS: Link = Link::NoField("(constant pool)");
 
 /// Where the objects of a class have references.
-pub(super) struct Layout {
+pub(super) struct ObjectLayout {
     kind: TypeIndex,
     form: Form,
     /// References of instances, ordered by position.
     runs: Vec<OopRun>,
-    holds: Holds,
+    extra: ExtraRefs,
     /// The mirror of the class, if its loader may be collected.
     mirror: Option<u64>,
 }
 
 /// References of an object besides instance fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum ExtraRefs {
     Nothing,
     /// Array elements from this offset on.
     Elements(u64),
@@ -55,22 +55,17 @@ struct Statics {
     constants: Option<u64>,
 }
 
-/// Layouts of classes, shared by all readers.
-pub(super) struct Layouts {
-    known: RwLock<HashMap<u64, Option<Arc<Layout>>>>,
+/// Object layouts by class, shared by all readers.
+pub(super) struct ObjectLayouts {
+    by_class: RwLock<HashMap<u64, Option<Arc<ObjectLayout>>>>,
     statics: RwLock<HashMap<u64, Arc<Statics>>>,
     /// Offset in a `java.lang.Class` of the pointer to its class.
     klass_at: Option<u64>,
 }
 
-impl Layouts {
-    pub(super) fn new(classes: &Classes<'_>) -> Layouts {
-        let place = classes.vm.static_number("java_lang_Class", "_klass_offset");
-        Layouts {
-            known: RwLock::default(),
-            statics: RwLock::default(),
-            klass_at: place.ok().map(|at| at & 0xffff_ffff),
-        }
+impl ObjectLayouts {
+    pub(super) fn new(classes: &Classes<'_>) -> ObjectLayouts {
+        ObjectLayouts { by_class: RwLock::default(), statics: RwLock::default(), klass_at: classes.klass_at() }
     }
 }
 
@@ -79,9 +74,9 @@ impl Layouts {
 fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
     runs.sort_by_key(|run| run.offset);
     let mut end = 0;
-    let place = |run: &OopRun| u64::from(run.offset) / unit;
+    let position = |run: &OopRun| u64::from(run.offset) / unit;
     runs.iter_mut().for_each(|run| {
-        let (first, last) = (place(run).max(end), place(run) + u64::from(run.count));
+        let (first, last) = (position(run).max(end), position(run) + u64::from(run.count));
         run.offset = u32::try_from(first * unit).unwrap_or(u32::MAX);
         run.count = u32::try_from(last.saturating_sub(first)).unwrap_or(0);
         end = end.max(last);
@@ -91,8 +86,8 @@ fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
 }
 
 /// An object with its layout and words.
-struct Found<'r, 'p> {
-    layout: &'r Arc<Layout>,
+struct LoadedObject<'r, 'p> {
+    layout: &'r Arc<ObjectLayout>,
     size: u64,
     /// From the object's start to the end of the dumped range that contains it.
     words: &'p [[u8; 8]],
@@ -101,7 +96,7 @@ struct Found<'r, 'p> {
 /// Reads objects. Each thread has its own reader.
 pub(super) struct Reader<'h, 'p> {
     heap: &'h Heap<'p>,
-    cache: Vec<(u64, Option<Arc<Layout>>)>,
+    cache: Vec<(u64, Option<Arc<ObjectLayout>>)>,
 }
 
 /// Returns the word at an offset from the start of `words`.
@@ -111,9 +106,9 @@ fn word(words: &[[u8; 8]], at: u64) -> Option<u64> {
 }
 
 impl Heap<'_> {
-    fn layout(&self, address: u64) -> Option<Arc<Layout>> {
+    fn layout(&self, address: u64) -> Option<Arc<ObjectLayout>> {
         {
-            let known = self.layouts.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.layouts.by_class.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = known.get(&address) {
                 return found.clone();
             }
@@ -121,12 +116,12 @@ impl Heap<'_> {
         let made = self.make_layout(address).map(Arc::new);
         // Failures are not cached: there may be any number of addresses without a class.
         if made.is_some() {
-            self.layouts.known.write().unwrap_or_else(PoisonError::into_inner).insert(address, made.clone());
+            self.layouts.by_class.write().unwrap_or_else(PoisonError::into_inner).insert(address, made.clone());
         }
         made
     }
 
-    fn make_layout(&self, address: u64) -> Option<Layout> {
+    fn make_layout(&self, address: u64) -> Option<ObjectLayout> {
         let (kind, klass) = self.types.lookup(address)?;
         let form = Form::of(klass.shape)?;
         let mut runs = klass.references.clone();
@@ -137,14 +132,14 @@ impl Heap<'_> {
             runs.push(OopRun { offset: field.offset as u32, count: 1 });
         }
         let runs = in_order(runs, self.classes.encoding.unit());
-        let holds = match klass.shape {
-            KlassShape::ObjectArray { header, .. } => Holds::Elements(header),
-            KlassShape::Mirror { .. } => Holds::Statics,
-            KlassShape::StackChunk { .. } => Holds::Frames,
-            _ => Holds::Nothing,
+        let extra = match klass.shape {
+            KlassShape::ObjectArray { header, .. } => ExtraRefs::Elements(header),
+            KlassShape::Mirror { .. } => ExtraRefs::Statics,
+            KlassShape::StackChunk { .. } => ExtraRefs::Frames,
+            _ => ExtraRefs::Nothing,
         };
         let mirror = self.classes.collectible_mirror(&klass).map(Addr::get);
-        Some(Layout { kind, form, runs, holds, mirror })
+        Some(ObjectLayout { kind, form, runs, extra, mirror })
     }
 
     /// Returns the references of a class's mirror. `own` are the references of every mirror.
@@ -174,7 +169,7 @@ impl<'h, 'p> Reader<'h, 'p> {
     }
 
     #[inline(always)]
-    fn find(&mut self, addr: u64) -> Option<Found<'_, 'h>> {
+    fn load(&mut self, addr: u64) -> Option<LoadedObject<'_, 'h>> {
         let words = self.heap.space().run(addr).filter(|_| addr & 7 == 0)?.words(addr);
         let encoding = &self.heap.classes.encoding;
         let klass = encoding.klass_in(|at| word(words, at))?;
@@ -184,19 +179,19 @@ impl<'h, 'p> Reader<'h, 'p> {
         }
         let layout = entry.1.as_ref()?;
         let size = self.heap.stride(layout.form.size(encoding, |at| word(words, at))?);
-        Some(Found { layout, size, words })
+        Some(LoadedObject { layout, size, words })
     }
 
     #[inline(always)]
     fn visit_from(&mut self, addr: u64, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let heap = self.heap;
-        if let Some(found) = self.find(addr) {
-            found.visit(heap, from, visit);
+        if let Some(object) = self.load(addr) {
+            object.visit(heap, from, visit);
         }
     }
 }
 
-impl Found<'_, '_> {
+impl LoadedObject<'_, '_> {
     #[inline(always)]
     fn node(&self) -> Node {
         Node { kind: self.layout.kind, size: self.size, counted_size: self.size }
@@ -207,25 +202,28 @@ impl Found<'_, '_> {
     #[inline(always)]
     fn visit(&self, heap: &Heap<'_>, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let encoding = &heap.classes.encoding;
-        let &Found { layout, words, size } = self;
-        if from <= OF_CLASS {
-            let fields = Places { encoding, words, size };
-            let goes_on = match layout.holds {
-                Holds::Nothing => fields.visit(&layout.runs, from, visit),
-                Holds::Elements(start) => {
+        let &LoadedObject { layout, words, size } = self;
+        if from <= FIRST_EXTRA_POSITION {
+            let refs = ObjectRefs { encoding, words, size };
+            let goes_on = match layout.extra {
+                ExtraRefs::Nothing => refs.visit(&layout.runs, from, visit),
+                ExtraRefs::Elements(start) => {
                     let count = (size.saturating_sub(start) / encoding.unit()) as u32;
                     let length =
                         word(words, encoding.length_at & !7).map_or(0, |w| w >> (8 * (encoding.length_at & 4)));
                     let count = count.min(length as u32);
-                    fields.visit(&[OopRun { offset: start as u32, count }], from, visit)
+                    refs.visit(&[OopRun { offset: start as u32, count }], from, visit)
                 }
-                Holds::Frames => fields.visit(&layout.runs, from, visit),
-                Holds::Statics => {
+                ExtraRefs::Frames => refs.visit(&layout.runs, from, visit),
+                ExtraRefs::Statics => {
                     let klass = heap.layouts.klass_at.and_then(|at| word(words, at)).filter(|&klass| klass != 0);
                     let statics = klass.map(|klass| heap.statics_of(klass, &layout.runs));
                     let runs = statics.as_ref().map_or(&layout.runs, |s| &s.runs);
-                    fields.visit(runs, from, visit)
-                        && statics.as_ref().and_then(|s| s.constants).is_none_or(|c| visit(OF_CLASS, CONSTANTS, c))
+                    refs.visit(runs, from, visit)
+                        && statics
+                            .as_ref()
+                            .and_then(|s| s.constants)
+                            .is_none_or(|c| visit(FIRST_EXTRA_POSITION, CONSTANTS, c))
                 }
             };
             if !goes_on {
@@ -233,21 +231,21 @@ impl Found<'_, '_> {
             }
         }
         if let Some(mirror) = layout.mirror
-            && from <= OF_CLASS + 1
+            && from <= FIRST_EXTRA_POSITION + 1
         {
-            visit(OF_CLASS + 1, CLASS, mirror);
+            visit(FIRST_EXTRA_POSITION + 1, CLASS, mirror);
         }
     }
 }
 
 /// The references of one object by position. A position is an offset in units of a reference.
-struct Places<'a> {
+struct ObjectRefs<'a> {
     encoding: &'a Encoding,
     words: &'a [[u8; 8]],
     size: u64,
 }
 
-impl Places<'_> {
+impl ObjectRefs<'_> {
     /// Visits the references of `runs` from position `from` on. Returns false if `visit` stopped.
     #[inline(always)]
     fn visit(&self, runs: &[OopRun], from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) -> bool {
@@ -255,15 +253,15 @@ impl Places<'_> {
         for run in runs {
             let first = (u64::from(run.offset) / unit) as u32;
             let last = first.saturating_add(run.count).min((self.size / unit) as u32);
-            for place in first.max(from)..last {
-                let offset = u64::from(place) * unit;
+            for position in first.max(from)..last {
+                let offset = u64::from(position) * unit;
                 let Some(word) = word(self.words, offset & !7) else { return true };
                 let value = if self.encoding.narrow {
                     self.encoding.narrow_raw((word >> (8 * (offset & 4))) as u32)
                 } else {
                     self.encoding.wide_raw(word)
                 };
-                if value != 0 && !visit(place, Link::Field(offset), value) {
+                if value != 0 && !visit(position, Link::Field(offset), value) {
                     return false;
                 }
             }
@@ -275,32 +273,32 @@ impl Places<'_> {
 impl ObjectReader for Reader<'_, '_> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
-        self.find(addr).map(|found| found.node())
+        self.load(addr).map(|object| object.node())
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
-        self.visit_from(addr, from, &mut |place, link, value| visit(place, link, value));
+        self.visit_from(addr, from, &mut |position, link, value| visit(position, link, value));
     }
 
-    fn read_batch(&mut self, addrs: &[u64], most: usize, out: &mut ObjectBatch) {
+    fn read_batch(&mut self, addrs: &[u64], limit: usize, out: &mut ObjectBatch) {
         let heap = self.heap;
         out.clear();
         for &addr in addrs {
-            let found = self.find(addr);
-            out.nodes.push(found.as_ref().map(Found::node));
-            if let Some(found) = found {
-                found.visit(heap, 0, &mut |place, link, value| out.push(most, place, link, value));
+            let object = self.load(addr);
+            out.nodes.push(object.as_ref().map(LoadedObject::node));
+            if let Some(object) = object {
+                object.visit(heap, 0, &mut |position, link, value| out.push(limit, position, link, value));
             }
             out.ends.push(out.references.len());
-            if out.references.len() >= most {
+            if out.references.len() >= limit {
                 break;
             }
         }
     }
 
-    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = RefBatch::new(out, most);
-        self.visit_from(addr, from, &mut |place, _, value| batch.push(place, value));
+    fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = RefBatch::new(out, limit);
+        self.visit_from(addr, from, &mut |position, _, value| batch.push(position, value));
         batch.next
     }
 }
@@ -310,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_by_place_and_share_none() {
+    fn runs_are_by_position_and_share_none() {
         let run = |offset, count| OopRun { offset, count };
         assert_eq!(in_order(vec![run(40, 2), run(16, 3)], 8), [run(16, 3), run(40, 2)]);
         assert_eq!(in_order(vec![run(0, 100), run(8, 1), run(792, 2)], 8), [run(0, 100), run(800, 1)]);

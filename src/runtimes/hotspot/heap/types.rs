@@ -14,7 +14,7 @@ pub(super) fn is_string(klass: &Klass) -> bool {
     klass.name == STRING
 }
 
-struct Known {
+struct TypeIndexTable {
     by_address: HashMap<u64, u32>,
     /// From number 1 on. Number 0 is free space, and this heap has no objects for it.
     all: Vec<Arc<Klass>>,
@@ -24,7 +24,7 @@ struct Known {
 /// Classes of the objects seen so far.
 pub(super) struct Types<'p> {
     classes: Arc<Classes<'p>>,
-    known: RwLock<Known>,
+    table: RwLock<TypeIndexTable>,
     string_form: OnceLock<Option<(u64, u64)>>,
     /// The class of byte arrays, and the bytes before their first element.
     bytes: OnceLock<(u64, u64)>,
@@ -32,12 +32,12 @@ pub(super) struct Types<'p> {
 
 impl<'p> Types<'p> {
     pub(super) fn new(classes: Arc<Classes<'p>>) -> Types<'p> {
-        let known = Known { by_address: HashMap::new(), all: Vec::new(), string: None };
-        Types { classes, known: RwLock::new(known), string_form: OnceLock::new(), bytes: OnceLock::new() }
+        let table = TypeIndexTable { by_address: HashMap::new(), all: Vec::new(), string: None };
+        Types { classes, table: RwLock::new(table), string_form: OnceLock::new(), bytes: OnceLock::new() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len() + 1
+        self.table.read().unwrap_or_else(PoisonError::into_inner).all.len() + 1
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -46,31 +46,31 @@ impl<'p> Types<'p> {
 
     /// Returns the class with a number. `None` for free space.
     pub(super) fn get(&self, kind: TypeIndex) -> Option<Arc<Klass>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.get((kind.0 as usize).checked_sub(1)?).cloned()
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.all.get((kind.0 as usize).checked_sub(1)?).cloned()
     }
 
     pub(super) fn string(&self) -> Option<TypeIndex> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).string.map(TypeIndex)
+        self.table.read().unwrap_or_else(PoisonError::into_inner).string.map(TypeIndex)
     }
 
     /// Returns the class at `address` with its number, if it can have objects.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, Arc<Klass>)> {
         {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(&i) = known.by_address.get(&address) {
-                return Some((TypeIndex(i), known.all.get(i as usize - 1)?.clone()));
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(&i) = table.by_address.get(&address) {
+                return Some((TypeIndex(i), table.all.get(i as usize - 1)?.clone()));
             }
         }
         let klass = self.classes.klass(Addr::new(address)).filter(|k| k.shape != KlassShape::None)?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let next = u32::try_from(known.all.len() + 1).ok().filter(|&n| (n as usize) < limits::MAX_KLASSES)?;
-        let i = *known.by_address.entry(address).or_insert(next);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let next = u32::try_from(table.all.len() + 1).ok().filter(|&n| (n as usize) < limits::MAX_KLASSES)?;
+        let i = *table.by_address.entry(address).or_insert(next);
         if i == next {
             if is_string(&klass) {
-                known.string.get_or_insert(i);
+                table.string.get_or_insert(i);
             }
-            known.all.push(klass.clone());
+            table.all.push(klass.clone());
         }
         Some((TypeIndex(i), klass))
     }

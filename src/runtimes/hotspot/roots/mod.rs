@@ -93,7 +93,7 @@ fn of_thread(classes: &Classes<'_>, thread: &JavaThread, walks: &Walks, roots: &
     let mut block = view.ptr("_active_handles")?;
     let mut walk = walks.begin();
     while !block.is_null() {
-        walk.step(block).map_err(|_| VmError::Nonsense { what: "an endless list of handles", at: block })?;
+        walk.step(block).map_err(|_| VmError::Invalid { what: "an endless list of handles", at: block })?;
         let handles = vm.at("JNIHandleBlock", block);
         let (first, next) = (handles.addr_of("_handles")?, handles.addr_of("_next")?);
         // The handles and their count are the only contents between these addresses.

@@ -32,7 +32,7 @@ pub(super) fn frames(classes: &Classes<'_>, code: &Code<'_>, chunk: Addr) -> (Ve
         if walk.step(at).is_err() {
             return (out, Some("its list of stack chunks is cyclic or too long"));
         }
-        if let Err(why) = of_chunk(classes, code, at, &mut out) {
+        if let Err(why) = chunk_frames(classes, code, at, &mut out) {
             return (out, Some(why));
         }
         next = classes.class_of(at).and_then(|class| reference(classes, &class, at, "parent"));
@@ -40,7 +40,7 @@ pub(super) fn frames(classes: &Classes<'_>, code: &Code<'_>, chunk: Addr) -> (Ve
     (out, None)
 }
 
-fn of_chunk(
+fn chunk_frames(
     classes: &Classes<'_>,
     code: &Code<'_>,
     chunk: Addr,
@@ -63,13 +63,13 @@ fn of_chunk(
         if out.len() >= limits::MAX_STACK_FRAMES {
             return Err("it has more frames than the limit");
         }
-        let found = step(classes, code, &range, (sp, unextended), pc).ok_or("its code was not found")?;
-        out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
-        let (up, above) =
-            found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("the end of a frame was not found")?;
+        let frame = step(classes, code, &range, (sp, unextended), pc).ok_or("its code was not found")?;
+        out.extend(frame.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
+        let (up, sender_sp) =
+            frame.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("the end of a frame was not found")?;
         // Not recorded as a structure: if the frame is invalid, this word may be anything.
         pc = word(memory, up.saturating_sub(WORD)).map(Addr::new).ok_or("its stack chunk can't be read")?;
-        (sp, unextended) = (up, above.max(up));
+        (sp, unextended) = (up, sender_sp.max(up));
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn word(memory: &dyn Memory, at: Addr) -> Option<u64> {
     Some(u64::from_le_bytes(memory.look(at, WORD as usize).ok()?.try_into().ok()?))
 }
 
-struct Found {
+struct ChunkFrame {
     methods: Vec<Activation>,
     /// The caller's stack pointer, and its value before arguments for the callee were put there. An interpreted
     /// caller's frame pointer and return address are below the first. A compiled caller's size counts from the second.
@@ -94,7 +94,7 @@ fn step(
     range: &AddrRange,
     (sp, unextended): (Addr, Addr),
     pc: Addr,
-) -> Option<Found> {
+) -> Option<ChunkFrame> {
     let memory = classes.vm.memory;
     let distance = |at: Addr| word(memory, at).map(|words| (words as i64).wrapping_mul(WORD as i64));
     if code.is_interpreter(pc) {
@@ -109,16 +109,16 @@ fn step(
             let up = fp.checked_add(LINK * WORD)?;
             // `interpreter_frame_sender_sp`, a distance as well.
             let sender = fp.saturating_sub(WORD);
-            let above = fp.wrapping_offset(distance(sender)?);
-            let is_above = above > up && range.contains(above);
+            let sender_sp = fp.wrapping_offset(distance(sender)?);
+            let is_above = sender_sp > up && range.contains(sender_sp);
             if is_above {
                 memory.keep(sender, WORD);
             }
-            Some((up, if is_above { above } else { up }))
+            Some((up, if is_above { sender_sp } else { up }))
         });
-        return Some(Found { methods, caller });
+        return Some(ChunkFrame { methods, caller });
     }
     let blob = code.blob_at(pc.saturating_sub(1))?;
     let caller = blob.frame_size.and_then(|words| unextended.checked_add(u64::from(words) * WORD));
-    Some(Found { methods: code.compiled_at(blob, pc), caller: caller.map(|up| (up, up)) })
+    Some(ChunkFrame { methods: code.compiled_at(blob, pc), caller: caller.map(|up| (up, up)) })
 }

@@ -4,9 +4,9 @@
 mod anchors;
 mod chunk;
 mod claims;
-mod known;
 mod list;
 mod monitors;
+mod records;
 mod roles;
 mod thread_object;
 mod virtual_threads;
@@ -14,11 +14,11 @@ mod vm_threads;
 mod waits;
 
 pub(super) use claims::claim;
-pub use known::{Known, Threads};
 pub use list::{JavaThread, java_threads};
-pub use monitors::{Held, Holder, Monitors};
-pub use thread_object::{ThreadObject, state};
-pub use vm_threads::{VmThread, vm_threads};
+pub use monitors::Monitors;
+pub use records::Threads;
+pub use thread_object::ThreadObject;
+pub use vm_threads::vm_threads;
 pub use waits::Locks;
 
 use crate::facts::FrameRow;
@@ -45,13 +45,13 @@ impl HotSpot<'_> {
             let _phase = self.vm().process.enter(Phase::Locks);
             let mut notes = Vec::new();
             let monitors = Monitors::read(self.classes(), self.java_threads(), spaces, &mut notes);
-            notes.iter().for_each(|note| self.tell("locks", note));
+            notes.iter().for_each(|note| self.warn_partial("locks", note));
             Locks::new(self.classes(), threads, monitors)
         })
     }
 
     pub(super) fn role_of(&self, thread: &ManagedThread, frames: &[FrameRow]) -> Option<(&'static str, Confidence)> {
-        let known = self.all_threads().by_address.get(&thread.address)?;
-        roles::role(known, frames.iter().any(|frame| frame.kind == FrameRowKind::Managed))
+        let record = self.all_threads().by_address.get(&thread.address)?;
+        roles::role(record, frames.iter().any(|frame| frame.kind == FrameRowKind::Managed))
     }
 }

@@ -40,7 +40,7 @@ mod how {
 
 /// A lock that a thread holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldLock {
     /// The locked object.
     pub object: Addr,
     /// Evidence, for reports.
@@ -51,7 +51,7 @@ pub struct Held {
 
 /// The holder of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum LockOwner {
     /// The thread with this JavaThread.
     Thread(Addr),
     /// The virtual thread with this number (`Thread.threadId()`).
@@ -69,7 +69,7 @@ pub struct Monitors<'c, 'p> {
     numbers: HashMap<u64, Addr>,
     /// Whether the VM lists all ObjectMonitors: since JDK 17.
     listed: bool,
-    held: HashMap<Addr, BTreeMap<Addr, Held>>,
+    held: HashMap<Addr, BTreeMap<Addr, HeldLock>>,
 }
 
 impl<'c, 'p> Monitors<'c, 'p> {
@@ -100,7 +100,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
     }
 
     /// Returns the locks of each thread, by JavaThread and object.
-    pub fn into_held(self) -> HashMap<Addr, BTreeMap<Addr, Held>> {
+    pub fn into_held(self) -> HashMap<Addr, BTreeMap<Addr, HeldLock>> {
         self.held
     }
 
@@ -117,38 +117,38 @@ impl<'c, 'p> Monitors<'c, 'p> {
     }
 
     /// Returns the holder of an ObjectMonitor.
-    pub fn holder(&self, monitor: Addr) -> Option<Holder> {
+    pub fn owner(&self, monitor: Addr) -> Option<LockOwner> {
         let vm = &self.classes.vm;
         let at = vm.at("ObjectMonitor", monitor).addr_of("_owner").ok()?;
         let owner = vm.memory.u64(at).ok().filter(|&owner| owner != 0)?;
         if let Some(&thread) = self.numbers.get(&owner) {
-            return Some(Holder::Thread(thread));
+            return Some(LockOwner::Thread(thread));
         }
         // Another thread made the monitor, and did not know who held the lock.
         let anonymous = vm.constant("ObjectMonitor::ANONYMOUS_OWNER").unwrap_or(1) as u64;
         if owner == anonymous {
             let object = self.object(monitor)?;
-            let holds = |(_, held): &(&Addr, &BTreeMap<Addr, Held>)| held.contains_key(&object);
-            return self.held.iter().find(holds).map(|(&thread, _)| Holder::Thread(thread));
+            let holds = |(_, held): &(&Addr, &BTreeMap<Addr, HeldLock>)| held.contains_key(&object);
+            return self.held.iter().find(holds).map(|(&thread, _)| LockOwner::Thread(thread));
         }
         if !self.numbers.is_empty() {
             let first = limits::FIRST_JAVA_THREAD_NUMBER;
-            return (owner >= first).then_some(Holder::Number(owner));
+            return (owner >= first).then_some(LockOwner::Number(owner));
         }
         // Up to JDK 22 the owner is a JavaThread, or a BasicLock on its stack.
         let owner = Addr::new(owner);
         if self.addresses.contains(&owner) {
-            return Some(Holder::Thread(owner));
+            return Some(LockOwner::Thread(owner));
         }
         let after = self.stacks.partition_point(|(stack, _)| stack.start <= owner);
         let (stack, thread) = self.stacks.get(after.checked_sub(1)?)?;
-        stack.contains(owner).then_some(Holder::Thread(*thread))
+        stack.contains(owner).then_some(LockOwner::Thread(*thread))
     }
 
     fn add(&mut self, thread: Addr, object: Addr, how: &'static str, confidence: Confidence) {
         let held = self.held.entry(thread).or_default();
         if held.len() < limits::MAX_HELD_LOCKS {
-            held.entry(object).or_insert(Held { object, how, confidence });
+            held.entry(object).or_insert(HeldLock { object, how, confidence });
         }
     }
 
@@ -180,7 +180,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
             notes.push(format!("the list of monitors {e}"));
         }
         for monitor in all {
-            if let (Some(Holder::Thread(thread)), Some(object)) = (self.holder(monitor), self.object(monitor)) {
+            if let (Some(LockOwner::Thread(thread)), Some(object)) = (self.owner(monitor), self.object(monitor)) {
                 self.add(thread, object, how::MONITOR, Confidence::Exact);
             }
         }
@@ -236,7 +236,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
                 is_held.then_some((how::STACK, Confidence::Derived))
             }
             mark::MONITOR if !self.listed => {
-                let is_its = self.holder(at) == Some(Holder::Thread(thread.address));
+                let is_its = self.owner(at) == Some(LockOwner::Thread(thread.address));
                 let is_held = is_its && self.object(at) == Some(object);
                 is_held.then_some((how::MONITOR, Confidence::Exact))
             }

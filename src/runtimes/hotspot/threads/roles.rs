@@ -1,7 +1,7 @@
 //! Roles of threads in the VM.
 
 use crate::map::Confidence;
-use crate::runtimes::hotspot::threads::known::Known;
+use crate::runtimes::hotspot::threads::records::VmThreadRecord;
 
 /// Threads that the JDK creates, by the class of their object.
 const BY_CLASS: [(&str, &str); 5] = [
@@ -14,9 +14,9 @@ const BY_CLASS: [(&str, &str); 5] = [
 
 /// Threads with an object that the VM or the JDK creates, by the prefix of their names. A program may use such a name
 /// too, so more evidence is needed.
-const BY_NAME: [(&str, &str); 14] = [
-    ("C1 CompilerThread", "compiler"),
-    ("C2 CompilerThread", "compiler"),
+const BY_NAME: [(&str, &str); 12] = [
+    ("C1 Compiler", "compiler"),
+    ("C2 Compiler", "compiler"),
     ("JVMCI CompilerThread", "compiler"),
     ("Signal Dispatcher", "signal dispatcher"),
     ("Service Thread", "service"),
@@ -27,8 +27,6 @@ const BY_NAME: [(&str, &str); 14] = [
     ("DestroyJavaVM", "waits for the program's end"),
     ("Surrogate Locker Thread", "gc"),
     ("JFR ", "flight recorder"),
-    ("C1 Compiler", "compiler"),
-    ("C2 Compiler", "compiler"),
 ];
 
 /// Threads that the JDK creates to run Java code, of a class that programs cannot use.
@@ -43,7 +41,7 @@ pub(super) const WATCHER: &str = "VM Periodic Task Thread";
 const HIDDEN: [(&str, &str); 3] = [("VM Thread", "vm"), (WATCHER, "vm"), ("JFR ", "flight recorder")];
 
 /// Returns what a thread is for, and the confidence.
-pub(super) fn role(thread: &Known, runs_java: bool) -> Option<(&'static str, Confidence)> {
+pub(super) fn role(thread: &VmThreadRecord, runs_java: bool) -> Option<(&'static str, Confidence)> {
     let named = |table: &[(&str, &'static str)]| {
         let name = thread.name.as_deref()?;
         table.iter().find(|(start, _)| name.starts_with(start)).map(|&(_, role)| role)

@@ -60,12 +60,8 @@ impl ThreadObject {
 
 /// Returns the object in a field of a JavaThread. The field is an OopHandle, up to JDK 15 the reference itself.
 pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static str) -> Result<Addr, VmError> {
-    let vm = &classes.vm;
-    let at = vm.at("JavaThread", thread).addr_of(field)?;
-    if vm.tables.field("JavaThread", field)?.type_name.contains("OopHandle") {
-        return classes.handle(at);
-    }
-    vm.memory.u64(at).map(|word| classes.encoding.wide(word)).map_err(VmError::fault("JavaThread", field))
+    let at = classes.vm.at("JavaThread", thread).addr_of(field)?;
+    classes.field_of_vm("JavaThread", field, at)
 }
 
 /// Returns the object in the field of this name. `None` if it is null.
@@ -98,7 +94,7 @@ mod bits {
 }
 
 /// Returns a state as jstack writes it: `TIMED_WAITING (sleeping)`.
-pub fn state(status: u32) -> Option<&'static str> {
+pub(crate) fn state(status: u32) -> Option<&'static str> {
     let is = |bit| status & bit != 0;
     Some(match status {
         0 => "NEW",

@@ -63,7 +63,10 @@ impl HotSpot<'_> {
             });
         }
         if losses.bytes > 0 {
-            self.tell("virtual threads", &format!("{} bytes of the heap could not be walked", exact(losses.bytes)));
+            self.warn_partial(
+                "virtual threads",
+                &format!("{} bytes of the heap could not be walked", exact(losses.bytes)),
+            );
         }
         let Some(class) = found.first().and_then(|&first| self.classes().class_of(first)) else { return };
         let states = states(self.classes(), &class);
@@ -81,7 +84,7 @@ impl HotSpot<'_> {
         if state == Some(TERMINATED) || state == Some("NEW") {
             return None;
         }
-        let known = ThreadObject::read(classes, object)?;
+        let thread = ThreadObject::read(classes, object)?;
         let carrier = reference(classes, class, object, "carrierThread");
         let carrier = carrier.and_then(|carrier| threads.by_object.get(&carrier));
         let carrier = carrier.and_then(|thread| threads.by_address.get(thread)?.tid);
@@ -92,11 +95,11 @@ impl HotSpot<'_> {
         let (frames, missing) = chunk.map(|at| chunk::frames(classes, self.all_code(), at)).unwrap_or_default();
         Some(LightThread {
             address: object,
-            id: known.id,
-            name: known.name.filter(|name| !name.is_empty()).map(|name| printable(&name).into_owned()),
+            id: thread.id,
+            name: thread.name.filter(|name| !name.is_empty()).map(|name| printable(&name).into_owned()),
             state,
             carrier,
-            wait: known.blocker.map(|blocker| parked(classes, threads, blocker)),
+            wait: thread.blocker.map(|blocker| parked(classes, threads, blocker)),
             frames,
             missing,
         })

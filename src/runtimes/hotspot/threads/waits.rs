@@ -7,8 +7,8 @@ use crate::bytes::printable;
 use crate::facts::{HeldRow, WaitRow};
 use crate::map::Confidence;
 use crate::runtimes::hotspot::classes::Classes;
-use crate::runtimes::hotspot::threads::known::Threads;
-use crate::runtimes::hotspot::threads::monitors::{Held, Holder, Monitors};
+use crate::runtimes::hotspot::threads::monitors::{HeldLock, LockOwner, Monitors};
+use crate::runtimes::hotspot::threads::records::Threads;
 use crate::runtimes::hotspot::threads::thread_object::{is_parked, reference};
 use crate::words::WaitKind;
 
@@ -25,7 +25,7 @@ mod how {
 /// The locks of one VM, by JavaThread.
 #[derive(Debug, Default)]
 pub struct Locks {
-    held: HashMap<Addr, BTreeMap<Addr, Held>>,
+    held: HashMap<Addr, BTreeMap<Addr, HeldLock>>,
     waits: HashMap<Addr, WaitRow>,
 }
 
@@ -45,7 +45,7 @@ impl Locks {
     /// Returns the locks that the thread with this JavaThread holds.
     pub fn held(&self, classes: &Classes<'_>, thread: Addr) -> Vec<HeldRow> {
         let held = self.held.get(&thread).into_iter().flat_map(BTreeMap::values);
-        let row = |held: &Held| HeldRow {
+        let row = |held: &HeldLock| HeldRow {
             object: held.object,
             r#type: type_of(classes, held.object),
             how: held.how,
@@ -56,8 +56,8 @@ impl Locks {
 }
 
 fn wait(classes: &Classes<'_>, threads: &Threads, monitors: &Monitors<'_, '_>, thread: Addr) -> Option<WaitRow> {
-    let known = threads.by_address.get(&thread)?;
-    if known.hidden {
+    let record = threads.by_address.get(&thread)?;
+    if record.hidden {
         return None;
     }
     let java = classes.vm.at("JavaThread", thread);
@@ -66,16 +66,16 @@ fn wait(classes: &Classes<'_>, threads: &Threads, monitors: &Monitors<'_, '_>, t
         && let Some(object) = monitors.object(at)
     {
         let wait = row(classes, WaitKind::Lock, object, how::PENDING, Confidence::Exact);
-        return Some(match monitors.holder(at) {
-            Some(Holder::Thread(owner)) => threads.owned(wait, owner),
-            Some(Holder::Number(id)) => WaitRow { owner_managed_id: u32::try_from(id).ok(), ..wait },
+        return Some(match monitors.owner(at) {
+            Some(LockOwner::Thread(owner)) => threads.owned(wait, owner),
+            Some(LockOwner::Number(id)) => WaitRow { owner_managed_id: u32::try_from(id).ok(), ..wait },
             None => wait,
         });
     }
     if let Some(object) = monitor("_current_waiting_monitor").and_then(|at| monitors.object(at)) {
         return Some(row(classes, WaitKind::Notify, object, how::WAITING, Confidence::Exact));
     }
-    let object = known.object.as_ref().filter(|object| object.status.is_some_and(is_parked))?;
+    let object = record.object.as_ref().filter(|object| object.status.is_some_and(is_parked))?;
     Some(parked(classes, threads, object.blocker?))
 }
 

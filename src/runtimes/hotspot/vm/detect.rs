@@ -80,18 +80,18 @@ fn open<'p>(process: &'p Process, index: usize, module: &Module, tables: Tables)
 }
 
 fn text(memory: &dyn Memory, tables: &Tables, kind: &str, field: &str) -> Option<String> {
-    let place = tables.static_field(kind, field).ok()?.place;
-    memory.text(memory.ptr(Addr::new(place)).ok()?, limits::MAX_VM_NAME).ok()
+    let location = tables.static_field(kind, field).ok()?.location;
+    memory.text(memory.ptr(Addr::new(location)).ok()?, limits::MAX_VM_NAME).ok()
 }
 
 /// Returns the JDK's major version. Up to 24 it is in `JDK_Version::_current`. From 25 on it is the VM's own version,
 /// which has been the same since 10.
 fn major(memory: &dyn Memory, tables: &Tables, version: &str) -> Result<u32, VmError> {
-    let current = tables.static_field("JDK_Version", "_current").ok().map(|f| Addr::new(f.place));
+    let current = tables.static_field("JDK_Version", "_current").ok().map(|f| Addr::new(f.location));
     let of_jdk = current.and_then(|at| VmStruct::new(memory, tables, "JDK_Version", at).number("_major").ok());
     let of_vm = || {
-        let place = tables.static_field("Abstract_VM_Version", "_vm_major_version").ok()?.place;
-        memory.u32(Addr::new(place)).ok().map(u64::from)
+        let location = tables.static_field("Abstract_VM_Version", "_vm_major_version").ok()?.location;
+        memory.u32(Addr::new(location)).ok().map(u64::from)
     };
     let by_text = || version.split(['.', '+', '-']).next()?.parse().ok();
     let sane = |major: &u64| (1..1000).contains(major);

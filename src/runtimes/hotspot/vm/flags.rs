@@ -11,18 +11,18 @@ use crate::runtimes::hotspot::vm::{Tables, VmError};
 /// Addresses of the flags' values, by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
-    places: HashMap<String, Addr>,
+    values: HashMap<String, Addr>,
 }
 
 impl Flags {
     pub(super) fn read(memory: &dyn Memory, tables: &Tables) -> Result<Flags, VmError> {
         let at = |name: &'static str| {
             let found = tables.static_field("JVMFlag", name)?;
-            memory.u64(Addr::new(found.place)).map_err(VmError::fault("JVMFlag", name))
+            memory.u64(Addr::new(found.location)).map_err(VmError::fault("JVMFlag", name))
         };
         let (first, count) = (Addr::new(at("flags")?), at("numFlags")?.min(limits::MAX_VM_FLAGS));
         let size = tables.size_of("JVMFlag")?;
-        let mut places = HashMap::new();
+        let mut values = HashMap::new();
         for i in 0..count {
             let flag = VmStruct::new(memory, tables, "JVMFlag", first.wrapping_add(i.wrapping_mul(size)));
             let name = flag.ptr("_name")?;
@@ -31,17 +31,13 @@ impl Flags {
                 continue;
             }
             if let Ok(name) = memory.public_text(name, limits::MAX_VM_NAME) {
-                places.insert(name, flag.ptr("_addr")?);
+                values.insert(name, flag.ptr("_addr")?);
             }
         }
-        Ok(Flags { places })
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.places.contains_key(name)
+        Ok(Flags { values })
     }
 
     pub(super) fn value(&self, memory: &dyn Memory, name: &str, width: u8) -> Option<u64> {
-        number(memory, *self.places.get(name)?, width).ok()
+        number(memory, *self.values.get(name)?, width).ok()
     }
 }

@@ -47,7 +47,7 @@ impl<'p> Vm<'p> {
     /// # Errors
     /// If the tables have no variable of that name.
     pub fn static_addr(&self, kind: &str, field: &str) -> Result<Addr, VmError> {
-        self.tables.static_field(kind, field).map(|f| Addr::new(f.place))
+        self.tables.static_field(kind, field).map(|f| Addr::new(f.location))
     }
 
     /// Reads a static pointer.
@@ -65,7 +65,7 @@ impl<'p> Vm<'p> {
     /// [`VmError`]
     pub fn static_number(&self, kind: &'static str, field: &'static str) -> Result<u64, VmError> {
         let found = self.tables.static_field(kind, field)?;
-        view::number(self.memory, Addr::new(found.place), found.width).map_err(VmError::fault(kind, field))
+        view::number(self.memory, Addr::new(found.location), found.width).map_err(VmError::fault(kind, field))
     }
 
     /// Returns the address of the first of these static variables that the tables have. Names differ between releases.
@@ -106,7 +106,7 @@ impl<'p> Vm<'p> {
         let committed = AddrRange { start: space.ptr("_low")?, end: space.ptr("_high")? };
         // An empty one is rejected too, since zero bytes look like that.
         if reserved.start >= reserved.end || committed.start > committed.end || !reserved.covers(&committed) {
-            return Err(VmError::Nonsense { what: "a memory space outside of its own bounds", at });
+            return Err(VmError::Invalid { what: "a memory space outside of its own bounds", at });
         }
         Ok((reserved, committed))
     }
@@ -129,11 +129,6 @@ impl<'p> Vm<'p> {
     /// Returns the value of an `int` flag.
     pub fn int_flag(&self, name: &str) -> Option<u64> {
         self.flags.value(self.memory, name, 4)
-    }
-
-    /// Whether the VM has a flag of that name.
-    pub fn has_flag(&self, name: &str) -> bool {
-        self.flags.has(name)
     }
 
     /// Returns the name for reports: `HotSpot 17.0.15+6-Debian-1deb12u1`.

@@ -44,7 +44,7 @@ pub enum VmError {
     },
     /// A value is invalid.
     #[error("{what} at {at}")]
-    Nonsense {
+    Invalid {
         /// Description of the problem.
         what: &'static str,
         /// Address of the structure.
@@ -56,7 +56,7 @@ impl VmError {
     /// Whether memory of the VM is damaged or missing. If not, its version is not supported.
     pub fn is_damage(&self) -> bool {
         match self {
-            VmError::Fault { .. } | VmError::Nonsense { .. } => true,
+            VmError::Fault { .. } | VmError::Invalid { .. } => true,
             VmError::MissingExport(_) | VmError::MissingType(_) | VmError::MissingField { .. } => false,
         }
     }
@@ -73,7 +73,7 @@ impl VmError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Offset in bytes. For a static variable, its address.
-    pub place: u64,
+    pub location: u64,
     /// Whether it is a static variable.
     pub is_static: bool,
     /// Type in C++ syntax. Empty if the tables hide it.
@@ -128,16 +128,16 @@ impl Exports<'_> {
             *offset = self.u64(&format!("gHotSpotVM{entry}Entry{column}Offset"))?;
         }
         if stride == 0 {
-            return Err(VmError::Nonsense { what: "a table with rows of length 0", at });
+            return Err(VmError::Invalid { what: "a table with rows of length 0", at });
         }
         for _ in 0..limits::MAX_VM_TABLE_ROWS {
-            let places = offsets.map(|offset| at.wrapping_add(offset));
-            let named = places.first().map_or(Ok(Addr::NULL), |&name| self.memory.ptr(name));
+            let columns = offsets.map(|offset| at.wrapping_add(offset));
+            let named = columns.first().map_or(Ok(Addr::NULL), |&name| self.memory.ptr(name));
             let fault = VmError::fault(array, "row");
             if named.map_err(fault)?.is_null() {
                 return Ok(false);
             }
-            row(places).map_err(fault)?;
+            row(columns).map_err(fault)?;
             at = at.wrapping_add(stride);
         }
         Ok(true)
@@ -158,9 +158,9 @@ impl Tables {
         let exports = Exports { memory, image };
         let mut tables = Tables::default();
         let mut capped =
-            exports.rows("Types", "Type", ["TypeName", "SuperclassName", "Size"], |[name, above, size]| {
+            exports.rows("Types", "Type", ["TypeName", "SuperclassName", "Size"], |[name, superclass, size]| {
                 let entry = tables.types.entry(exports.name(name)?).or_default();
-                entry.superclass = exports.name(above)?;
+                entry.superclass = exports.name(superclass)?;
                 entry.size = memory.u64(size)?;
                 Ok(())
             })?;
@@ -169,9 +169,9 @@ impl Tables {
             exports.rows("Structs", "Struct", columns, |[kind, name, type_name, is_static, offset, address]| {
                 let type_name = exports.name(type_name)?;
                 let is_static = memory.u32(is_static)? != 0;
-                let place = memory.u64(if is_static { address } else { offset })?;
+                let location = memory.u64(if is_static { address } else { offset })?;
                 let width = tables.width(&type_name);
-                let field = Field { place, is_static, type_name, width };
+                let field = Field { location, is_static, type_name, width };
                 tables.types.entry(exports.name(kind)?).or_default().fields.insert(exports.name(name)?, field);
                 Ok(())
             })?;
@@ -262,19 +262,14 @@ impl Tables {
     /// [`VmError::MissingField`], also if the offset is implausibly large.
     pub fn offset(&self, kind: &str, field: &str) -> Result<u64, VmError> {
         let missing = || VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() };
-        let most = limits::MAX_FIELD_OFFSET.unsigned_abs();
-        let found = self.field(kind, field).ok().filter(|f| !f.is_static && f.place <= most);
-        found.map(|f| f.place).ok_or_else(missing)
+        let limit = limits::MAX_FIELD_OFFSET.unsigned_abs();
+        let found = self.field(kind, field).ok().filter(|f| !f.is_static && f.location <= limit);
+        found.map(|f| f.location).ok_or_else(missing)
     }
 
     /// Returns a constant.
     pub fn constant(&self, name: &str) -> Option<i64> {
         self.constants.get(name).copied()
-    }
-
-    /// Iterates over all constants.
-    pub fn constants(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.constants.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// Iterates over the static variables of a type, with their names.
@@ -290,8 +285,8 @@ mod tests {
     use super::*;
 
     fn type_of(superclass: &str, fields: &[(&str, u64)]) -> Type {
-        let field = |place| Field { place, is_static: false, type_name: "int".to_owned(), width: 4 };
-        let fields = fields.iter().map(|&(name, place)| (name.to_owned(), field(place))).collect();
+        let field = |location| Field { location, is_static: false, type_name: "int".to_owned(), width: 4 };
+        let fields = fields.iter().map(|&(name, location)| (name.to_owned(), field(location))).collect();
         Type { superclass: superclass.to_owned(), size: 16, fields }
     }
 

@@ -14,7 +14,7 @@ use crate::runtimes::nativeaot::runtime::Runtime;
 /// MethodTables of NativeAOT found so far.
 pub(super) struct Tables<'p> {
     runtime: Arc<Runtime<'p>>,
-    pub(super) known: MethodTables,
+    pub(super) cache: MethodTables,
 }
 
 impl<'p> Tables<'p> {
@@ -27,12 +27,12 @@ impl<'p> Tables<'p> {
             free: true,
             string: false,
         };
-        let known = MethodTables::new(free, Some(runtime.free));
-        Tables { runtime, known }
+        let cache = MethodTables::new(free, Some(runtime.free));
+        Tables { runtime, cache }
     }
 
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        self.known.lookup(address, |at| read(&self.runtime, at).ok().flatten())
+        self.cache.lookup(address, |at| read(&self.runtime, at).ok().flatten())
     }
 }
 

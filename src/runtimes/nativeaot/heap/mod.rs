@@ -19,7 +19,8 @@ use crate::runtimes::api::{
     self, FREE_NAME, Handle, HeapRange, Object, ObjectReader, StringContent, TypeIndex, TypeInfo, Walker,
 };
 use crate::runtimes::clr_gc::{
-    ALIGN, AllocContext, ClrHeap, Dependents, GcHeap, Layouts, MIN_OBJECT, MethodTableInfo, Reader, References, parts,
+    ALIGN, AllocContext, ClrHeap, Dependents, GcHeap, MIN_OBJECT, MethodTableInfo, ObjectLayouts, Reader, References,
+    parts,
 };
 use crate::runtimes::nativeaot::naming::Names;
 use crate::runtimes::nativeaot::runtime::Runtime;
@@ -43,7 +44,7 @@ pub struct Heap<'p> {
     in_gc: bool,
     notes: Vec<String>,
     words: OnceLock<Space<'p>>,
-    layouts: Layouts,
+    layouts: ObjectLayouts,
     dependents: Dependents,
     /// Bytes searched for the first object after a loss.
     searched: AtomicU64,
@@ -68,7 +69,7 @@ impl<'p> Heap<'p> {
             in_gc: gc.in_gc,
             notes,
             words: OnceLock::new(),
-            layouts: Layouts::default(),
+            layouts: ObjectLayouts::default(),
             dependents: Dependents::new(handles),
             searched: AtomicU64::new(0),
             names,
@@ -90,7 +91,7 @@ impl<'p> Heap<'p> {
 
 impl ClrHeap for Heap<'_> {
     /// There is no official tool that counts differently.
-    const ROUNDS: bool = true;
+    const SIZES_ARE_ROUNDED: bool = true;
 
     fn process(&self) -> &Process {
         self.runtime.process
@@ -122,7 +123,7 @@ impl ClrHeap for Heap<'_> {
         &self.searched
     }
 
-    fn layouts(&self) -> &Layouts {
+    fn layouts(&self) -> &ObjectLayouts {
         &self.layouts
     }
 
@@ -157,19 +158,19 @@ impl api::Heap for Heap<'_> {
     }
 
     fn types(&self) -> usize {
-        self.tables.known.len()
+        self.tables.cache.len()
     }
 
     fn has_too_many_types(&self) -> bool {
-        self.tables.known.is_full()
+        self.tables.cache.is_full()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        self.tables.known.get(kind).map(|info| info.info(self.string_form))
+        self.tables.cache.get(kind).map(|info| info.info(self.string_form))
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
-        match self.tables.known.get(kind) {
+        match self.tables.cache.get(kind) {
             Some(info) if info.string => self.names.string(info.address),
             Some(info) if !info.free => self.names.of(info.address),
             _ => FREE_NAME.into(),
@@ -187,7 +188,7 @@ impl api::Heap for Heap<'_> {
     }
 
     fn string_type(&self) -> Option<TypeIndex> {
-        self.tables.known.string()
+        self.tables.cache.string()
     }
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {

@@ -39,14 +39,14 @@ impl Sections {
     }
 
     /// Range of a section, by its name in the layout.
-    pub(in crate::runtimes::nativeaot) fn place(&self, runtime: &Runtime<'_>, name: &str) -> Option<AddrRange> {
+    pub(in crate::runtimes::nativeaot) fn section_range(&self, runtime: &Runtime<'_>, name: &str) -> Option<AddrRange> {
         let id = runtime.layout.constant("ReadyToRunSection", name).ok()?;
         self.0.get(&u32::try_from(id).ok()?).copied()
     }
 
     /// Start and bytes of a section.
     pub(in crate::runtimes::nativeaot) fn bytes(&self, runtime: &Runtime<'_>, name: &str) -> Option<(Addr, Vec<u8>)> {
-        let range = self.place(runtime, name).filter(|range| range.len() <= limits::MAX_AOT_SECTION)?;
+        let range = self.section_range(runtime, name).filter(|range| range.len() <= limits::MAX_AOT_SECTION)?;
         Some((range.start, runtime.memory.bytes(range.start, range.len() as usize).ok()?))
     }
 }

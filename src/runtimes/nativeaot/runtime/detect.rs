@@ -4,7 +4,7 @@
 
 use super::Runtime;
 use super::entries;
-use super::header::{COOKIE, Header, HeaderError, Named};
+use super::header::{COOKIE, Header, HeaderError, NamedEntries};
 use crate::addr::Addr;
 use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
@@ -31,10 +31,10 @@ pub(in crate::runtimes::nativeaot) enum Detection<'p> {
 pub(in crate::runtimes::nativeaot) fn detect(process: &Process) -> Vec<Detection<'_>> {
     let _phase = process.enter(Phase::Runtime);
     let modules = process.modules.iter().enumerate();
-    modules.filter_map(|(i, module)| look_at(process, i, module)).take(limits::MAX_RUNTIMES).collect()
+    modules.filter_map(|(i, module)| detect_module(process, i, module)).take(limits::MAX_RUNTIMES).collect()
 }
 
-fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
+fn detect_module<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let memory = &process.memory;
     let exported = symbols::find(memory, image, SYMBOL).map(|symbol| symbol.addr);
@@ -114,7 +114,7 @@ fn open<'p>(
 ) -> Result<Runtime<'p>, OpenError> {
     let memory = &process.memory;
     let header = Header::read(memory, image.range, at)?;
-    let Named { layout: own, globals, how } = header.named(memory)?;
+    let NamedEntries { layout: own, globals, how } = header.named(memory)?;
     let global = |name: &'static str| globals.get(name).copied().ok_or(OpenError::Missing(name));
     if global("moduleBaseAddress")? != image.range.start {
         return Err(OpenError::Wrong("its header gives another base address for its module"));
@@ -130,7 +130,7 @@ fn open<'p>(
     let (layout, table) = layout(memory, &own, gc_dac_vars)?;
     let release = entries::of(header.major).map(|list| &*list.release);
     let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
-    let (path, range, major) = (module.path.to_string(), module.range, header.major);
+    let (path, range) = (module.path.to_string(), module.range);
     let process_memory: &dyn Memory = memory;
     Ok(Runtime {
         process,
@@ -138,8 +138,6 @@ fn open<'p>(
         module: index,
         path,
         range,
-        header: at,
-        major,
         release,
         layout,
         source,
@@ -156,7 +154,7 @@ fn layout(memory: &dyn Memory, own: &Layout, vars: Addr) -> Result<(Layout, Stri
     for (_, table) in DOTNET_X64.iter().rev() {
         tables.push(table.layout()?);
     }
-    let fits = tables.iter().find(|table| vars::are_those_of(memory, vars, table));
+    let fits = tables.iter().find(|table| vars::matches_layout(memory, vars, table));
     let base = fits.or(tables.first()).ok_or(OpenError::Missing("table"))?;
     let mut layout = (*base).clone();
     layout.overlay(NATIVEAOT.layout()?);

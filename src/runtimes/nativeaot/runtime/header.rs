@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::entries::{self, Entries};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::{u32_at, u64_at};
-use crate::layout::{Layout, Origin};
+use crate::layout::Layout;
 use crate::limits;
 use crate::memory::Memory;
 
@@ -27,7 +27,7 @@ const WIDE: u32 = 1;
 const BIG_ENDIAN: u32 = 2;
 
 /// Minimum number of type entries of a usable header.
-const FEWEST: usize = 20;
+const MIN_TYPE_ENTRIES: usize = 20;
 
 /// Field name for a type's size, in the header and in layouts.
 const SIZE_OF: &str = "SIZEOF";
@@ -80,7 +80,7 @@ pub(super) enum HeaderError {
 
 /// The header's entries by name.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedEntries {
     pub(super) layout: Layout,
     pub(super) globals: HashMap<String, Addr>,
     /// How the names were found, for display.
@@ -123,14 +123,14 @@ impl Header {
             }
             header.globals.push((at(0), at(8)));
         }
-        if header.types.len() < FEWEST || header.globals.is_empty() {
+        if header.types.len() < MIN_TYPE_ENTRIES || header.globals.is_empty() {
             return Err(HeaderError::Wrong("it has too few entries"));
         }
         Ok(header)
     }
 
     /// Names the entries by their strings or, if these are not in the core, by the list for this version.
-    pub(super) fn named(&self, memory: &dyn Memory) -> Result<Named, HeaderError> {
+    pub(super) fn named(&self, memory: &dyn Memory) -> Result<NamedEntries, HeaderError> {
         if let Some(named) = self.by_strings(memory) {
             return Ok(named);
         }
@@ -138,7 +138,7 @@ impl Header {
         self.by_position(list).ok_or(HeaderError::Wrong("its entries don't match its version"))
     }
 
-    fn by_strings(&self, memory: &dyn Memory) -> Option<Named> {
+    fn by_strings(&self, memory: &dyn Memory) -> Option<NamedEntries> {
         let mut known: HashMap<Addr, String> = HashMap::new();
         let mut text = |at: Addr| -> Option<String> {
             if let Some(name) = known.get(&at) {
@@ -165,7 +165,7 @@ impl Header {
     }
 
     /// Names the entries from the list. Equal names must have equal addresses here, and different names different ones.
-    fn by_position(&self, list: &Entries) -> Option<Named> {
+    fn by_position(&self, list: &Entries) -> Option<NamedEntries> {
         if list.fields().count() != self.types.len() || list.globals.len() != self.globals.len() {
             return None;
         }
@@ -191,9 +191,9 @@ impl Header {
         fields: impl Iterator<Item = (&'n str, &'n str, u32)>,
         globals: HashMap<String, Addr>,
         how: &'static str,
-    ) -> Option<Named> {
+    ) -> Option<NamedEntries> {
         let id = format!("DotNetRuntimeDebugHeader {}.{}", self.major, self.minor);
-        let mut layout = Layout::new(&id, "the runtime's own header", Origin::Runtime(id.as_str().into()));
+        let mut layout = Layout::new(&id, "the runtime's own header");
         for (kind, field, offset) in fields {
             let kind = if kind == OLD_THREAD { THREAD } else { kind };
             let field = if field == SIZE_OF { LAYOUT_SIZE } else { field };
@@ -205,7 +205,7 @@ impl Header {
             let (kind, field) = renamed.map_or((kind, field), |&(_, _, kind, field)| (kind, field));
             layout.put(kind, field, i64::from(offset)).ok()?;
         }
-        Some(Named { layout, globals, how })
+        Some(NamedEntries { layout, globals, how })
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
         (Bytes(BASE, all), AddrRange::sized(Addr::new(BASE), 0x10_0000))
     }
 
-    fn named(memory: &Bytes, range: AddrRange) -> Result<Named, HeaderError> {
+    fn named(memory: &Bytes, range: AddrRange) -> Result<NamedEntries, HeaderError> {
         Header::read(memory, range, Addr::new(BASE))?.named(memory)
     }
 

@@ -24,10 +24,6 @@ pub struct Runtime<'p> {
     pub path: String,
     /// Address range of its module.
     pub range: AddrRange,
-    /// Address of the DotNetRuntimeDebugHeader.
-    pub header: Addr,
-    /// Major version of the header.
-    pub major: u16,
     /// Release with headers of this version, such as `9.0`. `None` if it is unknown.
     pub release: Option<&'static str>,
     /// Layout of its structures.

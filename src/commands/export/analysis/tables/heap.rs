@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
+use crate::analysis::heap_notes::{warn_in_gc, warn_losses};
 use crate::commands::export::analysis::tables::{Tables, number};
 use crate::export::ExportError;
 use crate::export::tables::{Cell, Column, Form, Table};
@@ -64,14 +64,14 @@ const STRINGS: &[Column] = &[
 ];
 
 /// A heap, and the values that all of its rows begin with.
-struct Of<'s> {
+struct HeapRows<'s> {
     core: String,
     name: String,
     runtime: &'s dyn ManagedRuntime,
     heap: &'s dyn Heap,
 }
 
-impl Of<'_> {
+impl HeapRows<'_> {
     fn begins(&self) -> [Cell<'_>; 2] {
         [self.core.as_str().into(), self.name.as_str().into()]
     }
@@ -115,15 +115,15 @@ pub(super) fn write(
     let runtimes = session.runtimes_by_id().into_iter();
     let heaps = runtimes.filter_map(|(id, runtime)| {
         let heap = runtime.heap()?;
-        Some((id, Of { core: core.clone(), name: runtime.row().name.to_string(), runtime, heap }))
+        Some((id, HeapRows { core: core.clone(), name: runtime.row().name.to_string(), runtime, heap }))
     });
-    let heaps: Vec<(RuntimeId, Of<'_>)> = heaps.collect();
+    let heaps: Vec<(RuntimeId, HeapRows<'_>)> = heaps.collect();
     tables.write("objects", OBJECTS, &mut |table| {
         heaps.iter().try_for_each(|(_, of)| {
-            tell_in_gc(process, of.runtime, of.heap);
+            warn_in_gc(process, of.runtime, of.heap);
             let mut losses = UnwalkedRanges::default();
             of.each(&mut losses, progress, &mut |part, object| objects_row(table, of, part, object))?;
-            tell_walk(process, of.runtime, of.heap, &losses);
+            warn_losses(process, of.runtime, of.heap, &losses);
             Ok(())
         })
     })?;
@@ -134,7 +134,7 @@ pub(super) fn write(
         heaps.iter().try_for_each(|(_, of)| strings(table, of, show_data, progress))
     })?;
     tables.write("types", TYPES, &mut |table| heaps.iter().try_for_each(|(_, of)| types(table, of, progress)))?;
-    let roots: Vec<(&Of<'_>, Roots)> = heaps.iter().map(|(id, of)| (of, session.roots(*id))).collect();
+    let roots: Vec<(&HeapRows<'_>, Roots)> = heaps.iter().map(|(id, of)| (of, session.roots(*id))).collect();
     tables.write("roots", ROOTS, &mut |table| {
         for (of, root) in roots.iter().flat_map(|(of, roots)| roots.all.iter().map(move |root| (of, root))) {
             let [core, name] = of.begins();
@@ -145,7 +145,7 @@ pub(super) fn write(
     })
 }
 
-fn objects_row(table: &mut Table<'_>, of: &Of<'_>, part: &HeapRange, object: &Object) -> Result<(), ExportError> {
+fn objects_row(table: &mut Table<'_>, of: &HeapRows<'_>, part: &HeapRange, object: &Object) -> Result<(), ExportError> {
     let [core, name] = of.begins();
     table.row(&[
         core,
@@ -158,7 +158,7 @@ fn objects_row(table: &mut Table<'_>, of: &Of<'_>, part: &HeapRange, object: &Ob
     ])
 }
 
-fn types(table: &mut Table<'_>, of: &Of<'_>, progress: &Progress) -> Result<(), ExportError> {
+fn types(table: &mut Table<'_>, of: &HeapRows<'_>, progress: &Progress) -> Result<(), ExportError> {
     let mut all = stat(of.heap, &Selection::default(), progress).types;
     all.sort_by_key(|row| row.kind);
     all.iter().try_for_each(|row| {
@@ -206,7 +206,7 @@ impl Fields<'_> {
     }
 }
 
-fn references(table: &mut Table<'_>, of: &Of<'_>, progress: &Progress) -> Result<(), ExportError> {
+fn references(table: &mut Table<'_>, of: &HeapRows<'_>, progress: &Progress) -> Result<(), ExportError> {
     let mut reader = of.heap.reader();
     let mut fields = Fields { heap: of.heap, names: ObjectNames::new(of.heap), known: HashMap::new() };
     of.each(&mut UnwalkedRanges::default(), progress, &mut |_, object| {
@@ -231,7 +231,7 @@ fn references(table: &mut Table<'_>, of: &Of<'_>, progress: &Progress) -> Result
     })
 }
 
-fn strings(table: &mut Table<'_>, of: &Of<'_>, show_data: bool, progress: &Progress) -> Result<(), ExportError> {
+fn strings(table: &mut Table<'_>, of: &HeapRows<'_>, show_data: bool, progress: &Progress) -> Result<(), ExportError> {
     let Some(kind) = of.heap.string_type() else { return Ok(()) };
     of.each(&mut UnwalkedRanges::default(), progress, &mut |_, object| {
         if object.kind != kind {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::handles::{HandleOptions, handles};
-use crate::commands::export::analysis::{ExportOptions, Files};
+use crate::commands::export::analysis::{ExportOptions, OutputFiles};
 use crate::commands::export::report::{ExportReport, ExportedRow, FigureRow};
 use crate::commands::{MallocOptions, RegionOptions, ThreadOptions, malloc, regions, stacks, threads};
 use crate::export::ExportError;
@@ -22,7 +22,7 @@ type Rows<'r> = dyn FnMut(&mut Table<'_>) -> Result<(), ExportError> + 'r;
 
 /// Destination of the tables, and the value of the column `core`.
 struct Tables<'f> {
-    files: &'f mut dyn Files,
+    files: &'f mut dyn OutputFiles,
     core: String,
     written: Vec<ExportedRow>,
     figures: Vec<FigureRow>,
@@ -35,7 +35,7 @@ impl Tables<'_> {
         columns: &'static [Column],
         rows: &mut Rows<'_>,
     ) -> Result<(), ExportError> {
-        let row = self.files.make(Some(&format!("{name}.parquet")), &mut |out| {
+        let row = self.files.create(Some(&format!("{name}.parquet")), &mut |out| {
             let mut table = Table::begin(name, columns, TOOL, out)?;
             rows(&mut table)?;
             table.finish()
@@ -54,7 +54,7 @@ fn number(addr: Addr) -> Cell<'static> {
 pub(super) fn write(
     session: &Session<'_>,
     options: ExportOptions,
-    files: &mut dyn Files,
+    files: &mut dyn OutputFiles,
     progress: &Progress,
 ) -> Result<ExportReport, ExportError> {
     let core = options.core_id.clone().unwrap_or_else(|| name_of(session));

@@ -14,32 +14,32 @@ use crate::targets::Producer;
 use crate::units::{human, noun};
 
 /// Number of findings shown without a click.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 /// Minimum number of findings shown that account for memory, even if fewer problems were found.
-const BIGGEST: usize = 3;
+const MIN_ACCOUNTING: usize = 3;
 
 /// Minimum share of the written bytes for such a finding.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
     out.open("div", &[("class", &"two")]).open("div", &[]);
-    let (told, counted): (Vec<&Finding>, Vec<&Finding>) =
+    let (changed, counted): (Vec<&Finding>, Vec<&Finding>) =
         triage.findings.iter().partition(|f| f.severity > Severity::Info || (f.bytes.is_none() && f.within.is_none()));
-    let (news, notes): (Vec<&Finding>, Vec<&Finding>) = told.into_iter().partition(|f| f.severity > Severity::Info);
+    let (news, notes): (Vec<&Finding>, Vec<&Finding>) = changed.into_iter().partition(|f| f.severity > Severity::Info);
     if news.is_empty() {
         out.leaf("p", &[("class", &"calm")], "No problem was found. The largest uses of memory:");
     }
     // If nothing is wrong, the question is still where the memory went.
     let mut biggest: Vec<&Finding> =
-        counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(LEAST)).collect();
+        counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(MIN_SHARE)).collect();
     biggest.sort_by_key(|f| Reverse(f.share.map_or(0, |share| (share * 1e6) as u64)));
-    biggest.truncate(BIGGEST.saturating_sub(news.len()));
+    biggest.truncate(MIN_ACCOUNTING.saturating_sub(news.len()));
     let mut sorted = news;
     sorted.extend(biggest);
     sorted.extend(notes);
-    let more = sorted.split_off(SHOWN.min(sorted.len()));
+    let more = sorted.split_off(MAX_SHOWN.min(sorted.len()));
     if let Some(pair) = view.pair {
         since(out, view, pair);
     }
@@ -64,12 +64,12 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
 
 /// Summarises the changes since the older core in a sentence.
 fn since(out: &mut Html, view: &View<'_>, pair: &Pair) {
-    let told = changes::told(view, pair);
+    let changed = changes::summarize(view, pair);
     out.open("ul", &[("class", &"findings")]).open("li", &[("class", &"finding s-info"), ("data-id", &"since")]);
     out.open("p", &[("class", &"figures")]);
     out.leaf("span", &[("class", &"severity")], "since the older core");
-    out.leaf("b", &[("data-v", &told.by)], signed(told.by, human)).close("p");
-    prose(out, &told.text);
+    out.leaf("b", &[("data-v", &changed.by)], signed(changed.by, human)).close("p");
+    prose(out, &changed.text);
     out.open("p", &[("class", &"proof")]).leaf("a", &[("href", &"#changes")], "Show details").close("p");
     out.close("li").close("ul");
 }
@@ -106,9 +106,9 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
 /// finding.
 fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
     let written = view.answers.triage.written as f64;
-    let told = finding.bytes.zip(finding.share);
+    let changed = finding.bytes.zip(finding.share);
     finding.within.is_none()
-        && told.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(written, 0.001 * written) + 4096.0)
+        && changed.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(written, 0.001 * written) + 4096.0)
 }
 
 /// Id of the section with the evidence for a finding.

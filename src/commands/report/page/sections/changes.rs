@@ -13,7 +13,7 @@ use crate::map::Kind;
 use crate::units::{exact, human};
 
 /// Maximum number of rows of each table.
-const SHOWN: usize = 200;
+const MAX_ROWS: usize = 200;
 
 pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     let Some(pair) = view.pair else { return };
@@ -47,7 +47,7 @@ fn lead(out: &mut Html, view: &View<'_>, pair: &Pair) {
 }
 
 /// The changes in a sentence.
-pub(super) struct Told {
+pub(super) struct ChangeSummary {
     /// Change in written bytes.
     pub(super) by: i64,
     /// The kinds that changed most, in words.
@@ -55,9 +55,9 @@ pub(super) struct Told {
 }
 
 /// Maximum number of kinds named in each direction.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
-pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
+pub(super) fn summarize(view: &View<'_>, pair: &Pair) -> ChangeSummary {
     let total = |summary: &SummaryReport| summary.total.written.unwrap_or(0);
     let by = change(total(&pair.summary), total(&view.answers.summary));
     let mut kinds: Vec<(&str, i64)> = by_kind(view, pair)
@@ -66,7 +66,8 @@ pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
         .collect();
     kinds.sort_by_key(|(name, by)| (Reverse(*by), *name));
     let list = |some: &mut dyn Iterator<Item = &(&str, i64)>| {
-        let texts: Vec<String> = some.take(NAMED).map(|(name, by)| format!("{name} {}", signed(*by, human))).collect();
+        let texts: Vec<String> =
+            some.take(MAX_NAMED).map(|(name, by)| format!("{name} {}", signed(*by, human))).collect();
         texts.join(", ")
     };
     let more = list(&mut kinds.iter().filter(|(_, by)| *by > 0));
@@ -79,7 +80,7 @@ pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
         sentence("More", more),
         sentence("Less", less)
     );
-    Told { by, text }
+    ChangeSummary { by, text }
 }
 
 fn by_kind(view: &View<'_>, pair: &Pair) -> BTreeMap<Kind, (KindRow, KindRow)> {
@@ -246,10 +247,10 @@ fn blocks(out: &mut Html, pair: &Pair) {
 
 /// Returns the rows at both ends, and those between.
 fn ends<T>(sorted: &[T]) -> (&[T], &[T], &[T]) {
-    if sorted.len() <= SHOWN {
+    if sorted.len() <= MAX_ROWS {
         return (sorted, &[], &[]);
     }
-    let (first, rest) = sorted.split_at(SHOWN * 3 / 4);
-    let (between, last) = rest.split_at(rest.len() - SHOWN / 4);
+    let (first, rest) = sorted.split_at(MAX_ROWS * 3 / 4);
+    let (between, last) = rest.split_at(rest.len() - MAX_ROWS / 4);
     (first, between, last)
 }

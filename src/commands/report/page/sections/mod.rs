@@ -91,6 +91,6 @@ fn rest_row(table: &mut Table, mut cells: Vec<Cell>) {
 
 /// Returns the rows and bytes that the page omits from a list.
 fn left_out(view: &View<'_>, part: &str, list: &str) -> Option<(u64, Option<u64>)> {
-    let told = view.left_out.iter().filter(|l| l.part == part && l.list == list);
-    told.map(|l| (l.rows, l.bytes)).next()
+    let cut = view.left_out.iter().filter(|l| l.part == part && l.list == list);
+    cut.map(|l| (l.rows, l.bytes)).next()
 }

@@ -81,8 +81,8 @@ impl<'b> Bits<'b> {
 
     /// Reads a signed number. Its highest encoded bit is the sign.
     pub(super) fn signed(&mut self, base: u32) -> Result<i32, GcInfoError> {
-        let (value, told) = self.chunks(base)?;
-        let value = (value << (64 - told)).cast_signed() >> (64 - told);
+        let (value, bits) = self.chunks(base)?;
+        let value = (value << (64 - bits)).cast_signed() >> (64 - bits);
         i32::try_from(value).map_err(|_| GcInfoError::Bad("a number has more than 32 bits"))
     }
 }

@@ -24,13 +24,13 @@ pub(in crate::runtimes::coreclr) struct Version {
     /// offset too.
     pub(super) within_call: bool,
     /// A collection may happen while a thread is interrupted right after a call.
-    pub(super) stops_behind_calls: bool,
+    pub(super) interruptible_after_call: bool,
 }
 
 const VERSIONS: [(u64, Version); 3] = [
-    (2, Version { return_kind: true, within_call: true, stops_behind_calls: false }),
-    (3, Version { return_kind: true, within_call: true, stops_behind_calls: true }),
-    (4, Version { return_kind: false, within_call: false, stops_behind_calls: true }),
+    (2, Version { return_kind: true, within_call: true, interruptible_after_call: false }),
+    (3, Version { return_kind: true, within_call: true, interruptible_after_call: true }),
+    (4, Version { return_kind: false, within_call: false, interruptible_after_call: true }),
 ];
 
 /// Number of bits per chunk of each number (`*_ENCBASE`), and scale factors.

@@ -6,12 +6,12 @@
 
 use super::bits::Bits;
 use super::encoding::CHUNK_BITS;
-use super::slots::Place;
+use super::slots::SlotLocation;
 use super::{GcInfo, GcInfoError, Slot};
 
 /// How execution stopped at a frame's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtimes::coreclr) enum At {
+pub(in crate::runtimes::coreclr) enum StopKind {
     /// In a call. The offset is the return address.
     Call,
     /// Interrupted at the offset, where it will continue.
@@ -22,7 +22,7 @@ pub(in crate::runtimes::coreclr) enum At {
 
 /// Slots with references.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::runtimes::coreclr) struct Live {
+pub(in crate::runtimes::coreclr) struct LiveSlots {
     /// Live tracked slots.
     pub(in crate::runtimes::coreclr) tracked: Vec<Slot>,
     /// Untracked stack slots. They contain references or null as long as the frame exists.
@@ -36,36 +36,37 @@ impl GcInfo<'_> {
     ///
     /// # Errors
     /// If the live states are invalid.
-    pub(in crate::runtimes::coreclr) fn live(&self, offset: u32, at: At) -> Result<Live, GcInfoError> {
+    pub(in crate::runtimes::coreclr) fn live(&self, offset: u32, stop: StopKind) -> Result<LiveSlots, GcInfoError> {
         let version = self.encoding.version;
-        let call = at == At::Call;
-        let asked = if call && version.within_call { offset.saturating_sub(1) } else { offset };
+        let call = stop == StopKind::Call;
+        let position = if call && version.within_call { offset.saturating_sub(1) } else { offset };
         // In normalized units, an offset within a call is its last instruction.
-        let asked = asked >> self.encoding.own.code_shift;
-        let point = match at {
-            At::Call => self.safe_points.binary_search(&asked).ok(),
-            At::Interrupted if version.stops_behind_calls => {
-                let behind = offset.saturating_sub(u32::from(version.within_call)) >> self.encoding.own.code_shift;
-                self.safe_points.binary_search(&behind).ok()
+        let position = position >> self.encoding.own.code_shift;
+        let point = match stop {
+            StopKind::Call => self.safe_points.binary_search(&position).ok(),
+            StopKind::Interrupted if version.interruptible_after_call => {
+                let before_return =
+                    offset.saturating_sub(u32::from(version.within_call)) >> self.encoding.own.code_shift;
+                self.safe_points.binary_search(&before_return).ok()
             }
             _ => None,
         };
         let tracked = if self.slots.tracked == 0 {
             Some(Vec::new())
-        } else if let Some(linear) = self.linear(asked).filter(|_| point.is_none()) {
+        } else if let Some(linear) = self.linear(position).filter(|_| point.is_none()) {
             Some(self.in_range(linear)?)
         } else {
             point.map(|point| self.at_point(point)).transpose()?
         };
         let saved = |slot: &Slot| match slot.place {
-            Place::Register(number) => self.encoding.own.callee_saved >> number & 1 != 0,
-            Place::Stack(..) => true,
+            SlotLocation::Register(number) => self.encoding.own.callee_saved >> number & 1 != 0,
+            SlotLocation::Stack(..) => true,
         };
         let safe = tracked.is_some();
         let named = tracked.unwrap_or_default().into_iter().filter_map(|i| self.slots.all.get(i).copied());
-        Ok(Live {
+        Ok(LiveSlots {
             // In a call, registers that the callee may overwrite belong to the callee.
-            tracked: named.filter(|slot| at == At::Interrupted || saved(slot)).collect(),
+            tracked: named.filter(|slot| stop == StopKind::Interrupted || saved(slot)).collect(),
             untracked: self.slots.all.get(self.slots.tracked..).unwrap_or_default().to_vec(),
             safe,
         })
@@ -160,13 +161,13 @@ impl GcInfo<'_> {
             return Err(GcInfoError::Bad("pointers have more than 32 bits"));
         }
         let table = bits.position();
-        let asked = linear >> CHUNK_BITS;
+        let last = linear >> CHUNK_BITS;
         // A chunk without a pointer has the final state of the last chunk that has one.
-        for chunk in (0..=asked).rev() {
+        for chunk in (0..=last).rev() {
             let pointer = bits.seek(table + u64::from(chunk) * u64::from(width)).read(width)?;
             if pointer != 0 {
                 let first = (table + u64::from(chunks) * u64::from(width)).next_multiple_of(8);
-                let within = (chunk == asked).then_some(linear & ((1 << CHUNK_BITS) - 1));
+                let within = (chunk == last).then_some(linear & ((1 << CHUNK_BITS) - 1));
                 return self.in_chunk(bits.seek(first + u64::from(pointer) - 1), within);
             }
         }

@@ -15,8 +15,8 @@ mod slots;
 
 pub(in crate::runtimes::coreclr) use encoding::Encoding;
 pub(in crate::runtimes::coreclr) use header::Header;
-pub(in crate::runtimes::coreclr) use live::At;
-pub(in crate::runtimes::coreclr) use slots::{Place, Slot, StackBase};
+pub(in crate::runtimes::coreclr) use live::StopKind;
+pub(in crate::runtimes::coreclr) use slots::{Slot, SlotLocation, StackBase};
 
 use std::cell::Cell;
 
@@ -101,13 +101,14 @@ impl<'b> GcInfo<'b> {
     /// Reads the live states at all safe points and at both ends of each range. Returns how many these are.
     ///
     /// # Errors
-    /// If one of them is invalid.
+    /// Where one of them makes no sense.
+    #[cfg(feature = "internals")]
     pub(in crate::runtimes::coreclr) fn check(&self) -> Result<u64, GcInfoError> {
         let mut states = 0;
         let shift = self.encoding.own.code_shift;
         let back = u32::from(self.encoding.version.within_call);
-        let calls = self.safe_points.iter().map(|&point| ((point << shift) + back, At::Call));
-        let ranges = self.ranges.iter().flat_map(|r| [r.0, r.1 - 1]).map(|at| (at << shift, At::Interrupted));
+        let calls = self.safe_points.iter().map(|&point| ((point << shift) + back, StopKind::Call));
+        let ranges = self.ranges.iter().flat_map(|r| [r.0, r.1 - 1]).map(|at| (at << shift, StopKind::Interrupted));
         for (offset, at) in calls.chain(ranges) {
             if !self.live(offset, at)?.safe {
                 return Err(GcInfoError::Bad("one of its own safe points or ranges has no live state"));

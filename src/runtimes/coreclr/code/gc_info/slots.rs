@@ -23,7 +23,7 @@ pub(in crate::runtimes::coreclr) enum StackBase {
 
 /// Location of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtimes::coreclr) enum Place {
+pub(in crate::runtimes::coreclr) enum SlotLocation {
     /// A register, by the processor's number.
     Register(u32),
     /// Byte offset from a base.
@@ -33,7 +33,7 @@ pub(in crate::runtimes::coreclr) enum Place {
 /// A location that may contain a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::coreclr) struct Slot {
-    pub(in crate::runtimes::coreclr) place: Place,
+    pub(in crate::runtimes::coreclr) place: SlotLocation,
     /// Whether it may be an interior pointer, or point to no object at all.
     pub(in crate::runtimes::coreclr) interior: bool,
     /// Whether its object must not be moved.
@@ -82,7 +82,7 @@ fn register_slots(bits: &mut Bits<'_>, own: &Widths, count: u32, out: &mut Vec<S
             return Err(GcInfoError::Bad("an invalid register number"));
         }
         last = Some((number, flags));
-        out.push(slot(Place::Register(number), flags));
+        out.push(slot(SlotLocation::Register(number), flags));
     }
     Ok(())
 }
@@ -104,11 +104,11 @@ fn stack_slots(bits: &mut Bits<'_>, own: &Widths, count: u32, out: &mut Vec<Slot
         let offset =
             unit.checked_mul(1 << own.slot_shift).ok_or(GcInfoError::Bad("a stack slot offset out of range"))?;
         last = Some((unit, flags));
-        out.push(slot(Place::Stack(base, offset), flags));
+        out.push(slot(SlotLocation::Stack(base, offset), flags));
     }
     Ok(())
 }
 
-fn slot(place: Place, flags: u32) -> Slot {
+fn slot(place: SlotLocation, flags: u32) -> Slot {
     Slot { place, interior: flags & INTERIOR != 0, pinned: flags & PINNED != 0 }
 }

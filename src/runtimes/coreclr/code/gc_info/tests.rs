@@ -68,19 +68,19 @@ fn two_calls(version: u64) -> Writer {
 }
 
 fn rbx() -> Slot {
-    Slot { place: Place::Register(3), interior: false, pinned: false }
+    Slot { place: SlotLocation::Register(3), interior: false, pinned: false }
 }
 
 fn r10() -> Slot {
-    Slot { place: Place::Register(10), interior: false, pinned: false }
+    Slot { place: SlotLocation::Register(10), interior: false, pinned: false }
 }
 
 fn on_stack() -> Slot {
-    Slot { place: Place::Stack(StackBase::Sp, 8), interior: false, pinned: true }
+    Slot { place: SlotLocation::Stack(StackBase::Sp, 8), interior: false, pinned: true }
 }
 
 fn untracked() -> Slot {
-    Slot { place: Place::Stack(StackBase::Register, -16), interior: false, pinned: false }
+    Slot { place: SlotLocation::Stack(StackBase::Register, -16), interior: false, pinned: false }
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn a_call_has_its_live_slots() {
         let bytes = two_calls(version).put(0, 1).put(0b011, 3).put(0b100, 3).bytes();
         let info = GcInfo::read(&bytes, x64(version), nobody()).unwrap();
         assert_eq!((info.header.code_length, info.header.base_register), (100, Some(5)));
-        let live = info.live(11, At::Call).unwrap();
+        let live = info.live(11, StopKind::Call).unwrap();
         // A callee may overwrite r10, so it is not live in a call.
         assert_eq!((live.tracked, live.untracked, live.safe), (vec![rbx()], vec![untracked()], true));
-        assert_eq!(info.live(51, At::Call).unwrap().tracked, [on_stack()]);
-        let between = info.live(30, At::Call).unwrap();
+        assert_eq!(info.live(51, StopKind::Call).unwrap().tracked, [on_stack()]);
+        let between = info.live(30, StopKind::Call).unwrap();
         assert_eq!((between.tracked.len(), between.untracked.len(), between.safe), (0, 1, false));
         assert_eq!(info.check(), Ok(2));
     }
@@ -106,13 +106,13 @@ fn the_return_address_counts_from_version_4_on() {
     let (old, new) = (bytes(3), bytes(4));
     let old = GcInfo::read(&old, x64(3), nobody()).unwrap();
     let new = GcInfo::read(&new, x64(4), nobody()).unwrap();
-    assert!(old.live(11, At::Call).unwrap().safe && !old.live(10, At::Call).unwrap().safe);
-    assert!(new.live(11, At::Call).unwrap().safe && !new.live(12, At::Call).unwrap().safe);
+    assert!(old.live(11, StopKind::Call).unwrap().safe && !old.live(10, StopKind::Call).unwrap().safe);
+    assert!(new.live(11, StopKind::Call).unwrap().safe && !new.live(12, StopKind::Call).unwrap().safe);
     // Up to 8, threads are not stopped right after a call.
     let older = bytes(2);
     let older = GcInfo::read(&older, x64(2), nobody()).unwrap();
-    assert!(!older.live(11, At::Interrupted).unwrap().safe);
-    assert!(old.live(11, At::Interrupted).unwrap().safe && new.live(11, At::Interrupted).unwrap().safe);
+    assert!(!older.live(11, StopKind::Interrupted).unwrap().safe);
+    assert!(old.live(11, StopKind::Interrupted).unwrap().safe && new.live(11, StopKind::Interrupted).unwrap().safe);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn calls_share_sets_of_live_slots() {
     let sets = sets.put(1, 1).put(0, 1).unsigned(2, 4).unsigned(0, 2);
     let bytes = sets.bytes();
     let info = GcInfo::read(&bytes, x64(4), nobody()).unwrap();
-    assert_eq!(info.live(11, At::Call).unwrap().tracked, [rbx()]);
-    assert_eq!(info.live(51, At::Call).unwrap().tracked, [on_stack()]);
+    assert_eq!(info.live(11, StopKind::Call).unwrap().tracked, [rbx()]);
+    assert_eq!(info.live(51, StopKind::Call).unwrap().tracked, [on_stack()]);
 }
 
 /// A fat header without calls: 300 bytes of code, interruptible from 10 to 210.
@@ -150,7 +150,7 @@ fn what_is_live_changes_within_a_range() {
         let info = GcInfo::read(&bytes, x64(version), nobody()).unwrap();
         assert!(info.header.only_leaf);
         assert_eq!(info.header.outgoing, 32);
-        let at = |offset| info.live(offset, At::Interrupted).unwrap();
+        let at = |offset| info.live(offset, StopKind::Interrupted).unwrap();
         assert_eq!(at(10).tracked, [r10()]);
         assert_eq!(at(10 + 5).tracked, [rbx(), r10()]);
         assert_eq!(at(10 + 39).tracked, [rbx(), r10()]);
@@ -160,7 +160,7 @@ fn what_is_live_changes_within_a_range() {
         assert!(at(209).safe && !at(9).safe && !at(210).safe);
         // In a call r10 belongs to the callee.
         let called = 10 + 5 + u32::from(version < 4);
-        assert_eq!(info.live(called, At::Call).unwrap().tracked, [rbx()]);
+        assert_eq!(info.live(called, StopKind::Call).unwrap().tracked, [rbx()]);
         assert_eq!(info.check(), Ok(2));
     }
 }
@@ -179,8 +179,8 @@ fn aarch64_counts_instructions() {
     let bytes = w.put(0, 1).put(1, 1).bytes();
     let info = GcInfo::read(&bytes, Encoding::of(Arch::Aarch64, 4).unwrap(), nobody()).unwrap();
     assert_eq!((info.header.code_length, info.header.base_register), (100, Some(29)));
-    let live = info.live(12, At::Call).unwrap();
-    assert_eq!(live.tracked, [Slot { place: Place::Register(19), interior: true, pinned: false }]);
+    let live = info.live(12, StopKind::Call).unwrap();
+    assert_eq!(live.tracked, [Slot { place: SlotLocation::Register(19), interior: true, pinned: false }]);
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn where_it_ends_is_told_by_what_was_read() {
     let read_to = Cell::new(0);
     let info = GcInfo::read(&behind, x64(4), &read_to).unwrap();
     assert_eq!(read_to.get(), head.0.len() as u64 - 1, "all but whether calls share sets");
-    info.live(51, At::Call).unwrap();
-    info.live(11, At::Call).unwrap();
+    info.live(51, StopKind::Call).unwrap();
+    info.live(11, StopKind::Call).unwrap();
     assert_eq!(read_to.get(), head.0.len() as u64 + 6);
 }
 
@@ -224,8 +224,8 @@ fn noise_is_bounded() {
                 read += 1;
                 assert!(info.slots.all.len() < 8 * bytes.len());
                 let _ = info.check();
-                let _ = info.live(u32::MAX, At::Call);
-                let _ = info.live(0, At::Interrupted);
+                let _ = info.live(u32::MAX, StopKind::Call);
+                let _ = info.live(0, StopKind::Interrupted);
             }
         }
     }

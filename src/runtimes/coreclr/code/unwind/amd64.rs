@@ -212,7 +212,7 @@ pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exac
     Err(UnwindError::Bad)
 }
 
-pub(super) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
+pub(super) fn gc_info_address(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
     let at = entry.base.saturating_add(u64::from(entry.data & !INDIRECT));
     let mut head = [0; 4];
     memory.read(at, &mut head)?;

@@ -271,7 +271,7 @@ pub(super) fn function_length(memory: &dyn Memory, base: Addr, data: u32) -> Res
     Ok(length * INSTRUCTION as u32)
 }
 
-pub(super) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
+pub(super) fn gc_info_address(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
     if entry.data & KIND != 0 {
         return Err(UnwindError::Bad);
     }
@@ -285,7 +285,7 @@ pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exac
     // A return address may be just past the end of the function, so use the call before it.
     let at = if exact { regs.ip() } else { regs.ip().saturating_sub(INSTRUCTION) };
     let offset = at.since(entry.begin.min(at)) / INSTRUCTION;
-    let mut machine = Machine { memory, regs: regs.clone(), nexts: 0 };
+    let mut machine = Machine { memory, regs: regs.clone(), following_pairs: 0 };
     let mut codes = record.codes_at(offset)?;
     while !codes.is_empty() {
         let (operation, size) = operation(codes).ok_or(UnwindError::Bad)?;
@@ -306,7 +306,7 @@ struct Machine<'m> {
     memory: &'m dyn Memory,
     regs: Regs,
     /// Number of pairs saved after the pair of the next code.
-    nexts: u16,
+    following_pairs: u16,
 }
 
 impl Machine<'_> {
@@ -318,21 +318,22 @@ impl Machine<'_> {
                 self.regs.set_sp(fp.checked_sub(distance).ok_or(UnwindError::Bad)?);
             }
             Operation::Save { first, second, at, down } => {
-                let nexts = std::mem::take(&mut self.nexts);
+                let following_pairs = std::mem::take(&mut self.following_pairs);
                 let mut registers: Vec<u16> = [Some(first), second].into_iter().flatten().collect();
                 // Pairs that follow a pair have consecutive numbers. None follow (x, lr).
                 if second == first.checked_add(1) {
-                    registers.extend((0..2 * nexts).map(|i| first + 2 + i));
+                    registers.extend((0..2 * following_pairs).map(|i| first + 2 + i));
                 }
-                let place = self.regs.sp().checked_add(at).ok_or(UnwindError::Bad)?;
+                let addr = self.regs.sp().checked_add(at).ok_or(UnwindError::Bad)?;
                 for (i, number) in registers.into_iter().enumerate().filter(|(_, number)| *number <= LR) {
-                    let value = self.memory.u64(place.saturating_add(8 * i as u64))?;
+                    let value = self.memory.u64(addr.saturating_add(8 * i as u64))?;
                     self.regs.set(number, Some(value));
                 }
                 self.move_up(down)?;
             }
             Operation::SaveNext => {
-                self.nexts = self.nexts.checked_add(1).filter(|n| *n < LR).ok_or(UnwindError::Bad)?
+                self.following_pairs =
+                    self.following_pairs.checked_add(1).filter(|n| *n < LR).ok_or(UnwindError::Bad)?
             }
             Operation::Sign => {
                 let link = self.regs.get(LR).map(without_signature);

@@ -230,7 +230,7 @@ fn one_epilog_at_the_end_in_the_header_and_counts_in_a_second_word() {
     for (data, codes_at, words) in [(&one, 4, 1), (&many, 8 + 160, 1)] {
         let lab = Lab { data: data.clone() };
         let entry = UnwindEntry { base: Addr::new(BASE), begin: Addr::new(CODE), end: Addr::new(CODE), data: 0 };
-        assert_eq!(behind(&lab, &entry), Ok(Addr::new(BASE + codes_at + 4 * words + 4)));
+        assert_eq!(gc_info_address(&lab, &entry), Ok(Addr::new(BASE + codes_at + 4 * words + 4)));
     }
 }
 

@@ -144,14 +144,14 @@ pub(in crate::runtimes::coreclr) fn unwind(
 ///
 /// # Errors
 /// If the unwind data can't be read.
-pub(in crate::runtimes::coreclr) fn behind(
+pub(in crate::runtimes::coreclr) fn gc_info_address(
     memory: &dyn Memory,
     arch: Arch,
     entry: &UnwindEntry,
 ) -> Result<Addr, UnwindError> {
     match arch {
-        Arch::X86_64 => amd64::behind(memory, entry),
-        Arch::Aarch64 => arm64::behind(memory, entry),
+        Arch::X86_64 => amd64::gc_info_address(memory, entry),
+        Arch::Aarch64 => arm64::gc_info_address(memory, entry),
     }
 }
 

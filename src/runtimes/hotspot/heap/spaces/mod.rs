@@ -137,7 +137,7 @@ impl Spaces {
     pub fn read(classes: &Classes<'_>) -> Result<Spaces, VmError> {
         let vm = &classes.vm;
         let heap = vm.static_ptr("Universe", "_collectedHeap")?;
-        let unknown = VmError::Nonsense { what: "an unsupported collector's heap", at: heap };
+        let unknown = VmError::Invalid { what: "an unsupported collector's heap", at: heap };
         let collector = collector(vm).ok_or(unknown.clone())?;
         let mut notes = Vec::new();
         let (mut all, source) = match collector {

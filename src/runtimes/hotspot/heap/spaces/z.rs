@@ -21,14 +21,14 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
     let holder = vm.at(&granules, table.addr_of("_map")?);
     let map = holder.ptr("_map")?;
     let shift = vm.constant(&z("GranuleSizeShift")).and_then(|s| u32::try_from(s).ok()).filter(|&s| s < 64);
-    let shift = shift.ok_or(VmError::Nonsense { what: "no ZGC granule size", at: map })?;
+    let shift = shift.ok_or(VmError::Invalid { what: "no ZGC granule size", at: map })?;
     let offsets = classes.encoding.heap_offsets().unwrap_or(0);
-    let most = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
+    let limit = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
     // ZGranuleMap has its size before its array, but no table lists that field. The word is accepted if it is
     // plausible. In JDK 25 the table ends before the address space does.
     let before = holder.addr_of("_map")?.checked_sub(WORD).filter(|at| *at == holder.addr);
-    let size = before.and_then(|at| vm.memory.u64(at).ok()).filter(|size| (1..=most).contains(size));
-    let count = size.unwrap_or(most);
+    let size = before.and_then(|at| vm.memory.u64(at).ok()).filter(|size| (1..=limit).contains(size));
+    let count = size.unwrap_or(limit);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     let mut lost = 0_u64;
@@ -63,9 +63,9 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
             if generation == Some(&Generation::Small) && end.since(start) != 1 << shift {
                 continue;
             }
-            let place = |offset: Addr| classes.encoding.at_heap_offset(offset.get());
+            let to_addr = |offset: Addr| classes.encoding.at_heap_offset(offset.get());
             let generation = generation.copied().unwrap_or(Generation::Other);
-            let space = Space::new(generation, place(start), place(top), place(end));
+            let space = Space::new(generation, to_addr(start), to_addr(top), to_addr(end));
             out.push(Space { one_object: generation == Generation::Large, ..space });
         }
     }

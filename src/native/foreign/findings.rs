@@ -37,18 +37,18 @@ pub(crate) struct UnreadHeap {
     pub(crate) name: AllocatorName,
     pub(crate) owner: Owner,
     /// The heap's structures, each with its memory.
-    pub(super) holders: Vec<(Addr, AddrRange)>,
+    pub(super) structures: Vec<(Addr, AddrRange)>,
     /// Memory that nobody had claimed when the heap was found.
-    pub(super) open: Arc<[AddrRange]>,
+    pub(super) unclaimed: Arc<[AddrRange]>,
 }
 
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     list: Vec<(AddrRange, Label)>,
     pub(super) heaps: Vec<UnreadHeap>,
 }
 
-impl Found {
+impl Findings {
     /// Adds `label` for `ranges`. Adjacent ranges are joined.
     pub(super) fn add(&mut self, ranges: Vec<AddrRange>, label: &Label) {
         let room = limits::MAX_FOREIGN_RANGES.saturating_sub(self.list.len());

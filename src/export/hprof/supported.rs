@@ -10,7 +10,7 @@ use crate::runtimes::api::{Heap, ManagedRuntime, Root, RuntimeId};
 use crate::session::Session;
 
 /// A heap that the format supports.
-pub struct Taken<'s> {
+pub struct SupportedHeap<'s> {
     /// Id of its runtime.
     pub id: RuntimeId,
     /// The runtime.
@@ -21,17 +21,17 @@ pub struct Taken<'s> {
 }
 
 /// Returns the heaps that the format supports. Java's come first, because the format is Java's.
-pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<Taken<'s>> {
+pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<SupportedHeap<'s>> {
     let all = session.runtimes_by_id().into_iter().filter_map(|(id, runtime)| {
         let fields = runtime.fields()?;
-        Some(Taken { id, runtime, heap: runtime.heap()?, fields })
+        Some(SupportedHeap { id, runtime, heap: runtime.heap()?, fields })
     });
-    let mut all: Vec<Taken<'s>> = all.filter(|taken| !taken.heap.ranges().is_empty()).collect();
-    all.sort_by_key(Taken::is_foreign);
+    let mut all: Vec<SupportedHeap<'s>> = all.filter(|supported| !supported.heap.ranges().is_empty()).collect();
+    all.sort_by_key(SupportedHeap::is_foreign);
     all
 }
 
-impl Taken<'_> {
+impl SupportedHeap<'_> {
     /// Whether it is described in the terms of another runtime.
     pub fn is_foreign(&self) -> bool {
         self.fields.is_foreign()

@@ -21,14 +21,14 @@ struct Span {
 
 /// Index of ranges by address.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct RangeIndex {
     starts: Vec<u64>,
     spans: Vec<Span>,
 }
 
-impl Places {
+impl RangeIndex {
     /// Builds the index. `ranges` (start, end) must be sorted by start.
-    pub(super) fn new(ranges: impl Iterator<Item = (u64, u64)>) -> Places {
+    pub(super) fn new(ranges: impl Iterator<Item = (u64, u64)>) -> RangeIndex {
         let mut starts: Vec<u64> = Vec::new();
         // Start, end and first range of each span.
         let mut bounds: Vec<(u64, u64, usize)> = Vec::new();
@@ -52,7 +52,7 @@ impl Places {
             let buckets = (0..=len >> shift).map(|k| below(start.saturating_add(k << shift)));
             spans.push(Span { start, end, shift, buckets: buckets.chain([last as u32]).collect() });
         }
-        Places { starts, spans }
+        RangeIndex { starts, spans }
     }
 
     /// Returns the last range that starts at or before `addr`. It need not contain `addr`. `None` only if no range
@@ -92,7 +92,7 @@ mod tests {
                 .collect();
             starts.sort_unstable();
             let len = 1 << 16;
-            let places = Places::new(starts.iter().map(|&s| (s, s.saturating_add(len))));
+            let index = RangeIndex::new(starts.iter().map(|&s| (s, s.saturating_add(len))));
             let mut tried: Vec<u64> = (0..4000).map(|_| next()).chain([0, u64::MAX]).collect();
             tried.extend(starts.iter().flat_map(|s| {
                 [s.saturating_sub(1), *s, s.saturating_add(1), s.saturating_add(len - 1), s.saturating_add(len)]
@@ -100,7 +100,7 @@ mod tests {
             for addr in tried {
                 let wanted = starts.partition_point(|s| *s <= addr).checked_sub(1);
                 let within = |i: &usize| addr < starts[*i].saturating_add(len);
-                let found = places.find(addr);
+                let found = index.find(addr);
                 assert!(found.is_none() || found == wanted, "{addr:#x} of {count}");
                 assert_eq!(found.filter(within), wanted.filter(within), "{addr:#x} of {count}");
             }

@@ -12,7 +12,7 @@ use crate::runtimes::coreclr::threads::{FrameClasses, ManagedThread, threads};
 
 /// A thread of the runtime's list.
 #[derive(Clone, Debug)]
-pub struct KnownThread {
+pub(crate) struct ThreadEntry {
     /// Fields of the Thread.
     pub thread: ManagedThread,
     /// References in lists of the runtime's own code.
@@ -23,17 +23,17 @@ pub struct KnownThread {
 
 /// All threads of the runtime.
 #[derive(Debug, Default)]
-pub(in crate::runtimes::coreclr) struct Known {
+pub(in crate::runtimes::coreclr) struct ThreadTable {
     /// Threads in the form that all runtimes share.
     pub(in crate::runtimes::coreclr) threads: ManagedThreads,
     /// Threads by the address of their Thread.
-    pub(in crate::runtimes::coreclr) by_address: HashMap<Addr, KnownThread>,
+    pub(in crate::runtimes::coreclr) by_address: HashMap<Addr, ThreadEntry>,
 }
 
-impl Known {
-    pub(in crate::runtimes::coreclr) fn read(process: &Process, runtime: &Runtime) -> Known {
+impl ThreadTable {
+    pub(in crate::runtimes::coreclr) fn read(process: &Process, runtime: &Runtime) -> ThreadTable {
         let _phase = process.enter(Phase::ManagedThreads);
-        let mut out = Known::default();
+        let mut out = ThreadTable::default();
         let (list, broken) = match threads(process, runtime) {
             Ok(found) => found,
             Err(e) => {
@@ -44,7 +44,7 @@ impl Known {
         if let Some(broken) = broken {
             out.threads.notes.push((WarningCode::Dotnet, format!("{}: {broken}", runtime.name())));
         }
-        let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
+        let finalizer = runtime.globals.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(&process.memory, runtime);
         for thread in list.iter().cloned() {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
@@ -55,7 +55,7 @@ impl Known {
             let (address, id) = (thread.address, thread.managed_id);
             out.threads.by_tid.entry(tid).or_default().push(api::ManagedThread { address, id, marks });
             let finalizer = finalizer == Some(address);
-            out.by_address.insert(address, KnownThread { thread, protected, finalizer });
+            out.by_address.insert(address, ThreadEntry { thread, protected, finalizer });
         }
         out
     }

@@ -56,7 +56,7 @@ pub(super) fn commonness(byte: u8) -> u8 {
 }
 
 /// The needles of a pattern, each with its possible marks.
-pub(super) struct Gate<'a> {
+pub(super) struct Prefilter<'a> {
     needles: Vec<(&'a Masked, Vec<Mark>)>,
 }
 
@@ -68,7 +68,7 @@ struct Mark {
 }
 
 /// One mark for each needle, chosen by frequency in a sample of memory.
-pub(super) struct Probe<'a> {
+pub(super) struct MarkSet<'a> {
     marks: Vec<(&'a Masked, Mark)>,
     /// Next best mark of each needle, compared before the rest.
     others: Vec<Mark>,
@@ -79,9 +79,9 @@ pub(super) struct Probe<'a> {
     back: usize,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> Prefilter<'a> {
     /// Creates a prefilter for one or two needles. `None` if a needle has no usable byte.
-    pub(super) fn of(needles: &[&'a Masked]) -> Option<Gate<'a>> {
+    pub(super) fn of(needles: &[&'a Masked]) -> Option<Prefilter<'a>> {
         let marks = |needle: &'a Masked| {
             let (mut seen, mut marks) = ([false; 256], Vec::new());
             for (at, (&byte, &mask)) in needle.value.iter().zip(&needle.mask).enumerate() {
@@ -92,11 +92,11 @@ impl<'a> Gate<'a> {
             (!marks.is_empty()).then_some((needle, marks))
         };
         let needles: Option<Vec<_>> = needles.iter().map(|n| marks(n)).collect();
-        Some(Gate { needles: needles.filter(|n| matches!(n.len(), 1 | 2))? })
+        Some(Prefilter { needles: needles.filter(|n| matches!(n.len(), 1 | 2))? })
     }
 
     /// Chooses the best marks for memory like `hay`.
-    pub(super) fn probe(&self, hay: &[u8]) -> Probe<'a> {
+    pub(super) fn choose_marks(&self, hay: &[u8]) -> MarkSet<'a> {
         // Bytes that are common elsewhere may occur later in this memory.
         let mut cost: [u32; 256] = std::array::from_fn(|byte| u32::from(commonness(byte as u8)) / 64);
         let step = (hay.len() / SAMPLES).max(SAMPLE);
@@ -119,15 +119,21 @@ impl<'a> Gate<'a> {
         let others = self.needles.iter().zip(&marks).map(|((_, all), (_, mark))| {
             *all.iter().filter(|m| m.at != mark.at).min_by_key(|m| cost(m)).unwrap_or(mark)
         });
-        Probe { others: others.collect(), marks, first, second, back }
+        MarkSet { others: others.collect(), marks, first, second, back }
     }
 }
 
-impl Probe<'_> {
+impl MarkSet<'_> {
     /// Collects the ranges of `starts` in which a match may start, sorted and disjoint.
     /// Each has at least `chunk` bytes, except at the end. Returns whether the marks are
     /// rare in `hay`.
-    pub(super) fn islands(&self, hay: &[u8], starts: &Range<usize>, chunk: usize, out: &mut Vec<Range<usize>>) -> bool {
+    pub(super) fn candidates(
+        &self,
+        hay: &[u8],
+        starts: &Range<usize>,
+        chunk: usize,
+        out: &mut Vec<Range<usize>>,
+    ) -> bool {
         // Marks further on belong to no match of this window.
         let field = &hay[..hay.len().min(starts.end.saturating_add(self.back))];
         let mut at = starts.start;
@@ -190,10 +196,10 @@ pub(super) fn near_data(window: &Window<'_>, page: usize, back: usize, out: &mut
 mod tests {
     use super::*;
 
-    fn islands(needles: &[&[u8]], like: &[u8], hay: &[u8], starts: Range<usize>) -> Option<Vec<Range<usize>>> {
+    fn candidates(needles: &[&[u8]], like: &[u8], hay: &[u8], starts: Range<usize>) -> Option<Vec<Range<usize>>> {
         let masked: Vec<Masked> = needles.iter().map(|n| Masked::exact(n.to_vec())).collect();
         let mut out = Vec::new();
-        Gate::of(&masked.iter().collect::<Vec<_>>())?.probe(like).islands(hay, &starts, 4, &mut out);
+        Prefilter::of(&masked.iter().collect::<Vec<_>>())?.choose_marks(like).candidates(hay, &starts, 4, &mut out);
         Some(out)
     }
 
@@ -214,7 +220,7 @@ mod tests {
                     for at in 0..60 {
                         let mut hay = vec![0; 80];
                         hay[at..at + needle.len()].copy_from_slice(needle);
-                        let found = islands(&[narrow, wide], &like, &hay, 5..40).unwrap_or_default();
+                        let found = candidates(&[narrow, wide], &like, &hay, 5..40).unwrap_or_default();
                         let inside = found.iter().any(|r| r.contains(&at));
                         assert_eq!(inside, (5..40).contains(&at), "{needle:?} at {at}: {found:?}");
                     }
@@ -227,7 +233,7 @@ mod tests {
     fn marks_are_what_is_rare_in_this_memory() {
         let (narrow, wide) = (Masked::exact(b"xyz".to_vec()), Masked::exact(b"x\0y\0z\0".to_vec()));
         let bytes = |needles: &[&Masked], like: &[u8]| {
-            Gate::of(needles).map(|g| g.probe(like)).map(|p| (p.first, p.second, p.back))
+            Prefilter::of(needles).map(|g| g.choose_marks(like)).map(|p| (p.first, p.second, p.back))
         };
         assert_eq!(bytes(&[&narrow, &wide], &b"xy".repeat(99)), Some((b'z', b'z', 4)));
         assert_eq!(bytes(&[&narrow, &wide], &b"xz".repeat(99)), Some((b'y', b'y', 2)));
@@ -240,9 +246,9 @@ mod tests {
     #[allow(clippy::single_range_in_vec_init, reason = "one island is what is expected")]
     fn memory_without_a_match_is_passed_over_unless_its_marks_are_common() {
         let text = b"the quick fox, aaabbb\0";
-        assert_eq!(islands(&[b"aXb", b"a\0X\0b\0"], b"", text, 0..22), Some(vec![]));
-        assert_eq!(islands(&[b"aXb"], b"", b"....X......aXb..........", 0..20), Some(vec![11..16]));
-        assert_eq!(islands(&[b"aX"], b"", &[b'X'; 30], 0..30), Some(vec![3..30]));
-        assert_eq!(islands(&[b"aXb", b"\0\0"], b"", b"", 0..0), None);
+        assert_eq!(candidates(&[b"aXb", b"a\0X\0b\0"], b"", text, 0..22), Some(vec![]));
+        assert_eq!(candidates(&[b"aXb"], b"", b"....X......aXb..........", 0..20), Some(vec![11..16]));
+        assert_eq!(candidates(&[b"aX"], b"", &[b'X'; 30], 0..30), Some(vec![3..30]));
+        assert_eq!(candidates(&[b"aXb", b"\0\0"], b"", b"", 0..0), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::words::GcMode;
 
 /// A thread of the VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct VmThreadRecord {
     /// Thread id of the operating system.
     pub tid: Option<u32>,
     /// Whether the thread is in no list of the VM and runs no Java code.
@@ -33,7 +33,7 @@ pub struct Threads {
     /// The threads in the form shared by all runtimes.
     pub managed: ManagedThreads,
     /// Threads by the address of the VM's Thread.
-    pub by_address: HashMap<Addr, Known>,
+    pub by_address: HashMap<Addr, VmThreadRecord>,
     /// Addresses of the VM's Threads by Java object.
     pub by_object: HashMap<Addr, Addr>,
 }
@@ -50,7 +50,7 @@ impl Threads {
             if let Some(object) = &object {
                 out.by_object.insert(object.address, thread.address);
             }
-            out.by_address.insert(thread.address, Known { tid: thread.tid, hidden: false, name, object });
+            out.by_address.insert(thread.address, VmThreadRecord { tid: thread.tid, hidden: false, name, object });
             let Some(tid) = thread.tid else { continue };
             let marks = marks(vm, code, thread);
             let managed = ManagedThread { address: thread.address, id, marks };
@@ -64,8 +64,8 @@ impl Threads {
         for thread in hidden {
             let managed = ManagedThread { address: thread.address, id: None, marks: Vec::new() };
             out.managed.by_tid.entry(thread.tid).or_default().push(managed);
-            let known = Known { tid: Some(thread.tid), hidden: true, name: thread.name, object: None };
-            out.by_address.insert(thread.address, known);
+            let record = VmThreadRecord { tid: Some(thread.tid), hidden: true, name: thread.name, object: None };
+            out.by_address.insert(thread.address, record);
         }
         out
     }
@@ -73,8 +73,8 @@ impl Threads {
     /// Completes a wait for something that the thread at `owner` (a JavaThread) holds.
     pub(super) fn owned(&self, wait: WaitRow, owner: Addr) -> WaitRow {
         let owner = self.by_address.get(&owner);
-        let id = owner.and_then(|known| u32::try_from(known.object.as_ref()?.id?).ok());
-        WaitRow { owner_tid: owner.and_then(|known| known.tid), owner_managed_id: id, ..wait }
+        let id = owner.and_then(|record| u32::try_from(record.object.as_ref()?.id?).ok());
+        WaitRow { owner_tid: owner.and_then(|record| record.tid), owner_managed_id: id, ..wait }
     }
 
     /// Returns the number of a thread without an OS thread.
@@ -84,13 +84,13 @@ impl Threads {
 
     /// Fills in a thread's row.
     pub fn describe(&self, classes: &Classes<'_>, thread: &ManagedThread, row: &mut ThreadRow) {
-        let Some(known) = self.by_address.get(&thread.address) else { return };
+        let Some(record) = self.by_address.get(&thread.address) else { return };
         row.managed_id = thread.id;
-        row.managed_name = known.name.as_deref().map(|name| printable(name).into_owned());
-        if known.hidden {
+        row.managed_name = record.name.as_deref().map(|name| printable(name).into_owned());
+        if record.hidden {
             return;
         }
-        row.state = known.object.as_ref().and_then(|object| state(object.status?)).map(str::to_owned);
+        row.state = record.object.as_ref().and_then(|object| state(object.status?)).map(str::to_owned);
         let java = classes.vm.at("JavaThread", thread.address);
         row.gc_mode = java.number("_thread_state").ok().and_then(|state| gc_mode(classes, state as i64));
         let thrown = java.ptr("_pending_exception").ok().filter(|at| !at.is_null());

@@ -7,7 +7,7 @@ use crate::words::SecretKind;
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SecretMatch {
     pub(super) kind: SecretKind,
     /// Range of the secret with its keyword.
     pub(super) at: Range<usize>,
@@ -18,15 +18,15 @@ pub(super) struct Found {
     pub(super) checked: bool,
 }
 
-impl Found {
+impl SecretMatch {
     /// Creates a secret that was recognised by its form. All of it is secret.
-    pub(super) fn form(kind: SecretKind, at: Range<usize>) -> Found {
-        Found { kind, value: at.clone(), at, checked: false }
+    pub(super) fn form(kind: SecretKind, at: Range<usize>) -> SecretMatch {
+        SecretMatch { kind, value: at.clone(), at, checked: false }
     }
 
     /// Sets whether it passed a check.
-    pub(super) fn checked(self, checked: bool) -> Found {
-        Found { checked, ..self }
+    pub(super) fn checked(self, checked: bool) -> SecretMatch {
+        SecretMatch { checked, ..self }
     }
 
     /// Returns the normal form of the secret, which is equal for equal secrets written in
@@ -45,7 +45,7 @@ impl Found {
 }
 
 /// Removes overlaps: of overlapping secrets, the one of the first kind stays.
-pub(super) fn without_overlaps(mut all: Vec<Found>) -> Vec<Found> {
+pub(super) fn without_overlaps(mut all: Vec<SecretMatch>) -> Vec<SecretMatch> {
     if all.len() < 2 {
         return all;
     }
@@ -63,17 +63,17 @@ pub(super) fn without_overlaps(mut all: Vec<Found>) -> Vec<Found> {
     all
 }
 
-/// Length of the prefix of `text` that satisfies `of`, at most `most`.
-pub(super) fn count(text: &[u8], most: usize, of: impl Fn(u8) -> bool) -> usize {
-    text.iter().take(most).take_while(|&&b| of(b)).count()
+/// Length of the prefix of `text` that satisfies `pred`, at most `limit`.
+pub(super) fn prefix_len(text: &[u8], limit: usize, pred: impl Fn(u8) -> bool) -> usize {
+    text.iter().take(limit).take_while(|&&b| pred(b)).count()
 }
 
-/// Length of the run before `at` that satisfies `of`, at most `most`.
-pub(super) fn count_back(text: &[u8], at: usize, most: usize, of: impl Fn(u8) -> bool) -> usize {
-    text.get(..at).unwrap_or_default().iter().rev().take(most).take_while(|&&b| of(b)).count()
+/// Length of the run before `at` that satisfies `pred`, at most `limit`.
+pub(super) fn suffix_len(text: &[u8], at: usize, limit: usize, pred: impl Fn(u8) -> bool) -> usize {
+    text.get(..at).unwrap_or_default().iter().rev().take(limit).take_while(|&&b| pred(b)).count()
 }
 
-pub(super) fn before(text: &[u8], at: usize) -> Option<u8> {
+pub(super) fn byte_before(text: &[u8], at: usize) -> Option<u8> {
     text.get(at.checked_sub(1)?).copied()
 }
 

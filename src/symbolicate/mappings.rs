@@ -49,7 +49,7 @@ pub fn mappings(facts: &Facts, base: &Base) -> Vec<Mapping> {
 }
 
 /// A possible address of an offset.
-struct Fit {
+struct AddressMatch {
     at: Addr,
     /// Rank: 2 executable, 1 unknown, 0 not executable.
     rank: u8,
@@ -58,24 +58,24 @@ struct Fit {
 
 /// A mapped part of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Part {
+struct MappedPart {
     /// Offset in the file.
     offset: u64,
     /// Start address.
     start: u64,
     len: u64,
-    /// Rank, as in [`Fit`].
+    /// Rank, as in [`AddressMatch`].
     rank: u8,
 }
 
-impl Part {
+impl MappedPart {
     /// Returns the address of a file offset.
     fn at(&self, offset: u64) -> Option<u64> {
         let in_part = offset.checked_sub(self.offset).filter(|&n| n < self.len)?;
         self.start.checked_add(in_part)
     }
 
-    fn holds(&self, address: u64) -> bool {
+    fn contains(&self, address: u64) -> bool {
         address.checked_sub(self.start).is_some_and(|n| n < self.len)
     }
 }
@@ -84,7 +84,7 @@ impl Part {
 #[derive(Default)]
 struct File {
     /// Parts, sorted by offset.
-    parts: Vec<Part>,
+    parts: Vec<MappedPart>,
     /// Largest end offset of the parts up to this one.
     ends: Vec<u64>,
 }
@@ -103,8 +103,8 @@ impl File {
             .collect();
     }
 
-    fn fit(&self, offset: u64) -> Option<Fit> {
-        let mut best: Option<Fit> = None;
+    fn find(&self, offset: u64) -> Option<AddressMatch> {
+        let mut best: Option<AddressMatch> = None;
         let last = self.parts.partition_point(|p| p.offset <= offset);
         for i in (0..last).rev().take(limits::MAX_MAPPINGS_TRIED) {
             let (Some(part), Some(&end)) = (self.parts.get(i), self.ends.get(i)) else { break };
@@ -112,27 +112,27 @@ impl File {
                 break;
             }
             if let Some(at) = part.at(offset) {
-                better(&mut best, at, part.rank);
+                update_best(&mut best, at, part.rank);
             }
         }
         best
     }
 
-    fn holds(&self, address: u64) -> bool {
-        self.parts.iter().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
+    fn contains(&self, address: u64) -> bool {
+        self.parts.iter().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.contains(address))
     }
 }
 
 /// Updates the best fit. Among parts of equal rank the lowest address wins, so that the
 /// result is unique.
-fn better(best: &mut Option<Fit>, at: u64, rank: u8) {
+fn update_best(best: &mut Option<AddressMatch>, at: u64, rank: u8) {
     match best {
-        Some(fit) if fit.rank > rank => {}
-        Some(fit) if fit.rank == rank => {
-            fit.several |= fit.at.get() != at;
-            fit.at = fit.at.min(Addr::new(at));
+        Some(found) if found.rank > rank => {}
+        Some(found) if found.rank == rank => {
+            found.several |= found.at.get() != at;
+            found.at = found.at.min(Addr::new(at));
         }
-        _ => *best = Some(Fit { at: Addr::new(at), rank, several: false }),
+        _ => *best = Some(AddressMatch { at: Addr::new(at), rank, several: false }),
     }
 }
 
@@ -149,41 +149,41 @@ const KERNEL: &str = "a kernel address";
 
 /// All mappings, from the core and from the text.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct FileMappings {
     files: Vec<File>,
     by_path: HashMap<Vec<u8>, usize>,
     /// Files by file name. `None` if two files have that name.
     by_name: HashMap<Vec<u8>, Option<usize>>,
-    text: HashMap<Vec<u8>, Vec<Part>>,
+    text: HashMap<Vec<u8>, Vec<MappedPart>>,
     text_mappings: usize,
     generation: u64,
     style: Cell<Option<Style>>,
 }
 
-impl Places {
+impl FileMappings {
     /// Creates the table from the mappings of a core.
-    pub(super) fn new(mappings: &[Mapping]) -> Places {
-        let mut places = Places::default();
+    pub(super) fn new(mappings: &[Mapping]) -> FileMappings {
+        let mut out = FileMappings::default();
         for m in mappings.iter().filter(|m| !m.range.is_empty()) {
             let path = plain(m.path.as_bytes());
-            let i = match places.by_path.get(path) {
+            let i = match out.by_path.get(path) {
                 Some(&i) => i,
                 None => {
-                    let i = places.files.len();
-                    places.files.push(File::default());
-                    places.by_path.insert(path.to_vec(), i);
+                    let i = out.files.len();
+                    out.files.push(File::default());
+                    out.by_path.insert(path.to_vec(), i);
                     let name = scan::file_name(path).to_vec();
-                    places.by_name.entry(name).and_modify(|f| *f = None).or_insert(Some(i));
+                    out.by_name.entry(name).and_modify(|f| *f = None).or_insert(Some(i));
                     i
                 }
             };
-            if let Some(file) = places.files.get_mut(i) {
+            if let Some(file) = out.files.get_mut(i) {
                 let (start, len) = (m.range.start.get(), m.range.len());
-                file.parts.push(Part { offset: m.file_offset, start, len, rank: rank(m.executable) });
+                file.parts.push(MappedPart { offset: m.file_offset, start, len, rank: rank(m.executable) });
             }
         }
-        places.files.iter_mut().for_each(File::finish);
-        places
+        out.files.iter_mut().for_each(File::finish);
+        out
     }
 
     /// Adds a mapping that the text lists.
@@ -192,11 +192,14 @@ impl Places {
         if self.text_mappings >= limits::MAX_TEXT_MAPPINGS || path.len() > limits::MAX_NAME {
             return;
         }
-        let part = Part { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
+        let part = MappedPart { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
         let parts = self.text.entry(path.to_vec()).or_default();
         // A growing mapping is listed repeatedly.
-        if let Some(old) =
-            parts.iter_mut().rev().take(limits::MAX_TOLD_AGAIN).find(|p| p.offset == m.offset && p.start == m.start)
+        if let Some(old) = parts
+            .iter_mut()
+            .rev()
+            .take(limits::MAX_REPEATED_MAPPINGS)
+            .find(|p| p.offset == m.offset && p.start == m.start)
         {
             if *old == part {
                 return;
@@ -224,28 +227,28 @@ impl Places {
         self.files.get(i)
     }
 
-    fn fit(&self, path: &[u8], offset: u64) -> Option<Fit> {
-        let core = self.file(path).and_then(|f| f.fit(offset));
+    fn find(&self, path: &[u8], offset: u64) -> Option<AddressMatch> {
+        let core = self.file(path).and_then(|f| f.find(offset));
         if core.as_ref().is_some_and(|f| f.rank == 2) {
             return core;
         }
         let parts = self.text.get(path).map_or(&[][..], Vec::as_slice);
         // The mapping listed last is the current one.
-        let told = parts
+        let from_text = parts
             .iter()
             .rev()
             .take(limits::MAX_MAPPINGS_TRIED)
-            .find_map(|p| Some(Fit { at: Addr::new(p.at(offset)?), rank: p.rank, several: false }));
-        match (core, told) {
-            (Some(core), Some(told)) => Some(if told.rank > core.rank { told } else { core }),
-            (core, told) => core.or(told),
+            .find_map(|p| Some(AddressMatch { at: Addr::new(p.at(offset)?), rank: p.rank, several: false }));
+        match (core, from_text) {
+            (Some(core), Some(from_text)) => Some(if from_text.rank > core.rank { from_text } else { core }),
+            (core, from_text) => core.or(from_text),
         }
     }
 
-    fn holds(&self, path: &[u8], address: u64) -> bool {
-        let told = self.text.get(path).map_or(&[][..], Vec::as_slice);
-        self.file(path).is_some_and(|f| f.holds(address))
-            || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
+    fn contains(&self, path: &[u8], address: u64) -> bool {
+        let from_text = self.text.get(path).map_or(&[][..], Vec::as_slice);
+        self.file(path).is_some_and(|f| f.contains(address))
+            || from_text.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.contains(address))
     }
 
     /// Returns the virtual address of perf's number, and a note about it.
@@ -259,16 +262,16 @@ impl Places {
         if path.first() == Some(&b'[') && path != b"[vdso]" {
             return (None, Some(KERNEL));
         }
-        let fit = self.fit(path, number);
-        let address = match (self.style.get(), &fit) {
+        let found = self.find(path, number);
+        let address = match (self.style.get(), &found) {
             (Some(Style::Addresses), _) => true,
             (Some(Style::Offsets), Some(_)) => false,
-            (_, Some(_)) => self.holds(path, number),
-            (_, None) => number >= limits::MAX_CODE_OFFSET || self.holds(path, number),
+            (_, Some(_)) => self.contains(path, number),
+            (_, None) => number >= limits::MAX_CODE_OFFSET || self.contains(path, number),
         };
-        match fit {
+        match found {
             _ if address => (Some(Addr::new(number)), None),
-            Some(fit) => (Some(fit.at), fit.several.then_some(SEVERAL)),
+            Some(found) => (Some(found.at), found.several.then_some(SEVERAL)),
             None => (None, Some(NOT_MAPPED)),
         }
     }
@@ -282,7 +285,8 @@ impl Places {
             if number >= super::perf::KERNEL || is_virtual(dso) || path.first() == Some(&b'[') {
                 continue;
             }
-            match (self.holds(path, number) || number >= limits::MAX_CODE_OFFSET, self.fit(path, number).is_some()) {
+            match (self.contains(path, number) || number >= limits::MAX_CODE_OFFSET, self.find(path, number).is_some())
+            {
                 (true, false) => addresses += 1,
                 (false, true) => offsets += 1,
                 _ => {}

@@ -14,14 +14,14 @@ use crate::session::Session;
 use super::rows::Rows;
 
 /// Maximum number of threads listed per group.
-const LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// Groups are distinguished by state, by why their frames end, and by the names of the frames.
 type Key = (Option<&'static str>, Option<&'static str>, Vec<u32>);
 
 /// Collects the virtual threads of all runtimes.
-pub(super) fn light(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> VirtualThreads {
-    let mut merger = Merger { left: limits::MAX_ALL_FRAMES, ..Merger::default() };
+pub(super) fn virtual_threads(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> VirtualThreads {
+    let mut merger = GroupBuilder { left: limits::MAX_ALL_FRAMES, ..GroupBuilder::default() };
     for (id, runtime) in session.runtimes_by_id() {
         runtime.each_light_thread(&mut |thread| merger.add(id, &thread, rows));
     }
@@ -29,7 +29,7 @@ pub(super) fn light(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> Virtu
 }
 
 #[derive(Default)]
-struct Merger {
+struct GroupBuilder {
     names: FrameNames,
     index: HashMap<Key, usize>,
     objects: Vec<HashSet<Addr>>,
@@ -40,11 +40,11 @@ struct Merger {
     lost: u64,
 }
 
-impl Merger {
+impl GroupBuilder {
     fn add(&mut self, runtime: RuntimeId, thread: &LightThread, rows: &mut Rows<'_, '_, '_>) {
         self.out.total += 1;
         self.out.mounted += u64::from(thread.carrier.is_some());
-        let frames: Vec<_> = thread.frames.iter().map(|frame| rows.light(runtime, frame)).collect();
+        let frames: Vec<_> = thread.frames.iter().map(|frame| rows.virtual_frame(runtime, frame)).collect();
         let names = frames.iter().map(|frame| self.names.number(frame)).collect();
         let next = self.out.groups.len();
         let key = (thread.state, thread.missing, names);
@@ -64,7 +64,7 @@ impl Merger {
         group.count += 1;
         objects.extend(thread.wait.as_ref().map(|wait| wait.object));
         group.objects = objects.len() as u64;
-        if group.threads.len() < LISTED {
+        if group.threads.len() < MAX_LISTED {
             let (object, id, name) = (thread.address, thread.id, thread.name.clone());
             group.threads.push(VirtualThreadRow { object, id, name, carrier_tid: thread.carrier });
         }

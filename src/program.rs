@@ -1,0 +1,28 @@
+//! What the `coremap` program uses beside the library's interface: its own limits, and forms of text and numbers that its
+//! lines share with the tables. No part of the interface; it changes at any time.
+
+pub use crate::bytes::{is_harmful, printable};
+pub use crate::core::inflate::Compression;
+pub use crate::core::producer::DIAG_PAGE_SIZE;
+pub use crate::runtimes::coreclr::has_coreclr;
+pub use crate::runtimes::hotspot::heap::Generation as HotSpotGeneration;
+pub use crate::shell::quoted;
+
+use crate::session::Session;
+
+/// Whether blocks of both processes have the same sizes: malloc is of the same C library.
+pub fn same_allocator(one: &Session<'_>, other: &Session<'_>) -> bool {
+    one.malloc().is_like(other.malloc())
+}
+
+/// Limits on what the program reads itself.
+pub mod limits {
+    pub use crate::limits::{
+        MAX_ADDRESS_INPUT, MAX_BASELINE, MAX_DUMPED_HEAP, MAX_PAGE_READ, MAX_REGEX, MAX_SHOWN_BYTES,
+    };
+}
+
+/// Sizes and counts as text.
+pub mod units {
+    pub use crate::units::{count, exact, human, multiple, round, seconds};
+}
