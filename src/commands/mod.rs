@@ -46,7 +46,7 @@ pub mod whatis;
 pub use anon::anon;
 pub use check::check;
 pub use command::{Command, Group, Subject};
-pub use conditions::{Condition, Scope, judge_diff, judge_findings, judge_summary};
+pub use conditions::{Condition, ConditionError, Scope, judge_diff, judge_findings, judge_summary};
 pub use diff::{Baseline, BaselineError, DiffInput, diff, moment_of, side};
 pub use dotnet::async_chains::async_chains;
 pub use dotnet::exceptions::exceptions;
