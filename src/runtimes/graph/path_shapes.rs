@@ -62,7 +62,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
     /// Creates an empty set of shapes. `statics` are the addresses of static variables.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Result<Shapes<'r, 'g>, GraphError> {
         let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
         Ok(Shapes {
@@ -78,7 +78,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         })
     }
 
-    /// Adds the next number of a [`super::Tree`], with its parent and the link from it.
+    /// Adds the next number of a [`super::ShortestPathTree`], with its parent and the link from it.
     pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
         let before = self.of(parent);
         let shape = match self.retained.kind(number) {
