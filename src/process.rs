@@ -153,6 +153,23 @@ impl Process {
     /// # Errors
     /// [`ProcessError`], if the file is not a core, the process can't be read, or a `--symbols` directory
     /// can't be listed.
+    ///
+    /// ```no_run
+    /// # use std::path::Path;
+    /// # use std::time::Duration;
+    /// # use coremap::commands;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// # use coremap::session::Session;
+    /// // Resumes the process after 200 ms. If reading took longer, the answer has a warning.
+    /// let options = Options { stop_at_most: Some(Duration::from_millis(200)), ..Options::default() };
+    /// let process = Process::open(Path::new("/proc/4711"), &options, &Progress::silent())?;
+    /// let session = Session::new(&process);
+    /// let report = commands::summary(&session, false, &Progress::silent());
+    /// let answer = commands::envelope("summary", &session, report);
+    /// println!("{} bytes in {} kinds", answer.body.total.size, answer.body.kinds.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -243,6 +260,21 @@ impl Process {
     }
 
     /// Everything about the process except its bytes.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
+    /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+    /// let facts = process.facts();
+    /// println!("{} on {:?}, written by {:?}", facts.path, facts.arch, facts.producer);
+    /// assert!(facts.truncation.is_none() && !facts.threads.is_empty());
+    /// for mapping in &facts.space.mappings {
+    ///     println!("{}", mapping.range);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn facts(&self) -> &Facts {
         self.target.facts()
     }
