@@ -120,8 +120,8 @@ pub(crate) fn answer_with<T: Render>(
     })
 }
 
-/// Writes an answer whose sources are not open any more in the requested format, and ends it. `sources`: all of
-/// them, the warnings of the envelope among them.
+/// Writes an answer in the requested format, and ends it. Its `sources` are no longer open; they include the
+/// warnings of the envelope.
 pub(crate) fn answer_of<T: Render>(
     common: &Common,
     report: &Envelope<T>,
@@ -226,7 +226,7 @@ fn settle(command: &str, process: &Process) -> Option<Removed> {
     removed
 }
 
-/// Adds warnings of one of many looks or cores: each code once, and incomplete if one of them is.
+/// Adds the warnings of one of several samples or cores: each code once, as partial if any of them is.
 pub(crate) fn merge(warnings: &mut Vec<Warning>, more: Vec<Warning>) {
     for warning in more {
         match warnings.iter_mut().find(|known| known.code == warning.code) {
@@ -252,7 +252,7 @@ fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
 struct Removed {
-    /// In a few words.
+    /// A short description.
     short: &'static str,
     /// A full sentence with the remedy.
     way_out: String,
