@@ -297,7 +297,7 @@ fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
     })
 }
 
-/// Prints the conditions of `--fail-if` that hold on stderr.
+/// Prints on stderr the conditions of `--fail-if` that are true.
 ///
 /// If one holds the status is 1, even if the answer is incomplete: what was read is already too much.
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
