@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::machine::page_size as page;
-pub use crate::targets::FileLoss;
+use crate::targets::FileLoss;
 
 /// Losses of the mapped files of one owner: a core, or the `--symbols` files of a process.
 ///

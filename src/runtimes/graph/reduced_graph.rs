@@ -219,7 +219,7 @@ impl SharedRefs {
         self.targets.map_in_place(|rank| if rank == NONE { NONE } else { vertex(rank) });
     }
 
-    /// Visits all references as number and rank. After `between_vertices`, as vertices.
+    /// Visits all references as number and rank. After `replace_by_vertices`, as vertices.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
         self.from_roots.iter().for_each(|&(number, rank)| visit(number, rank));
         let (mut targets, mut start) = (self.targets.iter(), 0);
