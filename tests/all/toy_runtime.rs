@@ -22,7 +22,7 @@ use coremap::runtimes::api::{
     Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, FrameKind, Generation, Heap, HeapRange,
     Link, ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
     ObjectReader, OwnedBuffer, Position, Root, RootKind, Roots, RuntimeId, Source, StackWalk, TypeIndex, TypeInfo,
-    UnwalkedRanges, Walker,
+    UnwalkedRanges, UnwindError, Walker,
 };
 use coremap::scrub::{Fill, LeftTexts, Level};
 use coremap::session::Session;
@@ -169,8 +169,9 @@ impl ManagedCode for Toy<'_> {
         Some(CodeAt::Method(method.into()))
     }
     /// A frame is nothing but its return address.
-    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        let ip = self.process.memory.ptr(regs.sp()).map_err(|fault| fault.to_string())?;
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, UnwindError> {
+        let ip = self.process.memory.ptr(regs.sp());
+        let ip = ip.map_err(|fault| UnwindError::Unreadable { ip: regs.ip(), source: fault.into() })?;
         Ok(Regs::new(self.process.arch(), ip, regs.sp().saturating_add(8)))
     }
     /// In `Work()` two methods run that are nowhere else, the older of which is it.

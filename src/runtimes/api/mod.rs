@@ -27,7 +27,7 @@ pub use crate::registers::Regs;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
-    MethodRole, Source,
+    MethodRole, Source, UnwindError,
 };
 pub use frames::{
     Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,

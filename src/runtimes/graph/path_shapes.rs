@@ -78,7 +78,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         })
     }
 
-    /// Adds the next number of a [`super::Tree`], with its parent and the link from it.
+    /// Adds the next number of a [`super::ShortestPathTree`], with its parent and the link from it.
     pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
         let before = self.of(parent);
         let shape = match self.retained.kind(number) {

@@ -2,9 +2,10 @@
 //! Python/gc.c).
 
 use crate::addr::Addr;
+use crate::layout::LayoutError;
 use crate::limits;
-use crate::memory::Memory;
-use crate::memory::walk::Walks;
+use crate::memory::walk::{Broken, Walks};
+use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::runtimes::cpython::runtime::{PyError, Runtime};
 
@@ -78,21 +79,29 @@ fn link(runtime: &Runtime<'_>, head: Addr, field: &str) -> Option<Addr> {
     Some(Addr::new(word & !LINK_FLAGS))
 }
 
+/// Reasons why a list was not read to its end.
+#[derive(Debug, thiserror::Error)]
+enum RingError {
+    /// The layout lacks a field of PyGC_Head.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The list is broken.
+    #[error(transparent)]
+    List(#[from] Broken<Fault>),
+}
+
 /// Adds the objects of one list. Each object follows its PyGC_Head.
-fn read_list(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
-    let (next, size) = (
-        runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,
-        runtime.layout.size("PyGC_Head").map_err(|e| e.to_string())?,
-    );
+fn read_list(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), RingError> {
+    let (next, size) = (runtime.layout.positive("PyGC_Head", "_gc_next")?, runtime.layout.size("PyGC_Head")?);
     let mut walk = walks.begin_cycle_only();
     let mut at = head;
     loop {
-        let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| format!("breaks off at {at}: {fault}"))?;
+        let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| Broken::Unreadable(at, fault))?;
         at = Addr::new(word & !LINK_FLAGS);
         if at == head {
             return Ok(());
         }
-        walk.step(at).map_err(|stop| stop.to_string())?;
+        walk.step(at).map_err(Broken::Stop)?;
         found.objects.push(at.wrapping_add(size));
     }
 }

@@ -144,7 +144,7 @@ struct Finder<'p, 'i> {
 }
 
 impl<'p> Finder<'p, '_> {
-    /// Places in the module's data where the runtime may be, where no symbol tells.
+    /// Addresses in the module's data where the runtime may be, if no symbol names it.
     fn search(&self) -> Vec<Addr> {
         let memory = &self.process.memory;
         let mut cookies = Vec::new();
