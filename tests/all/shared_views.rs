@@ -28,7 +28,7 @@ fn address(at: u64) -> u64 {
 
 /// Contents of file number `seed` from page `offset` on.
 fn contents(seed: u64, offset: u64) -> Vec<u8> {
-    let word = |i: u64| (seed << 32 | i) * 0x9e37_79b9 + 1;
+    let word = |i: u64| (seed << 32 | i).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..LEN / 8).flat_map(|i| word(offset * PAGE / 8 + i).to_le_bytes()).collect()
 }
 

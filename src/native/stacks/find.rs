@@ -357,11 +357,12 @@ impl Finder<'_> {
 }
 
 /// Whether the registers of all threads are wrong: a producer wrote them shifted. One thread may have jumped to an
-/// address where no code can be.
+/// address where no code can be; most threads can't. What is wrong may look like an address of code for some of them.
 fn are_registers_wrong(threads: &[Thread]) -> bool {
     let no_code = |ip: Addr| ip < LOWEST_CODE || ip >= USER_END;
     // The registers of a thread that was not stopped are unknown, not wrong.
-    threads.len() > 1 && threads.iter().all(|t| !t.registers.is_partial() && no_code(t.registers.ip()))
+    let wrong = threads.iter().filter(|t| !t.registers.is_partial() && no_code(t.registers.ip())).count();
+    threads.len() > 1 && wrong > threads.len() / 2
 }
 
 /// Lowest address of code: `vm.mmap_min_addr` is 64 KiB.
