@@ -1,10 +1,10 @@
 //! What the `coremap` program uses beside the library's interface: its own limits, and forms of text and numbers that its
 //! lines share with the tables. No part of the interface; it changes at any time.
 
+pub use crate::analysis::no_runtime::no_runtime;
 pub use crate::bytes::{is_harmful, printable};
 pub use crate::core::inflate::Compression;
 pub use crate::core::producer::DIAG_PAGE_SIZE;
-pub use crate::runtimes::coreclr::has_coreclr;
 pub use crate::runtimes::hotspot::heap::Generation as HotSpotGeneration;
 pub use crate::shell::quoted;
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
-use coremap::program::has_coreclr;
+use coremap::program::no_runtime;
 use coremap::program::units::count;
 use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
@@ -58,14 +58,8 @@ pub(crate) fn message(sentence: &str) {
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
-/// Why a command on managed memory has no answer.
-pub(crate) fn no_runtime(process: &Process) -> &'static str {
-    if has_coreclr(process) {
-        "libcoreclr.so is mapped, but coremap cannot read its .NET runtime from this core (`coremap info` says why)"
-    } else {
-        "no managed runtime (.NET, Java, Python) was found in this core"
-    }
-}
+/// Follows an empty table if data was lost.
+const INCOMPLETE: &str = "not all memory could be read (-v lists the warnings), so there may be some";
 
 /// Writes a command's answer in the requested format, and ends it.
 pub(crate) fn answer<T: Render>(
@@ -74,7 +68,7 @@ pub(crate) fn answer<T: Render>(
     session: &Session<'_>,
     body: T,
 ) -> Result<Exit, Failure> {
-    answer_with(&[], command, common, session, body)
+    write_answer(&[], command, common, session, body, false)
 }
 
 /// The same for an answer that has more sources than `session`: their warnings go before its own.
@@ -85,9 +79,33 @@ pub(crate) fn answer_with<T: Render>(
     session: &Session<'_>,
     body: T,
 ) -> Result<Exit, Failure> {
-    let report = envelope(command, session, body);
+    write_answer(before, command, common, session, body, false)
+}
+
+/// The same for an answer that may be empty, if `nothing`. If data was lost, an empty table must not say that there is
+/// nothing.
+pub(crate) fn answer_or_nothing<T: Render>(
+    command: &'static str,
+    common: &Common,
+    session: &Session<'_>,
+    body: T,
+    nothing: bool,
+) -> Result<Exit, Failure> {
+    Ok(write_answer(&[], command, common, session, body, nothing)?.or_nothing(nothing))
+}
+
+fn write_answer<T: Render>(
+    before: &[Origin<'_>],
+    command: &'static str,
+    common: &Common,
+    session: &Session<'_>,
+    body: T,
+    nothing: bool,
+) -> Result<Exit, Failure> {
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
-    let without_runtime = (of_runtime && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
+    // Before the envelope, which lets a stopped process run on.
+    let without_runtime = (of_runtime && session.runtimes().is_empty()).then(|| no_runtime(session));
+    let report = envelope(command, session, body);
     let is_listed = common.form() == Format::Table && report.body.lists_warnings();
     let source = if is_listed { Origin::Listed(session.process) } else { Origin::Open(session.process) };
     let sources: Vec<Origin<'_>> = before.iter().copied().chain([source]).collect();
@@ -96,7 +114,7 @@ pub(crate) fn answer_with<T: Render>(
             Format::Json => render::json(&report, &mut out)?,
             Format::Csv => {
                 report.body.csv(&mut out)?;
-                if let Some(sentence) = without_runtime {
+                if let Some(sentence) = &without_runtime {
                     message(sentence);
                 }
             }
@@ -109,6 +127,8 @@ pub(crate) fn answer_with<T: Render>(
                 if let Some(sentence) = without_runtime {
                     text = Document::default();
                     text.line(sentence);
+                } else if nothing && report.warnings.iter().any(|warning| warning.is_partial) {
+                    text.line(INCOMPLETE);
                 }
                 render::write(&text, look(common), &mut out)?;
                 if is_listed {

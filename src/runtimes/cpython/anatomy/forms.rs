@@ -42,7 +42,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             self.keep(at.saturating_sub(kind.prefix), kind.prefix);
         }
         self.keep(at, shape.object);
-        if kind.itemsize != 0 && kind.form != Form::Text {
+        if kind.has_size() && kind.form != Form::Text {
             self.keep(at.saturating_add(shape.ob_size), WORD);
         }
         match kind.form {
@@ -56,7 +56,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             Form::Set => self.set(at),
             Form::Type => self.kind(at),
             Form::Weak => self.value_of("PyWeakReference", "hash", at),
-            Form::Generator | Form::Frame => self.frame(at, kind),
+            Form::Generator | Form::Frame => self.frame(at, kind, end),
             Form::Deque => self.keep(at, kind.basicsize),
             Form::Array => {
                 // The item size is in the descriptor, which belongs to the module.
@@ -69,7 +69,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             }
             Form::NdArray => self.ndarray(at),
             Form::Plain if kind.name == "code" => self.code(at, kind, end),
-            Form::Plain if kind.name == "frame" => self.frame(at, kind),
+            Form::Plain if kind.name == "frame" => self.frame(at, kind, end),
             Form::Plain => {}
         }
         if matches!(kind.form, Form::Plain | Form::Dict) {
@@ -206,8 +206,16 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
     }
 
     /// Describes an object that contains a frame, up to the frame's variables.
-    fn frame(&mut self, at: Addr, kind: &PyType) {
+    fn frame(&mut self, at: Addr, kind: &PyType, end: Addr) {
         let shape = self.objects.shape;
+        // Until its function returns, a frame is on the data stack, and the space in its object has old contents.
+        if let Some(frame) = shape.frame_object.filter(|_| kind.form == Form::Frame)
+            && self.objects.ptr_at(at, frame.frame) != at.checked_add(frame.own)
+        {
+            self.keep(at, frame.own);
+            self.value(at.saturating_add(frame.own), end);
+            return;
+        }
         let layout = &self.heap.runtime().layout;
         let inside = match kind.form {
             Form::Generator => shape.generator.map(|shape| shape.frame),

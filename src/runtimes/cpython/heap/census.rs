@@ -15,7 +15,7 @@ use super::scene::{Leads, Scene};
 use super::source::Source;
 use super::tracked::Tracked;
 use super::types::{OTHER, TypeCache, Types, of_owned};
-use super::visit::Held;
+use super::visit::{Held, Room};
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
@@ -85,6 +85,7 @@ impl Census {
             pools: PoolShape::of(&runtime.layout)?,
             arenas: Places::new(all.iter().map(|(arena, _)| arena.range).collect()),
             images,
+            lists,
             debug: 0,
         };
         scene.debug = scene.debug_bytes(&source, &all);
@@ -386,6 +387,12 @@ impl Census {
 
     pub(super) fn header(&self) -> u64 {
         self.pool_shape.header
+    }
+}
+
+impl Room for Census {
+    fn room(&self, at: u64) -> u64 {
+        self.object_at(Addr::new(at)).unwrap_or(limits::MAX_RUNTIME_RANGE)
     }
 }
 

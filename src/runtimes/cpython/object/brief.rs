@@ -109,7 +109,7 @@ impl<'h, 'p> Brief<'h, 'p> {
             Form::List | Form::Deque | Form::Array | Form::Bytes | Form::ByteArray => {
                 objects.ob_size(object).map(i64::unsigned_abs)
             }
-            _ if kind.itemsize == 8 => objects.ob_size(object).map(i64::unsigned_abs),
+            _ if kind.itemsize == 8 => self.heap.item_count(object, kind),
             _ => None,
         }
     }

@@ -46,7 +46,12 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
             found.push((at, storage));
         }
     }
+    // The VM makes its own storages at start, beside the one for JNI.
+    if found.iter().all(|(at, _)| Some(*at) == global) {
+        roots.lacks("the VM's own handles");
+    }
     if found.iter().all(|(at, _)| Some(*at) != global) {
+        roots.lacks("JNI's global handles");
         roots.notes.push(
             "JNI's global handles were not found, so objects that only native code references count as \
                    unreachable"
