@@ -35,6 +35,12 @@ struct Storage {
     blocks: Vec<Addr>,
 }
 
+impl Storage {
+    fn is_weak(&self) -> bool {
+        self.name.contains("Weak")
+    }
+}
+
 pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     let vm = &classes.vm;
     let global = vm.static_ptr("JNIHandles", "_global_handles").ok();
@@ -46,8 +52,9 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
             found.push((at, storage));
         }
     }
-    // The VM makes its own storages at start, beside the one for JNI.
-    if found.iter().all(|(at, _)| Some(*at) == global) {
+    // The VM makes a strong storage of its own at start. Older releases have static variables instead, which the VM's
+    // tables do not list.
+    if found.iter().all(|(at, storage)| Some(*at) == global || storage.is_weak()) {
         roots.lacks("the VM's own handles");
     }
     if found.iter().all(|(at, _)| Some(*at) != global) {
@@ -60,7 +67,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     }
     for (at, storage) in &found {
         // Objects of weak storages may be collected.
-        if storage.name.contains("Weak") {
+        if storage.is_weak() {
             continue;
         }
         let kind = if Some(*at) == global { JNI_GLOBAL } else { VM_INTERNAL };
