@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use coremap::addr::Addr;
-use coremap::memory::Memory as _;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::runtimes::nativeaot::NativeAot;
