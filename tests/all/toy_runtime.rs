@@ -497,7 +497,7 @@ fn commands_name_the_runtimes_that_they_do_not_read() {
     let file = core().write();
     let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
     let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
-    let toy = ["Toy"];
+    let toy = ["Toy 1"];
     assert_eq!(commands::exceptions(&session).unread, toy);
     assert_eq!(commands::finalizers(&session).unread, toy);
     assert_eq!(commands::syncblocks(&session).unread, toy);
