@@ -1,10 +1,10 @@
 //! Items that only the `coremap` program uses: its own limits, and formats of text and numbers that its
 //! lines share with the tables. Not part of the library's interface; may change at any time.
 
+pub use crate::analysis::no_runtime::no_runtime;
 pub use crate::bytes::{is_harmful, printable};
 pub use crate::core::inflate::Compression;
 pub use crate::core::producer::DIAG_PAGE_SIZE;
-pub use crate::runtimes::coreclr::has_coreclr;
 pub use crate::runtimes::hotspot::heap::Generation as HotSpotGeneration;
 pub use crate::shell::quoted;
 

@@ -8,6 +8,7 @@ pub(crate) mod heap_notes;
 pub(crate) mod in_object;
 pub(crate) mod listing;
 pub(crate) mod naming;
+pub(crate) mod no_runtime;
 pub(crate) mod place;
 pub(crate) mod reach;
 pub(crate) mod region;

@@ -12,7 +12,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::graph::{Graph, GraphError, GraphSize, MemoryBudget, Path, Retained};
 use crate::session::Session;
-use crate::units::exact;
+use crate::units::{count, exact, round};
 
 /// Maximum number of path objects whose modules are searched for the static field at the start of a path.
 const STATIC_TYPES: usize = 8;
@@ -24,6 +24,45 @@ pub(crate) struct RuntimeRoots<'a> {
     pub(crate) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
     pub(crate) stacks: StackRootsRow,
+    /// Roots and references that could not be read. If there are any, an object that no root reaches may be alive.
+    pub(crate) not_read: Vec<String>,
+}
+
+/// What is known of objects that no root reaches.
+pub(crate) enum Unreached {
+    /// The next collection frees them.
+    Collectible,
+    /// They are unreachable, but nothing frees them, for this reason.
+    Kept(&'static str),
+    /// Not all roots and references were read, so they may be alive.
+    Unknown,
+}
+
+impl RuntimeRoots<'_> {
+    /// What is known of objects that no root reaches.
+    pub(crate) fn unreached(&self) -> Unreached {
+        if !self.not_read.is_empty() {
+            return Unreached::Unknown;
+        }
+        self.runtime.collector_off().map_or(Unreached::Collectible, Unreached::Kept)
+    }
+}
+
+/// Minimum number of objects without any reference that shows a fault of the reader. Every runtime has tables of
+/// objects from its start on.
+const OBJECTS_WITHOUT_REFERENCES: u64 = 256;
+
+/// Describes the roots and references of a heap that could not be read.
+fn not_read(heap: &dyn Heap, roots: &Roots, retained: &Retained<'_>) -> Vec<String> {
+    let mut out = roots.missing.clone();
+    let dead = retained.unreachable().values().fold(0_u64, |sum, tally| sum.saturating_add(tally.count));
+    let objects = retained.total.count.saturating_add(dead);
+    if retained.references == 0 && objects >= OBJECTS_WITHOUT_REFERENCES {
+        out.push(format!("references between objects (none found in {})", count(objects, "object")));
+    } else if heap.unread_references() > 0 {
+        out.push(format!("references of objects of {}", count(heap.unread_references(), "type")));
+    }
+    out
 }
 
 /// Computes what all objects of each runtime retain, and passes it to `with`. Skips runtimes with too many objects.
@@ -57,7 +96,25 @@ pub(crate) fn with_retained(
                 ),
             );
         }
-        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
+        let mut not_read = not_read(heap, &roots, &retained);
+        if !not_read.is_empty() {
+            process.diag.partial(
+                WarningCode::Heap,
+                format!(
+                    "{}: not read: {}; what only these retain counts as unreachable",
+                    runtime.label(),
+                    not_read.join(", ")
+                ),
+            );
+        }
+        // Warnings of their own describe these.
+        if retained.live.unwalked.bytes > 0 {
+            not_read.push(format!("{} of the heap", round(retained.live.unwalked.bytes)));
+        }
+        if heap.in_gc() {
+            not_read.push("references that a collection was moving".to_owned());
+        }
+        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, stacks: stack_roots(&roots), not_read };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
         heap.warn_missing();
     }

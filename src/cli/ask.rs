@@ -11,7 +11,7 @@ use coremap::session::Session;
 use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::Common;
-use crate::cli::output::{answer, message};
+use crate::cli::output::{answer_or_nothing, message};
 use crate::cli::{Exit, Failure, address, progress};
 
 /// Compiles the regular expression that `--type` gives for names of types.
@@ -99,7 +99,7 @@ pub(super) fn respond<R: Render>(
     let session = Session::new(process);
     let report = progress::watched(process, progress, || analyse(&session, progress));
     let nothing = is_empty(&report);
-    Ok(answer(command, common, &session, report)?.or_nothing(nothing))
+    answer_or_nothing(command, common, &session, report, nothing)
 }
 
 /// Opens the core, with a progress line if that takes long.

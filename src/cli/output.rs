@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
-use coremap::program::has_coreclr;
+use coremap::program::no_runtime;
 use coremap::program::units::count;
 use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
@@ -58,14 +58,8 @@ pub(crate) fn message(sentence: &str) {
     let _ = render::write(&text, look, &mut io::stderr());
 }
 
-/// Why a command on managed memory has no answer.
-pub(crate) fn no_runtime(process: &Process) -> &'static str {
-    if has_coreclr(process) {
-        "libcoreclr.so is mapped, but coremap cannot read its .NET runtime from this core (`coremap info` says why)"
-    } else {
-        "no managed runtime (.NET, Java, Python) was found in this core"
-    }
-}
+/// Follows an empty table if data was lost.
+const INCOMPLETE: &str = "not all memory could be read (-v lists the warnings), so there may be some";
 
 /// Writes a command's answer in the requested format, and ends it.
 pub(crate) fn answer<T: Render>(
@@ -74,7 +68,7 @@ pub(crate) fn answer<T: Render>(
     session: &Session<'_>,
     body: T,
 ) -> Result<Exit, Failure> {
-    answer_with(&[], command, common, session, body)
+    write_answer(&[], command, common, session, body, false)
 }
 
 /// The same for an answer that has more sources than `session`: their warnings go before its own.
@@ -85,13 +79,39 @@ pub(crate) fn answer_with<T: Render>(
     session: &Session<'_>,
     body: T,
 ) -> Result<Exit, Failure> {
-    let report = envelope(command, session, body);
+    write_answer(before, command, common, session, body, false)
+}
+
+/// The same for an answer that may be empty, if `nothing`. If data was lost, an empty table must not say that there is
+/// nothing.
+pub(crate) fn answer_or_nothing<T: Render>(
+    command: &'static str,
+    common: &Common,
+    session: &Session<'_>,
+    body: T,
+    nothing: bool,
+) -> Result<Exit, Failure> {
+    Ok(write_answer(&[], command, common, session, body, nothing)?.or_nothing(nothing))
+}
+
+fn write_answer<T: Render>(
+    before: &[Origin<'_>],
+    command: &'static str,
+    common: &Common,
+    session: &Session<'_>,
+    body: T,
+    nothing: bool,
+) -> Result<Exit, Failure> {
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
-    let without_runtime = (of_runtime && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
+    // Before the envelope, which lets a stopped process run on.
+    let without_runtime = (of_runtime && session.runtimes().is_empty()).then(|| no_runtime(session));
+    let report = envelope(command, session, body);
     let is_listed = common.form() == Format::Table && report.body.lists_warnings();
     let source = if is_listed { Origin::Listed(session.process) } else { Origin::Open(session.process) };
     let sources: Vec<Origin<'_>> = before.iter().copied().chain([source]).collect();
-    end(common, command, &sources, |out| write_report(common, &report, without_runtime, is_listed, out))
+    let is_incomplete = nothing && report.warnings.iter().any(|warning| warning.is_partial);
+    let table = Table { instead: without_runtime.as_deref(), is_incomplete, with_warnings: is_listed };
+    end(common, command, &sources, |out| write_report(common, &report, &table, out))
 }
 
 /// Writes an answer in the requested format, and ends it. Its `sources` are no longer open; they include the
@@ -101,23 +121,32 @@ pub(crate) fn answer_of<T: Render>(
     report: &Envelope<T>,
     sources: &[Origin<'_>],
 ) -> Result<Exit, Failure> {
-    end(common, report.command, sources, |out| write_report(common, report, None, false, out))
+    end(common, report.command, sources, |out| write_report(common, report, &Table::default(), out))
 }
 
-/// Writes an answer in the requested format. `instead`: the sentence that replaces an empty table. `with_warnings`: a
-/// table ends with the warnings.
+/// What a table has beside the answer's own text.
+#[derive(Default)]
+struct Table<'a> {
+    /// The sentence that replaces an empty table.
+    instead: Option<&'a str>,
+    /// Whether the table is empty although data was lost.
+    is_incomplete: bool,
+    /// Whether the table ends with the warnings.
+    with_warnings: bool,
+}
+
+/// Writes an answer in the requested format.
 fn write_report<T: Render>(
     common: &Common,
     report: &Envelope<T>,
-    instead: Option<&str>,
-    with_warnings: bool,
+    table: &Table<'_>,
     mut out: &mut dyn Write,
 ) -> Result<(), Failure> {
     match common.form() {
         Format::Json => render::json(report, &mut out)?,
         Format::Csv => {
             report.body.csv(&mut out)?;
-            if let Some(sentence) = instead {
+            if let Some(sentence) = table.instead {
                 message(sentence);
             }
         }
@@ -127,12 +156,14 @@ fn write_report<T: Render>(
                 render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
             let mut text = report.body.document();
-            if let Some(sentence) = instead {
+            if let Some(sentence) = table.instead {
                 text = Document::default();
                 text.line(sentence);
+            } else if table.is_incomplete {
+                text.line(INCOMPLETE);
             }
             render::write(&text, look(common), &mut out)?;
-            if with_warnings {
+            if table.with_warnings {
                 render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
             }
         }

@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::{
     CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NATIVEAOT,
-    NATIVEAOT_ENTRIES, NUMPY, Table,
+    NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
 /// Fields that no table has, only descriptors of newer runtimes, and why they are requested.
@@ -201,6 +201,7 @@ fn tables() -> Vec<&'static Layout> {
 /// an object names the references from there.
 fn asked_by_name() -> Vec<&'static Layout> {
     let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
+    let dotnet = dotnet.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
     let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
 }

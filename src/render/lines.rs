@@ -26,6 +26,13 @@ pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     }
 }
 
+/// Names the roots and references that could not be read.
+pub(crate) fn not_read_line(doc: &mut Document<'_>, not_read: &[String]) {
+    if !not_read.is_empty() {
+        doc.line(format!("not read: {}. What only these retain may be alive", not_read.join(", ")));
+    }
+}
+
 /// The first line of every table: the core and its state.
 pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     let mut parts = vec![human(core.size)];

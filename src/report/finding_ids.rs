@@ -45,6 +45,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("recognised", "Memory of a library or runtime, recognised by its layout."),
     ("reserved", "Reserved address space that is not backed by memory."),
     ("retained", "An object that retains a large share of the live objects."),
+    ("roots-not-read", "Objects that no root was found to reach, where not all roots and references could be read."),
     ("runtime", "A managed runtime's internal structures and JIT code."),
     ("runtime-heap", "A runtime heap that is recognised but not walked: V8, Go, Ruby, PHP and others."),
     ("same-stack", "Many threads with the same innermost frames."),
@@ -60,7 +61,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("timers", "Thousands of timers."),
     ("truncated", "The core file is truncated."),
     ("unnamed", "Memory with no known owner and mixed content."),
-    ("unreachable", "Unreachable objects: a collection would free them."),
+    ("unreachable", "Unreachable objects that are not collected yet."),
 ];
 
 /// Returns the id in its canonical case. `None` if there is no such id.

@@ -70,6 +70,8 @@ use crate::runtimes::nativeaot::NativeAot;
 pub(crate) struct Finder {
     /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
+    /// Beginning of its library's file name, and the runtime's name in sentences. `None` if it has no library.
+    pub library: Option<(&'static str, &'static str)>,
     /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
     /// for that command then lacks the pages that other finders read.
     pub offers: &'static [Offer],
@@ -90,25 +92,35 @@ pub(crate) enum Offer {
 pub(crate) const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
+        library: Some(("libcoreclr.so", ".NET")),
         offers: &[Offer::CoreClr, Offer::ClrGc],
         find: |process| CoreClr::find(process).into_iter().map(DetectedRuntime::clr).collect(),
     },
     Finder {
         name: "HotSpot",
+        library: Some(("libjvm.so", "Java")),
         offers: &[],
         find: |process| HotSpot::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "CPython",
+        library: Some(("libpython3", "Python")),
         offers: &[],
         find: |process| CPython::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "NativeAOT",
+        library: None,
         offers: &[Offer::ClrGc],
         find: |process| NativeAot::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
 ];
+
+/// Libraries of managed runtimes that the process maps, readable or not: file name, and the runtime's name.
+pub(crate) fn mapped_libraries(process: &Process) -> Vec<(&str, &'static str)> {
+    let of = |name: &str| RUNTIMES.iter().filter_map(|f| f.library).find(|(library, _)| name.starts_with(library));
+    process.modules.iter().filter_map(|module| Some((module.name(), of(module.name())?.1))).collect()
+}
 
 /// A runtime that was found in a process.
 pub(crate) enum DetectedRuntime<'p> {

@@ -549,6 +549,20 @@ python() {
     python_program python311 "$ROOTS/bookworm" /usr/bin/python3.11
     python_program python313-tasks "$ROOTS/trixie" /usr/bin/python3.13 tasks
     python_program python314 "$ROOTS/forky" /usr/bin/python3.14
+    python_frames
+}
+
+python_frames() {
+    cp "$SRC/frames.py" "$RUN/"
+    (echo 0x33 > /proc/self/coredump_filter; ulimit -c unlimited; cd "$RUN"
+        exec env -i PATH=/usr/bin:/bin python3.11 -I -S frames.py truth.json) &
+    PID=$!
+    until [ -s "$RUN/truth.json" ]; do sleep 0.2; done
+    sleep 0.5
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    mkdir -p "$OUT/python311-frames"
+    cp "$RUN/truth.json" "$OUT/python311-frames/"
+    zstd -q -19 --long=27 -f "$(core_file)" -o "$OUT/python311-frames/core.zst"
 }
 
 case $WHAT in

@@ -1,6 +1,7 @@
 //! Async methods that wait, in a core of a program that made each of them wait for
 //! something else (testdata/sources/pending.cs).
 
+use crate::support::builder::file_with;
 use crate::support::real;
 use crate::support::run::run;
 use serde_json::Value;
@@ -10,6 +11,29 @@ fn chains(more: &[&str]) -> Value {
     let out = run(["async", "--json"].iter().chain(more).copied().chain([path.to_str().unwrap()]));
     out.is_sound();
     out.json()
+}
+
+/// Other compilers call the state of an async method otherwise. Methods of a compiler that nobody knows are found too,
+/// without the number of the await.
+#[test]
+fn state_machines_of_other_compilers_are_found() {
+    for (name, known) in [("$PC\0_state", true), ("<>1__other", false)] {
+        let mut bytes = real::bytes("dotnet31-pending");
+        let finder = memchr::memmem::Finder::new("<>1__state\0");
+        let places: Vec<usize> = finder.find_iter(&bytes).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + name.len()].copy_from_slice(name.as_bytes());
+        }
+        let file = file_with(&bytes);
+        let answer = run(["async", "--json", file.path().to_str().unwrap()]);
+        let v = answer.is_sound().json();
+        // As Main of the program makes them: see below.
+        assert_eq!((&v["total"], &v["methods"]), (&15.into(), &19.into()), "{name}");
+        let frames = v["chains"].as_array().unwrap().iter().flat_map(|c| c["frames"].as_array().unwrap());
+        let inner = frames.into_iter().find(|f| f["method"] == "Work.Inner(Int32)").unwrap();
+        assert_eq!(inner["state"], if known { 0.into() } else { Value::Null }, "{name}");
+    }
 }
 
 /// What is waited for, the chain's parts, what stands at its end.

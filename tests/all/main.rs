@@ -52,6 +52,7 @@ mod mistakes;
 mod mutations;
 mod native_symbols;
 mod nativeaot;
+mod not_read;
 mod objects;
 mod once;
 mod package;

@@ -5,6 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use coremap::addr::Addr;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::runtimes::nativeaot::NativeAot;
 use serde_json::Value;
 
 use crate::support::cases::names;
@@ -13,6 +17,8 @@ use crate::support::run::run;
 
 /// With the program's read-only pages: strings of the header, metadata.
 const FULL: &str = "nativeaot9";
+/// A program of 8.0 without them, whose MethodTables have another flag for references.
+const OLD: &str = "nativeaot8-kernel";
 /// Without them.
 const PLAIN: &str = "nativeaot9-kernel";
 
@@ -131,6 +137,81 @@ fn a_cache_is_held_by_a_static_field() {
     let answer = ask(FULL, &["retained", "--type", "^P.CacheEntry$"]);
     let rows = list(&answer["types"]).iter().filter(|row| row["type"] == "P.CacheEntry");
     assert_eq!(rows.map(|row| number(&row["count"])).sum::<u64>(), 2000);
+}
+
+/// The objects of the program's static fields are alive, and so are the objects of the types that it keeps.
+#[test]
+fn references_of_8_are_followed() {
+    let truth = truth(OLD);
+    let answer = ask(OLD, &["retained", "--top", "100000"]);
+    assert_eq!(answer["not_read"], serde_json::json!([]));
+    let (live, dead) = (&answer["live"], &answer["unreachable"]);
+    let shares = |row: &Value| (number(&row["objects"]), number(&row["size"]));
+    // The program had not made any garbage but some strings, which the report itself is of.
+    assert!(shares(dead).1 * 3 < shares(live).1, "{live} live, {dead} not");
+    // Its 319 entries are in a list. Types have no names without the program's file.
+    let count = &truth["types"]["Ledger.Entry"];
+    let of = |rows: &str| list(&answer[rows]).iter().filter(|row| row["count"] == *count).count();
+    assert!(of("types") > 0 && of("unreachable_types") == 0, "{count}");
+    let statics = list(&truth["statics"]);
+    assert!(statics.len() >= 10);
+    for field in statics.iter().take(12) {
+        let found = ask(OLD, &["gcroot", field["object"].as_str().unwrap()]);
+        let text = found["paths"].to_string();
+        assert!(text.contains("StrongHandle") && text.contains("(static fields)"), "{field}: {text}");
+    }
+}
+
+/// The runtime of `name`'s core.
+fn with<R>(name: &str, body: impl FnOnce(&NativeAot<'_>) -> R) -> R {
+    let process = Process::open(&real::plain(name), &Options::default(), &Progress::silent()).unwrap();
+    body(&NativeAot::find(&process).pop().unwrap())
+}
+
+fn ask_patched(name: &str, words: &[(u64, u64)], args: &[&str]) -> Value {
+    let file = real::patched(name, words);
+    let answer = run(args.iter().copied().chain(["--json", file.path().to_str().unwrap()]));
+    // In an overview, what was left out of a shrunk core is not lost.
+    assert!(matches!(answer.is_sound().code, Some(0 | PARTIAL)), "{args:?}: {}", answer.stderr);
+    answer.json()
+}
+
+#[test]
+fn without_handles_nothing_is_called_unreachable() {
+    // Of GcDacVars, and of the map, whose first word leads to its tables.
+    let (map, first) = with(FULL, |aot| {
+        let runtime = aot.runtime();
+        let map = runtime.gc_dac_vars.get() + runtime.layout.positive("GcDacVars", "handle_table_map").unwrap();
+        (map, runtime.memory.u64(Addr::new(map)).unwrap())
+    });
+    for (at, word) in [(map, 0), (first, 0)] {
+        let answer = ask_patched(FULL, &[(at, word)], &["retained"]);
+        let not_read = answer["not_read"].to_string();
+        assert!(not_read.contains("GC handles"), "{not_read}");
+        assert!(warned(&answer, "heap"));
+        let triage = ask_patched(FULL, &[(at, word)], &["triage"]);
+        let findings = list(&triage["findings"]);
+        // The cache of 2,000 entries with 10 KiB each is most of the heap.
+        let told = findings.iter().find(|finding| finding["id"] == "roots-not-read").unwrap();
+        assert!(told["text"].as_str().unwrap().contains("GC handles"), "{told}");
+        for finding in findings {
+            let text = finding["text"].as_str().unwrap();
+            assert!(!text.contains("unreachable") && !text.contains("would free"), "{text}");
+        }
+        assert!(findings.iter().all(|finding| finding["id"] != "unreachable"));
+    }
+}
+
+#[test]
+fn arrays_of_references_without_references_are_noticed() {
+    let stat = ask(FULL, &["heapstat"]);
+    let array = list(&stat["types"]).iter().find(|row| row["type"] == "P.CacheEntry[]").unwrap();
+    let at = real::hex(&array["method_table"]);
+    let head = with(FULL, |aot| aot.runtime().memory.u64(Addr::new(at)).unwrap());
+    // 9.0 has HasPointers in bit 24.
+    assert!(head & 1 << 24 != 0);
+    let answer = ask_patched(FULL, &[(at, head & !(1 << 24))], &["retained"]);
+    assert!(answer["not_read"].to_string().contains("references of objects of 1 type"), "{}", answer["not_read"]);
 }
 
 #[test]

@@ -289,6 +289,39 @@ fn only_cycles_are_unreachable() {
     }
 }
 
+/// Frame objects of functions that returned are found, with their variables: the program says how many there are, and
+/// where some are. From 3.11 on the word where other objects have their number of items is the caller's frame.
+#[test]
+fn frame_objects_keep_their_variables() {
+    for (name, core) in cores("frame-objects") {
+        let truth = real::told(name);
+        let stat = ask(&core, &["heapstat"]);
+        let row = list(&stat["types"]).iter().find(|row| row["type"] == "frame").unwrap();
+        let frames = number(&truth["tracked_frames"]);
+        assert_eq!(number(&row["tracked"]), frames, "{name}");
+        // The module's own frame, which runs, has an object too.
+        assert!((frames..frames + 8).contains(&number(&row["count"])), "{name}: {row}");
+        // What only variables keep is not held from C.
+        for frame in ["first_frame", "last_frame"] {
+            let kept = ask(&core, &["retained", "--object", &hex(&truth[frame])]);
+            let keeper = kept["object"]["dominator_type"].as_str();
+            assert_eq!(keeper, Some("traceback"), "{name}: {frame}: {}", kept["object"]);
+        }
+        // 80 variables, in a block of malloc.
+        let wide = ask(&core, &["object", &hex(&truth["wide_frame"])]);
+        assert_eq!(wide["type"], "frame", "{name}");
+        let kept = ask(&core, &["retained", "--object", &hex(&truth["wide_frame"])]);
+        let parcels = list(&kept["types"]).iter().find(|row| row["type"] == "__main__.Parcel").unwrap();
+        assert_eq!(number(&parcels["count"]), 80, "{name}");
+        for object in ["first_frame", "wide_frame", "generator", "coroutine"] {
+            let shown = ask(&core, &["object", &hex(&truth[object])]);
+            assert_eq!(shown["length"], Value::Null, "{name}: {object}");
+            let text = shown.to_string();
+            assert!(!text.contains("elements\":1"), "{name}: {object}: {text}");
+        }
+    }
+}
+
 #[test]
 fn triage_adds_up_and_tells_of_the_interpreter() {
     for (name, core) in cores("python") {

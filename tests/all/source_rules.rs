@@ -48,7 +48,6 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
 /// Code that names a runtime and serves every one: file, a part of the line, and why.
 const NAMES_RUNTIME: &[(&str, &str, &str)] = &[
     ("src/program.rs", "hotspot::heap::Generation", "generations of every heap, which an option may name"),
-    ("src/program.rs", "coreclr::has_coreclr", "a sentence about runtimes that cannot be read"),
     ("src/internals.rs", "coreclr", "tests and benchmarks of .NET"),
 ];
 

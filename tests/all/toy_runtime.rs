@@ -5,13 +5,14 @@ use std::io::Cursor;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands::shrink::scrub_plan;
-use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
+use coremap::commands::{self, HandleOptions, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::export::hprof::heaps;
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
+use coremap::render::{self, DrawOptions, Render as _};
 use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::runtimes::api::Space;
 use coremap::runtimes::api::anatomy::{Anatomy, ScrubRule, ScrubRules};
@@ -59,6 +60,9 @@ struct Toy<'p> {
     buffers: Vec<OwnedBuffer>,
     /// Whether it says what its objects are made of.
     has_anatomy: bool,
+    /// Roots that it could not read, and why its collector frees nothing.
+    missing: Vec<String>,
+    off: Option<&'static str>,
 }
 
 impl<'p> Toy<'p> {
@@ -75,6 +79,8 @@ impl<'p> Toy<'p> {
             inlines: None,
             buffers: Vec::new(),
             has_anatomy: true,
+            missing: Vec::new(),
+            off: None,
         }
     }
 
@@ -235,7 +241,11 @@ impl ManagedRuntime for Toy<'_> {
         assert!(frames.iter().all(|frame| matches!(frame.kind, FrameKind::Managed(id, _) if id == own)));
         let at = Addr::new(STACK + 0xff8);
         let object = self.process.memory.ptr(at).unwrap();
-        Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }
+        let all = vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }];
+        Roots { all, missing: self.missing.clone(), ..Roots::default() }
+    }
+    fn collector_off(&self) -> Option<&'static str> {
+        self.off
     }
     fn buffers(&self) -> &[OwnedBuffer] {
         &self.buffers
@@ -429,6 +439,70 @@ fn what_objects_own_outside_of_the_heap_is_told() {
     // The fourth node has no root.
     assert!(told.text.contains("Retained by roots (Stack) 4.12 KiB"), "{}", told.text);
     assert!(told.text.contains("256 B belong to unreachable objects"), "{}", told.text);
+}
+
+/// What no root reaches is called unreachable, and what a collection would free, only as far as that was checked.
+#[test]
+fn unreachable_is_a_claim_about_all_roots() {
+    let silent = Progress::silent();
+    let file = core().load(Load::at(NATIVE).bytes(vec![7; 0x2000])).write();
+    let ask = |missing: &[&str], off: Option<&'static str>| {
+        let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+        let mut toy = Toy::new(&process);
+        toy.missing = missing.iter().map(|&name| name.to_owned()).collect();
+        toy.off = off;
+        let range = AddrRange::sized(Addr::new(NATIVE), 0x100);
+        let nobody = Addr::new(HEAP + 72);
+        toy.buffers = vec![OwnedBuffer { range, object: nobody, field: "name", how: BufferMemory::Allocated }];
+        let session = Session::with_runtimes(&process, vec![Box::new(toy)]);
+        let kept = commands::retained(&session, &RetainedOptions { top: 10, ..RetainedOptions::default() });
+        let path = commands::gcroot(&session, nobody, false);
+        let findings = commands::triage(&session, &TriageOptions::default(), &silent).findings;
+        let buffers = findings.iter().find(|finding| finding.id == "native-buffers").unwrap().text.clone();
+        let warnings: Vec<String> = process.diag.warnings().into_iter().map(|w| w.message).collect();
+        let mut tables = [Vec::new(), Vec::new()];
+        let look = DrawOptions { width: None, color: false, bars: false };
+        render::write(&kept.document(), look, &mut tables[0]).unwrap();
+        render::write(&path.document(), look, &mut tables[1]).unwrap();
+        let tables = tables.map(|table| String::from_utf8(table).unwrap());
+        (kept.not_read, path.not_read, buffers, warnings, tables)
+    };
+
+    let (kept, path, buffers, warnings, tables) = ask(&[], None);
+    assert!(kept.is_empty() && path.is_empty() && warnings.is_empty(), "{warnings:?}");
+    assert!(buffers.contains("256 B belong to unreachable objects: a collection would free them"), "{buffers}");
+    assert!(tables[0].contains("1 unreachable") && tables[1].contains("not reachable from any"), "{tables:?}");
+
+    let (kept, path, buffers, warnings, tables) = ask(&["toy handles"], None);
+    assert_eq!((kept, path), (vec!["toy handles".to_owned()], vec!["toy handles".to_owned()]));
+    assert!(buffers.contains("not reached") && buffers.contains("toy handles"), "{buffers}");
+    assert!(warnings.iter().any(|warning| warning.contains("not read: toy handles")), "{warnings:?}");
+    for text in tables.iter().chain([&buffers]) {
+        assert!(text.contains("toy handles"), "{text}");
+        assert!(
+            !text.contains("nreachable") && !text.contains("not reachable") && !text.contains("would free"),
+            "{text}"
+        );
+    }
+
+    let (_, _, buffers, warnings, _) = ask(&[], Some("the toy collector is off"));
+    assert!(buffers.contains("unreachable objects, but the toy collector is off"), "{buffers}");
+    assert!(!buffers.contains("would free") && warnings.is_empty(), "{buffers} {warnings:?}");
+}
+
+/// A command that does not read a runtime says so, instead of listing nothing.
+#[test]
+fn commands_name_the_runtimes_that_they_do_not_read() {
+    let silent = Progress::silent();
+    let file = core().write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
+    let toy = ["Toy 1"];
+    assert_eq!(commands::exceptions(&session).unread, toy);
+    assert_eq!(commands::finalizers(&session).unread, toy);
+    assert_eq!(commands::syncblocks(&session).unread, toy);
+    assert_eq!(commands::handles(&session, &HandleOptions::default()).unread, toy);
+    assert_eq!(commands::heap(&session, false).unread, toy);
 }
 
 /// Scrub the toy's core; the words of its heap afterwards, and the codes of warnings.

@@ -5,7 +5,7 @@ use coremap::session::Session;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::answer;
+use crate::cli::output::answer_or_nothing;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -28,7 +28,6 @@ impl Command for Heap {
         let session = Session::new(&process);
         let report = watched(&process, &progress, || commands::heap(&session, self.loader));
         let nothing = report.gc.is_none();
-        let exit = answer(Self::NAME, common, &session, report)?;
-        Ok(exit.or_nothing(nothing))
+        answer_or_nothing(Self::NAME, common, &session, report, nothing)
     }
 }

@@ -1,12 +1,13 @@
 use clap::Args;
 use coremap::commands;
 use coremap::commands::perfmap::perf_map;
+use coremap::program::no_runtime;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, answer_as_text, message, no_runtime};
+use crate::cli::output::{answer, answer_as_text, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
@@ -30,11 +31,11 @@ impl Command for Perfmap {
         let said = session.runtimes().is_empty() && common.form() == Format::Csv;
         if nothing && !said {
             let why = if session.runtimes().is_empty() {
-                no_runtime(&process)
+                no_runtime(&session)
             } else {
-                "no managed code was found in this core"
+                "no managed code was found in this core".to_owned()
             };
-            message(why);
+            message(&why);
         }
         let exit = if common.form() == Format::Table {
             answer_as_text(Self::NAME, common, &process, |mut out| Ok(perf_map(&report, &mut out)?))?

@@ -10,26 +10,52 @@ pub mod heap;
 pub mod syncblocks;
 
 use crate::runtimes::Offer;
-use crate::runtimes::api::{ClrGc, ManagedRuntime};
+use crate::runtimes::api::{ClrGc, ManagedRuntime, RuntimeId};
 use crate::runtimes::coreclr::CoreClr;
 use crate::session::Session;
 
+/// The runtimes of the process that are not in `read`, by name. A command whose list is empty must not say that there is
+/// nothing: it did not look there.
+fn unread(session: &Session<'_>, read: &[RuntimeId]) -> Vec<String> {
+    let others = session.runtimes_by_id().into_iter().filter(|(id, _)| !read.contains(id));
+    others.map(|(_, runtime)| runtime.label()).collect()
+}
+
+/// The line in place of an empty list of `what`, a plural noun. `unread`: runtimes that the command does not read.
+/// `elsewhere`: where else to look for these.
+fn nothing(what: &str, unread: &[String], elsewhere: &str) -> String {
+    match unread {
+        [] => format!("no {what}"),
+        unread => format!("{what} of {} are not read{elsewhere}", unread.join(" and ")),
+    }
+}
+
+/// The line after a list of `what` that lacks those of some runtimes. `None` if it lacks none.
+fn rest(what: &str, unread: &[String]) -> Option<String> {
+    (!unread.is_empty()).then(|| format!("{what} of {} are not read", unread.join(" and ")))
+}
+
 /// The CoreCLR runtimes of the process.
 fn coreclr<'s, 'p>(session: &'s Session<'p>) -> impl Iterator<Item = &'s CoreClr<'p>> {
-    session.found(Offer::CoreClr).filter_map(|(_, found)| found.coreclr())
+    coreclr_by_id(session).map(|(_, runtime)| runtime)
+}
+
+/// The CoreCLR runtimes of the process, with their IDs.
+fn coreclr_by_id<'s, 'p>(session: &'s Session<'p>) -> impl Iterator<Item = (RuntimeId, &'s CoreClr<'p>)> {
+    session.found(Offer::CoreClr).filter_map(|(id, found)| Some((id, found.coreclr()?)))
 }
 
 /// The runtimes that use the GC of .NET.
-fn clr_gcs<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'s dyn ManagedRuntime, &'s dyn ClrGc)> {
-    session.found(Offer::ClrGc).filter_map(|(_, found)| {
+fn clr_gcs<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (RuntimeId, &'s dyn ManagedRuntime, &'s dyn ClrGc)> {
+    session.found(Offer::ClrGc).filter_map(|(id, found)| {
         let runtime: &dyn ManagedRuntime = found.runtime();
-        Some((runtime, runtime.clr_gc()?))
+        Some((id, runtime, runtime.clr_gc()?))
     })
 }
 
 /// Finds the roots on stacks, so that a smaller core includes what that reads, such as the GC info of methods.
 pub(in crate::commands) fn read_stack_roots(session: &Session<'_>) {
-    for (id, runtime) in session.found(Offer::CoreClr).filter_map(|(id, found)| Some((id, found.coreclr()?))) {
+    for (id, runtime) in coreclr_by_id(session) {
         let walker = session.walker(session.known_stacks());
         drop(runtime.stack_refs(id, &mut |tid| session.walk_tid(&walker, tid)));
     }

@@ -55,6 +55,7 @@ fn of_runtime(
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);
+        report.not_read.clone_from(&roots.missing);
         let found = match PathSearch::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
             Ok(found) => found,
             Err(e) => {

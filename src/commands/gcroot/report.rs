@@ -22,6 +22,8 @@ pub struct GcRootReport {
     pub roots: u64,
     /// Number of objects visited.
     pub visited: u64,
+    /// Kinds of roots that could not be read, such as `GC handles`. The object may be alive through these.
+    pub not_read: Vec<String>,
     /// How stack roots were found.
     pub stacks: StackRootsRow,
 }
@@ -33,8 +35,10 @@ pub struct GcRootTypesReport {
     pub types: Vec<Name>,
     /// Live objects of these types.
     pub live: ObjectsRow,
-    /// Unreachable objects of these types.
+    /// Objects of these types that no root reaches. If `not_read` is not empty, some of them may be alive.
     pub unreachable: ObjectsRow,
+    /// Roots and references that could not be read, such as `GC handles`.
+    pub not_read: Vec<String>,
     /// Shapes of the shortest paths to them, by retained bytes.
     pub groups: Vec<RootGroupRow>,
     /// Number of groups not listed.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::gcroot::report::GcRootReport;
 use crate::render::document::Document;
-use crate::render::lines::stack_lines;
+use crate::render::lines::{not_read_line, stack_lines};
 use crate::render::{Render, csv_rows};
 use crate::report::RootPathRow;
 use crate::units::{count, exact};
@@ -30,10 +30,14 @@ impl Render for GcRootReport {
         doc.line("");
         let more = if self.more { "; there may be more (--all)" } else { "" };
         match self.paths.len() {
-            0 => doc.line(format!("not reachable from any of {} roots", exact(self.roots))),
+            0 if self.not_read.is_empty() => {
+                doc.line(format!("not reachable from any of {} roots", exact(self.roots)));
+            }
+            0 => doc.line(format!("not reached from the {} roots that were read", exact(self.roots))),
             1 => doc.line(format!("1 unique root of {}{more}", exact(self.roots))),
             n => doc.line(format!("{n} unique roots of {}{more}", exact(self.roots))),
         }
+        not_read_line(&mut doc, &self.not_read);
         stack_lines(&mut doc, &self.stacks);
         doc
     }

@@ -22,6 +22,7 @@ pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTy
     with_retained(session, |retained, names, runtime_roots| {
         report.roots += runtime_roots.roots.len() as u64;
         report.stacks.merge(&runtime_roots.stacks);
+        report.not_read.extend(runtime_roots.not_read.iter().cloned());
         one(session.process, retained, names, runtime_roots, name, top.min(limits::MAX_TOP), &mut report);
     });
     report

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
 use crate::render::document::Document;
-use crate::render::lines::stack_lines;
+use crate::render::lines::{not_read_line, stack_lines};
 use crate::render::{Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact};
@@ -29,7 +29,10 @@ impl Render for GcRootTypesReport {
         }
         doc.line(format!("{}, {} bytes: {}", count(live.objects, "live object"), exact(live.size), types.join(", ")));
         if dead.objects > 0 {
-            doc.line(format!("{} more, {} bytes, are unreachable", exact(dead.objects), exact(dead.size)));
+            let are =
+                if self.not_read.is_empty() { "unreachable" } else { "not reached from the roots that were read" };
+            doc.line(format!("{} more, {} bytes, are {are}", exact(dead.objects), exact(dead.size)));
+            not_read_line(&mut doc, &self.not_read);
         }
         for group in &self.groups {
             doc.line("");

@@ -30,6 +30,7 @@ pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedRep
         let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };
         view.add_to(&mut report);
         report.stacks.merge(&rooted.stacks);
+        report.not_read.extend(rooted.not_read.iter().cloned());
     });
     let most = options.top.min(limits::MAX_TOP);
     report.types.sort_by_key(|t| (Reverse(t.retained), t.method_table));

@@ -9,8 +9,11 @@ use crate::report::{Name, ObjectsRow, StackRootsRow, TypeRow};
 pub struct RetainedReport {
     /// Reachable objects.
     pub live: ObjectsRow,
-    /// Unreachable objects that are not collected yet. With the live objects, these are all objects on the heap.
+    /// Objects that no root reaches and that are not collected yet. With the live objects, these are all objects on the
+    /// heap. If `not_read` is not empty, some of them may be alive.
     pub unreachable: ObjectsRow,
+    /// Roots and references that could not be read, such as `GC handles`.
+    pub not_read: Vec<String>,
     /// Bytes that only roots of one kind retain.
     pub roots: Vec<RootSumRow>,
     /// Bytes that roots of several kinds retain.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::retained::report::{RetainedReport, RetainedRow};
 use crate::render::document::{Document, TableBlock, exact_or_dash, percent};
-use crate::render::lines::stack_lines;
+use crate::render::lines::{not_read_line, stack_lines};
 use crate::render::{Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact};
@@ -26,6 +26,7 @@ impl Render for RetainedReport {
             Some(object) => {
                 object_lines(&mut doc, object, &self.dominators);
                 if object.retained.is_none() {
+                    not_read_line(&mut doc, &self.not_read);
                     return doc;
                 }
             }
@@ -105,16 +106,19 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
         row(&format!("{} only", root.root_kind), exact(root.count), root.retained);
     }
     row("several kinds of roots", String::new(), report.several);
-    row("none (unreachable)", String::new(), dead.size);
+    let is_certain = report.not_read.is_empty();
+    row(if is_certain { "none (unreachable)" } else { "none that was read" }, String::new(), dead.size);
     table.footer = Some(vec!["[TOTAL]".into(), String::new(), exact(whole), String::new()]);
     doc.table(table);
     doc.line(format!(
-        "{}, {} bytes; {} unreachable, {} bytes",
+        "{}, {} bytes; {} {}, {} bytes",
         count(live.objects, "live object"),
         exact(live.size),
         exact(dead.objects),
+        if is_certain { "unreachable" } else { "not reached" },
         exact(dead.size)
     ));
+    not_read_line(doc, &report.not_read);
 }
 
 fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
@@ -199,8 +203,8 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
 }
 
 fn unreachable_table(report: &RetainedReport) -> TableBlock<'_> {
-    let mut table =
-        TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").type_name("Class Name");
+    let title = if report.not_read.is_empty() { "Unreachable MT" } else { "Not reached MT" };
+    let mut table = TableBlock::default().text(title).number("Count").number("TotalSize").type_name("Class Name");
     for t in report.unreachable_types.iter().take(UNREACHABLE) {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.to_string()]);
     }

@@ -75,6 +75,9 @@ pub static MUSL_MALLOCNG: Table = Table::new(include_str!("musl-mallocng-64.json
 /// NativeAOT: fields that its own header leaves out.
 pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
 
+/// NativeAOT: what differs from [`NATIVEAOT`] in some releases, by the major version of their header.
+pub static NATIVEAOT_BY_HEADER: [(u16, Table); 1] = [(3, Table::new(include_str!("nativeaot-8-64.json")))];
+
 /// Names of the entries in NativeAOT's own header, by their position. Not a layout.
 pub const NATIVEAOT_ENTRIES: &str = include_str!("nativeaot-entries.json");
 
@@ -122,6 +125,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
+        let all = all.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
         let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;

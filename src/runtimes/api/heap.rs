@@ -324,6 +324,11 @@ pub trait Heap: Sync {
     /// Warns about requested type names that were not available, with a way to get them.
     fn warn_missing(&self) {}
 
+    /// Number of types seen so far whose objects have references that can't be read.
+    fn unread_references(&self) -> u64 {
+        0
+    }
+
     /// Whether a collection was in progress, so that objects may have been moving.
     fn in_gc(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::addr::Addr;
+use crate::units::count;
 
 /// Kind of a root. The order is that of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,8 +139,25 @@ pub struct Roots {
     pub all: Vec<Root>,
     /// Messages about roots that could not be read.
     pub notes: Vec<String>,
+    /// Kinds of roots that could not be read, or only in part, such as `GC handles`. What only these roots retain
+    /// looks unreachable.
+    pub missing: Vec<String>,
     /// Number of slots in managed frames whose reference points to no object.
     pub stray: u64,
     /// How the stacks were read.
     pub stacks: StackCoverage,
+}
+
+impl Roots {
+    /// Records that these roots could not be read.
+    pub fn lacks(&mut self, roots: impl Into<String>) {
+        self.missing.push(roots.into());
+    }
+
+    /// Records the number of managed threads whose stacks could not be read.
+    pub fn lacks_stacks(&mut self, threads: u64) {
+        if threads > 0 {
+            self.lacks(format!("stacks of {}", count(threads, "thread")));
+        }
+    }
 }

@@ -140,6 +140,12 @@ pub trait ManagedRuntime: Sync {
         false
     }
 
+    /// Why no collection frees unreachable objects, such as `the cyclic garbage collector is off (gc.disable())`.
+    /// `None` if collections run.
+    fn collector_off(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Labels that the runtime writes at the start of its malloc blocks. `None` if it writes none.
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None

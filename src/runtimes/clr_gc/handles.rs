@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::runtimes::api::{Handle, RootKind, Structure};
+use crate::runtimes::api::{Handle, RootKind, Roots, Structure};
 use crate::runtimes::clr_gc::{Gc, GcError};
 use crate::words::HandleKind;
 
@@ -193,6 +193,16 @@ pub(crate) fn handles_in(process: &Process, gc: Gc<'_>, (segments, broken): &Seg
     }
     out.sort_by_key(|h| h.address);
     (out, notes)
+}
+
+/// Records that handles are missing among the roots. A runtime without any handle does not exist: a handle keeps the
+/// static variables alive.
+pub(crate) fn lacks_handles(roots: &mut Roots, none: bool, broken: bool) {
+    if none {
+        roots.lacks("GC handles");
+    } else if broken {
+        roots.lacks("some GC handles");
+    }
 }
 
 /// Reads the handles of one segment. Free handles are null: the runtime clears them.

@@ -144,8 +144,8 @@ pub(crate) trait ClrHeap: Heap {
     /// Returns the MethodTable at `address`, if there is one.
     fn table_at(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)>;
 
-    /// Returns the offsets of references in objects of a type.
-    fn references(&self, info: &MethodTableInfo) -> References;
+    /// Returns the offsets of references in objects of a type. `None` if the type has references that can't be read.
+    fn references(&self, info: &MethodTableInfo) -> Option<References>;
 
     /// Returns the System.Reflection.LoaderAllocator that objects of a collectible type keep alive.
     fn allocator(&self, _info: &MethodTableInfo) -> Option<Addr> {

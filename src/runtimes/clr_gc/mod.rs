@@ -18,7 +18,7 @@ mod walk;
 pub(crate) use anatomy::forms;
 pub use contexts::AllocContext;
 pub use gcdesc::References;
-pub(crate) use handles::{HandleList, SegmentList, handle_at, handles_in, segments};
+pub(crate) use handles::{HandleList, SegmentList, handle_at, handles_in, lacks_handles, segments};
 pub use heap::MethodTableInfo;
 pub(crate) use heap::{ALIGN, COUNT_AT, ClrHeap, MIN_BASE_SIZE, MIN_OBJECT, MethodTables, parts, stride};
 pub(crate) use read::{GcError, GcHeap, read};

@@ -4,6 +4,7 @@
 //! secondary objects of its dependent handles (docs/dotnet.md, Roots).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
@@ -63,13 +64,22 @@ impl ObjectLayout {
 
 /// Object layouts by MethodTable, shared by the readers of one heap.
 #[derive(Default)]
-pub(crate) struct ObjectLayouts(RwLock<HashMap<u64, Arc<ObjectLayout>>>);
+pub(crate) struct ObjectLayouts {
+    known: RwLock<HashMap<u64, Arc<ObjectLayout>>>,
+    /// Number of types whose references can't be read.
+    unread: AtomicU64,
+}
 
 impl ObjectLayouts {
+    /// Number of types seen so far whose references can't be read.
+    pub(crate) fn unread(&self) -> u64 {
+        self.unread.load(Ordering::Relaxed)
+    }
+
     /// Returns the layout of the MethodTable at `address`, if there is one.
     fn get<H: ClrHeap>(&self, heap: &H, address: u64) -> Option<Arc<ObjectLayout>> {
         {
-            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = known.get(&address) {
                 return Some(found.clone());
             }
@@ -77,9 +87,13 @@ impl ObjectLayouts {
         // Only hits are stored: any number may be passed here, so misses would be unbounded.
         let (kind, info) = heap.table_at(address)?;
         let (references, allocator) = (heap.references(&info), heap.allocator(&info));
-        let made = Arc::new(ObjectLayout { kind, info, references, allocator });
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(address, made.clone());
+        let is_unread = references.is_none();
+        let made = Arc::new(ObjectLayout { kind, info, references: references.unwrap_or_default(), allocator });
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // Two threads may have read the same type.
+        if known.insert(address, made.clone()).is_none() && is_unread {
+            self.unread.fetch_add(1, Ordering::Relaxed);
+        }
         Some(made)
     }
 }

@@ -28,6 +28,6 @@ pub use core_clr::CoreClr;
 pub use loader::{AllocatorHeaps, Collectible, HeapBlock};
 pub use methods::{CodeAt, FrameSlots, FrameState, Methods};
 pub(crate) use object::string_text;
-pub use runtime::{Detection, Runtime, detect, has_coreclr};
+pub use runtime::{Detection, Runtime, detect};
 pub use threads::{ManagedThread, StackRefs, sync_blocks, threads};
 pub use types::{FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem};

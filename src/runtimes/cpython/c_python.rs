@@ -99,6 +99,15 @@ impl<'p> CPython<'p> {
         Some(printable(&found.name).into_owned())
     }
 
+    /// Whether an interpreter's cyclic collector is off (`gc.disable()`).
+    pub(super) fn is_collector_off(&self) -> bool {
+        let runtime = &self.runtime;
+        runtime.interpreters.iter().any(|interpreter| {
+            let gc = runtime.view("PyInterpreterState", *interpreter).addr_of("gc");
+            gc.is_ok_and(|gc| runtime.view("_gc_runtime_state", gc).u32("enabled") == Ok(0))
+        })
+    }
+
     /// Adds a diagnostic that something could not be read completely.
     pub(super) fn warn(&self, what: &str, note: &str) {
         self.runtime.process.diag.partial(WarningCode::Cpython, format!("{}: {what}: {note}", self.runtime.name()));
@@ -179,6 +188,10 @@ impl ManagedRuntime for CPython<'_> {
 
     fn anatomy(&self) -> Option<&dyn Anatomy> {
         Some(self)
+    }
+
+    fn collector_off(&self) -> Option<&'static str> {
+        self.is_collector_off().then_some("the cyclic garbage collector is off (gc.disable())")
     }
 
     fn frees_at_once(&self) -> bool {

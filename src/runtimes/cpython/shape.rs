@@ -85,6 +85,10 @@ pub(crate) struct FrameObjectShape {
     pub(crate) frame: u64,
     /// Offset of the space for a frame that outlives its function.
     pub(crate) own: u64,
+    /// Offset in the frame of its code.
+    pub(crate) code: u64,
+    /// Offsets in the code of the number of variables, and of the size of the operand stack. 32 bits each.
+    pub(crate) slots: [u64; 2],
 }
 
 /// Offsets in dequeobject and its blocks.
@@ -260,7 +264,12 @@ impl Shape {
         };
         let frame_object = || {
             let frame = table.positive("PyFrameObject", "f_frame")?;
-            Ok::<_, LayoutError>(FrameObjectShape { frame, own: table.positive("PyFrameObject", "_f_frame_data")? })
+            let own = table.positive("PyFrameObject", "_f_frame_data")?;
+            let code = table.positive("_PyInterpreterFrame", "f_executable");
+            let code = code.or_else(|_| table.positive("_PyInterpreterFrame", "f_code"))?;
+            let count = |field| table.positive("PyCodeObject", field);
+            let slots = [count("co_nlocalsplus")?, count("co_stacksize")?];
+            Ok::<_, LayoutError>(FrameObjectShape { frame, own, code, slots })
         };
         let deque = || {
             Ok::<_, LayoutError>(DequeShape {

@@ -13,12 +13,12 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
-    RuntimeFindings, RuntimeId, StackFrame, StackWalk,
+    self, AsyncFunctions, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
+    OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
-use crate::runtimes::hotspot::heap::{Heap, Spaces};
+use crate::runtimes::hotspot::heap::{Collector, Heap, Spaces};
 use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::runtimes::hotspot::vm::{Detection, Vm, VmError, detect};
 use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
@@ -171,6 +171,11 @@ impl ManagedRuntime for HotSpot<'_> {
         Some(self)
     }
 
+    fn collector_off(&self) -> Option<&'static str> {
+        let never = self.spaces().is_some_and(|spaces| spaces.collector == Collector::Epsilon);
+        never.then_some("the Epsilon collector frees nothing")
+    }
+
     fn block_labels(&self) -> Option<&dyn BlockLabels> {
         self.nmt.get_or_init(|| Nmt::find(&self.vm)).as_ref().map(|nmt| nmt as &dyn BlockLabels)
     }
@@ -195,6 +200,11 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         self.each_virtual_thread(visit);
+    }
+
+    /// Java has virtual threads instead of async methods. What waits for a CompletableFuture is not read.
+    fn async_functions(&self) -> AsyncFunctions<'_> {
+        AsyncFunctions::Unread
     }
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {

@@ -216,7 +216,7 @@ impl<'p> Names<'p> {
             (self.relative(field)? == manager).then_some(field)
         };
         let first = proven(ABSOLUTE).or_else(|| proven(RELATIVE))?;
-        let optional = ["HasDispatchMap", "HasFinalizer", "HasSealedVTableEntries"];
+        let optional = ["HasDispatchMap", "HasFinalizer", "HasOptionalFields", "HasSealedVTableEntries"];
         let more = optional.iter().filter(|name| flags & runtime.flag(name) != 0).count() as u64;
         // All types have the pointer to writable data.
         first.checked_add((2 + more).checked_mul(RELATIVE)?)
@@ -226,8 +226,12 @@ impl<'p> Names<'p> {
     fn arguments(&self, definition: Addr, field: Addr) -> Option<Vec<Addr>> {
         let runtime = &*self.runtime;
         let view = runtime.view("MethodTable", definition);
-        // A generic definition has no objects. Its base size is the number of parameters.
-        let (flags, count) = (view.u32("m_uFlags").ok()?, view.u32("m_uBaseSize").ok()?);
+        let flags = view.u32("m_uFlags").ok()?;
+        // A generic definition has no objects. From 9.0 on its base size is the number of parameters.
+        let count = match view.u16("GenericParameterCount") {
+            Ok(count) => u32::from(count),
+            Err(_) => view.u32("m_uBaseSize").ok()?,
+        };
         if flags & runtime.flag("KindMask") != runtime.flag("GenericDefinition")
             || !(1..=MAX_ARGUMENTS).contains(&count)
         {

@@ -29,7 +29,8 @@ pub struct NativeAot<'p> {
     runtime: Arc<Runtime<'p>>,
     names: Arc<Names<'p>>,
     heaps: OnceLock<Heaps>,
-    handles: OnceLock<Vec<Handle>>,
+    /// Handles by address, and whether some could not be read.
+    handles: OnceLock<(Vec<Handle>, bool)>,
     heap: OnceLock<Heap<'p>>,
     threads: OnceLock<Threads>,
 }
@@ -78,13 +79,17 @@ impl<'p> NativeAot<'p> {
 
     /// Handles by address.
     pub fn handles(&self) -> &[Handle] {
+        &self.all_handles().0
+    }
+
+    fn all_handles(&self) -> &(Vec<Handle>, bool) {
         self.handles.get_or_init(|| {
             let segments = &self.heaps().handles;
             let (handles, notes) = clr_gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
             // A broken list of segments was reported when the segments were read.
             let segments_note = segments.1.as_ref().map(ToString::to_string);
             notes.iter().filter(|note| Some(*note) != segments_note.as_ref()).for_each(|note| self.warn(note));
-            handles
+            (handles, !notes.is_empty())
         })
     }
 
@@ -160,7 +165,8 @@ impl ManagedRuntime for NativeAot<'_> {
 
     fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         let Some(heap) = self.objects() else { return Roots::default() };
-        let roots = roots::roots(heap, self.heaps(), self.handles(), &self.all_threads().all);
+        let (handles, broken) = self.all_handles();
+        let roots = roots::roots(heap, self.heaps(), (handles, *broken), self.all_threads());
         roots.notes.iter().for_each(|note| self.warn(note));
         roots
     }

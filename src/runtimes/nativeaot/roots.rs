@@ -5,16 +5,17 @@
 
 use std::collections::HashMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::phase::Phase;
 use crate::registers::{self, Regs};
 use crate::runtimes::api::{FREE, Handle, Heap as _, Root, RootKind, Roots, locate};
-use crate::runtimes::clr_gc::finalizers;
+use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::nativeaot::claim::Heaps;
 use crate::runtimes::nativeaot::heap::Heap;
-use crate::runtimes::nativeaot::threads::{AotThread, RefOrigin};
+use crate::runtimes::nativeaot::threads::{AotThread, RefOrigin, Threads};
 use crate::targets::Thread;
+use crate::units::count;
 
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
@@ -33,13 +34,25 @@ struct Candidate {
     root: Root,
 }
 
-/// Returns all roots of `heap`.
-pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads: &[AotThread]) -> Roots {
+/// Returns all roots of `heap`. `broken`: some handles could not be read.
+pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle], bool), threads: &Threads) -> Roots {
     let runtime = heap.runtime();
     let _phase = runtime.process.enter(Phase::References);
     let mut roots = Roots::default();
+    lacks_handles(&mut roots, handles.is_empty(), broken);
     let kept = handles.iter().filter(|h| h.kind.keeps());
     roots.all.extend(kept.map(|h| Root::new(h.kind.root_kind(), h.address, h.object)));
+    match (threads.all.is_empty(), threads.notes.is_empty()) {
+        (true, _) => roots.lacks("threads and their stacks"),
+        (false, false) => roots.lacks("some threads"),
+        (false, true) => {}
+    }
+    let threads = threads.all.as_slice();
+    // The lists of a thread are trusted only with its stack bounds.
+    let unbounded = threads.iter().filter(|thread| thread.tid.is_some() && thread.stack.is_none()).count();
+    if unbounded > 0 {
+        roots.lacks(format!("statics of {}", count(unbounded as u64, "thread")));
+    }
     for thread in threads {
         for reference in &thread.refs {
             let kind = match reference.origin {
@@ -51,6 +64,9 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads:
         }
     }
     let (queues, broken) = finalizers::read(runtime.gc(), heaps.gc.server, &heaps.gc.segments);
+    if !broken.is_empty() {
+        roots.lacks("finalizer queue");
+    }
     roots.notes.extend(broken);
     let ready = queues.iter().flat_map(|q| &q.ready);
     roots.all.extend(ready.map(|&(address, object)| Root::new(FINALIZER_QUEUE, address, object)));
@@ -62,12 +78,20 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads:
 fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
     let process = heap.runtime().process;
     let mut candidates = Vec::new();
+    let mut unread = 0;
     let by_tid: HashMap<u32, &Thread> = process.threads().iter().map(|thread| (thread.tid, thread)).collect();
     for thread in threads {
         let Some(tid) = thread.tid else { continue };
-        let Some(system) = by_tid.get(&tid) else { continue };
+        let Some(system) = by_tid.get(&tid) else {
+            unread += 1;
+            continue;
+        };
         let regs = Regs::of_thread(process.arch(), &system.registers);
         let sp = regs.sp();
+        if heap.runtime().memory.readable(sp, WORD) < WORD {
+            unread += 1;
+            continue;
+        }
         roots.stacks.threads += 1;
         let word =
             |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
@@ -91,6 +115,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         }
         words(heap, range, word, &mut candidates);
     }
+    roots.lacks_stacks(unread);
     if roots.stacks.threads > 0 {
         roots.stacks.conservative.push((WHY, roots.stacks.threads));
     }

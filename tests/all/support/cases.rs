@@ -49,6 +49,10 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("obmalloc", Some("obmalloc.txt")),
     // From a NativeAOT program: what it planted, and what another reader of its structures found.
     ("nativeaot", Some("truth.json")),
+    // From a NativeAOT program: the objects of its static fields.
+    ("statics", Some("truth.json")),
+    // From a Python process: frame objects of functions that returned.
+    ("frame-objects", Some("truth.json")),
     // From /proc while stopped: smaps and status; pages in RAM by pagemap.
     ("resident", Some("smaps.txt")),
     ("pages", Some("pages.json")),

@@ -38,7 +38,11 @@ const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
     session.process.target().expect_scan();
     let (names, mut report) = (&Names::new(session), AsyncReport::default());
+    let mut without_heap = Vec::new();
     for runtime in coreclr(session) {
+        if runtime.object_heap().is_none() {
+            without_heap.push(runtime.label());
+        }
         one(session.process, runtime, names, merge, progress, &mut report);
     }
     tasks::of_others(session, merge, &mut report);
@@ -47,6 +51,7 @@ pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> 
         .into_iter()
         .filter(|r| matches!(r.async_functions(), AsyncFunctions::Unread))
         .map(|r| r.label())
+        .chain(without_heap)
         .collect();
     report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
     report
@@ -78,7 +83,7 @@ fn one<'p>(
             .diag
             .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
-    let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && n.state.is_some());
+    let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && (n.state.is_some() || n.task));
     report.total += chains.total;
     report.methods += of_methods().count() as u64;
     report.ready += of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64;
@@ -166,9 +171,12 @@ impl Rows<'_, '_, '_, '_, '_> {
 
     /// Describes what the first element of a chain waits for.
     fn awaiting(&self, node: &Node) -> String {
-        if node.machine.is_some() {
+        if let Some(machine) = &node.machine {
             return match node.awaits {
                 Awaits::Done(_) => "nothing: what it awaited is done, but it has not resumed yet".into(),
+                Awaits::Unknown if !machine.has_awaiters() => {
+                    "unknown: coremap does not know the names that its compiler gives to awaiters".into()
+                }
                 Awaits::Unknown => "unknown: its awaiter has no object (like the awaiter of Task.Yield)".into(),
                 Awaits::Nothing => "nothing: it is running or has not started".into(),
                 Awaits::Object(object) => format!("the object {object}, which is not in the core"),

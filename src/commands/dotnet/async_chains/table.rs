@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::commands::dotnet::{nothing, rest};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::{count, exact};
@@ -21,7 +22,7 @@ impl Render for AsyncReport {
             doc.line(match (self.nameless, self.unread.as_slice()) {
                 (true, _) => "async methods cannot be found: types have no names in this core".to_owned(),
                 (false, []) => "no pending async methods found".to_owned(),
-                (false, unread) => format!("async methods of {} cannot be read", unread.join(", ")),
+                (false, unread) => nothing("async methods", unread, ""),
             });
             return doc;
         }
@@ -39,6 +40,7 @@ impl Render for AsyncReport {
         for chain in &self.chains {
             show(&mut doc, chain);
         }
+        rest("async methods", &self.unread).into_iter().for_each(|line| doc.line(line));
         doc
     }
 

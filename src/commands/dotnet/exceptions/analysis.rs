@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::listing::list;
-use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::report::{ExceptionRow, ExceptionsReport};
+use crate::commands::dotnet::{coreclr_by_id, unread};
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
@@ -16,8 +16,10 @@ use crate::session::Session;
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
-    for runtime in coreclr(session) {
+    let mut read = Vec::new();
+    for (id, runtime) in coreclr_by_id(session) {
         let Some(heap) = runtime.object_heap() else { continue };
+        read.push(id);
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
@@ -62,5 +64,6 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             });
         }
     }
+    report.unread = unread(session, &read);
     report
 }

@@ -11,6 +11,8 @@ pub struct ExceptionsReport {
     pub exceptions: Vec<ExceptionRow>,
     /// Number of exceptions not listed.
     pub more: u64,
+    /// Runtimes of the process whose exceptions are not read. They are missing from the list.
+    pub unread: Vec<String>,
 }
 
 /// An exception.

@@ -1,10 +1,14 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
+use crate::commands::dotnet::{nothing, rest};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact};
+
+/// Lists the objects of all runtimes by type.
+const ELSEWHERE: &str = "; `coremap heapstat --type 'Error|Exception'` counts objects by type";
 
 impl Listing for ExceptionsReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -16,7 +20,7 @@ impl Render for ExceptionsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.exceptions.is_empty() {
-            doc.line("no exceptions");
+            doc.line(nothing("exceptions", &self.unread, ELSEWHERE));
             return doc;
         }
         let mut table = TableBlock::default()
@@ -42,6 +46,7 @@ impl Render for ExceptionsReport {
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }
+        rest("exceptions", &self.unread).into_iter().for_each(|line| doc.line(line));
         doc
     }
 

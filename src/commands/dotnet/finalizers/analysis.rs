@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::heap_notes::warn_in_gc;
-use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow, FinalizersReport};
+use crate::commands::dotnet::{clr_gcs, unread};
 use crate::phase::Phase;
 use crate::report::FinalizerState;
 use crate::runtimes::api::{FinalizeQueue, Heap, ManagedRuntime, ObjectNames};
@@ -11,10 +11,16 @@ use crate::session::Session;
 /// Lists the objects with finalizers.
 pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
-    for (runtime, gc) in clr_gcs(session) {
+    let mut read = Vec::new();
+    for (id, runtime, gc) in clr_gcs(session) {
         let Some(heap) = runtime.heap() else { continue };
-        list(session, runtime, heap, &gc.finalizers(), &mut report.objects);
+        let queues = gc.finalizers();
+        if !queues.is_empty() {
+            read.push(id);
+        }
+        list(session, runtime, heap, &queues, &mut report.objects);
     }
+    report.unread = unread(session, &read);
     let mut by_type: BTreeMap<(&str, FinalizerState), u64> = BTreeMap::new();
     for row in &report.objects {
         *by_type.entry((row.name.as_deref().unwrap_or("?"), row.state)).or_default() += 1;

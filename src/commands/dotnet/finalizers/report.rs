@@ -15,6 +15,8 @@ pub struct FinalizersReport {
     pub registered: u64,
     /// Number of objects whose finalizer is due but has not run.
     pub ready: u64,
+    /// Runtimes of the process whose finalizers are not read. They are missing from the list.
+    pub unread: Vec<String>,
 }
 
 /// An object with a finalizer.

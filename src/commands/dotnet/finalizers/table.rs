@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
+use crate::commands::dotnet::{nothing, rest};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -23,11 +24,16 @@ impl Render for FinalizersReport {
             }
             doc.table(table);
         }
+        if self.objects.is_empty() && !self.unread.is_empty() {
+            doc.line(nothing("finalizers", &self.unread, ""));
+            return doc;
+        }
         doc.line(format!(
             "{} registered, {} ready for finalization",
             count(self.registered, "object"),
             exact(self.ready)
         ));
+        rest("finalizers", &self.unread).into_iter().for_each(|line| doc.line(line));
         doc
     }
 

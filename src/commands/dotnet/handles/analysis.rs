@@ -4,8 +4,8 @@ use regex::Regex;
 
 use crate::addr::Addr;
 use crate::analysis::heap_notes::warn_in_gc;
-use crate::commands::dotnet::clr_gcs;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
+use crate::commands::dotnet::{clr_gcs, unread};
 use crate::diag::WarningCode;
 use crate::report::HandleKind;
 use crate::runtimes::api::{Handle, Heap, ManagedRuntime, ObjectNames};
@@ -23,10 +23,16 @@ pub struct HandleOptions {
 /// Lists the GC handles of all runtimes.
 pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport {
     let mut report = HandlesReport::default();
-    for (runtime, gc) in clr_gcs(session) {
+    let mut read = Vec::new();
+    for (id, runtime, gc) in clr_gcs(session) {
         let Some(heap) = gc.objects() else { continue };
+        // A handle keeps the static variables alive, so a runtime whose handles were read has some.
+        if !gc.handles().is_empty() {
+            read.push(id);
+        }
         list(session, options, runtime, heap, gc.handles(), &mut report.handles);
     }
+    report.unread = unread(session, &read);
     report.groups = options.group.then(|| groups(&report.handles));
     for handle in &report.handles {
         match report.kinds.iter_mut().find(|k| k.kind == handle.kind) {

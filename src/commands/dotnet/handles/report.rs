@@ -11,6 +11,8 @@ pub struct HandlesReport {
     pub handles: Vec<HandleRow>,
     /// Number of handles per kind.
     pub kinds: Vec<HandleKindRow>,
+    /// Runtimes of the process whose handles are not read. They are missing from the list.
+    pub unread: Vec<String>,
     /// Handles by kind and type, by bytes of their objects, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<HandleGroupRow>>,

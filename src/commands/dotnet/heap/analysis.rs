@@ -1,6 +1,6 @@
 use crate::addr::AddrRange;
 use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
-use crate::commands::dotnet::{clr_gcs, coreclr};
+use crate::commands::dotnet::{clr_gcs, coreclr, unread};
 use crate::map::Base;
 use crate::runtimes::api::Segment;
 use crate::runtimes::coreclr::HeapBlock;
@@ -10,7 +10,11 @@ use crate::session::Session;
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let mut gc = None;
     let mut all: Vec<&Segment> = Vec::new();
-    for (runtime, heaps) in clr_gcs(session).map(|(runtime, gc)| (runtime, gc.heaps())) {
+    let mut read = Vec::new();
+    for (id, runtime, heaps) in clr_gcs(session).map(|(id, runtime, gc)| (id, runtime, gc.heaps())) {
+        if !heaps.segments.is_empty() {
+            read.push(id);
+        }
         all.extend(heaps.segments);
         let version = runtime.row().version.unwrap_or_default();
         gc = gc.or_else(|| gc_row(&version, heaps.server, heaps.regions, heaps.in_gc, heaps.segments));
@@ -36,6 +40,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
         gc,
         loader: loader.then(|| loader_rows(session)),
+        unread: unread(session, &read),
         segments,
     }
 }

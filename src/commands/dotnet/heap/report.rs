@@ -18,6 +18,8 @@ pub struct HeapReport {
     pub allocated: Option<u64>,
     /// Loader heaps, with `--loader`.
     pub loader: Option<Vec<LoaderHeapRow>>,
+    /// Runtimes of the process whose heap segments are not read. They are missing from `segments`.
+    pub unread: Vec<String>,
 }
 
 /// The collector.

@@ -5,10 +5,14 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
+use crate::commands::dotnet::{nothing, rest};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::units::{count, exact, human};
+
+/// Show the heaps of all runtimes.
+const ELSEWHERE: &str = "; `coremap regions` lists the regions of every heap, `coremap heapstat` its objects";
 
 impl Render for HeapReport {
     fn document(&self) -> Document<'_> {
@@ -22,7 +26,8 @@ impl Render for HeapReport {
                 if gc.regions { "regions" } else { "segments" },
                 if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" }
             )),
-            None => doc.line("no .NET runtime with a readable heap"),
+            None if self.unread.is_empty() => doc.line("no .NET runtime with a readable heap"),
+            None => doc.line(nothing("heap segments", &self.unread, ELSEWHERE)),
         }
         if !self.segments.is_empty() {
             doc.table(segment_table(self));
@@ -33,6 +38,9 @@ impl Render for HeapReport {
         if let Some(loader) = &self.loader {
             doc.line("");
             doc.table(loader_table(loader));
+        }
+        if self.gc.is_some() {
+            rest("heap segments", &self.unread).into_iter().for_each(|line| doc.line(line));
         }
         doc
     }

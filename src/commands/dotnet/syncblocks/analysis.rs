@@ -1,6 +1,6 @@
 use crate::analysis::heap_notes::warn_in_gc;
-use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
+use crate::commands::dotnet::{coreclr_by_id, unread};
 use crate::phase::Phase;
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
@@ -10,9 +10,13 @@ use crate::session::Session;
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
-    for runtime in coreclr(session) {
+    let mut read = Vec::new();
+    for (id, runtime) in coreclr_by_id(session) {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
         runtime.warn("sync blocks", &notes);
+        if notes.is_empty() || !blocks.is_empty() {
+            read.push(id);
+        }
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
         let mut names = ObjectNames::new(runtime.object_heap_or_empty());
@@ -28,5 +32,6 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
             pulse: b.pulse.iter().map(thread).collect(),
         }));
     }
+    report.unread = unread(session, &read);
     report
 }

@@ -9,6 +9,8 @@ use crate::report::Name;
 pub struct SyncBlocksReport {
     /// Sync blocks, by index.
     pub blocks: Vec<SyncBlockRow>,
+    /// Runtimes of the process whose locks are not read. They are missing from the list.
+    pub unread: Vec<String>,
 }
 
 /// A sync block.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
+use crate::commands::dotnet::{nothing, rest};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -23,6 +24,9 @@ fn thread(t: &LockThreadRow) -> String {
 /// Maximum number of waiting threads named. The others are counted; JSON lists all.
 const WAITERS: usize = 3;
 
+/// Shows the locks that threads wait for, of all runtimes whose locks are read.
+const ELSEWHERE: &str = "; `coremap threads` shows what each thread waits for";
+
 impl Listing for SyncBlocksReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
         vec![&mut self.blocks]
@@ -33,7 +37,8 @@ impl Render for SyncBlocksReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.blocks.is_empty() {
-            doc.line("no sync blocks");
+            let what = if self.unread.is_empty() { "sync blocks" } else { "locks" };
+            doc.line(nothing(what, &self.unread, ELSEWHERE));
             return doc;
         }
         let mut table = TableBlock::default()
@@ -67,6 +72,7 @@ impl Render for SyncBlocksReport {
         doc.table(table);
         let held = self.blocks.iter().filter(|b| b.held).count();
         doc.line(format!("{}, {} held", count(self.blocks.len() as u64, "sync block"), count(held as u64, "lock")));
+        rest("locks", &self.unread).into_iter().for_each(|line| doc.line(line));
         doc
     }
 

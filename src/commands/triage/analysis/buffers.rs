@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::roots::{RuntimeRoots, Unreached};
 use crate::commands::triage::analysis::{biggest, counted};
 use crate::map::Confidence;
 use crate::report::{BufferMemory, Finding, Severity};
@@ -54,6 +55,7 @@ pub(super) fn tell_keepers(
     runtime: &dyn ManagedRuntime,
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
+    rooted: &RuntimeRoots<'_>,
 ) {
     let mut keepers: BTreeMap<String, u64> = BTreeMap::new();
     let mut dead = 0_u64;
@@ -70,9 +72,15 @@ pub(super) fn tell_keepers(
         finding.text.push_str(&format!(" Retained by {}.", biggest(keepers.into_iter().collect(), NAMES)));
     }
     if dead > 0 {
-        finding
-            .text
-            .push_str(&format!(" {} belong to unreachable objects: a collection would free them.", round(dead)));
+        let dead = round(dead);
+        finding.text.push_str(&match rooted.unreached() {
+            Unreached::Collectible => format!(" {dead} belong to unreachable objects: a collection would free them."),
+            Unreached::Kept(why) => format!(" {dead} belong to unreachable objects, but {why}."),
+            Unreached::Unknown => format!(
+                " {dead} belong to objects that are not reached from the roots that were read (not read: {}).",
+                rooted.not_read.join(", ")
+            ),
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Heaps of managed runtimes: their objects, what retains them, and waste.
 
-use crate::analysis::roots::with_retained;
+use crate::analysis::roots::{RuntimeRoots, Unreached, with_retained};
 use crate::commands::dotnet;
 use crate::commands::heapstat::{self, HeapStatOptions, HeapStatReport};
 use crate::commands::triage::analysis::budget::Budget;
@@ -80,11 +80,11 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         with_retained(session, |retained, names, rooted| {
             // That function skips runtimes without a heap.
             if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
-                buffers::tell_keepers(finding, *runtime, retained, names);
+                buffers::tell_keepers(finding, *runtime, retained, names, rooted);
             }
             found.findings.extend(suspects(retained, names, rooted, budget));
             let dead = retained.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
-            found.findings.extend(unreachable(dead, retained.total.size));
+            found.findings.extend(unreachable(dead, retained.total.size, rooted));
         });
     }
     found.findings.extend(buffers);
@@ -115,15 +115,34 @@ fn fragmented(report: &HeapStatReport) -> Option<Finding> {
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-fn unreachable(dead: u64, live: u64) -> Option<Finding> {
+fn unreachable(dead: u64, live: u64, rooted: &RuntimeRoots<'_>) -> Option<Finding> {
     if !is_much(dead, live.saturating_add(dead)) {
         return None;
     }
-    let text = format!(
-        "{} of objects are unreachable but not collected yet. This is not a leak: a collection would free them.",
-        round(dead)
-    );
-    let finding = Finding::new("unreachable", Severity::Info, text, "no root reaches them");
+    let (id, text) = match rooted.unreached() {
+        Unreached::Collectible => (
+            "unreachable",
+            format!(
+                "{} of objects are unreachable but not collected yet. This is not a leak: a collection would free them.",
+                round(dead)
+            ),
+        ),
+        Unreached::Kept(why) => ("unreachable", format!("{} of objects are unreachable, but {why}.", round(dead))),
+        Unreached::Unknown => (
+            "roots-not-read",
+            format!(
+                "{} of objects are not reached from the roots that were read, and may be alive. Not read: {}.",
+                round(dead),
+                rooted.not_read.join(", ")
+            ),
+        ),
+    };
+    let read = if rooted.stacks.conservative.is_empty() { "" } else { "; stacks read conservatively" };
+    let evidence = match id {
+        "unreachable" => format!("no root reaches them{read}"),
+        _ => format!("search from the roots that were read{read}"),
+    };
+    let finding = Finding::new(id, Severity::Info, text, evidence);
     Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 

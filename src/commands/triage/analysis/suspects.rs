@@ -67,7 +67,12 @@ pub(super) fn suspects(
     let roots =
         searches > 0 && budget.allows("roots of the largest retainers", total.saturating_mul(searches), SEARCHED);
     for suspect in &found {
-        let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
+        // An object that is not reached may be alive.
+        let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
+        let Some(mut finding) = sentence(suspect, retained, names, total, whole) else { continue };
+        if !runtime_roots.not_read.is_empty() {
+            finding.evidence.push_str(&format!("; not read: {}", runtime_roots.not_read.join(", ")));
+        }
         let object = suspect.way.first().and_then(|&n| retained.live.object(n));
         if let Some(object) = object.filter(|_| roots) {
             finding.evidence.extend(root(object, retained, names, runtime_roots).map(|root| format!(". Root: {root}")));
@@ -142,7 +147,13 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
     out
 }
 
-fn sentence(suspect: &Suspect, retained: &Retained<'_>, names: &mut ObjectNames<'_>, total: u64) -> Option<Finding> {
+fn sentence(
+    suspect: &Suspect,
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+    total: u64,
+    whole: &str,
+) -> Option<Finding> {
     let (&first, &last) = suspect.way.first().zip(suspect.way.last())?;
     let (bytes, object) = (retained.bytes(first), retained.live.object(first)?);
     let mut way: Vec<String> = suspect.way.iter().map(|&n| named(names, retained.live.object(n))).collect();
@@ -158,7 +169,7 @@ fn sentence(suspect: &Suspect, retained: &Retained<'_>, names: &mut ObjectNames<
         .map(|sum| format!("{} × {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
         .collect();
     let text = format!(
-        "{} ({} % of live objects) retained by {} at {object}{}{}.",
+        "{} ({} % of {whole}) retained by {} at {object}{}{}.",
         round(bytes),
         bytes.saturating_mul(100).checked_div(total).unwrap_or(0),
         way.first()?,

@@ -9,12 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::addr::{Addr, union};
+use crate::addr::{Addr, WORD, union};
 use crate::limits;
 use crate::runtimes::api::{
     FREE, FrameSlotLocation, Heap as _, RefLocation, Root, RootKind, Roots, StackCoverage, locate,
 };
-use crate::runtimes::clr_gc::finalizers;
+use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::coreclr::Heaps;
 use crate::runtimes::coreclr::gc::handles;
 use crate::runtimes::coreclr::heap::Heap;
@@ -32,17 +32,33 @@ pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks
     let mut roots = Roots { stacks: coverage(stacks), ..Roots::default() };
     let types = heap.type_system();
     let (process, runtime) = (types.process, &*types.runtime);
-    let kept = handles(process, runtime).0.iter().filter(|h| h.kind.keeps());
+    let (handles, unread) = handles(process, runtime);
+    lacks_handles(&mut roots, handles.is_empty(), !unread.is_empty());
+    let kept = handles.iter().filter(|h| h.kind.keeps());
     // Statics are in arrays that handles keep alive, except thread statics.
     roots.all.extend(kept.map(|h| Root { static_arrays: 1, ..Root::new(h.kind.root_kind(), h.address, h.object) }));
     match threads(process, runtime) {
         Ok((threads, broken)) => {
+            if broken.is_some() {
+                roots.lacks("some threads");
+            }
             roots.notes.extend(broken.map(str::to_owned));
             roots.all.extend(threads.iter().filter_map(|t| thread_statics(types, t)));
+            let in_core = stacks.iter().filter(|s| types.memory.readable(s.sp, WORD) == WORD);
+            let read: HashSet<u32> = in_core.map(|s| s.thread).collect();
+            // A thread that has not started or has ended has the number 0.
+            let unread = threads.iter().filter_map(|t| t.os_id).filter(|tid| *tid != 0 && !read.contains(tid));
+            roots.lacks_stacks(unread.count() as u64);
         }
-        Err(e) => roots.notes.push(format!("threads: {e}")),
+        Err(e) => {
+            roots.lacks("threads and their stacks");
+            roots.notes.push(format!("threads: {e}"));
+        }
     }
     let (queues, broken) = finalizers::read(runtime.gc(process), heaps.server, &heaps.segments);
+    if !broken.is_empty() {
+        roots.lacks("finalizer queue");
+    }
     roots.notes.extend(broken);
     let ready = queues.iter().flat_map(|q| &q.ready);
     roots.all.extend(ready.map(|&(address, object)| Root::new(FINALIZER_QUEUE, address, object)));

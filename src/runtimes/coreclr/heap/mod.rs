@@ -150,10 +150,11 @@ impl ClrHeap for Heap<'_> {
         self.tables.lookup(address)
     }
 
-    fn references(&self, info: &MethodTableInfo) -> References {
-        let has = self.types.contains_references(info.address);
-        let read = || References::read(self.types.memory, info.address);
-        has.then(read).flatten().unwrap_or_default()
+    fn references(&self, info: &MethodTableInfo) -> Option<References> {
+        if !self.types.contains_references(info.address) {
+            return Some(References::None);
+        }
+        References::read(self.types.memory, info.address)
     }
 
     fn allocator(&self, info: &MethodTableInfo) -> Option<Addr> {
@@ -211,6 +212,10 @@ impl api::Heap for Heap<'_> {
 
     fn has_too_many_types(&self) -> bool {
         self.tables.cache.is_full()
+    }
+
+    fn unread_references(&self) -> u64 {
+        self.layouts.unread()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {

@@ -116,11 +116,6 @@ pub fn detect(process: &Process) -> Vec<Detection> {
 /// Name of the runtime's library, unless it is inside the program.
 const CORECLR: &str = "libcoreclr.so";
 
-/// Whether the runtime's library is mapped, readable or not.
-pub fn has_coreclr(process: &Process) -> bool {
-    process.modules.iter().any(|m| m.name() == CORECLR)
-}
-
 fn detect_module(process: &Process, index: usize, module: &Module) -> Detection {
     let named = module.name() == CORECLR;
     let ModuleKind::Elf(image) = &module.kind else {

@@ -4,5 +4,5 @@ mod candidates;
 mod detect;
 mod globals;
 
-pub use detect::{Detection, Runtime, detect, has_coreclr};
+pub use detect::{Detection, Runtime, detect};
 pub(super) use globals::GlobalsError;

@@ -13,9 +13,10 @@ const SOURCE: &str = "System.Threading.Tasks.TaskCompletionSource";
 
 /// Field of a box with the state machine.
 const STATE_MACHINE: &str = "StateMachine";
-/// Fields of a state machine, in C# and in Visual Basic.
-const STATES: [&str; 2] = ["<>1__state", "$State"];
-const AWAITERS: [&str; 2] = ["<>u__", "$A"];
+/// Names of a state machine's fields, by compiler: the state, and the beginning of the awaiters. Of Roslyn in C# and in
+/// Visual Basic, of mono's mcs, and of F#.
+const COMPILERS: [(&str, &str); 4] =
+    [("<>1__state", "<>u__"), ("$State", "$A"), ("$PC", "$awaiter"), ("ResumptionPoint", "awaiter")];
 
 /// Kinds of classes that the walk distinguishes by their base types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,13 @@ pub struct Machine {
     pub(super) state: Option<u64>,
     /// Start and end offsets of the awaiters in the state machine.
     pub(super) awaiters: Vec<(u64, u64)>,
+}
+
+impl Machine {
+    /// Whether it has fields that are awaiters by their names.
+    pub fn has_awaiters(&self) -> bool {
+        !self.awaiters.is_empty()
+    }
 }
 
 /// Task-related facts about types.
@@ -96,10 +104,14 @@ impl<'t, 'p> Shapes<'t, 'p> {
             let places = own.iter().enumerate().filter(|(i, _)| names.get(*i).is_some_and(|n| wanted(n)));
             places.map(|(i, f)| (f.offset, own.get(i + 1).map(|next| next.offset))).collect::<Vec<_>>()
         };
-        let state = named(&|n| STATES.contains(&n)).first().map(|(at, _)| at + shift);
-        // Unrelated boxes may have a field of that name too, but no state.
-        state?;
-        let awaiters = named(&|n| AWAITERS.iter().any(|a| n.starts_with(a)));
+        let compiler = COMPILERS.iter().find(|(state, _)| names.iter().any(|name| name == state));
+        let state = compiler.and_then(|(state, _)| Some(named(&|n| n == *state).first()?.0 + shift));
+        // Unrelated classes may have a field of that name too, but no state. A task with such a field is a box, whatever
+        // its compiler calls the state.
+        if state.is_none() && self.family(method_table) != Family::Task {
+            return None;
+        }
+        let awaiters = named(&|n| compiler.is_some_and(|(_, awaiter)| n.starts_with(awaiter)));
         // The last awaiter ends with the state machine. What follows in the box is not part of it.
         let end = self.value_size(machine).unwrap_or(u64::MAX - METHOD_TABLE);
         let awaiters = awaiters.into_iter().map(|(from, to)| (from + shift, to.unwrap_or(end) + shift)).collect();

@@ -42,7 +42,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             self.keep(at.saturating_sub(kind.prefix), kind.prefix);
         }
         self.keep(at, shape.object);
-        if kind.itemsize != 0 && kind.form != TypeForm::Text {
+        if kind.has_size() && kind.form != TypeForm::Text {
             self.keep(at.saturating_add(shape.ob_size), WORD);
         }
         match kind.form {
@@ -56,7 +56,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             TypeForm::Set => self.set(at),
             TypeForm::Type => self.kind(at),
             TypeForm::Weak => self.value_of("PyWeakReference", "hash", at),
-            TypeForm::Generator | TypeForm::Frame => self.frame(at, kind),
+            TypeForm::Generator | TypeForm::Frame => self.frame(at, kind, end),
             TypeForm::Deque => self.keep(at, kind.basicsize),
             TypeForm::Array => {
                 // The item size is in the descriptor, which belongs to the module.
@@ -69,7 +69,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             }
             TypeForm::NdArray => self.ndarray(at),
             TypeForm::Plain if kind.name == "code" => self.code(at, kind, end),
-            TypeForm::Plain if kind.name == "frame" => self.frame(at, kind),
+            TypeForm::Plain if kind.name == "frame" => self.frame(at, kind, end),
             TypeForm::Plain => {}
         }
         if matches!(kind.form, TypeForm::Plain | TypeForm::Dict) {
@@ -206,8 +206,16 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
     }
 
     /// Describes an object that contains a frame, up to the frame's variables.
-    fn frame(&mut self, at: Addr, kind: &PyType) {
+    fn frame(&mut self, at: Addr, kind: &PyType, end: Addr) {
         let shape = self.objects.shape;
+        // Until its function returns, a frame is on the data stack, and the space in its object has old contents.
+        if let Some(frame) = shape.frame_object.filter(|_| kind.form == TypeForm::Frame)
+            && self.objects.ptr_at(at, frame.frame) != at.checked_add(frame.own)
+        {
+            self.keep(at, frame.own);
+            self.value(at.saturating_add(frame.own), end);
+            return;
+        }
         let layout = &self.heap.runtime().layout;
         let inside = match kind.form {
             TypeForm::Generator => shape.generator.map(|shape| shape.frame),

@@ -37,12 +37,7 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
 
 /// A note if the collector is off. Reference cycles are then never freed.
 fn collector_off(python: &CPython<'_>) -> Option<Finding> {
-    let runtime = python.runtime();
-    let off = runtime.interpreters.iter().any(|interpreter| {
-        let gc = runtime.view("PyInterpreterState", *interpreter).addr_of("gc");
-        gc.is_ok_and(|gc| runtime.view("_gc_runtime_state", gc).u32("enabled") == Ok(0))
-    });
-    off.then(|| {
+    python.is_collector_off().then(|| {
         let text = "The cyclic garbage collector is off (gc.disable()), so objects in reference cycles are never \
                     freed.";
         Finding::new("collector-off", Severity::Info, text, "_gc_runtime_state.enabled")

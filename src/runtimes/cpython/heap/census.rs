@@ -15,7 +15,7 @@ use super::owned::OwnedKind;
 use super::source::Source;
 use super::tracked::Tracked;
 use super::types::{OTHER, TypeCache, Types, index_of_owned};
-use super::visit::RawReference;
+use super::visit::{RawReference, Room};
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
@@ -85,6 +85,7 @@ impl Census {
             pools: PoolShape::of(&runtime.layout)?,
             arenas: ArenaIndex::new(all.iter().map(|(arena, _)| arena.range).collect()),
             images,
+            lists,
             debug: 0,
         };
         classifier.debug = classifier.debug_bytes(&source, &all);
@@ -388,6 +389,12 @@ impl Census {
 
     pub(super) fn header(&self) -> u64 {
         self.pool_shape.header
+    }
+}
+
+impl Room for Census {
+    fn room(&self, at: u64) -> u64 {
+        self.object_at(Addr::new(at)).unwrap_or(limits::MAX_RUNTIME_RANGE)
     }
 }
 

@@ -7,16 +7,17 @@ use super::arena_map::{ArenaMap, Block, FREE, OTHER_BLOCK, PoolMap};
 use super::deque::Cursor;
 use super::owned::OwnedKind;
 use super::source::{Source, word};
+use super::tracked::Tracked;
 use super::types::{TypeCache, Types};
-use super::visit::{OwnedMemory, RawReference, Visitor};
-use crate::addr::{Addr, AddrRange};
+use super::visit::{OwnedMemory, RawReference, Room, Visitor};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::runtimes::cpython::objects::{Objects, PyType, TypeForm, flags};
 use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
 use crate::runtimes::cpython::obmalloc::{Arena, PoolState};
 use crate::runtimes::cpython::runtime::Runtime;
-use crate::runtimes::cpython::shape::is_count;
+use crate::runtimes::cpython::shape::{STACK_REF_TAGS, is_count};
 
 /// References that lead out of an arena's objects to other memory.
 #[derive(Default)]
@@ -61,12 +62,14 @@ pub(super) struct Classifier<'s, 'p> {
     pub(super) arenas: ArenaIndex,
     /// Modules of the process. Objects in their data are never freed, and are not part of the heap.
     pub(super) images: Vec<AddrRange>,
+    /// The collector's lists.
+    pub(super) lists: &'s Tracked,
     pub(super) debug: u64,
 }
 
 impl<'p> Classifier<'_, 'p> {
     pub(super) fn visitor<'v>(&'v self, source: &'v Source<'p>, cursor: &'v Cursor) -> Visitor<'v, 'p> {
-        Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor }
+        Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor, room: self }
     }
 
     pub(super) fn cursor(&self) -> Cursor {
@@ -118,12 +121,37 @@ impl<'p> Classifier<'_, 'p> {
         let words = source.words(at, shape.object + 8);
         let counts = is_count(word(words, shape.refcnt)?, self.runtime.minor());
         let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| counts)?;
-        let size = self.size_of(source, at, kind)?;
         // The whole object must be inside one mapping.
         let object = Addr::new(at);
         let entry = self.runtime.process.base().entries.at(object)?;
-        let fits = object.checked_add(size).is_some_and(|end| end <= entry.range.end);
-        fits.then_some((kind, size))
+        let size = self.size_within(source, at, kind, entry.range.end.checked_since(object)?)?;
+        Some((kind, size))
+    }
+
+    /// Size of an object in bytes, without its prefix, that is at most `room`. `None` if it does not fit.
+    ///
+    /// A number of items that does not fit is no reason to doubt an object whose type may have none.
+    fn size_within(&self, source: &Source<'p>, at: u64, kind: &PyType, room: u64) -> Option<u64> {
+        if let Some(size) = self.size_of(source, at, kind).filter(|size| *size <= room) {
+            return Some(size);
+        }
+        let doubtful = kind.form == TypeForm::Frame
+            || kind.may_lack_size() && (!kind.is(flags::HAVE_GC) || self.lists.has(Addr::new(at)));
+        (doubtful && kind.basicsize <= room).then_some(kind.basicsize)
+    }
+
+    /// Number of words that a frame object has for the variables and operands of its code.
+    fn frame_slots(&self, source: &Source<'p>, at: u64) -> Option<u64> {
+        let shape = self.objects.shape.frame_object?;
+        let frame = source.word(at.wrapping_add(shape.frame))?;
+        let code = source.word(frame.checked_add(shape.code)?)? & !STACK_REF_TAGS;
+        let count = |offset: u64| {
+            let word = source.word(code.checked_add(offset)? & !7)?;
+            Some(word >> (8 * (offset & 7)) & 0xffff_ffff)
+        };
+        let [variables, operands] = shape.slots;
+        let slots = count(variables)?.checked_add(count(operands)?)?;
+        (slots <= limits::MAX_PY_BASIC_SIZE / WORD).then_some(slots)
     }
 
     /// Size of an object in bytes, without its prefix.
@@ -145,6 +173,7 @@ impl<'p> Classifier<'_, 'p> {
             }
             // The size depends on the code that it runs. `itemsize` only shows that it is variable.
             TypeForm::Generator => kind.basicsize,
+            TypeForm::Frame => kind.basicsize + WORD * self.frame_slots(source, at).unwrap_or(0),
             _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
             _ if kind.is(flags::INLINE_VALUES) => {
                 let capacity = shape.dict.capacity?;
@@ -220,8 +249,8 @@ impl<'p> Classifier<'_, 'p> {
             if kind.prefix != before || !counts {
                 continue;
             }
-            let fits = self.size_of(source, at, kind).is_some_and(|size| prefix + size <= range.len());
-            if !fits {
+            let room = range.len().saturating_sub(prefix);
+            if self.size_within(source, at, kind, room).is_none() {
                 continue;
             }
             let kind = kind.clone();
@@ -242,6 +271,15 @@ impl<'p> Classifier<'_, 'p> {
             return Block::object(prefix);
         }
         OTHER_BLOCK
+    }
+}
+
+/// Size in bytes of the largest block of an arena (SMALL_REQUEST_THRESHOLD).
+const LARGEST_BLOCK: u64 = 512;
+
+impl Room for Classifier<'_, '_> {
+    fn room(&self, at: u64) -> u64 {
+        self.arenas.find(Addr::new(at)).map_or(limits::MAX_RUNTIME_RANGE, |_| LARGEST_BLOCK)
     }
 }
 

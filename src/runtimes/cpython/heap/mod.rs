@@ -175,7 +175,8 @@ impl<'p> Heap<'p> {
     }
 
     fn visitor<'v>(&'v self, cursor: &'v deque::Cursor) -> visit::Visitor<'v, 'p> {
-        visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
+        let (layout, room) = (&self.runtime.layout, &self.census);
+        visit::Visitor { objects: &self.objects, source: &self.source, layout, cursor, room }
     }
 
     pub(crate) fn refcnt(&self, at: Addr) -> u64 {
@@ -185,6 +186,15 @@ impl<'p> Heap<'p> {
     /// Whether an object begins at `at`.
     pub(crate) fn is_object(&self, at: Addr) -> bool {
         self.census.object_at(at).is_some()
+    }
+
+    /// Number of items of the object at `object`, from `ob_size`. `None` if its type has no such number, or if that many
+    /// items do not fit the object's block.
+    pub(crate) fn item_count(&self, object: Addr, kind: &PyType) -> Option<u64> {
+        let count = self.objects.ob_size(object).filter(|_| kind.has_size())?.unsigned_abs();
+        let bytes = kind.basicsize.checked_add(count.checked_mul(kind.itemsize)?)?;
+        let block = self.census.object_at(object);
+        block.is_none_or(|block| kind.prefix.saturating_add(bytes) <= block).then_some(count)
     }
 
     /// Whether `kind` is the pseudo-type of used blocks with unknown contents.

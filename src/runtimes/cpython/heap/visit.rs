@@ -47,6 +47,13 @@ pub(super) struct Visitor<'v, 'p> {
     pub(super) source: &'v Source<'p>,
     pub(super) layout: &'v Layout,
     pub(super) cursor: &'v Cursor,
+    pub(super) room: &'v dyn Room,
+}
+
+/// Upper bound on the size of objects.
+pub(super) trait Room {
+    /// Bytes that the object at `at` can have at most.
+    fn room(&self, at: u64) -> u64;
 }
 
 /// The visit of one object, from a given position on.
@@ -157,8 +164,13 @@ impl Visitor<'_, '_> {
             }
             _ => {}
         }
+        // The space for a frame inside a frame object has old contents until the frame is moved there.
+        let end = match (kind.form, shape.frame_object) {
+            (TypeForm::Frame, Some(frame)) if word(words, frame.frame) != Some(at.wrapping_add(frame.own)) => frame.own,
+            _ => kind.basicsize,
+        };
         let mut offset = kind.fields_from;
-        while offset + WORD <= kind.basicsize {
+        while offset + WORD <= end.min(kind.basicsize) {
             let Some(value) = word(words, offset) else { return true };
             if value != 0 && offset != kind.weaklistoffset {
                 let go_on = match self.word_kind(words, at, kind, offset, value) {
@@ -264,6 +276,10 @@ impl Visitor<'_, '_> {
         match kind.form {
             TypeForm::Plain if kind.itemsize == WORD => {
                 let count = sized();
+                let bytes = kind.basicsize.saturating_add(count.saturating_mul(WORD));
+                if kind.may_lack_size() && kind.prefix.saturating_add(bytes) > self.room.room(at) {
+                    return true;
+                }
                 let items = self.source.words(at.wrapping_add(kind.basicsize), count.saturating_mul(WORD));
                 each_word(items, first, count, visit)
             }

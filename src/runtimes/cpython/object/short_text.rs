@@ -109,7 +109,7 @@ impl<'h, 'p> ShortText<'h, 'p> {
             TypeForm::List | TypeForm::Deque | TypeForm::Array | TypeForm::Bytes | TypeForm::ByteArray => {
                 objects.ob_size(object).map(i64::unsigned_abs)
             }
-            _ if kind.itemsize == 8 => objects.ob_size(object).map(i64::unsigned_abs),
+            _ if kind.itemsize == 8 => self.heap.item_count(object, kind),
             _ => None,
         }
     }

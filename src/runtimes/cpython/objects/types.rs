@@ -134,6 +134,18 @@ impl PyType {
         self.basicsize.next_multiple_of(8)
     }
 
+    /// Whether instances have `ob_size`, the number of their items. Since 3.11 frame objects and generators have an item
+    /// size without it: the code that they run determines their size.
+    pub(crate) fn has_size(&self) -> bool {
+        self.itemsize != 0 && !matches!(self.form, TypeForm::Frame | TypeForm::Generator)
+    }
+
+    /// Whether the word at `ob_size` may be something else. A type written in C may have an item size, and no
+    /// `ob_size`. The interpreter's own types have it.
+    pub(crate) fn may_lack_size(&self) -> bool {
+        self.has_size() && self.form == TypeForm::Plain && !self.is(flags::TUPLE)
+    }
+
     /// Whether any of these flags is set.
     pub fn is(&self, flags: u64) -> bool {
         self.flags & flags != 0

@@ -17,6 +17,7 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes, WORD};
 use crate::runtimes::hotspot::threads::JavaThread;
 use crate::runtimes::hotspot::vm::VmError;
+use crate::units::count;
 
 /// A class that is never unloaded. It retains its static fields.
 const CLASS: RootKind = RootKind::Of(0, "sticky class");
@@ -38,13 +39,24 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     let Some(heap) = vm.objects() else { return roots };
     let classes = vm.classes();
     let _phase = classes.vm.process.enter(Phase::References);
+    if classes.loaders().is_empty() {
+        roots.lacks("classes and their static fields");
+    }
     of_classes(classes, &mut roots);
     storages::read(classes, &mut roots);
     let walks = Walks::new(Phase::References, limits::MAX_JNI_BLOCKS);
+    if vm.java_threads().is_empty() {
+        roots.lacks("threads and their stacks");
+    }
+    let mut broken = 0;
     for thread in vm.java_threads() {
         if let Err(e) = of_thread(classes, thread, &walks, &mut roots) {
+            broken += 1;
             roots.notes.push(format!("the thread at {}: {e}", thread.address));
         }
+    }
+    if broken > 0 {
+        roots.lacks(format!("references of {}", count(broken, "thread")));
     }
     stacks::read(heap, vm.java_threads(), &mut roots);
     // Remove roots that are no objects. Free slots of the VM contain such words.

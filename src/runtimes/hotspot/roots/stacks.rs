@@ -1,6 +1,6 @@
 //! Words on the stacks of Java threads that point to objects, taken as references.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::memory::Memory;
 use crate::registers::{self, Regs};
@@ -23,11 +23,21 @@ struct Candidate {
 pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
     let vm = &heap.classes().vm;
     let mut candidates = Vec::new();
+    let mut unread = 0;
     for thread in threads {
-        let (Some(tid), Some(stack)) = (thread.tid, thread.stack) else { continue };
-        let Some(system) = vm.process.threads().iter().find(|t| t.tid == tid) else { continue };
+        // A thread without a number is just being created.
+        let Some(tid) = thread.tid else { continue };
+        let system = vm.process.threads().iter().find(|t| t.tid == tid);
+        let Some((stack, system)) = thread.stack.zip(system) else {
+            unread += 1;
+            continue;
+        };
         let regs = Regs::of_thread(vm.process.arch(), &system.registers);
         let sp = regs.sp();
+        if vm.memory.readable(sp, WORD) < WORD {
+            unread += 1;
+            continue;
+        }
         roots.stacks.threads += 1;
         let known = (0..REGISTERS).filter_map(|n| Some((registers::name(regs.arch(), n)?, Addr::new(regs.get(n)?))));
         for (name, value) in known {
@@ -39,6 +49,7 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
         let from = if stack.contains(sp) { sp.align_down(8) } else { stack.start };
         words(heap, tid, AddrRange::new(from, stack.end), &mut candidates);
     }
+    roots.lacks_stacks(unread);
     if !candidates.is_empty() {
         roots.stacks.conservative.push((WHY, roots.stacks.threads));
     }

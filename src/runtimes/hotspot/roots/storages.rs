@@ -35,6 +35,12 @@ struct Storage {
     blocks: Vec<Addr>,
 }
 
+impl Storage {
+    fn is_weak(&self) -> bool {
+        self.name.contains("Weak")
+    }
+}
+
 pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     let vm = &classes.vm;
     let global = vm.static_ptr("JNIHandles", "_global_handles").ok();
@@ -46,7 +52,13 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
             found.push((at, storage));
         }
     }
+    // The VM makes a strong storage of its own at start. Older releases have static variables instead, which the VM's
+    // tables do not list.
+    if found.iter().all(|(at, storage)| Some(*at) == global || storage.is_weak()) {
+        roots.lacks("the VM's own handles");
+    }
     if found.iter().all(|(at, _)| Some(*at) != global) {
+        roots.lacks("JNI's global handles");
         roots.notes.push(
             "JNI's global handles were not found, so objects that only native code references count as \
                    unreachable"
@@ -55,7 +67,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     }
     for (at, storage) in &found {
         // Objects of weak storages may be collected.
-        if storage.name.contains("Weak") {
+        if storage.is_weak() {
             continue;
         }
         let kind = if Some(*at) == global { JNI_GLOBAL } else { VM_INTERNAL };

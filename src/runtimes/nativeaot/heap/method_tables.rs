@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
 use crate::layout::ViewError;
 use crate::limits;
 use crate::runtimes::api::TypeIndex;
@@ -66,6 +66,21 @@ pub(in crate::runtimes::nativeaot) fn read(
 /// Element type in NativeAOT's numbering (EETypeElementType).
 pub(in crate::runtimes::nativeaot) fn element_type(runtime: &Runtime<'_>, flags: u32) -> u32 {
     flags.checked_shr(runtime.flag("ElementTypeShift")).unwrap_or(0) & runtime.flag("ElementTypeMask")
+}
+
+/// Element types whose values are references.
+const REFERENCES: [&str; 5] =
+    ["ElementClass", "ElementInterface", "ElementSystemArray", "ElementArray", "ElementSzArray"];
+
+/// Whether this is the type of arrays whose elements are references, by the type of the elements.
+pub(super) fn is_array_of_references(runtime: &Runtime<'_>, info: &MethodTableInfo) -> bool {
+    let arrays = [runtime.flag("ElementArray"), runtime.flag("ElementSzArray")];
+    if u64::from(info.component_size) != WORD || !arrays.contains(&element_type(runtime, info.flags)) {
+        return false;
+    }
+    let related = runtime.view("MethodTable", info.address).ptr("m_pRelatedParameterType");
+    let flags = related.and_then(|element| runtime.view("MethodTable", element).u32("m_uFlags"));
+    flags.is_ok_and(|flags| REFERENCES.iter().any(|name| runtime.flag(name) == element_type(runtime, flags)))
 }
 
 fn sizes(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {

@@ -6,6 +6,7 @@
 
 mod method_tables;
 
+use method_tables::is_array_of_references;
 pub(super) use method_tables::{element_type, read as read_method_table};
 
 use std::sync::atomic::AtomicU64;
@@ -109,10 +110,12 @@ impl ClrHeap for Heap<'_> {
         self.tables.lookup(address)
     }
 
-    fn references(&self, info: &MethodTableInfo) -> References {
-        let has = !info.free && info.flags & self.runtime.flag("HasPointers") != 0;
-        let read = || References::read(self.runtime.memory, info.address);
-        has.then(read).flatten().unwrap_or_default()
+    fn references(&self, info: &MethodTableInfo) -> Option<References> {
+        if !info.free && info.flags & self.runtime.flag("HasPointers") != 0 {
+            return References::read(self.runtime.memory, info.address);
+        }
+        // The bit moved once (9.0). An array of references without it shows that it moved again.
+        (info.free || !is_array_of_references(&self.runtime, info)).then_some(References::None)
     }
 
     fn contexts(&self) -> &[AllocContext] {
@@ -163,6 +166,10 @@ impl api::Heap for Heap<'_> {
 
     fn has_too_many_types(&self) -> bool {
         self.tables.cache.is_full()
+    }
+
+    fn unread_references(&self) -> u64 {
+        self.layouts.unread()
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {

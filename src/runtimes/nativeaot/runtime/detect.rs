@@ -9,7 +9,7 @@ use crate::addr::Addr;
 use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
-use crate::layout::{DOTNET_X64, Layout, NATIVEAOT};
+use crate::layout::{DOTNET_X64, Layout, NATIVEAOT, NATIVEAOT_BY_HEADER};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -127,7 +127,7 @@ fn open<'p>(
         return Err(OpenError::Wrong("its free-space type is outside of its module"));
     }
     let instance = global("g_pTheRuntimeInstance")?;
-    let (layout, table) = layout(memory, &own, gc_dac_vars)?;
+    let (layout, table) = layout(memory, header.major, &own, gc_dac_vars)?;
     let release = entries::of(header.major).map(|list| &*list.release);
     let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
     let (path, range) = (module.path.to_string(), module.range);
@@ -148,8 +148,8 @@ fn open<'p>(
 }
 
 /// Layout and id of the base table. The base is CoreCLR's table for the same GC version. NativeAOT's table overrides
-/// it, and the header overrides both.
-fn layout(memory: &dyn Memory, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
+/// it, then the table for headers of this `major` version, then the header itself.
+fn layout(memory: &dyn Memory, major: u16, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
     let mut tables = Vec::new();
     for (_, table) in DOTNET_X64.iter().rev() {
         tables.push(table.layout()?);
@@ -158,6 +158,9 @@ fn layout(memory: &dyn Memory, own: &Layout, vars: Addr) -> Result<(Layout, Stri
     let base = fits.or(tables.first()).ok_or(OpenError::Missing("table"))?;
     let mut layout = (*base).clone();
     layout.overlay(NATIVEAOT.layout()?);
+    if let Some((_, table)) = NATIVEAOT_BY_HEADER.iter().find(|(of, _)| *of == major) {
+        layout.overlay(table.layout()?);
+    }
     layout.overlay(own);
     Ok((layout, base.id.clone()))
 }

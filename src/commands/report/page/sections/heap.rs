@@ -168,8 +168,13 @@ fn roots(out: &mut Html, view: &View<'_>) {
         Cell::Text(String::new()),
         Cell::Size(Some(retained.live.size)),
     ]);
+    let dead = retained.unreachable.objects;
+    let what = match retained.not_read.as_slice() {
+        [] => count(dead, "unreachable object"),
+        not_read => format!("{} not reached (not read: {})", count(dead, "object"), not_read.join(", ")),
+    };
     table.foot.push(vec![
-        Cell::Text(format!("{}, in addition", count(retained.unreachable.objects, "unreachable object"))),
+        Cell::Text(format!("{what}, in addition")),
         Cell::Text(String::new()),
         Cell::Size(Some(retained.unreachable.size)),
     ]);
