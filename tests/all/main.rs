@@ -74,6 +74,7 @@ mod source_rules;
 mod speed;
 mod stack_roots;
 mod stacks;
+mod suggested;
 mod symbolicate;
 mod symbols_pe;
 mod threads;
