@@ -92,12 +92,12 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let silent = Progress::silent();
     let count = if strings {
         stat(heap, &Selection::default(), &silent);
-        count_strings(heap, &Selection::default(), 1, &silent).total.count
+        count_strings(heap, &Selection::default(), 1, &|_| true, &silent).total.count
     } else {
         let stat = stat(heap, &Selection::default(), &silent);
         let most = stat.types.iter().map(|t| t.total.count).max().unwrap_or(0);
-        if stat.losses.count > 0 || most < made.nodes || heap.type_info(FREE_TYPE).is_none() {
-            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.losses.bytes).into());
+        if stat.unwalked.count > 0 || most < made.nodes || heap.type_info(FREE_TYPE).is_none() {
+            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.unwalked.bytes).into());
         }
         stat.types.iter().map(|t| t.total.count).sum()
     };

@@ -84,7 +84,7 @@ fn access_and_flags() {
     let expected = VmFlags { hugetlb: false, dont_dump: true, device: true, locked: true, huge_advised: true };
     assert_eq!(device.flags, expected);
     assert_eq!(device.perms, Perms { read: false, write: false, exec: true });
-    assert!(!smaps.reported.has(Figure::PrivateHugetlb), "the first did not tell it");
+    assert!(!smaps.reported.has(Figure::PrivateHugetlb), "the first file does not contain it");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
-use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, ManagedRuntime, Selection, StringStat, Tally, TypeIndex};
+use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, ManagedRuntime, Selection, StringStat, TypeIndex};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::{count, exact, round};
@@ -123,9 +123,9 @@ struct Liveness {
     /// Bytes of live objects.
     live: u64,
     /// Objects that no root reaches.
-    unreachable: Tally,
+    unreachable: api::Tally,
     /// The same by the address of their type.
-    dead: HashMap<Addr, Tally>,
+    dead: HashMap<Addr, api::Tally>,
     /// Their largest types, with bytes.
     largest: Vec<(String, u64)>,
     /// Live strings by content.
@@ -148,7 +148,7 @@ impl Liveness {
         self.runtimes += 1;
         self.live = self.live.saturating_add(retained.total.size);
         self.reached.extend(self.asked.iter().copied().filter(|at| retained.live.is_live(*at)));
-        let mut dead: Vec<(TypeIndex, Tally)> = retained.unreachable().into_iter().collect();
+        let mut dead: Vec<(TypeIndex, api::Tally)> = retained.unreachable().into_iter().collect();
         dead.sort_by_key(|(kind, tally)| (Reverse(tally.size), *kind));
         self.largest.extend(dead.iter().take(TYPES).map(|(kind, tally)| (heap.type_name(*kind), tally.size)));
         for (kind, tally) in dead {
@@ -248,7 +248,7 @@ fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> Str
 }
 
 /// Reports objects that no root reaches. `largest`: bytes by the name of their types.
-fn unreachable(dead: Tally, live: u64, largest: Vec<(String, u64)>) -> Option<Finding> {
+fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>) -> Option<Finding> {
     let all = live.saturating_add(dead.size);
     if !is_much(dead.size, all) {
         return None;
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(garbage(10, 100), "");
         assert_eq!(garbage(0, 0), "");
         assert!(garbage(24 << 20, 30 << 20).contains("80 % of these bytes; 6 MiB are live"));
-        assert!(unreachable(Tally { count: 3, size: 80 << 20 }, 20 << 20, Vec::new()).is_some());
-        assert!(unreachable(Tally { count: 3, size: 80 << 20 }, 2000 << 20, Vec::new()).is_none());
+        assert!(unreachable(api::Tally { count: 3, size: 80 << 20 }, 20 << 20, Vec::new()).is_some());
+        assert!(unreachable(api::Tally { count: 3, size: 80 << 20 }, 2000 << 20, Vec::new()).is_none());
     }
 }
