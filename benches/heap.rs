@@ -92,7 +92,7 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let silent = Progress::silent();
     let count = if strings {
         stat(heap, &Selection::default(), &silent);
-        count_strings(heap, &Selection::default(), 1, &silent).total.count
+        count_strings(heap, &Selection::default(), 1, &|_| true, &silent).total.count
     } else {
         let stat = stat(heap, &Selection::default(), &silent);
         let most = stat.types.iter().map(|t| t.total.count).max().unwrap_or(0);

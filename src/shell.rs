@@ -10,9 +10,24 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Returns the regular expression that matches this name and no other, for options such as `--type`. Names of nested
+/// and generic types contain characters with a meaning in regular expressions.
+pub fn whole_name(name: &str) -> String {
+    format!("^{}$", regex::escape(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_name_matches_itself_only() {
+        for name in ["Loader$ScriptLoader", "List<A.B[]>", "a+b.c", "App.Cache"] {
+            let re = regex::Regex::new(&whole_name(name)).unwrap();
+            let others = [format!("x{name}"), format!("{name}x"), name.replace(['.', '$'], "x")];
+            assert!(re.is_match(name) && !others.iter().any(|other| re.is_match(other)), "{name}");
+        }
+    }
 
     #[test]
     fn words_are_quoted_if_a_shell_would_change_them() {

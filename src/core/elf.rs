@@ -225,15 +225,13 @@ pub struct Headers {
     pub truncation: Option<Truncation>,
 }
 
-/// Reads the ELF header and the program headers. Errors after the ELF header become diagnostics, so that a truncated
-/// core still opens.
-///
-/// # Errors
-/// [`HeaderError`], if the file is not a supported core.
-pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<Headers, HeaderError> {
-    if reads.fails() {
-        return Err(HeaderError::Unreadable);
-    }
+/// Whether a file that begins with these bytes may be a core that coremap reads.
+pub(super) fn begins_as_core(head: &[u8]) -> bool {
+    elf_header(head).is_ok()
+}
+
+/// Reads the ELF header, and refuses what is no core of a supported machine.
+fn elf_header(file: &[u8]) -> Result<(eh::Header, Arch), HeaderError> {
     if file.get(..4) != Some(eh::ELFMAG) {
         return Err(HeaderError::NotElf(looks_like(file).to_owned()));
     }
@@ -264,6 +262,19 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
         eh::EM_AARCH64 => Arch::Aarch64,
         other => return Err(HeaderError::Machine(other)),
     };
+    Ok((header, arch))
+}
+
+/// Reads the ELF header and the program headers. Errors after the ELF header become diagnostics, so that a truncated
+/// core still opens.
+///
+/// # Errors
+/// [`HeaderError`], if the file is not a supported core.
+pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<Headers, HeaderError> {
+    if reads.fails() {
+        return Err(HeaderError::Unreadable);
+    }
+    let (header, arch) = elf_header(file)?;
     let entry = ph::program_header64::SIZEOF_PHDR as u64;
     if header.e_phnum > 0 && u64::from(header.e_phentsize) != entry {
         return Err(HeaderError::EntrySize(header.e_phentsize));

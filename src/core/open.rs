@@ -122,7 +122,8 @@ impl Core {
         let decompress_error = |source| OpenError::Inflate { path: name.clone(), source };
         if path.as_os_str() == "-" {
             let input = io::stdin().lock();
-            let out = inflate::to_temporary_file(input, None, allowed.memory, progress).map_err(decompress_error)?;
+            let out = inflate::to_temporary_file(input, None, allowed.memory, elf::begins_as_core, progress)
+                .map_err(decompress_error)?;
             return Core::from_decompressed(name, out, reads, allowed, diag);
         }
         let meta = std::fs::metadata(path).map_err(io_error)?;
@@ -146,7 +147,8 @@ impl Core {
         }
         (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
         progress.start(meta.len());
-        let out = inflate::to_temporary_file(&file, Some(&file), allowed.memory, progress).map_err(decompress_error)?;
+        let out = inflate::to_temporary_file(&file, Some(&file), allowed.memory, elf::begins_as_core, progress)
+            .map_err(decompress_error)?;
         Core::from_decompressed(name, out, reads, allowed, diag)
     }
 
@@ -300,6 +302,10 @@ impl Target for Core {
 
     fn expect_scan(&self) {
         self.bytes.expect_scan();
+    }
+
+    fn forget(&self, place: Range<u64>) {
+        self.bytes.forget(place);
     }
 
     fn fetch(&self, places: Vec<Range<u64>>) {

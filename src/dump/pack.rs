@@ -202,7 +202,8 @@ mod tests {
             assert!(stream(head, &parts, end, form, &mut out, &read)?, "{form}: the last part is lost");
             part_of_zeros_costs_little(&out, form);
             super::part(b"the end", form, &mut out)?;
-            let unpacked = to_temporary_file(&out[..], None, None, &Progress::silent()).map_err(io::Error::other)?;
+            let unpacked =
+                to_temporary_file(&out[..], None, None, |_| true, &Progress::silent()).map_err(io::Error::other)?;
             assert!(unpacked.broken.is_none() && !unpacked.trailing && unpacked.compression == Some(form));
             assert_eq!(unpacked.file.metadata()?.len(), end + 7, "{form}");
             let mut all = vec![0; (end + 7) as usize];

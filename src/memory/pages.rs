@@ -21,14 +21,16 @@ pub(super) enum PageRun<'a> {
 
 /// Walks the pages of `runs`, which are counted from the start of each run. Runs are divided into chunks, and `wanted`
 /// selects chunks by address. For each chunk, `begin` makes a state from the index of its run and its addresses.
-/// `visit` gets the state with each part, by address. Returns the states in the order of the runs.
+/// `visit` gets the state with each part, by address, and returns whether the part is all zero. Chunks without data are
+/// released: a core can have gigabytes of zeros, and pages that are mapped count as memory of this process. Returns
+/// the states in the order of the runs.
 pub(super) fn walk<S: Send>(
     target: &dyn Target,
     runs: &[Run<'_>],
     progress: &Progress,
     wanted: impl Fn(AddrRange) -> bool,
     begin: impl Fn(usize, AddrRange) -> S + Sync,
-    visit: impl Fn(&mut S, AddrRange, PageRun<'_>) + Sync,
+    visit: impl Fn(&mut S, AddrRange, PageRun<'_>) -> bool + Sync,
 ) -> Vec<S> {
     let mut chunks: Vec<(usize, Run<'_>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
@@ -49,6 +51,7 @@ pub(super) fn walk<S: Send>(
         let mut data = extents.within(chunk.offset..end);
         let mut extent = data.next();
         let mut at = 0;
+        let (mut zero, mut touched) = (true, false);
         while at < chunk.range.len() {
             let offset = chunk.offset + at;
             while extent.as_ref().is_some_and(|e| e.end <= offset) {
@@ -63,8 +66,12 @@ pub(super) fn walk<S: Send>(
                 let Some(page) = chunk.bytes.get(at as usize..(at + len) as usize) else { break };
                 (len, PageRun::Page(page))
             };
-            visit(&mut state, AddrRange::sized(chunk.range.start.saturating_add(at), len), part);
+            touched |= matches!(part, PageRun::Page(_));
+            zero &= visit(&mut state, AddrRange::sized(chunk.range.start.saturating_add(at), len), part);
             at += len;
+        }
+        if zero && touched {
+            target.forget(chunk.offset..end);
         }
         progress.add(chunk.range.len());
         state

@@ -21,6 +21,8 @@ const FEW: u64 = 4;
 /// A range of aligned words that is no hole.
 struct Task<'c> {
     start: Addr,
+    /// Offset in the target.
+    offset: u64,
     bytes: &'c [u8],
 }
 
@@ -66,11 +68,16 @@ pub fn pointers<S: Default + Send>(
             .par_iter()
             .map(|task| {
                 let mut state = S::default();
+                let mut all = 0;
                 for (i, word) in task.bytes.as_chunks::<{ WORD as usize }>().0.iter().enumerate() {
                     let value = LittleEndian::read_u64(word);
+                    all |= value;
                     if value.wrapping_sub(low) < span {
                         visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr::new(value));
                     }
+                }
+                if all == 0 {
+                    target.forget(task.offset..task.offset + task.bytes.len() as u64);
                 }
                 progress.add(task.bytes.len() as u64);
                 state
@@ -99,7 +106,7 @@ fn tasks<'c>(target: &'c dyn Target, within: &[AddrRange]) -> (Vec<Task<'c>>, u6
             while from < to {
                 let end = (from + CHUNK).min(to);
                 let Some(bytes) = run.bytes.get(from as usize..end as usize) else { break };
-                out.push(Task { start: run.range.start.saturating_add(from), bytes });
+                out.push(Task { start: run.range.start.saturating_add(from), offset: run.offset + from, bytes });
                 from = end;
             }
             done = done.max(to);

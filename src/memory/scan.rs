@@ -66,6 +66,7 @@ pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress
                 PageRun::Page(page) => page.len() as u64 == PAGE && cursor.wants(range) && is_zero(page),
             };
             cursor.give(range, zero, out);
+            zero
         },
     );
     let mut stats = vec![ZeroStat::default(); ranges.len()];

@@ -138,6 +138,9 @@ pub trait Target: Any + Send + Sync {
     /// Hint: a scan reaches the bytes at this place soon.
     fn fetch_soon(&self, _place: Range<u64>) {}
 
+    /// Hint: the bytes at this place were read, and all are zero. They need not stay in memory.
+    fn forget(&self, _place: Range<u64>) {}
+
     /// Hint: this many bytes are about to be read repeatedly in random order, so caching pays off.
     fn expect_random(&self, _bytes: u64) {}
 

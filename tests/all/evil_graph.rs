@@ -401,3 +401,45 @@ fn handles_that_keep_and_those_that_do_not() {
     let dead = ask(&fake, &["retained", "--object", &format!("{:#x}", n(3))]);
     assert!(dead["object"]["retained"].is_null() && dead["object"]["size"] == 32, "{}", dead["object"]);
 }
+
+/// 20,000 equal strings of 500 characters, in an array that a handle keeps alive or that nothing does.
+#[test]
+fn equal_strings_are_worth_sharing_only_while_they_live() {
+    for live in [true, false] {
+        let mut graph = Graph::new();
+        let string = graph.fake.method_table(0x8000_0002, 22, &[]);
+        let here = |graph: &Graph| FREE + 8 * graph.words.len() as u64;
+        let mut all = Vec::new();
+        for _ in 0..20_000 {
+            all.push(here(&graph));
+            // The length, and the first two of 500 times `x`: 22 + 1,000 bytes, padded to 1,024.
+            let x = 0x0078_0078_0078_0078;
+            graph.words.extend([string, 0x0078_0078_0000_01f4]);
+            graph.words.extend([x; 124]);
+            graph.words.extend([0x0078_0078, 0]);
+        }
+        let array = here(&graph);
+        graph.words.extend([graph.array, all.len() as u64]);
+        graph.words.extend(&all);
+        graph.words.push(0);
+        if live {
+            graph.handle(STRONG, array, 0);
+        }
+        let answer = ask(&graph.close(), &["triage"]);
+        let findings = answer["findings"].as_array().unwrap();
+        let of = |id: &str| findings.iter().find(|finding| finding["id"] == id);
+        assert_eq!(of("equal-strings").is_some(), live, "{answer:#}");
+        assert_eq!(of("unreachable").is_some(), !live, "{answer:#}");
+        match live {
+            true => {
+                let finding = of("equal-strings").unwrap();
+                assert_eq!(finding["bytes"], 19_999 * 1022);
+                assert!(finding["text"].as_str().unwrap().contains("20,000 live strings"), "{finding}");
+            }
+            false => {
+                let text = of("unreachable").unwrap()["text"].as_str().unwrap();
+                assert!(text.starts_with("100 % of the managed objects are garbage: "), "{text}");
+            }
+        }
+    }
+}

@@ -474,6 +474,31 @@ fn shrinks_while_it_is_mapped() {
     assert!(process.diag.is_partial());
 }
 
+/// gcore writes reserved memory as zeros. Pages of the file that were scanned count as memory of the process, so a
+/// container would be killed for them.
+#[test]
+fn gigabytes_of_zeros_take_no_memory() {
+    in_own_process("hostile::gigabytes_of_zeros_take_no_memory", || {
+        const ZEROS: usize = 400 << 20;
+        let core = small_core().load(Load::at(0x9000_0000).bytes(vec![0; ZEROS])).write();
+        let kib = |field: &str| -> u64 {
+            let text = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        // Resets the peak to what is resident now (proc(5)).
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = kib("VmHWM:");
+        let silent = Progress::silent();
+        let process = Process::open(core.path(), &Options::default(), &silent).unwrap();
+        let session = Session::new(&process);
+        let report = commands::triage(&session, &commands::TriageOptions::default(), &silent);
+        assert!(report.in_core > ZEROS as u64 && report.written < 1 << 20);
+        let grew = kib("VmHWM:").saturating_sub(before) << 10;
+        assert!(grew < (ZEROS / 4) as u64, "{grew} bytes for {ZEROS} zeros");
+    });
+}
+
 #[test]
 fn the_slowest_honest_core_is_far_from_the_bound() {
     // Guards the bound itself: were it too tight, every other one here would be luck.

@@ -76,6 +76,7 @@ mod source_rules;
 mod speed;
 mod stack_roots;
 mod stacks;
+mod suggested;
 mod symbolicate;
 mod symbols_elf;
 mod symbols_pe;

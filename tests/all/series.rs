@@ -114,11 +114,32 @@ fn a_row_of_cores_has_a_trend() {
     assert_eq!((&grows["verdict"], &grows["per_hour"]), (&Value::from("grows"), &Value::from(6.0 * 1_048_576.0)));
     assert_eq!((&grows["measure"], &grows["change"]), (&Value::from("written"), &Value::from(5 << 20)));
     assert_eq!(grows["gib_more_in"], Value::from(1024.0 * 600.0));
-    assert!(grows["command"].as_str().unwrap().ends_with(text(&rising[5])));
+    let command = grows["command"].as_str().unwrap();
+    assert!(command.ends_with(text(&rising[5])));
+    let shown = run(command.split(' ').skip(1)).exits(0).stdout.clone();
+    assert!(shown.contains("9.00 MiB"), "{command}: {shown}");
     assert_eq!((&v["clock"], &v["looks"], &v["seconds"]), (&"given".into(), &6.into(), &3000.0.into()));
     // Up, and down again: nothing grows, and status 1 says so.
     let v = trend(&["--every", "10m"], &cores(&dir, &[1024, 1280, 1024, 1300, 1024, 1290])).exits(1).json();
     assert_ne!(row(&v, "kind", "AnonRW")["verdict"], "grows");
+}
+
+/// A figure that rose, but not certainly, is never called no growth.
+#[test]
+fn a_rise_that_is_not_certain_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = run(["trend", "--every", "10m"]
+        .into_iter()
+        .map(String::from)
+        .chain(cores(&dir, &[1024, 1280, 1536]).iter().map(|p| text(p).to_owned())));
+    let text = &out.exits(1).stdout;
+    assert!(text.contains("No growth is certain, but ") && text.contains(" by 2.00 MiB. "), "{text}");
+    assert!(!text.contains("No growth found"), "{text}");
+    let out = run(["trend", "--every", "10m"]
+        .into_iter()
+        .map(String::from)
+        .chain(cores(&dir, &[1024, 1024, 1024]).iter().map(|p| self::text(p).to_owned())));
+    assert!(out.exits(1).stdout.contains("No growth found in these samples."), "{}", out.stdout);
 }
 
 #[test]

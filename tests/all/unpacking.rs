@@ -165,6 +165,33 @@ fn a_limit_on_file_sizes_is_told_as_that() {
     assert!(out.stderr.contains("ulimit -f"), "{}", out.stderr);
 }
 
+/// Small files can unpack to gigabytes. What is no core is refused from its beginning, before it fills the disk.
+#[test]
+fn what_is_no_core_is_not_unpacked() {
+    let text = b"2026-11-27 12:00:00 INFO all is well\n".repeat(200_000);
+    // An ELF file of 64 bits that is a program (e_type ET_EXEC, at 16), not a core.
+    let mut elf = small_core().build();
+    elf[16] = 2;
+    elf.resize(6_000_000, 1);
+    for (bytes, words) in
+        [(&text, "not an ELF file: it looks like text"), (&elf, "an ELF program or library, not a core dump")]
+    {
+        let plain: Pack = <[u8]>::to_vec;
+        for (name, pack) in PACKINGS.into_iter().chain([("plain", plain)]) {
+            let packed = pack(bytes);
+            let small = file(&packed);
+            // Files are limited to 51,200 bytes.
+            let out = shell("ulimit -f 100; exec \"$0\" summary - <\"$1\"", [small.path()]).go();
+            assert!(out.exits(3).stderr.contains(words), "{name}: {}", out.stderr);
+            let out = shell("ulimit -f 100; exec \"$0\" summary \"$1\"", [small.path()]).go();
+            assert!(out.exits(3).stderr.contains(words), "{name}: {}", out.stderr);
+        }
+    }
+    // A window larger than memory is unpacked in another way.
+    let out = shell("ulimit -f 100; exec \"$0\" summary \"$1\"", [file(&window_of_2_gib(&text)).path()]).go();
+    assert!(out.exits(3).stderr.contains("it looks like text"), "{}", out.stderr);
+}
+
 /// Zeros of an unpacked core are holes, and a hole that is read on a full tmpfs is a SIGBUS.
 #[test]
 fn holes_on_a_full_tmpdir_are_zeros_and_no_shrunk_core() {

@@ -85,7 +85,7 @@ fn one(
     add_lost(&mut report.lost, &stat);
     if let Some(rows) = &mut report.strings {
         let _phase = process.enter(Phase::Objects);
-        add_strings(rows, strings(heap, &options.selection, string_count, progress));
+        add_strings(rows, strings(heap, &options.selection, string_count, &|_| true, progress));
     }
 }
 

@@ -45,11 +45,11 @@ pub struct FreeBlockRow {
 /// Strings by content.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StringsRow {
-    /// All strings.
+    /// All strings, also those that nothing references any more.
     pub total: ObjectsRow,
     /// Number of different contents.
     pub distinct: u64,
-    /// Bytes of all equal strings except one of each.
+    /// Bytes of all equal strings except one of each: at most the bytes of `total`.
     pub wasted: u64,
     /// Number of strings whose content is not in the core.
     pub unreadable: u64,

@@ -161,7 +161,7 @@ pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<
                 severity: Severity::Warning,
                 text: format!(
                     "{} equal malloc blocks of {} bytes ({} in all){mapped}{content}: {} % of used malloc memory. \
-                     `coremap refs {}` shows what points at one of them.",
+                     `coremap refs {}` shows what, if anything, points at one of them.",
                     exact(c.count),
                     exact(c.size),
                     round(c.bytes),

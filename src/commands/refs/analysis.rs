@@ -1,7 +1,7 @@
 //! Finds what points at an address: registers, stacks, handles, fields of
 //! objects, module data and all other memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::in_object::each_in_object;
@@ -118,6 +118,30 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     rows.truncate(options.limit);
     report.refs = rows;
     report
+}
+
+/// Selects the addresses that [`refs`] finds a pointer to, in one pass over all memory.
+pub(in crate::commands) fn pointed_at(session: &Session<'_>, addrs: &[Addr], progress: &Progress) -> HashSet<Addr> {
+    let range_of = |addr: &Addr| {
+        let target = target(session, *addr, TargetSpan::ObjectOrBlock);
+        (*addr, AddrRange::new(target.start, target.end))
+    };
+    let targets: Vec<(Addr, AddrRange)> = addrs.iter().map(range_of).collect();
+    let hull = |all: AddrRange, one: AddrRange| AddrRange::new(all.start.min(one.start), all.end.max(one.end));
+    let Some(values) = targets.iter().map(|(_, range)| *range).reduce(hull) else { return HashSet::new() };
+    let within = session.map().regions.iter().filter(|region| region.kind != Kind::DoubleMapped);
+    let within = union(within.map(|region| region.range).collect());
+    let mut found: HashSet<Addr> = HashSet::new();
+    found.extend(
+        targets.iter().filter(|(_, range)| !registers(session.process, *range).is_empty()).map(|(addr, _)| *addr),
+    );
+    // A pointer inside the target itself is none that `refs` lists.
+    let keep = |share: &mut HashSet<Addr>, at: Addr, value: Addr| {
+        let hit = targets.iter().filter(|(_, range)| range.contains(value) && !range.contains(at));
+        share.extend(hit.map(|(addr, _)| *addr));
+    };
+    pointers(session.process.target(), &within, values, progress, keep, |share: HashSet<Addr>| found.extend(share));
+    found
 }
 
 fn rank(from: PointerSource) -> usize {

@@ -5,7 +5,7 @@ mod report;
 mod table;
 
 pub use analysis::{RefsOptions, TargetSpan, refs};
-pub(in crate::commands) use analysis::{objects, row};
+pub(in crate::commands) use analysis::{objects, pointed_at, row};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

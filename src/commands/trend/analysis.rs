@@ -9,7 +9,7 @@ use crate::map::kind_facts::Contents;
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
 use crate::series::shape::{Point, SeriesTraits, Shape, judge};
 use crate::series::{Moment, Recording};
-use crate::shell::quoted;
+use crate::shell::{quoted, whole_name};
 
 /// A recording, or a core as a recording with one sample.
 #[derive(Clone, Debug)]
@@ -234,7 +234,7 @@ impl About<'_> {
         let command = match key.of {
             SeriesOf::Type if &*key.name == ALL_OBJECTS => "heapstat".to_owned(),
             SeriesOf::Type => {
-                format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(&key.name))))
+                format!("gcroot --type {}", quoted(&whole_name(&key.name)))
             }
             SeriesOf::Malloc | SeriesOf::MallocClass | SeriesOf::MallocSize => "leaks".to_owned(),
             SeriesOf::Threads => "threads --group".to_owned(),

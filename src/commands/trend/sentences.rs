@@ -17,6 +17,9 @@ pub(super) fn why(shape: &Shape, measure: Measure, rated: bool) -> String {
             format!("saw tooth: returns to {} ({}), peaks at {}", said(low), count(lows as u64, "time"), said(high))
         }
         Evidence::Always => "throughout, in the second half as in the first".to_owned(),
+        Evidence::InOrder(points) => {
+            format!("all {} are in order, too few to say whether it slows down", count(points as u64, "value"))
+        }
         Evidence::Since(at) => format!("since {}, at a different rate than before", time(at)),
         Evidence::Lows(lows) => format!("saw tooth: its {} rise or fall", count(lows as u64, "low")),
         Evidence::Step { at, by } => format!("one step of {} at {}, flat before and after", signed(by), time(at)),

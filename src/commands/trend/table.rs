@@ -124,7 +124,22 @@ impl TrendReport {
             all.join(" · ")
         ));
         if number(Verdict::Grows) == 0 {
-            doc.line("· No growth found in these samples.");
+            doc.line(self.without_growth());
+        }
+    }
+
+    /// What is known if no figure certainly grows. A figure that rose, but not certainly, may be a leak.
+    fn without_growth(&self) -> String {
+        let rose = || self.series.iter().filter(|row| row.verdict == Verdict::Unclear && row.change > 0);
+        let largest = rose().filter(|row| row.measure != Measure::Count).max_by_key(|row| row.change);
+        match largest.or_else(|| rose().next()) {
+            None => "· No growth found in these samples.".to_owned(),
+            Some(row) => format!(
+                "· No growth is certain, but {} rose, most of all {} by {}. More samples would decide.",
+                count(rose().count() as u64, "unclear figure"),
+                subject(row),
+                amount(row.change as f64, row.measure)
+            ),
         }
     }
 
@@ -185,14 +200,22 @@ fn rate(row: &SeriesRow, rated: bool) -> String {
     if value.abs() < 0.5 { "0".to_owned() } else { format!("{sign}{}", amount(value, row.measure)) }
 }
 
+/// The subject of a figure, for sentences.
+fn subject(row: &SeriesRow) -> String {
+    match row.of {
+        SeriesOf::MallocSize | SeriesOf::MallocClass => format!("malloc blocks of {}", name(row)),
+        SeriesOf::Malloc => format!("malloc, {}", row.name),
+        SeriesOf::Type => format!("objects of {}", row.name.shown()),
+        _ => row.name.to_string(),
+    }
+}
+
 /// Describes a growing figure in a sentence.
 fn growth(row: &SeriesRow) -> String {
     let what = match row.of {
-        SeriesOf::MallocSize | SeriesOf::MallocClass => format!("malloc blocks of {}", name(row)),
-        SeriesOf::Malloc => format!("malloc, {}", row.name),
         SeriesOf::Type => format!("Objects of {}", row.name.shown()),
         SeriesOf::Threads => "Threads".to_owned(),
-        _ => row.name.to_string(),
+        _ => subject(row),
     };
     let counted = row.first_count.zip(row.last_count).filter(|(first, last)| first != last);
     let counted = counted.map_or_else(String::new, |(first, last)| format!(", {} → {}", exact(first), exact(last)));

@@ -137,7 +137,8 @@ impl StreamEnd {
 
 /// Copies `input`, decompressed if it is compressed, to an unlinked temporary file under `$TMPDIR`.
 ///
-/// `memory` limits windows and dictionaries, in bytes. `file` is the compressed file, if `input` is one, so that its
+/// `accepts` gets the first 512 bytes or more of the result. If it returns false, the rest is neither decompressed nor
+/// written. `memory` limits windows and dictionaries, in bytes. `file` is the compressed file, if `input` is one, so that its
 /// end can be read. A stream that breaks off yields the data before the break, and the reason.
 ///
 /// # Errors
@@ -146,12 +147,16 @@ pub fn to_temporary_file<R: Read>(
     input: R,
     file: Option<&File>,
     memory: Option<u64>,
+    accepts: fn(&[u8]) -> bool,
     progress: &Progress,
 ) -> Result<Inflated, InflateError> {
     let memory = memory.unwrap_or(limits::MAX_UNPACK_MEMORY);
     let mut source = Source::new(input, progress);
-    let mut sink =
-        Sink::new().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written: 0, source })?;
+    let mut sink = Sink::new(accepts).map_err(|source| InflateError::Output {
+        folder: std::env::temp_dir(),
+        written: 0,
+        source,
+    })?;
     let head = source.peek(HEAD).map_err(InflateError::Input)?;
     let mut compression = Compression::detect(head);
     let (mut broken, mut trailing) = (None, false);
@@ -161,7 +166,7 @@ pub fn to_temporary_file<R: Read>(
         let mut parts = 0u64;
         let mut frames = zstd::Frames::default();
         let known_size = file.filter(|_| compression == Some(Compression::Xz)).and_then(xz::decompressed_size);
-        while source.pass_zeros().map_err(InflateError::Input)? {
+        while !sink.is_refused() && source.pass_zeros().map_err(InflateError::Input)? {
             let head = source.peek(HEAD).map_err(InflateError::Input)?;
             let ended = if let Some(len) = skippable(head) {
                 let there = source.pass(8 + len).map_err(InflateError::Input)?;

@@ -14,6 +14,12 @@ const HOLE: usize = 4096;
 /// Bytes buffered before they are written.
 const BUFFER: usize = 1 << 20;
 
+/// Bytes from which the kind of a file is known: the first block of a tar archive.
+const BEGINNING: usize = 512;
+
+/// Bytes kept of a file that is not wanted.
+const KEPT: usize = 4096;
+
 /// The unlinked temporary file for a decompressed core, with holes for zeros.
 pub(super) struct Sink {
     file: File,
@@ -24,25 +30,38 @@ pub(super) struct Sink {
     holes: Vec<Range<u64>>,
     /// What could not be read back from the file.
     losses: Arc<Losses>,
+    /// Whether a file that begins like this is wanted.
+    accepts: fn(&[u8]) -> bool,
+    /// Whether its beginning was accepted. `None` while it is too short.
+    accepted: Option<bool>,
 }
 
 impl Sink {
-    pub(super) fn new() -> io::Result<Sink> {
+    pub(super) fn new(accepts: fn(&[u8]) -> bool) -> io::Result<Sink> {
         let (file, losses) = (tempfile::tempfile()?, Arc::default());
-        Ok(Sink { file, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new(), losses })
+        let buffer = vec![0; BUFFER];
+        Ok(Sink { file, buffer, filled: 0, at: 0, holes: Vec::new(), losses, accepts, accepted: None })
+    }
+
+    /// Whether the beginning of the file is that of something else. Nothing more is wanted then.
+    pub(super) fn is_refused(&self) -> bool {
+        self.accepted == Some(false)
     }
 
     pub(super) fn len(&self) -> u64 {
         self.at + self.filled as u64
     }
 
-    /// Whether the size limit is reached.
+    /// Whether the size limit is reached, or nothing more is wanted.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= limits::MAX_INFLATED
+        self.is_refused() || self.len() >= limits::MAX_INFLATED
     }
 
-    /// The end of a stream that reached the size limit.
+    /// The end of a stream for which [`Sink::is_full`] is true.
     pub(super) fn full(&self) -> StreamEnd {
+        if self.is_refused() {
+            return StreamEnd::Whole;
+        }
         StreamEnd::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
     }
 
@@ -62,6 +81,9 @@ impl Sink {
     /// Commits `n` bytes written to [`Sink::room`].
     pub(super) fn advance(&mut self, n: usize) -> io::Result<()> {
         self.filled += n;
+        if self.accepted.is_none() && self.at == 0 && self.filled >= BEGINNING {
+            self.accepted = Some((self.accepts)(&self.buffer[..self.filled]));
+        }
         if self.filled == self.buffer.len() { self.flush() } else { Ok(()) }
     }
 
@@ -75,7 +97,12 @@ impl Sink {
 
     /// Writes `bytes` directly. The buffer must be flushed.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut rest = bytes;
+        if self.accepted.is_none() && self.at == 0 && bytes.len() >= BEGINNING {
+            self.accepted = Some((self.accepts)(bytes));
+        }
+        // Of other files only the beginning is kept, for the error message.
+        let most = if self.is_refused() { KEPT.saturating_sub(self.at as usize) } else { usize::MAX };
+        let mut rest = &bytes[..bytes.len().min(most)];
         while !rest.is_empty() {
             let first = HOLE - (self.at % HOLE as u64) as usize;
             let (zeros, data) = runs(rest, first);
@@ -107,6 +134,9 @@ impl Sink {
 
     /// The file, and its long holes.
     pub(super) fn finish(mut self) -> io::Result<(File, Vec<Range<u64>>)> {
+        if self.is_refused() && self.at == 0 {
+            self.filled = self.filled.min(KEPT);
+        }
         self.flush()?;
         self.file.set_len(self.at)?;
         self.holes.retain(|h| h.end - h.start >= limits::MIN_HOLE);

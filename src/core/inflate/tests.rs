@@ -14,7 +14,7 @@ fn noise(len: u32, seed: u32) -> Vec<u8> {
 }
 
 fn decompressed(compressed: &[u8]) -> Result<(Vec<u8>, Inflated), Box<dyn std::error::Error>> {
-    let mut out = to_temporary_file(compressed, None, None, &Progress::silent())?;
+    let mut out = to_temporary_file(compressed, None, None, |_| true, &Progress::silent())?;
     let mut bytes = Vec::new();
     out.file.rewind()?;
     out.file.read_to_end(&mut bytes)?;
@@ -170,7 +170,7 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         assert!(frame.len() < 40 << 20, "nothing is matched");
         // The second frame begins within a page.
         let compressed = [frame, long(&data[4_000_000..], known_size)?].concat();
-        let mut out = to_temporary_file(&compressed[..], None, Some(8 << 20), &Progress::silent())?;
+        let mut out = to_temporary_file(&compressed[..], None, Some(8 << 20), |_| true, &Progress::silent())?;
         assert_eq!((&out.broken, out.trailing), (&None, false));
         let mut bytes = Vec::new();
         out.file.rewind()?;
@@ -178,7 +178,8 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "known size: {known_size}");
         assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
         // A truncated one ends at the cut.
-        let out = to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), &Progress::silent())?;
+        let out =
+            to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), |_| true, &Progress::silent())?;
         assert!(out.broken.is_some() && out.file.metadata()?.len() > 0);
     }
     Ok(())
@@ -197,16 +198,16 @@ fn a_dictionary_is_refused_by_what_comes_out_and_not_by_what_it_claims() -> Fall
         encoder.finish()
     };
     let small = compressed(&noise(1 << 20, 1))?;
-    let out = to_temporary_file(&small[..], None, Some(8 << 20), &Progress::silent())?;
+    let out = to_temporary_file(&small[..], None, Some(8 << 20), |_| true, &Progress::silent())?;
     assert_eq!((out.broken, out.file.metadata()?.len()), (None, 1 << 20));
     let large = compressed(&vec![0; 20 << 20])?;
     let mut file = tempfile::tempfile()?;
     file.write_all(&large)?;
     for file in [None, Some(&file)] {
-        let refused = to_temporary_file(&large[..], file, Some(8 << 20), &Progress::silent());
+        let refused = to_temporary_file(&large[..], file, Some(8 << 20), |_| true, &Progress::silent());
         let why = refused.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(why.contains("the dictionary needs 256.") && why.contains("allow it with --memory 257MiB"), "{why}");
     }
-    assert!(to_temporary_file(&large[..], None, Some(257 << 20), &Progress::silent())?.broken.is_none());
+    assert!(to_temporary_file(&large[..], None, Some(257 << 20), |_| true, &Progress::silent())?.broken.is_none());
     Ok(())
 }

@@ -99,6 +99,25 @@ impl MappedFile {
         #[cfg(unix)]
         let _ = self.map.advise(memmap2::Advice::Sequential);
     }
+
+    /// Unmaps the whole pages within `place`. They are read from the file again when they are needed. If that fails,
+    /// they only use more memory.
+    pub(crate) fn forget(&self, place: Range<u64>) {
+        #[cfg(target_os = "linux")]
+        {
+            let page = crate::machine::page_size();
+            let start = (place.start as usize).next_multiple_of(page);
+            let end = (place.end as usize).min(self.map.len()) / page * page;
+            if start < end {
+                // SAFETY: the mapping is read-only, and shared with the file or zero pages in place of its holes. So
+                // the pages have the same contents when they are read again.
+                let _ =
+                    unsafe { self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start) };
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = place;
+    }
 }
 
 impl Deref for MappedFile {

@@ -24,6 +24,41 @@ fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
     Ok(())
 }
 
+/// Resident bytes of the mapping that contains `at` (proc(5), /proc/PID/smaps).
+#[cfg(target_os = "linux")]
+fn resident(at: usize) -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps")?;
+    let begins = |line: &str| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+    };
+    let mut of_it = text.lines().skip_while(|line| !begins(line).is_some_and(|range| range.contains(&at)));
+    let rss =
+        of_it.find_map(|line| line.strip_prefix("Rss:")).map(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>());
+    rss.and_then(Result::ok).map(|kib| kib << 10).ok_or(io::ErrorKind::NotFound.into())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn forgotten_pages_are_not_resident_and_can_be_read_again() -> io::Result<()> {
+    let mut bytes = vec![0u8; 8 << 20];
+    bytes[(4 << 20) + 5] = 7;
+    let losses = Arc::default();
+    let map = MappedFile::map(&tempfile_of(&bytes)?, &losses)?;
+    let sum = || map.iter().map(|&b| u64::from(b)).sum::<u64>();
+    assert_eq!(sum(), 7);
+    let at = map.as_ptr() as usize;
+    assert_eq!(resident(at)?, 8 << 20);
+    map.forget(100..(6 << 20) + 100);
+    assert!(resident(at)? <= (2 << 20) + (64 << 10), "{}", resident(at)?);
+    assert_eq!((sum(), losses.all().as_slice()), (7, [].as_slice()));
+    // Beyond the end, and less than a page.
+    map.forget(0..u64::MAX);
+    map.forget(1..4000);
+    assert_eq!(sum(), 7);
+    Ok(())
+}
+
 fn tempfile_of(bytes: &[u8]) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;

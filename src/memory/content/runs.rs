@@ -47,6 +47,7 @@ pub fn filled(
                 PageRun::Page(page) => Content::of_page(page, words),
             };
             push(out, Filled { range, content });
+            content == Content::Zero
         },
     );
     let mut out: Vec<Filled> = Vec::new();

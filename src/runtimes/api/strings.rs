@@ -33,7 +33,7 @@ pub struct Duplicate {
     pub count: u64,
     /// Length of each, in UTF-16 units.
     pub length: u32,
-    /// Bytes that sharing one string would save: all but one of the strings, padding included.
+    /// Bytes that sharing one string would save: the sizes of all but one of the strings.
     pub wasted: u64,
     /// The string with the lowest address.
     pub example: Addr,
@@ -46,7 +46,7 @@ pub struct Duplicate {
 /// Strings of a heap, by content.
 #[derive(Clone, Debug, Default)]
 pub struct StringStat {
-    /// Count and size of all strings.
+    /// Count and size of all counted strings.
     pub total: Tally,
     /// Number of different contents.
     pub distinct: u64,
@@ -90,8 +90,15 @@ impl Shards {
     }
 }
 
-/// Counts the strings of `heap` by content. `count`: a lower bound of their number, which sets the number of passes.
-pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Progress) -> StringStat {
+/// Counts the strings of `heap` by content: those that `counts` accepts by their address. `count`: a lower bound of
+/// their number, which sets the number of passes.
+pub fn strings(
+    heap: &dyn Heap,
+    selection: &Selection,
+    count: u64,
+    counts: &(dyn Fn(Addr) -> bool + Sync),
+    progress: &Progress,
+) -> StringStat {
     let mut out = StringStat::default();
     let Some(kind) = heap.string_type() else { return out };
     let ranges: Vec<&HeapRange> = heap.ranges().iter().filter(|p| selection.includes(p)).collect();
@@ -119,9 +126,9 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
             shards.add(&mut found);
             failed
         };
-        let (total, unreadable) = each_batch(heap, kind, &ranges, selection, progress, look);
+        let (total, unreadable) = each_batch(heap, kind, &ranges, selection, counts, progress, look);
         (out.total, out.unreadable) = (total, unreadable);
-        keep_worst(heap, shards, &mut out);
+        keep_worst(shards, &mut out);
     }
     fill_contents(heap, kind, &mut out);
     out
@@ -137,6 +144,7 @@ fn each_batch(
     kind: TypeIndex,
     ranges: &[&HeapRange],
     selection: &Selection,
+    counts: &(dyn Fn(Addr) -> bool + Sync),
     progress: &Progress,
     look: impl Fn(&[Object]) -> u64 + Sync,
 ) -> (Tally, u64) {
@@ -164,7 +172,7 @@ fn each_batch(
         let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), heap_range: &&HeapRange| {
             let mut total = Tally::default();
             walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
-                if object.kind != kind || object.size < min || object.size > max {
+                if object.kind != kind || object.size < min || object.size > max || !counts(object.addr) {
                     return;
                 }
                 total.add(1, object.size);
@@ -183,14 +191,14 @@ fn each_batch(
     (total, failed.load(Ordering::Relaxed))
 }
 
-/// Bytes wasted by `count` equal strings of this size: all but one, padding included.
-fn wasted(heap: &dyn Heap, count: u64, size: u64) -> u64 {
-    let room = size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
-    count.saturating_sub(1).saturating_mul(room)
+/// Bytes wasted by `count` equal strings of this size: all but one. Sizes are those of the total, without padding, so
+/// that the waste is never more than the total.
+fn wasted(count: u64, size: u64) -> u64 {
+    count.saturating_sub(1).saturating_mul(size)
 }
 
 /// Adds the counts of one pass to `out`, and its worst duplicates. Their contents are filled in later.
-fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
+fn keep_worst(shards: Shards, out: &mut StringStat) {
     let of_shard = |shard: Mutex<Vec<Hashed>>| {
         let mut shard = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
         shard.sort_unstable();
@@ -199,7 +207,7 @@ fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
             stat.distinct += 1;
             let [first, _, ..] = same else { continue };
             let (count, example) = (same.len() as u64, Addr::new(first.addr));
-            let wasted = wasted(heap, count, first.size);
+            let wasted = wasted(count, first.size);
             stat.wasted = stat.wasted.saturating_add(wasted);
             stat.duplicates.push(Duplicate { count, length: 0, wasted, example, value: String::new(), cut: false });
             if stat.duplicates.len() >= 2 * limits::MAX_DUPLICATES {

@@ -152,6 +152,11 @@ impl<'g> LiveGraph<'g> {
         self.ids.address(self.graph.space, self.order.id(number)?)
     }
 
+    /// Whether there is an object at `addr`, and roots reach it.
+    pub fn is_live(&self, addr: Addr) -> bool {
+        self.ids.find(self.graph.space, addr.get()).is_some_and(|id| self.states.is_visited(id))
+    }
+
     /// Number of the object at `addr`. `Some(0)` if the object is not live, `None` if there is no object.
     pub fn number_of(&self, addr: Addr) -> Option<u32> {
         self.numbers_of(&[addr]).first().copied().flatten()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
 use crate::runtimes::hotspot::HotSpot;
-use crate::shell::quoted;
+use crate::shell::{quoted, whole_name};
 use crate::units::{count, exact, round};
 
 /// Number of loaders with a class of the same name that makes a finding, and number that makes a warning.
@@ -90,7 +90,7 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     let finding = Finding::new("class-loaders", severity, text, "ClassLoaderDataGraph: classes by name and loader");
     let more = kinds.iter().max_by_key(|(_, n)| **n).map(|(kind, _)| {
         // Names of nested classes contain `$`.
-        format!("gcroot --type {}", quoted(&format!("^{}$", regex::escape(kind))))
+        format!("gcroot --type {}", quoted(&whole_name(kind)))
     });
     Some(finding.known(Confidence::Exact).more(more.unwrap_or_else(|| "heapstat".to_owned())))
 }
@@ -123,7 +123,8 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
     );
     let severity = if limit.is_some() { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("metaspace", severity, text, "mappings that contain class structures");
-    Some(finding.about(bytes).known(Confidence::Derived).more("regions --kind Metaspace").within("runtime"))
+    let larger = if space > rest { Kind::ClassSpace } else { Kind::Metaspace };
+    Some(finding.about(bytes).known(Confidence::Derived).more(format!("regions --kind {larger}")).within("runtime"))
 }
 
 /// Reports heaps of the code cache that are nearly full. When one is full, nothing more is compiled.

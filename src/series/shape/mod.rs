@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `slope` | the slope of a series, and its significance |
+//! | `rank` | the rank test of a trend |
 //! | `student` | Student's distribution, for the significance |
 //! | `step` | a single step |
 //! | `floors` | the lows of a series that goes up and down |
@@ -11,6 +12,7 @@
 //! as large, or begins a day later, has the same verdict. Only [`SeriesTraits::min_change`] sets a minimum size.
 
 mod floors;
+mod rank;
 pub mod slope;
 mod step;
 mod student;
@@ -19,7 +21,7 @@ pub use slope::{Point, Trend, trend};
 pub use step::Step;
 
 use crate::words::Verdict;
-use slope::{median, values_of};
+use slope::{MIN_RANKED, median, values_of};
 
 /// Facts about a series besides its values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +65,8 @@ pub enum Evidence {
     },
     /// The series goes one way all the time, in the last half as in the first.
     Always,
+    /// Each value is beyond the one before, and there are too few to compare the halves. Has the number of points.
+    InOrder(usize),
     /// The series goes one way since this time, at another rate than before.
     Since(f64),
     /// The series goes up and down, and its lows go one way. Has the number of lows.
@@ -107,7 +111,8 @@ pub enum Evidence {
 pub const MIN_POINTS: usize = 4;
 
 /// Significance level of a growth verdict. Hundreds of series are judged together, and even one that grows by chance
-/// is too many.
+/// is too many. The one exception is [`Trend::in_order`]: six values can't be clearer than in strict order, which has
+/// a probability of 1 in 360.
 const SIGNIFICANCE: f64 = 0.001;
 
 /// Minimum number of points of a part of the time that is judged by itself.
@@ -135,7 +140,7 @@ const ONE_WAY: f64 = 0.8;
 /// Minimum number of collections seen before growth of a collected heap is reported.
 const COLLECTIONS: usize = 3;
 
-/// Minimum number of lows for a judgment by lows.
+/// Minimum number of lows for a judgment by lows. [`MIN_RANKED`] of them can have a direction.
 const LOWS: usize = 3;
 
 /// Maximum range of lows that count as equal, as a share of the range of all values.
@@ -172,7 +177,12 @@ fn by_values(points: &[Point], traits: SeriesTraits, depth: usize) -> Shape {
     let no_trend =
         if quiet { shape(Verdict::Steady, Evidence::Noise) } else { shape(Verdict::Unclear, Evidence::Wanders) };
     let lows = floors::lows(points);
-    let by_lows = (lows.len() >= LOWS).then(|| judge_lows(&lows, highest - lowest, highest, traits));
+    let saw = lows.len() >= LOWS;
+    // Samples miss the lowest moment of a tooth by up to one sample's rise, and by more and more if the teeth are not
+    // a whole number of samples long. A smaller change of the lows, or of all values, proves nothing.
+    let rise = if saw { usual_rise(points) } else { 0.0 };
+    let visible = SeriesTraits { min_change: traits.min_change.max(rise), ..traits };
+    let by_lows = saw.then(|| judge_lows(&lows, highest - lowest, highest, visible));
     let by_lows = by_lows.map(|judged| judged.unwrap_or(no_trend)).map(|s| Shape { trend: s.trend.or(all), ..s });
     // A heap grows between collections. How far shows how large it may get, not what it retains.
     if let (Some(judged), true) =
@@ -186,7 +196,7 @@ fn by_values(points: &[Point], traits: SeriesTraits, depth: usize) -> Shape {
             shape(Verdict::Jumped, Evidence::Step { at, by: step.by })
         });
     }
-    if let Some(trend) = significant(points, traits) {
+    if let Some(trend) = significant(points, visible) {
         return judge_rate(points, trend, traits);
     }
     match by_lows {
@@ -201,7 +211,14 @@ fn significant(points: &[Point], traits: SeriesTraits) -> Option<Trend> {
     let trend = trend(points)?;
     let span = points.last()?.at - points.first()?.at;
     let far = (trend.line.slope * span).abs() > traits.min_change;
-    (points.len() >= MIN_POINTS && trend.chance < SIGNIFICANCE && far).then_some(trend)
+    let certain = trend.chance < SIGNIFICANCE || trend.in_order;
+    (points.len() >= MIN_POINTS && certain && far).then_some(trend)
+}
+
+/// Median of the changes upwards from point to point. 0 if there are none.
+fn usual_rise(points: &[Point]) -> f64 {
+    let changes = points.windows(2).map(|w| w[1].value - w[0].value);
+    median(&mut changes.filter(|change| *change > 0.0).collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 /// Returns the verdict for points that go one way.
@@ -212,7 +229,9 @@ fn one_way(trend: Trend, evidence: Evidence) -> Shape {
 
 /// Judges a series by its lows. `None` if they move back and forth.
 fn judge_lows(lows: &[Point], range: f64, high: f64, traits: SeriesTraits) -> Option<Shape> {
-    if let Some(trend) = significant(lows, traits) {
+    // Lows depend on when samples were taken, so a few on a line are no evidence. Only their order is.
+    let ordered = |t: &Trend| lows.len() >= MIN_RANKED && (t.in_order || 2.0 * t.ranked < SIGNIFICANCE);
+    if let Some(trend) = significant(lows, traits).filter(ordered) {
         return Some(one_way(trend, Evidence::Lows(lows.len())));
     }
     let lowest = lows.iter().map(|p| p.value).fold(f64::INFINITY, f64::min);
@@ -250,7 +269,11 @@ fn net_change(points: &[Point]) -> f64 {
 
 /// Judges whether a series that goes one way still does.
 fn judge_rate(points: &[Point], trend: Trend, traits: SeriesTraits) -> Shape {
-    let Some(halves) = Halves::of(points).filter(|halves| halves.differ) else {
+    let halves = Halves::of(points);
+    if halves.is_none() && trend.in_order {
+        return one_way(trend, Evidence::InOrder(points.len()));
+    }
+    let Some(halves) = halves.filter(|halves| halves.differ) else {
         return one_way(trend, Evidence::Always);
     };
     let tail = significant(halves.tail, traits).filter(|t| t.line.slope * halves.sign > 0.0);
@@ -274,7 +297,7 @@ fn by_tail(points: &[Point], traits: SeriesTraits, depth: usize) -> Option<Shape
     let trend = trend(points)?;
     let goes_on = matches!(judged.verdict, Verdict::Grows | Verdict::Shrinks);
     match judged.evidence {
-        _ if goes_on && halves.turns() => {
+        _ if goes_on && (halves.turns() || halves.falls_back()) => {
             Some(Shape { verdict: Verdict::Unclear, evidence: Evidence::Turned, ..judged })
         }
         Evidence::Since(_) | Evidence::BesideStep { .. } if goes_on && Halves::of(halves.tail)?.begins() => {
@@ -298,6 +321,8 @@ struct Halves<'a> {
     last: f64,
     /// Range of the levels in the first half.
     moved: f64,
+    /// How far the last half begins, or comes back, behind what the first half had reached.
+    back: f64,
     /// Whether the rates of both halves differ by more than noise.
     differ: bool,
     /// Whether it goes one way, with few exceptions.
@@ -319,9 +344,11 @@ impl Halves<'_> {
         // Levels at the start, in the middle and at the end. The slopes of a staircase are zero in between.
         let some = (points.len() / 20).max(1);
         let level = |of: &[Point]| median(&mut values_of(of));
-        let around = split.saturating_sub(some / 2);
+        // As many points before the middle as after it.
+        let beside = some.div_ceil(2);
+        let around = split.saturating_sub(beside)..(split + beside + points.len() % 2).min(points.len());
         let low = level(points.get(..some)?)?;
-        let half = level(points.get(around..around + some.max(2))?)?;
+        let half = level(points.get(around)?)?;
         let high = level(points.get(points.len() - some..)?)?;
         let sign = (high - low).signum();
         let (first, last) = ((half - low) * sign, (high - half) * sign);
@@ -334,7 +361,10 @@ impl Halves<'_> {
         let ways: f64 = levels(points).windows(2).map(|w| (w[1] - w[0]).abs()).sum();
         let of_head = levels(head);
         let moved = of_head.iter().copied().fold(f64::MIN, f64::max) - of_head.iter().copied().fold(f64::MAX, f64::min);
-        Some(Halves { sign, first, last, moved, differ, one_way: (high - low).abs() >= ONE_WAY * ways, tail })
+        let reached = of_head.iter().map(|v| v * sign).fold(f64::MIN, f64::max);
+        let back = reached - levels(tail).iter().map(|v| v * sign).fold(f64::MAX, f64::min);
+        let one_way = (high - low).abs() >= ONE_WAY * ways;
+        Some(Halves { sign, first, last, moved, back, differ, one_way, tail })
     }
 
     /// Whether it goes one way in the last half, and hardly moved in the first.
@@ -347,6 +377,11 @@ impl Halves<'_> {
         let (less, more) =
             if self.last.abs() > self.first.abs() { (self.first, self.last) } else { (self.last, self.first) };
         less * more < 0.0 && less.abs() > SETTLED_SHARE * more.abs()
+    }
+
+    /// Whether the last half begins far behind what the first half had reached: it may be a second tooth.
+    fn falls_back(&self) -> bool {
+        self.back > SETTLED_SHARE * self.last.abs()
     }
 
     /// Judges a series that slows down: it has stopped, or it is too early to say.

@@ -3,12 +3,14 @@
 //! - **Slope**: Theil and Sen's, the median of the slopes between all pairs of points. It is still
 //!   right if almost a third of all points are arbitrary.
 //! - **Significance**: two tests, because each sees what the other misses. The first compares the
-//!   slope with its standard error (Student's t). It uses the *effective* number of points:
-//!   neighbours in time are alike, so 60 samples of a series that wanders are worth five. Otherwise
-//!   every random walk would have a trend. If neighbours are very much alike, the changes between
-//!   samples must also have a mean other than zero. The second is a sign test of the changes, for
-//!   series that go one way with almost no step back, however unevenly.
+//!   slope with its standard error (Student's t). The second is the rank test of Mann and Kendall
+//!   (`rank`), which needs only six samples and no even steps. Both are wrong about a series that
+//!   wanders: neighbours in time are alike, so 60 of its samples are worth five. Otherwise every
+//!   random walk would have a trend. The first test uses the *effective* number of samples. The
+//!   second also requires that the changes between samples have a mean, or a direction, that a
+//!   random walk rarely has. If they don't, its variance is increased.
 
+use crate::series::shape::rank::Order;
 use crate::series::shape::student::{two_sided, within};
 
 /// A value at a time.
@@ -49,6 +51,11 @@ pub struct Trend {
     pub chance: f64,
     /// Probability by the slope alone, without testing the changes.
     pub apparent: f64,
+    /// Probability by the order of the values alone.
+    pub ranked: f64,
+    /// Whether each of at least [`MIN_RANKED`] values is larger than the one before, or each is smaller, and a random
+    /// walk rarely does that in such steps.
+    pub in_order: bool,
     /// Effective number of points: how many independent points the series is worth.
     pub effective: f64,
 }
@@ -61,6 +68,17 @@ const BEYOND_DOUBT: f64 = 1e-6;
 
 /// Significance level of the mean of the changes.
 const DRIFT: f64 = 0.005;
+
+/// Minimum number of points for the rank test: the order of five has a probability of 1 in 60 at best.
+pub(super) const MIN_RANKED: usize = 6;
+
+/// Minimum number of points whose likeness to their neighbours can be measured. The rank test does not judge fewer
+/// without a drift.
+const MIN_ALIKE: usize = 8;
+
+/// Significance level of a drift for the rank test, with the fewest points, and its minimum. It falls with the square
+/// of the number of points, because more points of a real trend are much clearer, and more points of a walk are not.
+const RANK_DRIFT: (f64, f64) = (0.02, 0.003);
 
 /// Maximum number of points whose pairs are all used: 80,000 pairs. More points are replaced by medians of neighbours.
 const PAIRED: usize = 400;
@@ -119,12 +137,31 @@ pub fn trend(points: &[Point]) -> Option<Trend> {
     let error = noise / spread.sqrt();
     let unknown = points.len() < 3 || !error.is_finite();
     let apparent = if unknown { 1.0 } else { two_sided(line.slope / error, free) };
-    let wanders = effective < WANDERS * count && apparent > BEYOND_DOUBT && !has_drift(points);
+    let wanders = effective < WANDERS * count && apparent > BEYOND_DOUBT && !has_drift(points, DRIFT);
     let by_slope = if wanders { 1.0 } else { apparent };
+    let (ranked, in_order) = by_ranks(points, line.slope, effective);
     // Two tests were made, so the probability doubles.
-    let chance = (2.0 * by_slope.min(by_signs(points))).min(1.0);
+    let chance = (2.0 * by_slope.min(ranked)).min(1.0);
     let half = if unknown { f64::INFINITY } else { within(0.95, free) * error };
-    Some(Trend { line, low: line.slope - half, high: line.slope + half, chance, apparent, effective })
+    Some(Trend { line, low: line.slope - half, high: line.slope + half, chance, apparent, ranked, in_order, effective })
+}
+
+/// Probability of the order of the values, and whether it is strict. 1 if they are few, or may be a random walk, or if
+/// the median slope has the other direction.
+fn by_ranks(points: &[Point], slope: f64, effective: f64) -> (f64, bool) {
+    let few = thinned(points);
+    let order = Order::of(&values_of(&few));
+    if few.len() < MIN_RANKED || slope == 0.0 || order.sign() != slope.signum() {
+        return (1.0, false);
+    }
+    let count = points.len() as f64;
+    let (level, least) = RANK_DRIFT;
+    let level = (level * (MIN_RANKED as f64 / count).powi(2)).max(least);
+    if has_drift(points, level) || by_signs(points) < level {
+        return (order.chance(1.0), order.is_strict());
+    }
+    let comparable = points.len() >= MIN_ALIKE && effective >= WANDERS * count;
+    (if comparable { order.chance(count / effective) } else { 1.0 }, false)
 }
 
 /// Number of independent values that `rests` are worth, by the autocorrelation at a lag of one. It is corrected for
@@ -144,7 +181,7 @@ fn effective(rests: &[f64]) -> f64 {
 
 /// Whether the mean of the changes is one that a random walk hardly ever has. Tests the changes from point to point
 /// and, because noise may hide them, those between tenths of the time.
-fn has_drift(points: &[Point]) -> bool {
+fn has_drift(points: &[Point], level: f64) -> bool {
     let values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let tenths: Vec<f64> = points.chunks(points.len().div_ceil(10)).filter_map(|c| median(&mut values_of(c))).collect();
     [values, tenths].iter().any(|values| {
@@ -152,7 +189,7 @@ fn has_drift(points: &[Point]) -> bool {
         let count = changes.len() as f64;
         let mean = changes.iter().sum::<f64>() / count;
         let variance = changes.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        two_sided(mean / (variance / count).sqrt(), count - 1.0) < DRIFT
+        two_sided(mean / (variance / count).sqrt(), count - 1.0) < level
     })
 }
 

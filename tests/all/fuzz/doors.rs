@@ -76,7 +76,7 @@ pub(crate) fn notes(bytes: &[u8]) -> bool {
 }
 
 pub(crate) fn unpack(bytes: &[u8]) -> bool {
-    let Ok(out) = to_temporary_file(bytes, None, Some(64 << 20), &Progress::silent()) else { return false };
+    let Ok(out) = to_temporary_file(bytes, None, Some(64 << 20), |_| true, &Progress::silent()) else { return false };
     let len = out.file.metadata().unwrap().len();
     assert!(out.holes.iter().all(|hole| hole.start < hole.end && hole.end <= len), "{:?} of {len}", out.holes);
     out.broken.is_none() && len > 0

@@ -1,7 +1,7 @@
 //! The finding about collectible assemblies (plug-ins, generated code) that are still loaded.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::analysis::listing::list;
@@ -30,8 +30,15 @@ const MANY_UNLOADING: usize = 8;
 /// Maximum number of names shown.
 const MAX_NAMED: usize = 3;
 
-/// Reports the assemblies of collectible loader allocators, and the size of their loader heaps.
-pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
+/// The managed objects of collectible loader allocators. As long as roots reach one, its assemblies stay loaded.
+pub(in crate::commands) fn loader_objects(session: &Session<'_>) -> Vec<Addr> {
+    let allocators = coreclr(session).flat_map(|runtime| &runtime.heaps().loader);
+    allocators.filter_map(|allocator| allocator.collectible.as_ref()?.object).collect()
+}
+
+/// Reports the assemblies of collectible loader allocators, and the size of their loader heaps. `reached`: the loader
+/// objects that roots are known to reach. `gcroot` has nothing to say of others.
+pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Option<Finding> {
     let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
     let mut assemblies = 0u64;
@@ -48,7 +55,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
                 let name = Some(module.assembly_name()).filter(|name| !name.is_empty());
                 let entry = names.entry(name.map_or_else(|| module.name().into_owned(), str::to_owned)).or_default();
                 entry.0 += 1;
-                entry.1 = entry.1.or(of.object);
+                entry.1 = entry.1.or(of.object.filter(|object| reached.contains(object)));
                 assemblies += 1;
             }
         }
@@ -62,7 +69,8 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let of_these = rows.iter().filter(|row| allocators.iter().any(|(at, _)| *at == row.allocator_address));
     let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
     let (named, example) = list_names(names);
-    let example = example.or_else(|| allocators.iter().find_map(|(_, of)| of.object));
+    let example =
+        example.or_else(|| allocators.iter().find_map(|(_, of)| of.object.filter(|object| reached.contains(object))));
     let waiting = match unloading.as_slice() {
         [] => String::new(),
         [one] => {

@@ -4,15 +4,21 @@
 mod collectible;
 mod pinned;
 
-use std::collections::BTreeMap;
+pub(in crate::commands) use collectible::loader_objects;
+pub(in crate::commands) use pinned::pinned_objects;
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::async_chains;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::exceptions;
 use crate::commands::dotnet::finalizers::finalizers;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
+use crate::runtimes::api::Tally;
 use crate::session::Session;
+use crate::shell::{quoted, whole_name};
 use crate::units::exact;
 
 /// Minimum number of each to be reported.
@@ -24,22 +30,48 @@ const TIMERS: u64 = 1000;
 /// Type of the object of each active timer (System.Private.CoreLib).
 const TIMER: &str = "System.Threading.TimerQueueTimer";
 
-/// Findings that need only the sums by type. `size` is that of all objects.
-pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], size: u64) -> Vec<Finding> {
+/// Findings that need only the sums by type. `size` is that of all objects. `dead`: how many objects of each type, by
+/// MethodTable, nothing references any more; `None` if that is unknown.
+pub(in crate::commands) fn of_types(
+    session: &Session<'_>,
+    types: &[TypeRow],
+    size: u64,
+    dead: Option<&HashMap<Addr, Tally>>,
+) -> Vec<Finding> {
     if coreclr(session).next().is_none() {
         return Vec::new();
     }
-    let timers = types.iter().find(|t| &*t.name == TIMER && t.count >= TIMERS);
-    let timer = timers.map(|t| {
-        let text = format!("{} timers are active or were not disposed.", exact(t.count));
-        let finding = Finding::new("timers", Severity::Warning, text, format!("objects of type {TIMER}"));
-        finding.about(t.size).more(format!("gcroot --type {TIMER}")).within("managed-heap")
-    });
+    let timers = types.iter().find(|t| &*t.name == TIMER);
+    let timer =
+        timers.and_then(|t| timers_of(t, dead.map(|dead| dead.get(&t.method_table).copied().unwrap_or_default())));
     timer.into_iter().chain(pinned::large(types, size)).chain(pinned::pinned(session, types)).collect()
 }
 
-/// Findings that need lists of objects. They read the heap, so there are none without `all`.
-pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress: &Progress) -> Vec<Finding> {
+/// Reports many timers. `dead`: those that nothing references any more.
+fn timers_of(row: &TypeRow, dead: Option<Tally>) -> Option<Finding> {
+    let gone = dead.unwrap_or_default();
+    let (objects, bytes) = (row.count.saturating_sub(gone.count), row.size.saturating_sub(gone.size));
+    if objects < TIMERS {
+        return None;
+    }
+    let checked = if dead.is_some() { "live objects" } else { "objects, also unreachable ones," };
+    let text = match dead {
+        Some(_) => format!("{} timers are active or were not disposed.", exact(objects)),
+        None => format!("{} timers are active, were not disposed, or are not collected yet.", exact(objects)),
+    };
+    let finding = Finding::new("timers", Severity::Warning, text, format!("{checked} of type {TIMER}"));
+    let more = format!("gcroot --type {}", quoted(&whole_name(TIMER)));
+    Some(finding.about(bytes).more(more).within("managed-heap"))
+}
+
+/// Findings that need lists of objects. They read the heap, so there are none without `all`. `reached`: the
+/// [`loader_objects`] that roots are known to reach.
+pub(in crate::commands) fn of_session(
+    session: &Session<'_>,
+    reached: &HashSet<Addr>,
+    all: bool,
+    progress: &Progress,
+) -> Vec<Finding> {
     if coreclr(session).next().is_none() || !all {
         return Vec::new();
     }
@@ -64,7 +96,7 @@ pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress
         let text = format!("{} thrown exceptions are on the heap{most}.", exact(thrown.len() as u64));
         out.push(Finding::new("exceptions", Severity::Info, text, "objects with a stack trace").more("exceptions"));
     }
-    out.extend(collectible::collectible(session));
+    out.extend(collectible::collectible(session, reached));
     let chains = async_chains(session, true, progress);
     if chains.total >= CHAINS {
         let most = chains.chains.first();

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::commands::dotnet::coreclr;
+use crate::addr::Addr;
+use crate::commands::dotnet::{clr_gcs, coreclr};
 use crate::map::Confidence;
 use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
 use crate::runtimes::api::{FREE_NAME, ObjectNames};
@@ -39,6 +40,15 @@ pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
     );
     let finding = Finding::new("large-objects", Severity::Info, text, "objects on the large object heap, by type");
     Some(finding.about(bytes).known(Confidence::Exact).more("heapstat --generation loh").within("managed-heap"))
+}
+
+/// Addresses of the objects that handles pin. `None` if no .NET runtime has handles to read.
+pub(in crate::commands) fn pinned_objects(session: &Session<'_>) -> Option<HashSet<Addr>> {
+    let mut collectors = clr_gcs(session).peekable();
+    collectors.peek()?;
+    let pins = |kind| matches!(kind, HandleKind::Pinned | HandleKind::AsyncPinned);
+    let handles = collectors.flat_map(|(_, gc)| gc.handles());
+    Some(handles.filter(|handle| pins(handle.kind)).map(|handle| handle.object).collect())
 }
 
 /// Reports objects pinned by handles, and the pinned object heap.

@@ -1,8 +1,12 @@
 //! Heaps of managed runtimes: their objects, what retains them, and waste.
 
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
 use crate::analysis::roots::{RuntimeRoots, Unreached, with_retained};
 use crate::commands::dotnet;
-use crate::commands::heapstat::{self, HeapStatOptions, HeapStatReport};
+use crate::commands::heapstat::{self, FreeBlockRow, HeapStatOptions, HeapStatReport};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
@@ -10,10 +14,11 @@ use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
 use crate::progress::Progress;
-use crate::report::{Finding, Severity};
-use crate::runtimes::api::FREE_NAME;
+use crate::report::{Finding, Severity, TypeRow};
+use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, ManagedRuntime, Selection, StringStat, TypeIndex};
+use crate::runtimes::graph::Retained;
 use crate::session::Session;
-use crate::units::round;
+use crate::units::{count, exact, round};
 
 /// Bytes of a heap processed per second by each kind of pass. At most half of the rates measured on real heaps of some
 /// gigabytes (docs/performance.md).
@@ -52,87 +57,223 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     if runtimes.iter().all(|runtime| runtime.heap().is_none())
         || !budget.allows("objects by type", share.in_core, COUNTED)
     {
-        found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more("heap"));
+        let has_segments = |gc: &dyn ClrGc| !gc.heaps().segments.is_empty();
+        let more =
+            if runtimes.iter().filter_map(|runtime| runtime.clr_gc()).any(has_segments) { "heap" } else { "info" };
+        found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more(more));
         return;
     }
     let strings = budget.allows("equal strings", share.written, STRINGS);
-    let report = heapstat::heapstat(session, &HeapStatOptions { strings, ..HeapStatOptions::default() }, progress);
+    let report = heapstat::heapstat(session, &HeapStatOptions::default(), progress);
     let types = report.types.iter().filter(|t| &*t.name != FREE_NAME).map(|t| (t.name.to_string(), t.size)).collect();
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
-    let text = format!(
-        "{title}: {} in {}, plus {} free between objects. Largest types: {}.",
-        round(size),
-        counted(objects, "object", "objects"),
-        round(report.free.size),
-        biggest(types, TYPES)
-    );
-    found.findings.push(sentence(text).more("heapstat"));
-    // For small blocks the runtime itself reports what is free.
-    if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
-        found.findings.extend(fragmented(&report));
-    }
-    found.findings.extend(equal_strings(&report));
-    found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     let mut buffers = buffers::sums(session);
+    let mut graph = Liveness { asked: dotnet::findings::loader_objects(session), ..Liveness::default() };
     if budget.allows("retained sizes", share.written, GRAPH) {
-        let mut left = runtimes.iter();
         with_retained(session, |retained, names, rooted| {
-            // That function skips runtimes without a heap.
-            if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
-                buffers::tell_keepers(finding, *runtime, retained, names, rooted);
+            if let Some(finding) = &mut buffers {
+                buffers::tell_keepers(finding, rooted.runtime, retained, names, rooted);
             }
             found.findings.extend(suspects(retained, names, rooted, budget));
-            let dead = retained.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
-            found.findings.extend(unreachable(dead, retained.total.size, rooted));
+            found.findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
         });
     }
+    let whole = runtimes.iter().filter(|runtime| runtime.heap().is_some()).count() == graph.runtimes;
+    if objects == 0 {
+        let text = format!("{title}: {} written, but no object in it was found.", round(share.written));
+        found.findings.push(sentence(text).more("info"));
+    } else {
+        let text = format!(
+            "{title}: {} in {}{}, plus {} free between objects. Largest types: {}.",
+            round(size),
+            counted(objects, "object", "objects"),
+            if whole { garbage(graph.unreachable.size, size) } else { String::new() },
+            round(report.free.size),
+            biggest(types, TYPES)
+        );
+        found.findings.push(sentence(text).more("heapstat"));
+    }
+    // For small blocks the runtime itself reports what is free.
+    if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
+        found.findings.extend(fragmented(&report, dotnet::findings::pinned_objects(session).as_ref()));
+    }
+    if strings {
+        // Without the graph, dead strings can't be told from live ones.
+        let sums = if whole { graph.strings } else { all_strings(session, &report, progress) };
+        found.findings.extend(equal_strings(&sums, whole, report.total.size));
+    }
+    let dead = whole.then_some(&graph.dead);
+    found.findings.extend(dotnet::findings::of_types(session, &report.types, size, dead));
     found.findings.extend(buffers);
     found.findings.extend(dotnet::findings::of_session(
         session,
+        &graph.reached,
         budget.allows("exceptions, finalizers and async methods", share.written, COUNTED),
         progress,
     ));
+}
+
+/// What roots reach, of all heaps whose graphs could be built.
+#[derive(Default)]
+struct Liveness {
+    /// Number of heaps whose roots and references were all read.
+    runtimes: usize,
+    /// Objects that no root reaches.
+    unreachable: api::Tally,
+    /// The same by the address of their type.
+    dead: HashMap<Addr, api::Tally>,
+    /// Live strings by content.
+    strings: StringStat,
+    /// Objects of loader allocators, and those of them that roots reach.
+    asked: Vec<Addr>,
+    reached: HashSet<Addr>,
+}
+
+impl Liveness {
+    /// Adds a heap, and reports its unreachable objects. `strings`: the sums by type, if its strings are to be compared.
+    fn add(
+        &mut self,
+        rooted: &RuntimeRoots<'_>,
+        retained: &Retained<'_>,
+        strings: Option<&HeapStatReport>,
+        progress: &Progress,
+    ) -> Option<Finding> {
+        let heap = rooted.runtime.heap()?;
+        // Where roots or references were not read, an object that nothing reaches may be alive.
+        if rooted.not_read.is_empty() {
+            self.runtimes += 1;
+        }
+        self.reached.extend(self.asked.iter().copied().filter(|at| retained.live.is_live(*at)));
+        let mut dead: Vec<(TypeIndex, api::Tally)> = retained.unreachable().into_iter().collect();
+        dead.sort_by_key(|(kind, tally)| (Reverse(tally.size), *kind));
+        let largest = dead.iter().take(TYPES).map(|(kind, tally)| (heap.type_name(*kind), tally.size)).collect();
+        let mut sum_of_dead = api::Tally::default();
+        for (kind, tally) in dead {
+            sum_of_dead = sum_of_dead.plus(tally);
+            self.unreachable = self.unreachable.plus(tally);
+            if let Some(info) = heap.type_info(kind) {
+                let sum = self.dead.entry(info.address).or_default();
+                *sum = sum.plus(tally);
+            }
+        }
+        if let Some(report) = strings {
+            let is_live = |at: Addr| retained.live.is_live(at);
+            add_strings(&mut self.strings, heap, report, &is_live, progress);
+        }
+        unreachable(sum_of_dead, retained.total.size, largest, rooted)
+    }
+}
+
+/// Adds the strings of a heap to the sums: those that `counts` accepts by their address.
+fn add_strings(
+    sums: &mut StringStat,
+    heap: &dyn Heap,
+    report: &HeapStatReport,
+    counts: &(dyn Fn(Addr) -> bool + Sync),
+    progress: &Progress,
+) {
+    let kind = heap.string_type().and_then(|kind| heap.type_info(kind));
+    let row = kind.and_then(|kind| report.types.iter().find(|row| row.method_table == kind.address));
+    let of = api::strings(heap, &Selection::default(), row.map_or(0, |row| row.count), counts, progress);
+    sums.total = sums.total.plus(of.total);
+    sums.distinct = sums.distinct.saturating_add(of.distinct);
+    sums.wasted = sums.wasted.saturating_add(of.wasted);
+}
+
+/// The strings of all heaps, live or not.
+fn all_strings(session: &Session<'_>, report: &HeapStatReport, progress: &Progress) -> StringStat {
+    let mut sums = StringStat::default();
+    for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
+        add_strings(&mut sums, heap, report, &|_| true, progress);
+    }
+    sums
+}
+
+/// Says how much of the objects is garbage, if it is much of them: the sums by type include it.
+fn garbage(dead: u64, size: u64) -> String {
+    let percent = dead.saturating_mul(100).checked_div(size).unwrap_or(0);
+    if percent < MUCH {
+        return String::new();
+    }
+    format!(
+        " (no root that was read reaches {percent} % of these bytes; {} are live)",
+        round(size.saturating_sub(dead))
+    )
 }
 
 fn is_much(bytes: u64, whole: u64) -> bool {
     bytes >= LARGE && bytes.saturating_mul(100) >= whole.saturating_mul(MUCH)
 }
 
-fn fragmented(report: &HeapStatReport) -> Option<Finding> {
+/// Reports free space between objects. `pinned`: the objects that handles pin, if there are such handles.
+fn fragmented(report: &HeapStatReport, pinned: Option<&HashSet<Addr>>) -> Option<Finding> {
     let free = report.types.iter().find(|t| &*t.name == FREE_NAME)?;
     if !is_much(free.size, report.total.size) {
         return None;
     }
     let parts = free.generations.iter().map(|g| (g.generation.to_string(), g.size)).collect();
     let text = format!(
-        "Fragmentation: {} of the managed heap is free space between objects ({}). Pinned objects or a large object heap that \
-         is not compacted cause this.",
+        "Fragmentation: {} of the managed heap is free space between objects ({}).{}",
         round(free.size),
-        biggest(parts, TYPES)
+        biggest(parts, TYPES),
+        pinned.map_or_else(String::new, |pinned| cause(free, &report.fragmentation, pinned))
     );
     let finding = Finding::new("heap-fragmentation", Severity::Warning, text, "objects of type Free, by generation");
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-fn unreachable(dead: u64, live: u64, rooted: &RuntimeRoots<'_>) -> Option<Finding> {
-    if !is_much(dead, live.saturating_add(dead)) {
+/// Share of the free space that a cause must explain to be named, in percent.
+const EXPLAINED: u64 = 50;
+
+/// The cause of free space between objects, if it was found: it is on the large object heap, or pinned objects follow
+/// it. Otherwise what was checked. Only large free blocks are listed with the object that follows.
+fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> String {
+    let explains = |bytes: u64| bytes.saturating_mul(100) >= free.size.saturating_mul(EXPLAINED);
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
+    let large = sum(&mut free.generations.iter().filter(|g| g.generation == "loh").map(|g| g.size));
+    if explains(large) {
+        return format!(
+            " {} of it is on the large object heap, which is compacted only if the program requests it.",
+            round(large)
+        );
+    }
+    let is_pinned = |block: &&FreeBlockRow| block.next.is_some_and(|next| pinned.contains(&next));
+    let before = sum(&mut blocks.iter().filter(is_pinned).map(|block| block.size));
+    if explains(before) {
+        return format!(" Pinned objects follow {} of it, and cannot be moved.", round(before));
+    }
+    let handles = count(pinned.len() as u64, "object");
+    format!(" Its cause is unknown: {} are on the large object heap, and handles pin {handles}.", round(large))
+}
+
+/// Reports objects that no root reaches. `largest`: bytes by the name of their types.
+fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted: &RuntimeRoots<'_>) -> Option<Finding> {
+    let all = live.saturating_add(dead.size);
+    if !is_much(dead.size, all) {
         return None;
     }
+    let percent = dead.size.saturating_mul(100).checked_div(all).unwrap_or(0);
+    let bytes = round(dead.size);
+    let objects = counted(dead.count, "object", "objects");
+    let types = biggest(largest, TYPES);
+    let garbage = |why: &str| {
+        let live = round(live);
+        format!(
+            "{percent} % of the managed objects are garbage: {bytes} in {objects} ({types}) are unreachable{why}; \
+             {live} are live."
+        )
+    };
     let (id, text) = match rooted.unreached() {
-        Unreached::Collectible => (
-            "unreachable",
-            format!(
-                "{} of objects are unreachable but not collected yet. This is not a leak: a collection would free them.",
-                round(dead)
-            ),
-        ),
-        Unreached::Kept(why) => ("unreachable", format!("{} of objects are unreachable, but {why}.", round(dead))),
+        Unreached::Collectible => {
+            ("unreachable", garbage(" but not collected yet") + " This is not a leak: a collection would free them.")
+        }
+        Unreached::Kept(why) => ("unreachable", garbage(&format!(", but {why}"))),
         Unreached::Unknown => (
             "roots-not-read",
             format!(
-                "{} of objects are not reached from the roots that were read, and may be alive. Not read: {}.",
-                round(dead),
+                "{bytes} in {objects} ({types}) are not reached from the roots that were read, and may be alive. \
+                 Not read: {}.",
                 rooted.not_read.join(", ")
             ),
         ),
@@ -143,18 +284,62 @@ fn unreachable(dead: u64, live: u64, rooted: &RuntimeRoots<'_>) -> Option<Findin
         _ => format!("search from the roots that were read{read}"),
     };
     let finding = Finding::new(id, Severity::Info, text, evidence);
-    Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
+    Some(finding.about(dead.size).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 
-fn equal_strings(report: &HeapStatReport) -> Option<Finding> {
-    let strings = report.strings.as_ref().filter(|s| is_much(s.wasted, report.total.size))?;
+/// Reports equal strings. `live`: only live ones were counted.
+fn equal_strings(strings: &StringStat, live: bool, whole: u64) -> Option<Finding> {
+    if !is_much(strings.wasted, whole) {
+        return None;
+    }
     let text = format!(
-        "Equal strings: sharing equal texts among {} would save {} of {} ({} different texts).",
-        counted(strings.total.objects, "string", "strings"),
+        "Equal strings: sharing equal texts among {} would save {} of {} ({} different texts).{}",
+        if live {
+            counted(strings.total.count, "live string", "live strings")
+        } else {
+            counted(strings.total.count, "string", "strings")
+        },
         round(strings.wasted),
         round(strings.total.size),
-        crate::units::exact(strings.distinct)
+        exact(strings.distinct),
+        if live { "" } else { " Whether anything still references them was not checked." }
     );
     let finding = Finding::new("equal-strings", Severity::Warning, text, "comparison of all string contents");
     Some(finding.about(strings.wasted).known(Confidence::Exact).more("heapstat --strings").within("managed-heap"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::GenerationRow;
+
+    fn free(parts: &[(&'static str, u64)]) -> TypeRow {
+        let generations: Box<[GenerationRow]> =
+            parts.iter().map(|&(generation, size)| GenerationRow { generation, count: 1, size }).collect();
+        TypeRow { size: parts.iter().map(|(_, size)| size).sum(), generations, ..TypeRow::default() }
+    }
+
+    #[test]
+    fn a_cause_is_named_only_if_it_explains_the_free_space() {
+        let at = |n: u64| Addr::new(0x1000 * n);
+        let block = |size, next| FreeBlockRow { size, next: Some(next), ..FreeBlockRow::default() };
+        let pinned: HashSet<Addr> = [at(1)].into();
+        // 45 of 580 MiB on the large object heap, and one handle.
+        let mixed = free(&[("gen2", 535 << 20), ("loh", 45 << 20)]);
+        let text = cause(&mixed, &[block(1 << 20, at(1)), block(500 << 20, at(2))], &pinned);
+        assert_eq!(text, " Its cause is unknown: 45 MiB are on the large object heap, and handles pin 1 object.");
+        let text = cause(&mixed, &[block(300 << 20, at(1)), block(500 << 20, at(2))], &pinned);
+        assert!(text.starts_with(" Pinned objects follow 300 MiB of it"), "{text}");
+        let text = cause(&free(&[("gen2", 10), ("loh", 1 << 30)]), &[], &pinned);
+        assert!(text.contains("1 GiB of it is on the large object heap"), "{text}");
+    }
+
+    #[test]
+    fn garbage_is_said_if_it_is_much() {
+        assert_eq!(garbage(10, 100), "");
+        assert_eq!(garbage(0, 0), "");
+        assert!(garbage(24 << 20, 30 << 20).contains("80 % of these bytes; 6 MiB are live"));
+        assert!(unreachable(api::Tally { count: 3, size: 80 << 20 }, 20 << 20, Vec::new()).is_some());
+        assert!(unreachable(api::Tally { count: 3, size: 80 << 20 }, 2000 << 20, Vec::new()).is_none());
+    }
 }

@@ -127,7 +127,10 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 text,
                 "no access permission, or beyond a heap's committed memory",
             );
-            finding.about(written).known(Confidence::Exact).more("regions --kind NoAccess")
+            // Not every process has memory of every kind.
+            let largest =
+                regions().max_by_key(|region| region.range.len()).map_or(Kind::NoAccess, |region| region.kind);
+            finding.about(written).known(Confidence::Exact).more(format!("regions --kind {largest}"))
         }
     })
 }

@@ -8,6 +8,7 @@ mod heap;
 mod lines;
 mod native;
 mod running;
+mod suggested;
 mod suspects;
 mod tally;
 
@@ -66,6 +67,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     running::threads(session, &zeros, &mut budget, &mut found);
     heap::heap(session, &tally, &mut budget, progress, &mut found);
     let Found { mut findings, mut unnamed } = found;
+    suggested::check(session, &mut findings, &mut budget, progress);
     let written = tally.total();
     finish(session, &mut findings, Some(written));
     unnamed.sort_by_key(|row| (Reverse(row.bytes), row.start));

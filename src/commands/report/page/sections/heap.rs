@@ -190,7 +190,7 @@ fn strings(out: &mut Html, view: &View<'_>) {
     }
     out.leaf("h3", &[], "Equal strings");
     let text = format!(
-        "{} with {} different texts. Sharing equal strings would save {}.{}",
+        "{} with {} different texts, unreachable ones included. Sharing equal strings would save {}.{}",
         count(strings.total.objects, "string"),
         exact(strings.distinct),
         human(strings.wasted),
