@@ -41,6 +41,9 @@ pub(super) fn walk<S: Send>(
     progress.start(chunks.iter().map(|(_, chunk)| chunk.range.len()).sum());
     let extents = target.extents();
     let walk = |(number, (i, chunk)): (usize, &(usize, Run<'_>))| {
+        if target.reads().deadline().has_passed() {
+            return begin(*i, chunk.range);
+        }
         if let Some((_, later)) = chunks.get(number + READ_AHEAD_TASKS) {
             target.expect_soon(later.range);
         }

@@ -85,7 +85,14 @@ fn one(
     add_lost(&mut report.lost, &stat);
     if let Some(rows) = &mut report.strings {
         let _phase = process.enter(Phase::Objects);
-        add_strings(rows, strings(heap, &options.selection, string_count, progress));
+        // The counts by type are right even if there is no time left for this.
+        let limit = process.target().reads().deadline().limit_again();
+        let found = strings(heap, &options.selection, string_count, progress);
+        if limit.finish() {
+            add_strings(rows, found);
+        } else {
+            report.strings = None;
+        }
     }
 }
 

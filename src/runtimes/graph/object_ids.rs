@@ -76,6 +76,7 @@ impl ObjectIds {
         };
         let shares: Vec<(S, Losses)> = heap.parts().par_iter().fold(Default::default, of_part).collect();
         let mut all = WalkResult { seen: Vec::new(), losses: Losses::default() };
+        budget.in_time()?;
         for (seen, losses) in shares {
             all.seen.push(seen);
             all.losses.merge(losses);

@@ -21,6 +21,9 @@ const COUNTED: u64 = 1 << 30;
 const STRINGS: u64 = 400 << 20;
 const GRAPH: u64 = 200 << 20;
 
+/// Name of the analysis of equal strings.
+const EQUAL_STRINGS: &str = "equal strings";
+
 /// Minimum share of a heap in percent, and minimum bytes, of waste to be reported.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
@@ -45,18 +48,31 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     };
     let by_kind = tally.by_kind(session);
     for of_runtime in runtimes.iter().filter_map(|runtime| runtime.findings()) {
-        if !of_runtime.walks() || budget.allows("containers and caches", share.in_core, STRINGS) {
+        if of_runtime.walks() {
+            let cost = (share.in_core, STRINGS);
+            let findings = budget.run(session, "containers and caches", cost, |_| of_runtime.find(&by_kind));
+            found.findings.extend(findings.into_iter().flatten());
+        } else {
             found.findings.extend(of_runtime.find(&by_kind));
         }
     }
-    if runtimes.iter().all(|runtime| runtime.heap().is_none())
-        || !budget.allows("objects by type", share.in_core, COUNTED)
-    {
+    let count = |budget: &mut Budget| {
+        let strings = budget.allows(EQUAL_STRINGS, share.written, STRINGS);
+        let options = HeapStatOptions { strings, ..HeapStatOptions::default() };
+        let report = heapstat::heapstat(session, &options, progress);
+        if strings && report.strings.is_none() {
+            budget.ended_early(EQUAL_STRINGS);
+        }
+        report
+    };
+    let by_type = match runtimes.iter().all(|runtime| runtime.heap().is_none()) {
+        true => None,
+        false => budget.run(session, "objects by type", (share.in_core, COUNTED), count),
+    };
+    let Some(report) = by_type else {
         found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more("heap"));
         return;
-    }
-    let strings = budget.allows("equal strings", share.written, STRINGS);
-    let report = heapstat::heapstat(session, &HeapStatOptions { strings, ..HeapStatOptions::default() }, progress);
+    };
     let types = report.types.iter().filter(|t| &*t.name != FREE_NAME).map(|t| (t.name.to_string(), t.size)).collect();
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
@@ -75,17 +91,19 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.extend(equal_strings(&report));
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     let mut buffers = buffers::sums(session);
-    if budget.allows("retained sizes", share.written, GRAPH) {
-        let mut left = runtimes.iter();
+    let of_graph = budget.run(session, "retained sizes", (share.written, GRAPH), |budget| {
+        let (mut findings, mut keepers) = (Vec::new(), String::new());
         with_retained(session, |retained, names, rooted| {
-            // That function skips runtimes without a heap.
-            if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
-                buffers::tell_keepers(finding, *runtime, retained, names);
-            }
-            found.findings.extend(suspects(retained, names, rooted, budget));
+            keepers.push_str(&buffers::keepers(rooted.runtime, retained, names));
+            findings.extend(suspects(session, retained, names, rooted, budget));
             let dead = retained.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
-            found.findings.extend(unreachable(dead, retained.total.size));
+            findings.extend(unreachable(dead, retained.total.size));
         });
+        (findings, keepers)
+    });
+    if let Some((findings, keepers)) = of_graph {
+        found.findings.extend(findings);
+        buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
     }
     found.findings.extend(buffers);
     found.findings.extend(dotnet::findings::of_session(

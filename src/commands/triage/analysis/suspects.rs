@@ -10,6 +10,7 @@ use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{Graph, PathSearch, Retained};
+use crate::session::Session;
 use crate::units::{exact, round};
 
 /// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
@@ -49,6 +50,7 @@ const OF_CLASS: [&str; 2] = ["static ", "global "];
 
 /// Reports what retains most of the live objects.
 pub(super) fn suspects(
+    session: &Session<'_>,
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
     runtime_roots: &RuntimeRoots<'_>,
@@ -63,16 +65,21 @@ pub(super) fn suspects(
     found.sort_by_key(|s| (std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))), s.way.first().copied()));
     found.truncate(TOLD);
     let mut out = Vec::new();
-    let searches = found.len() as u64;
-    let roots =
-        searches > 0 && budget.allows("roots of the largest retainers", total.saturating_mul(searches), SEARCHED);
+    let mut objects = Vec::new();
     for suspect in &found {
-        let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
-        let object = suspect.way.first().and_then(|&n| retained.live.object(n));
-        if let Some(object) = object.filter(|_| roots) {
-            finding.evidence.extend(root(object, retained, names, runtime_roots).map(|root| format!(". Root: {root}")));
-        }
+        let Some(finding) = sentence(suspect, retained, names, total) else { continue };
         out.push(finding);
+        objects.push(suspect.way.first().and_then(|&n| retained.live.object(n)));
+    }
+    if out.is_empty() {
+        return out;
+    }
+    let cost = (total.saturating_mul(out.len() as u64), SEARCHED);
+    let roots = budget.run(session, "roots of the largest retainers", cost, |_| {
+        objects.into_iter().map(|object| root(object?, retained, names, runtime_roots)).collect::<Vec<_>>()
+    });
+    for (finding, root) in out.iter_mut().zip(roots.into_iter().flatten()) {
+        finding.evidence.extend(root.map(|root| format!(". Root: {root}")));
     }
     out
 }

@@ -7,6 +7,7 @@ use super::types::{TypeCache, of_owned};
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{FREE, Losses, Object, Part, Walker};
 use crate::runtimes::cpython::obmalloc::PoolState;
+use crate::targets::deadline::QUERY_INTERVAL;
 
 pub(super) struct PyWalker<'h, 'p> {
     heap: &'h Heap<'p>,
@@ -30,7 +31,10 @@ impl<'h, 'p> PyWalker<'h, 'p> {
 impl PyWalker<'_, '_> {
     /// Visits objects and owned memory outside the arenas.
     fn outside(&mut self, all: &[Outside], visit: &mut dyn FnMut(&Object)) {
-        for outside in all {
+        for (i, outside) in all.iter().enumerate() {
+            if i.is_multiple_of(QUERY_INTERVAL) && self.heap.has_passed() {
+                return;
+            }
             let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
             match outside.owned {
                 Some(kind) => visit(&Object { addr: at, kind: of_owned(kind), size }),
@@ -84,6 +88,9 @@ impl PyWalker<'_, '_> {
 impl Walker for PyWalker<'_, '_> {
     fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
+        if heap.has_passed() {
+            return;
+        }
         match heap.census.arena_of_part(part) {
             Some(map) => self.pools(map, &map.pools, losses, visit),
             None => self.outside(heap.census.outside_in(part.range), visit),
