@@ -5,6 +5,7 @@
 //! stops. So the prefilter searches for one byte that every match has and that is rare in
 //! this memory. Where the byte occurs, it compares the needles.
 
+use crate::sums::SaturatingSum;
 use std::ops::Range;
 
 use memchr::{memchr, memchr2};
@@ -108,7 +109,7 @@ impl<'a> Prefilter<'a> {
         let mut marks: Vec<_> = alone.collect();
         if let [(one, ones), (other, others)] = &self.needles[..] {
             let both = ones.iter().filter_map(|m| Some((*m, *others.iter().find(|o| o.byte == m.byte)?)));
-            let apart: u32 = marks.iter().map(|(_, m)| cost(m)).sum();
+            let apart: u32 = marks.iter().map(|(_, m)| cost(m)).saturating_sum();
             if let Some((m, o)) = both.min_by_key(|(m, _)| cost(m)).filter(|(m, _)| cost(m) <= apart + SECOND_BYTE) {
                 marks = vec![(*one, m), (*other, o)];
             }

@@ -1,5 +1,6 @@
 //! The data extents of a target. Everything outside is zero and need not be read.
 
+use crate::sums::SaturatingSum;
 use std::ops::Range;
 
 /// Sorted, disjoint ranges of places with data. All other places read as zero.
@@ -33,6 +34,6 @@ impl Extents {
 
     /// Total bytes of data.
     pub fn data_bytes(&self) -> u64 {
-        self.data.iter().map(|e| e.end - e.start).sum()
+        self.data.iter().map(|e| e.end - e.start).saturating_sum()
     }
 }

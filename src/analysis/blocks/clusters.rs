@@ -9,6 +9,7 @@ use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 
 /// Blocks of one size with the same content are a cluster if there are at least `MIN_BLOCKS` of them, and at least one
 /// in `MIN_SHARE_DIVISOR` of the used blocks of that size.
@@ -24,7 +25,7 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
             let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(|a| is_cluster(of, a));
             out.extend(kept.into_iter().map(row));
             if let Some(first) = rest.first() {
-                let count = rest.iter().map(|a| a.count).sum();
+                let count = rest.iter().map(|a| a.count).saturating_sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
                 let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
                 out.push(row(&Cluster { content, label, count, example: first.example }));

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
 use crate::runtimes::api::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact};
 
 /// Options of `malloc`.
@@ -34,7 +35,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
     session.process.target().expect_scan();
-    progress.start(malloc.arenas.iter().map(Arena::committed).sum::<u64>().saturating_add(malloc.musl.committed()));
+    progress.start(malloc.arenas.iter().map(Arena::committed).saturating_sum().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let reader = BlockReader::new(session, if options.chunks { most } else { 0 });
@@ -130,7 +131,12 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
+    warn_missing(
+        session.process,
+        malloc,
+        &report,
+        walked.iter().map(|(_, _, _, w)| w.misplaced_entries).saturating_sum(),
+    );
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -273,7 +279,7 @@ fn add_to_total(total: &mut MallocTotal, row: &ArenaRow) {
 }
 
 fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> MmappedRow {
-    let bytes: u64 = malloc.mapped.iter().map(|c| c.range.len()).sum();
+    let bytes: u64 = malloc.mapped.iter().map(|c| c.range.len()).saturating_sum();
     let of = |state: State| tally.states.get(state as usize).copied().unwrap_or_default();
     let (used, free) = (of(State::Used), of(State::Tcache));
     total.committed += bytes;

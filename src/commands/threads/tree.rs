@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
 use crate::report::{FrameNames, FrameRow, FrameRowKind};
+use crate::sums::SaturatingSum;
 
 /// Doubt of each frame of each group, outermost frame first. Frames with a common path have the greatest doubt of all
 /// of them, so that one name does not appear twice.
@@ -95,7 +96,7 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
         });
         out.push(Branch {
             depth,
-            count: members.iter().filter_map(|&i| of(i)).map(|g| g.count).sum(),
+            count: members.iter().filter_map(|&i| of(i)).map(|g| g.count).saturating_sum(),
             frames: frames.unwrap_or_default(),
             tids: ended.iter().filter_map(|&i| of(i)).flat_map(|g| g.tids.iter().copied()).collect(),
         });

@@ -5,6 +5,7 @@ use crate::map::Base;
 use crate::runtimes::api::Segment;
 use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 
 /// Reports the managed heap. With `loader`, also the loader heaps.
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
@@ -82,7 +83,7 @@ fn committed(base: &Base, block: AddrRange) -> u64 {
         .filter(|e| e.perms.is_some_and(|p| p.read || p.write || p.exec))
         .filter_map(|e| e.range.intersect(&block))
         .map(|r| r.len())
-        .sum()
+        .saturating_sum()
 }
 
 /// Bytes that a heap reserved in a block and will never use, because it

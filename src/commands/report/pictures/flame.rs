@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::GroupRow;
 use crate::report::{FrameRow, FrameRowKind};
+use crate::sums::SaturatingSum;
 
 /// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn managed_frames_alone_still_count_all_threads() {
         let merged = merge(&stacks(), true);
-        let listed: u64 = merged.root.children.iter().map(|c| c.threads).sum();
+        let listed: u64 = merged.root.children.iter().map(|c| c.threads).saturating_sum();
         assert_eq!((merged.root.threads, listed), (4, 4));
         assert!(merged.root.children.iter().any(|c| c.name == "no managed frames" && c.threads == 1));
     }

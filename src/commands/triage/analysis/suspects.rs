@@ -11,6 +11,7 @@ use crate::report::{Finding, RootPathRow, Severity};
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{Graph, PathSearch, Retained};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::units::{exact, round};
 
 /// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
@@ -134,7 +135,7 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
         let Some(&last) = way.last() else { continue };
         let bytes = known.get(&last).copied().unwrap_or(0);
         let below = parts.get(&last).map(Vec::as_slice).unwrap_or_default();
-        let sum: u64 = below.iter().filter_map(|n| known.get(n)).sum();
+        let sum: u64 = below.iter().filter_map(|n| known.get(n)).copied().saturating_sum();
         let alike = below.len() > 1 && below.windows(2).all(|pair| matches!(pair, [a, b] if kind(*a) == kind(*b)));
         if alike || sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
             out.push(Suspect { way });

@@ -7,6 +7,7 @@ use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table, percent};
 use crate::commands::retained::DominatorNode;
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact, human};
 
 pub(super) fn heap(out: &mut Html, view: &View<'_>) {
@@ -51,7 +52,7 @@ fn types(out: &mut Html, view: &View<'_>) {
         ];
         cells.extend(generations.iter().map(|name| {
             let parts = row.generations.iter().filter(|part| part.generation == *name);
-            Cell::Size(Some(parts.map(|part| part.size).sum()))
+            Cell::Size(Some(parts.map(|part| part.size).saturating_sum()))
         }));
         table.rows.push(cells);
     }
