@@ -11,7 +11,7 @@ use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::range_map::RangeMap;
-use crate::targets::Arch;
+use crate::targets::{Arch, PieceState, Target};
 
 /// Bytes of data per read.
 const BLOCK: u64 = 1 << 20;
@@ -96,6 +96,8 @@ pub(super) struct Scene<'a> {
     pub(super) thread_pointers: Vec<Addr>,
     /// Anonymous mappings that are writable and executable.
     pub(super) executable: Vec<AddrRange>,
+    /// `None` in tests.
+    target: Option<&'a dyn Target>,
     /// Anonymous mappings without access.
     inaccessible: RangeMap<AddrRange>,
     /// See [`unclaimed`].
@@ -134,8 +136,8 @@ impl<'a> Scene<'a> {
             |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| !p.read && !p.write && !p.exec);
         let barred = base.entries.iter().filter(is_barred).map(|e| e.range).collect();
         let inaccessible = RangeMap::from_sorted(barred).unwrap_or_default();
-        let arch = process.arch();
-        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, inaccessible, unclaimed }
+        let (arch, target) = (process.arch(), Some(process.target()));
+        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, target, inaccessible, unclaimed }
     }
 
     #[cfg(test)]
@@ -143,8 +145,8 @@ impl<'a> Scene<'a> {
         let unclaimed = RangeMap::from_sorted(union(unclaimed)).unwrap_or_default();
         let (executable, thread_pointers) = (Vec::new(), Vec::new());
         let (inaccessible, thread_pointer) = (RangeMap::default(), None);
-        let arch = Arch::X86_64;
-        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, inaccessible, unclaimed }
+        let (arch, target) = (Arch::X86_64, None);
+        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, target, inaccessible, unclaimed }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -194,7 +196,9 @@ impl<'a> Scene<'a> {
 
     /// Visits the readable nonzero words of `range`, with their addresses.
     pub(super) fn each_word(&self, range: AddrRange, mut visit: impl FnMut(Addr, u64)) {
-        for part in self.memory.readable_parts(range, BLOCK) {
+        // For a short range, finding out what is zero takes as long as reading it.
+        let parts = if range.len() > BLOCK { self.data_parts(range) } else { vec![range] };
+        for part in parts.into_iter().flat_map(|part| self.memory.readable_parts(part, BLOCK)) {
             let Ok(read) = self.memory.look(part.start, part.len() as usize) else { continue };
             for (i, word) in read.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
@@ -232,17 +236,42 @@ impl<'a> Scene<'a> {
         out
     }
 
-    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false.
+    /// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
+    fn data_parts(&self, range: AddrRange) -> Vec<AddrRange> {
+        let Some(target) = self.target else { return self.memory.readable_parts(range, u64::MAX) };
+        let extents = target.extents();
+        let mut out = Vec::new();
+        for piece in target.facts().space.pieces.overlapping(range) {
+            let Some(part) = piece.range.intersect(&range) else { continue };
+            let PieceState::Dumped(place) = piece.state else {
+                out.extend(self.memory.readable_parts(part, u64::MAX));
+                continue;
+            };
+            let from = place.saturating_add(part.start.since(piece.range.start));
+            out.extend(
+                extents
+                    .within(from..from.saturating_add(part.len()))
+                    .map(|data| AddrRange::sized(part.start.saturating_add(data.start - from), data.end - data.start)),
+            );
+        }
+        out
+    }
+
+    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false. Leaves out
+    /// those with only zeros up to the next multiple.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
         let mut left = limits::MAX_FOREIGN_PROBES;
-        for part in self.unclaimed.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
-            let mut at = part.start.align_up(align);
-            while at < part.end && left > 0 {
-                left -= 1;
-                if !visit(at) {
-                    return;
+        for open in self.unclaimed.iter() {
+            let mut at = open.start.align_up(align);
+            for data in self.data_parts(*open) {
+                at = at.max(data.start.align_down(align));
+                while at < data.end && left > 0 {
+                    left -= 1;
+                    if self.memory.readable(at, 1) > 0 && !visit(at) {
+                        return;
+                    }
+                    at = at.saturating_add(align);
                 }
-                at = at.saturating_add(align);
             }
         }
     }
