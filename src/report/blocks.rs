@@ -1,5 +1,6 @@
 //! malloc chunks and slots, single and summed.
 
+use crate::sums::SaturatingAdd;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ impl ChunkSum {
 
     /// Adds another sum.
     pub fn merge(&mut self, other: ChunkSum) {
-        self.count += other.count;
+        self.count.add_saturating(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::addr::AddrRange;
 use crate::range_map::Ranged;
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, Figures, MappingResidence, PageRuns};
 
@@ -153,18 +153,18 @@ fn shares(
         }
         let Some(claim) = claims.last_mut() else { continue };
         let bytes = slice.range.len();
-        claim.len += bytes;
-        claim.room += if slice.unbacked { 0 } else { bytes };
+        claim.len.add_saturating(bytes);
+        claim.room.add_saturating(if slice.unbacked { 0 } else { bytes });
         match &pages {
             Some(pages) => {
-                claim.resident += within(&pages.resident, slice.range);
-                claim.private += pages.private.as_ref().map_or(0, |private| within(private, slice.range));
-                claim.swapped += within(&pages.swapped, slice.range);
+                claim.resident.add_saturating(within(&pages.resident, slice.range));
+                claim.private.add_saturating(pages.private.as_ref().map_or(0, |private| within(private, slice.range)));
+                claim.swapped.add_saturating(within(&pages.swapped, slice.range));
             }
             None if open && !slice.unbacked => {
                 let evidence = evidence(slice.range, mapping);
-                claim.evidence.certain += evidence.certain.min(bytes);
-                claim.evidence.likely += evidence.likely.max(evidence.certain).min(bytes);
+                claim.evidence.certain.add_saturating(evidence.certain.min(bytes));
+                claim.evidence.likely.add_saturating(evidence.likely.max(evidence.certain).min(bytes));
             }
             None => {}
         }

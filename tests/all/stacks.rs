@@ -47,7 +47,8 @@ fn fitting(what: &str, gdb: bool) -> &'static [&'static str] {
         // but the mapping: whole where it is alone in it.
         "switched" => &["Stack", "Malloc"],
         "switched_shared" => &["Stack", "AnonRW"],
-        "resting" | "anonymous" => &["AnonRW"],
+        "resting" => &["Stack"],
+        "anonymous" => &["AnonRW"],
         "memfd" | "shm" => &["SharedMemory", "DoubleMapped"],
         "shared" | "kernel" => &["SharedMemory"],
         "code" => &["AnonRX", "AnonRWX"],

@@ -9,7 +9,7 @@ use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Blocks of one size with the same content are a cluster if there are at least `MIN_BLOCKS` of them, and at least one
 /// in `MIN_SHARE_DIVISOR` of the used blocks of that size.
@@ -91,8 +91,8 @@ pub(crate) fn size_classes(arenas: &BySize, mapped: &BySize) -> Vec<SizeClassRow
     for (size, of) in arenas.iter().chain(mapped.iter()) {
         let class = size.checked_next_power_of_two().unwrap_or(u64::MAX);
         let row = rows.entry(class).or_insert(SizeClassRow { size_class: class, ..SizeClassRow::default() });
-        row.used += of.used;
-        row.free += of.free;
+        row.used.add_saturating(of.used);
+        row.free.add_saturating(of.free);
         row.used_bytes = row.used_bytes.saturating_add(of.used.saturating_mul(size));
         row.free_bytes = row.free_bytes.saturating_add(of.free.saturating_mul(size));
     }

@@ -11,7 +11,7 @@ use crate::memory::scan::ZeroStat;
 use crate::native::malloc;
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Sums the map by kind. With `zero_fill`, also counts zero pages.
 pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
@@ -55,7 +55,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         });
         row.count += 1;
         row.size = row.size.saturating_add(r.range.len());
-        row.in_core += r.in_core;
+        row.in_core.add_saturating(r.in_core);
         row.largest = row.largest.max(r.range.len());
         if let Some(zeros) = zeros {
             let stat = zeros[i];

@@ -116,8 +116,8 @@ impl RankedBits {
         }
         let group = word / GROUP;
         let rest = self.words.get(group * GROUP..word)?;
-        if let Some((word, bits)) = (group * GROUP..).zip(rest).rfind(|(_, bits)| **bits != 0) {
-            return Some(word as u32 * 64 + 63 - bits.leading_zeros());
+        if let Some((skipped, bits)) = rest.iter().enumerate().rfind(|(_, bits)| **bits != 0) {
+            return Some((group * GROUP + skipped) as u32 * 64 + 63 - bits.leading_zeros());
         }
         let before = self.before.get(group).copied().unwrap_or_else(|| self.count());
         self.select(before.checked_sub(1)?)

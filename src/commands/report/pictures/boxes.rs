@@ -14,7 +14,7 @@ use crate::commands::report::pictures::Family;
 use crate::map::Kind;
 use crate::map::kind_facts::Grouping;
 use crate::report::{ClusterContent, ClusterRow, RegionRow};
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::{count, human, round};
 
 /// Bytes of a box: written, in the core, and address space.
@@ -259,7 +259,7 @@ fn types(answers: &Answers, generation: &str, most: usize) -> Vec<TreemapBox> {
     let mut sums: HashMap<&str, u64> = HashMap::new();
     for row in heapstat.types.iter().filter(|row| &*row.name != "Free") {
         for part in row.generations.iter().filter(|part| part.generation == generation) {
-            *sums.entry(&*row.name).or_default() += part.size;
+            sums.entry(&*row.name).or_default().add_saturating(part.size);
         }
     }
     let types =

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::GroupRow;
 use crate::report::{FrameRow, FrameRowKind};
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ struct Node {
 
 fn add(nodes: &mut [Node], at: usize, threads: u64) {
     if let Some(node) = nodes.get_mut(at) {
-        node.threads += threads;
+        node.threads.add_saturating(threads);
     }
 }
 
