@@ -1,5 +1,6 @@
 //! Lists of single objects.
 
+use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
@@ -48,7 +49,7 @@ pub(crate) fn list(
     };
     let join = |mut a: Listing, b: Listing| {
         a.out.extend(b.out);
-        a.more += b.more;
+        a.more.add_saturating(b.more);
         a.losses.bytes = a.losses.bytes.saturating_add(b.losses.bytes);
         a
     };
@@ -63,7 +64,7 @@ pub(crate) fn list(
         );
     }
     share.out.sort_by_key(|o| o.address);
-    share.more += share.out.len().saturating_sub(limits::MAX_LISTED_OBJECTS) as u64;
+    share.more.add_saturating(share.out.len().saturating_sub(limits::MAX_LISTED_OBJECTS) as u64);
     share.out.truncate(limits::MAX_LISTED_OBJECTS);
     (share.out, share.more)
 }

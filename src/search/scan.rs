@@ -20,7 +20,7 @@ use crate::search::pattern::Pattern;
 use crate::search::prefilter::{CHUNK, MarkSet, Prefilter, near_data};
 use crate::search::spans::{Spans, intersect};
 use crate::search::window::{Reach, Window};
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::targets::READ_AHEAD_TASKS;
 use crate::targets::Target;
 
@@ -290,7 +290,7 @@ impl Merged {
             hits.truncate(room);
             self.hits.append(&mut hits);
             for (tally, carry) in tallies.iter().zip(&mut self.carry) {
-                self.total += tally.count;
+                self.total.add_saturating(tally.count);
                 *carry = tally.end.max(*carry);
             }
         }
@@ -324,7 +324,7 @@ impl LowestHits {
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, sum) = &mut *state;
-        *sum += hits.len();
+        sum.add_saturating(hits.len());
         held.insert(task, hits);
         while let Some(last) = held.last_entry()
             && *sum - last.get().len() >= self.cap

@@ -124,12 +124,13 @@ fn by_number(path: &str, lines: &[String]) -> Vec<String> {
     lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
 }
 
-/// Where numbers are added by `Iterator::sum`, which overflows. Sums of lengths in memory, of bits and of fractions do
-/// not; their type is on the line.
+/// Where numbers are added by `Iterator::sum`, or to the sums of a map, which overflow. Sums of lengths in memory, of
+/// bits and of fractions do not; their type is on the line.
 fn by_sum(path: &str, lines: &[String]) -> Vec<String> {
     let sum = Regex::new(r"\.sum(\(\)|::<)").unwrap();
     let harmless = Regex::new(r"\b(usize|f64|u128)\b|count_ones|crc\.sum|paths\.sum").unwrap();
-    let wrong = |l: &&String| sum.is_match(l) && !harmless.is_match(l);
+    let by_key = Regex::new(r"\.(or_default\(\)|or_insert(_with)?\(.*\)(\.\d)?) \+= [^1]").unwrap();
+    let wrong = |l: &&String| (sum.is_match(l) || by_key.is_match(l)) && !harmless.is_match(l);
     lines.iter().filter(wrong).map(|l| format!("{path}: {}", l.trim())).collect()
 }
 

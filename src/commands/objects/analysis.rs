@@ -1,3 +1,4 @@
+use crate::sums::SaturatingAdd;
 use regex::Regex;
 
 use crate::analysis::heap_notes::warn_in_gc;
@@ -15,7 +16,7 @@ pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
         let (objects, more) = list(session.process, runtime, heap, &|kind| name.is_match(&heap.type_name(kind)));
-        report.more += more;
+        report.more.add_saturating(more);
         report.size = objects.iter().map(|o| o.size).fold(report.size, u64::saturating_add);
         report.objects.extend(objects);
         heap.tell_missing();

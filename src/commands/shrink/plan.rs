@@ -1,5 +1,6 @@
 //! Runs what a scrubbed core must still answer, to determine which bytes stay.
 
+use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
@@ -96,7 +97,7 @@ fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
         all.resize(all.len().max(some.len()), Seen::default());
         for (sum, seen) in all.iter_mut().zip(some) {
             sum.largest = sum.largest.max(seen.largest);
-            sum.count += seen.count;
+            sum.count.add_saturating(seen.count);
         }
         all
     })

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
 use crate::report::{FrameNames, FrameRow, FrameRowKind};
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Doubt of each frame of each group, outermost frame first. Frames with a common path have the greatest doubt of all
 /// of them, so that one name does not appear twice.
@@ -39,7 +39,7 @@ pub(super) fn fold(groups: &[GroupRow]) -> Vec<(FoldedStack<'_>, usize)> {
     for (group, doubts) in groups.iter().zip(frame_doubts(groups, &mut names)) {
         let frames = || group.frames.iter().rev().zip(doubts.iter().copied());
         let key = frames().map(|(f, doubt)| (names.number(f), doubt)).collect();
-        counts.entry(key).or_insert_with(|| (FoldedStack(frames().collect()), 0)).1 += group.count;
+        counts.entry(key).or_insert_with(|| (FoldedStack(frames().collect()), 0)).1.add_saturating(group.count);
     }
     let mut out: Vec<_> = counts.into_values().collect();
     out.sort_by(|(a, _), (b, _)| a.titles().cmp(b.titles()));

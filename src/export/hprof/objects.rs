@@ -10,7 +10,7 @@ use crate::export::hprof::records::{head, put_object, sub, tag};
 use crate::memory::Memory;
 use crate::runtimes::api::fields::{CHARACTERS, Class, Form, Type};
 use crate::runtimes::api::{Link, ObjectReader, Tally};
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Maximum size of one piece of a page in bytes, about. Further objects go into the next piece.
 const MAX_BATCH: usize = 32 << 20;
@@ -287,7 +287,7 @@ pub(super) fn write_large(
     dump.array_head(&mut piece, array);
     let room = u64::from(u32::MAX) - piece.len() as u64;
     let length = array.length.min(room / kind.size());
-    sums.cut += array.length - length;
+    sums.cut.add_saturating(array.length - length);
     let array = &Array { length, ..*array };
     piece.clear();
     dump.array_head(&mut piece, array);

@@ -1,3 +1,4 @@
+use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
@@ -79,9 +80,9 @@ fn one<'p>(
             .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
     let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && n.state.is_some());
-    report.total += chains.total;
-    report.methods += of_methods().count() as u64;
-    report.ready += of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64;
+    report.total.add_saturating(chains.total);
+    report.methods.add_saturating(of_methods().count() as u64);
+    report.ready.add_saturating(of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64);
     let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the names of the core library, no task is recognised.

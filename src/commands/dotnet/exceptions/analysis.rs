@@ -1,3 +1,4 @@
+use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
@@ -28,7 +29,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
         let (objects, more) = list(session.process, runtime, heap, &is_exception);
-        report.more += more;
+        report.more.add_saturating(more);
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
             session.process.diag.note(
                 WarningCode::Metadata,

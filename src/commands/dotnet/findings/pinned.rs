@@ -1,5 +1,6 @@
 //! Findings about objects that the collector cannot move, and large objects, which it rarely moves.
 
+use crate::sums::SaturatingAdd;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
@@ -61,7 +62,7 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
             };
             objects += 1;
             bytes = bytes.saturating_add(size);
-            *by_type.entry(name.shown().to_string()).or_default() += size;
+            by_type.entry(name.shown().to_string()).or_default().add_saturating(size);
         }
     }
     let handles = pinned.saturating_add(asynchronous);
