@@ -1,6 +1,5 @@
 //! Lists of single objects.
 
-use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
@@ -10,6 +9,7 @@ use crate::limits;
 use crate::process::Process;
 use crate::report::{ListedObject, Name};
 use crate::runtimes::api::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Objects whose type satisfies `pick`, by address, and the number of objects that were not listed.

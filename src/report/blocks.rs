@@ -1,11 +1,11 @@
 //! malloc chunks and slots, single and summed.
 
-use crate::sums::SaturatingAdd;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{ChunkPlace, ChunkState, ClusterContent};
+use crate::sums::SaturatingAdd;
 
 /// Number and total size of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,11 +1,11 @@
 //! Roots, and paths from a root to an object.
 
-use crate::sums::SaturatingAdd;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Name;
+use crate::sums::SaturatingAdd;
 
 /// How thread stacks were searched for roots.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

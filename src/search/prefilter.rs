@@ -5,7 +5,6 @@
 //! stops. So the prefilter searches for one byte that every match has and that is rare in
 //! this memory. Where the byte occurs, it compares the needles.
 
-use crate::sums::SaturatingSum;
 use std::ops::Range;
 
 use memchr::{memchr, memchr2};
@@ -13,6 +12,7 @@ use memchr::{memchr, memchr2};
 use crate::memory::scan::is_zero;
 use crate::search::hex::Masked;
 use crate::search::window::Window;
+use crate::sums::SaturatingSum;
 
 /// Bytes given to the exact search around each match, and around a byte that turns out
 /// not to be rare. That many bytes need no further prefilter.

@@ -1,7 +1,8 @@
 //! The data extents of a target. Everything outside is zero and need not be read.
 
-use crate::sums::SaturatingSum;
 use std::ops::Range;
+
+use crate::sums::SaturatingSum;
 
 /// Sorted, disjoint ranges of places with data. All other places read as zero.
 #[derive(Clone, Debug)]

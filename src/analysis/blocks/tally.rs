@@ -1,7 +1,6 @@
 //! Counts of chunks by state, by size, and by content of blocks of one size. Memory use grows with the number of sizes,
 //! not of chunks.
 
-use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
@@ -11,6 +10,7 @@ use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::runtimes::api::{BlockLabel, BlockLabels};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Maximum number of different contents per block size.
 const WORDS: usize = 16;

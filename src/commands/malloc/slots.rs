@@ -1,6 +1,5 @@
 //! Counts the slots of musl's malloc by class, size and content.
 
-use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
@@ -12,6 +11,7 @@ use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::ChunkSum;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, exact};
 
 /// Slots of some groups.

@@ -1,4 +1,3 @@
-use crate::sums::SaturatingAdd;
 use regex::Regex;
 
 use crate::analysis::heap_notes::warn_in_gc;
@@ -6,6 +5,7 @@ use crate::analysis::listing::list;
 use crate::commands::objects::report::ObjectsReport;
 use crate::phase::Phase;
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Lists the objects of the types whose name matches.
 pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {

@@ -1,7 +1,6 @@
 //! Finds what points at an address: registers, stacks, handles, fields of
 //! objects, module data and all other memory.
 
-use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange, union};
@@ -18,6 +17,7 @@ use crate::progress::Progress;
 use crate::report::{PointerSource, TargetKind};
 use crate::runtimes::api::{ObjectNames, Structure};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Target of the pointers.

@@ -1,6 +1,5 @@
 //! Runs what a scrubbed core must still answer, to determine which bytes stay.
 
-use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
@@ -13,6 +12,7 @@ use crate::progress::Progress;
 use crate::runtimes::api::{Heap, Losses, Part, TypeIndex};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Commands that a scrubbed core answers as the whole core does. Commands whose reads include those of others come
 /// first.

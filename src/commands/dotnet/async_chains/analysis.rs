@@ -1,4 +1,3 @@
-use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
@@ -17,6 +16,7 @@ use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedRuntime as _};
 use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::runtimes::coreclr::{CoreClr, TypeSystem};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Words for awaited objects, by the beginning of their type's name.

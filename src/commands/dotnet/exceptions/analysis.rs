@@ -1,4 +1,3 @@
-use crate::sums::SaturatingAdd;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
@@ -12,6 +11,7 @@ use crate::phase::Phase;
 use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Lists all exception objects.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {

@@ -1,6 +1,5 @@
 //! Findings about objects that the collector cannot move, and large objects, which it rarely moves.
 
-use crate::sums::SaturatingAdd;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,6 +8,7 @@ use crate::map::Confidence;
 use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
 use crate::runtimes::api::{FREE_NAME, ObjectNames};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, human, round};
 
 /// Minimum share of the heap in percent, and minimum bytes, of large objects to be reported.

@@ -1,6 +1,5 @@
 //! A sentence for each subject that needs nothing but the map.
 
-use crate::sums::SaturatingAdd;
 use std::collections::BTreeMap;
 
 use crate::analysis::contents::module;
@@ -10,6 +9,7 @@ use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, human, round};
 
 /// Maximum number of files named.
