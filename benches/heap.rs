@@ -96,8 +96,8 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     } else {
         let stat = stat(heap, &Selection::default(), &silent);
         let most = stat.types.iter().map(|t| t.total.count).max().unwrap_or(0);
-        if stat.losses.count > 0 || most < made.nodes || heap.type_info(FREE_TYPE).is_none() {
-            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.losses.bytes).into());
+        if stat.unwalked.count > 0 || most < made.nodes || heap.type_info(FREE_TYPE).is_none() {
+            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.unwalked.bytes).into());
         }
         stat.types.iter().map(|t| t.total.count).sum()
     };

@@ -314,13 +314,15 @@ impl Diagnostics {
         tracing::debug!(code = warning.code.name(), message = %warning.message, "diagnostic");
         self.with(|inner| {
             let count = inner.counts.entry(warning.code).or_default();
-            count.all += 1;
             count.partial |= warning.is_partial;
             let same = |w: &&mut Warning| w.code == warning.code && w.message == warning.message;
-            match inner.kept.iter_mut().find(same) {
-                Some(known) => known.is_partial |= warning.is_partial,
-                None if count.all <= limits::MAX_WARNINGS_PER_CODE => inner.kept.push(warning),
-                None => {}
+            if let Some(known) = inner.kept.iter_mut().find(same) {
+                known.is_partial |= warning.is_partial;
+                return;
+            }
+            count.all += 1;
+            if count.all <= limits::MAX_WARNINGS_PER_CODE {
+                inner.kept.push(warning);
             }
         });
     }
@@ -417,6 +419,12 @@ mod tests {
         d.note(WarningCode::Limit, "the same");
         d.partial(WarningCode::Limit, "the same");
         assert_eq!(d.warnings(), [Warning::partial(WarningCode::Limit, "the same")]);
+        // A repetition is not one more, and takes no room from other warnings of the code.
+        for _ in 0..100 {
+            d.partial(WarningCode::Limit, "the same");
+        }
+        d.note(WarningCode::Limit, "another");
+        assert_eq!(d.warnings().iter().map(|w| w.message.as_str()).collect::<Vec<_>>(), ["the same", "another"]);
     }
 
     #[test]

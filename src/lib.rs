@@ -93,7 +93,7 @@
 //! | [`memory`] | reads that return bytes or the reason for a failure |
 //! | [`addr`], [`diag`], [`progress`] | addresses; warnings; progress of long answers |
 //!
-//! What writes files is beside the command of that name: [`commands::dump`], [`commands::shrink`],
+//! Functions and types that write files are in the module of their command: [`commands::dump`], [`commands::shrink`],
 //! [`commands::record`], [`commands::export()`].
 //!
 //! All other modules (ELF and PE files, core files, structures of the runtimes, malloc of the C library) are

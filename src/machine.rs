@@ -32,14 +32,18 @@ pub(crate) fn used_memory() -> Option<u64> {
 /// less.
 #[cfg(target_os = "linux")]
 pub(crate) fn available_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
     let group = || {
         let (max, current) = (group_figure("memory.max")?, group_figure("memory.current")?);
         Some(max.saturating_sub(current))
     };
-    available.saturating_mul(1024).min(group().unwrap_or(u64::MAX))
+    machine_figure("MemAvailable:").unwrap_or(0).min(group().unwrap_or(u64::MAX))
+}
+
+/// Bytes of a line of /proc/meminfo.
+fn machine_figure(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())?;
+    Some(kib.saturating_mul(1024))
 }
 
 /// A figure of this process's control group. `None` if there is no group or the figure is `max`, no limit.
@@ -51,7 +55,5 @@ fn group_figure(name: &str) -> Option<u64> {
 
 /// Bytes of memory that this process may use: the machine's, or its control group's limit if that is less.
 pub(crate) fn usable_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    [total.map(|kib: u64| kib.saturating_mul(1024)), group_figure("memory.max")].into_iter().flatten().min()
+    [machine_figure("MemTotal:"), group_figure("memory.max")].into_iter().flatten().min()
 }

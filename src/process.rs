@@ -11,7 +11,7 @@ use crate::addr::{Addr, PAGE};
 use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::Core;
-use crate::diag::{Diagnostics, WarningCode};
+use crate::diag::{Diagnostics, Warning, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
@@ -50,11 +50,11 @@ pub struct Options {
     /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
     pub smaps: Option<PathBuf>,
     /// Limit on coremap's own memory in bytes (`--memory`), for decompression and for answers. `None`: a limit
-    /// derived from the size of the core ([`limits`]).
+    /// derived from the size of the core (`limits`).
     pub memory: Option<u64>,
     /// Whether this program does nothing but answer. Its memory use is then limited in proportion to the core.
     pub alone: bool,
-    /// Installs a SIGBUS handler in this program ([`mapped::handle_sigbus`]). A core file may shrink while it
+    /// Installs a SIGBUS handler in this program (`mapped::handle_sigbus`). A core file may shrink while it
     /// is read, or its disk may fail. With the handler, unreadable bytes are zero and the answer is partial.
     /// Without it, such a read ends the program, because files are mapped. A full tmpfs under `$TMPDIR`, where
     /// compressed cores are unpacked, has the same effect.
@@ -153,6 +153,23 @@ impl Process {
     /// # Errors
     /// [`ProcessError`], if the file is not a core, the process can't be read, or a `--symbols` directory
     /// can't be listed.
+    ///
+    /// ```no_run
+    /// # use std::path::Path;
+    /// # use std::time::Duration;
+    /// # use coremap::commands;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// # use coremap::session::Session;
+    /// // Resumes the process after 200 ms. If reading took longer, the answer has a warning.
+    /// let options = Options { stop_at_most: Some(Duration::from_millis(200)), ..Options::default() };
+    /// let process = Process::open(Path::new("/proc/4711"), &options, &Progress::silent())?;
+    /// let session = Session::new(&process);
+    /// let report = commands::summary(&session, false, &Progress::silent());
+    /// let answer = commands::envelope("summary", &session, report);
+    /// println!("{} bytes in {} kinds", answer.body.total.size, answer.body.kinds.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -243,6 +260,21 @@ impl Process {
     }
 
     /// Everything about the process except its bytes.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// # use coremap::process::{Options, Process};
+    /// # use coremap::progress::Progress;
+    /// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
+    /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+    /// let facts = process.facts();
+    /// println!("{} on {:?}, written by {:?}", facts.path, facts.arch, facts.producer);
+    /// assert!(facts.truncation.is_none() && !facts.threads.is_empty());
+    /// for mapping in &facts.space.mappings {
+    ///     println!("{}", mapping.range);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn facts(&self) -> &Facts {
         self.target.facts()
     }
@@ -321,7 +353,7 @@ impl Process {
                     (WarningCode::IoError, format!("some of {whose} {what}"))
                 }
             };
-            self.warn_once((code, whose), true, message);
+            self.warn_once(whose, Warning::partial(code, message));
         }
         if let Some(stop) = &stop {
             self.warn_of_stop(stop);
@@ -336,38 +368,27 @@ impl Process {
         core.chain(self.symbols.losses().all().into_iter().map(|loss| ("a program file", loss)))
     }
 
-    /// Adds a warning, unless there was one for this code and subject.
-    fn warn_once(&self, about: (WarningCode, &'static str), is_partial: bool, message: impl Into<String>) {
-        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
-        match (is_new, is_partial) {
-            (false, _) => {}
-            (true, true) => self.diag.partial(about.0, message),
-            (true, false) => self.diag.note(about.0, message),
+    /// Adds a warning, unless there was one with its code about this subject.
+    fn warn_once(&self, subject: &'static str, warning: Warning) {
+        if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert((warning.code, subject)) {
+            self.diag.add(warning);
         }
     }
 
     /// Warns about what a reader must know of how a running process was read.
     fn warn_of_stop(&self, stop: &StopReport) {
         if stop.lost {
-            self.warn_once(
-                (WarningCode::Gone, ""),
-                true,
-                "some memory of the process could not be read and is read as zero: the process ended or unmapped it",
-            );
+            let message =
+                "some memory of the process could not be read and is read as zero: the process ended or unmapped it";
+            self.warn_once("", Warning::partial(WarningCode::Gone, message));
         }
         if stop.timed_out {
-            self.warn_once(
-                (WarningCode::RanOn, ""),
-                true,
-                "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent",
-            );
+            let message = "the process was resumed before all was read (--stop-at-most): data read after that may be inconsistent";
+            self.warn_once("", Warning::partial(WarningCode::RanOn, message));
         }
         if stop.never_stopped {
-            self.warn_once(
-                (WarningCode::NotStopped, ""),
-                false,
-                "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers",
-            );
+            let message = "read while the process ran (--no-stop): data may be inconsistent, and running threads have no registers";
+            self.warn_once("", Warning::note(WarningCode::NotStopped, message));
         }
     }
 
@@ -385,7 +406,7 @@ impl Process {
         if let Some(why) = spent {
             let more = "The core may be damaged or crafted; --memory SIZE raises the limit";
             let message = format!("{why}, so the answer is incomplete. {more}");
-            self.warn_once((WarningCode::Budget, ""), true, message);
+            self.warn_once("", Warning::partial(WarningCode::Budget, message));
         }
         for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
@@ -395,7 +416,7 @@ impl Process {
             };
             let fault = Fault { addr: at, kind: loss.into() };
             let message = format!("{}: {fault}; {}", phase.name(), phase.loses());
-            self.warn_once((code, phase.name()), true, message);
+            self.warn_once(phase.name(), Warning::partial(code, message));
         }
     }
 

@@ -1,5 +1,5 @@
-//! What the `coremap` program uses beside the library's interface: its own limits, and forms of text and numbers that its
-//! lines share with the tables. No part of the interface; it changes at any time.
+//! Items that only the `coremap` program uses: its own limits, and formats of text and numbers that its
+//! lines share with the tables. Not part of the library's interface; may change at any time.
 
 pub use crate::bytes::{is_harmful, printable};
 pub use crate::core::inflate::Compression;

@@ -11,9 +11,9 @@ use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
-use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, Walk};
+use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, StackWalk};
 use crate::runtimes::graph::{CacheGuard, GraphCache};
-use crate::runtimes::{Finder, Found, Offer, RUNTIMES};
+use crate::runtimes::{DetectedRuntime, Finder, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
 
@@ -40,7 +40,7 @@ pub struct Session<'p> {
     /// Runtimes supplied by the caller of the library.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
     /// Runtimes that were found, by finder.
-    found: Vec<OnceLock<Vec<Found<'p>>>>,
+    found: Vec<OnceLock<Vec<DetectedRuntime<'p>>>>,
     /// Stacks found by evidence, without guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -124,12 +124,12 @@ impl<'p> Session<'p> {
         self.runtimes_by_id().into_iter().map(|(id, runtime)| (id, runtime.code())).collect()
     }
 
-    pub(crate) fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+    pub(crate) fn found(&self, offer: Offer) -> impl Iterator<Item = (RuntimeId, &DetectedRuntime<'p>)> {
         self.found_if(move |finder| finder.offers.contains(&offer))
     }
 
     /// The runtimes of the finders that `is_asked` selects. Other finders don't run.
-    fn found_if(&self, is_asked: impl Fn(&Finder) -> bool) -> impl Iterator<Item = (RuntimeId, &Found<'p>)> {
+    fn found_if(&self, is_asked: impl Fn(&Finder) -> bool) -> impl Iterator<Item = (RuntimeId, &DetectedRuntime<'p>)> {
         let cells = (0..).zip(RUNTIMES.iter().zip(&self.found)).filter(move |(_, (finder, _))| is_asked(finder));
         cells.flat_map(|(place, (finder, cell))| {
             let found = cell.get_or_init(|| {
@@ -148,12 +148,12 @@ impl<'p> Session<'p> {
     }
 
     /// The stack of a thread, unwound by `walker` with the marks of all runtimes.
-    pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
+    pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> StackWalk {
         walker.walk(thread, self.marks(thread.tid))
     }
 
     /// The stack of the thread with this ID. `None` if there is no such thread.
-    pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<Walk> {
+    pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<StackWalk> {
         Some(self.walk(walker, self.thread(tid)?))
     }
 

@@ -31,7 +31,7 @@ pub struct Shrunk {
     pub text: TextRuns,
 }
 
-/// Number of texts: runs of at least [`MIN_TEXT_RUN`] printable ASCII characters.
+/// Number of texts: runs of at least `MIN_TEXT_RUN` printable ASCII characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextRuns {
     /// Texts with one byte a character.

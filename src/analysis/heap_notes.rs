@@ -3,7 +3,7 @@
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::process::Process;
-use crate::runtimes::api::{Heap, Losses, ManagedRuntime};
+use crate::runtimes::api::{Heap, ManagedRuntime, UnwalkedRanges};
 use crate::units::exact;
 
 /// Warns if the dump was taken during a garbage collection, when objects may be half moved.
@@ -21,7 +21,7 @@ pub(crate) fn warn_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
 }
 
 /// Warns about parts of the heap that could not be walked.
-pub(crate) fn warn_losses(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &Losses) {
+pub(crate) fn warn_losses(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &UnwalkedRanges) {
     let name = runtime.label();
     for note in heap.notes() {
         process.diag.partial(WarningCode::HeapWalk, format!("{name}: {note}"));
@@ -32,7 +32,7 @@ pub(crate) fn warn_losses(process: &Process, runtime: &dyn ManagedRuntime, heap:
             format!("more than {} types: objects of the rest are not counted", limits::MAX_METHOD_TABLES),
         );
     }
-    if let Some(first) = losses.places.first() {
+    if let Some(first) = losses.listed.first() {
         let places = if losses.count == 1 { "1 range".into() } else { format!("{} ranges", exact(losses.count)) };
         process.diag.partial(
             WarningCode::HeapWalk,

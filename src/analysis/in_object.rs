@@ -3,14 +3,14 @@
 use crate::addr::Addr;
 use crate::limits;
 use crate::report::Name;
-use crate::runtimes::api::{FREE, Link, Object, ObjectNames, Part, locate};
+use crate::runtimes::api::{FREE, HeapRange, Link, Object, ObjectNames, locate};
 use crate::session::Session;
 
 /// The object that contains an address.
 pub(crate) struct InObject<'a, 'g> {
     names: &'a mut ObjectNames<'g>,
     /// The heap part that contains the object.
-    pub(crate) part: &'a Part,
+    pub(crate) part: &'a HeapRange,
     pub(crate) object: &'a Object,
     /// Offset of the address in the object, in bytes.
     pub(crate) offset: u64,

@@ -8,7 +8,7 @@ use crate::diag::WarningCode;
 use crate::limits;
 use crate::process::Process;
 use crate::report::{ListedObject, Name};
-use crate::runtimes::api::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
+use crate::runtimes::api::{Heap, HeapRange, ManagedRuntime, TypeIndex, UnwalkedRanges};
 use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
@@ -23,10 +23,10 @@ pub(crate) fn list(
         known: HashMap<u32, Option<Name>>,
         out: Vec<ListedObject>,
         more: u64,
-        losses: Losses,
+        losses: UnwalkedRanges,
     }
-    let fresh = || Listing { known: HashMap::new(), out: Vec::new(), more: 0, losses: Losses::default() };
-    let of_part = |mut share: Listing, part: &Part| {
+    let fresh = || Listing { known: HashMap::new(), out: Vec::new(), more: 0, losses: UnwalkedRanges::default() };
+    let of_part = |mut share: Listing, part: &HeapRange| {
         let Listing { known, out, more, losses } = &mut share;
         heap.walker().walk(part, losses, &mut |object| {
             let name = known
@@ -53,7 +53,7 @@ pub(crate) fn list(
         a.losses.bytes = a.losses.bytes.saturating_add(b.losses.bytes);
         a
     };
-    let mut share = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join);
+    let mut share = heap.ranges().par_iter().fold(fresh, of_part).reduce(fresh, join);
     if share.losses.bytes > 0 {
         if heap.in_gc() {
             process.diag.excuse(WarningCode::OF_HEAP);

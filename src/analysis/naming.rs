@@ -56,7 +56,7 @@ impl<'s, 'p> Names<'s, 'p> {
 
     /// Warns about names that were requested but not found, and says what would help.
     pub(crate) fn note_missing(&self) {
-        self.runtimes().for_each(|code| code.tell_missing());
+        self.runtimes().for_each(|code| code.warn_missing());
     }
 
     /// Finds the code at `ip`.

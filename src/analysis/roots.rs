@@ -8,7 +8,7 @@ use crate::diag::{WarningCode, was_read};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 use crate::runtimes::api::{
-    CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots, RuntimeId,
+    CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefLocation, Root, RootKind, Roots, RuntimeId,
 };
 use crate::runtimes::graph::{Graph, GraphError, GraphSize, MemoryBudget, Path, Retained};
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub(crate) fn with_retained(
                 continue;
             }
         };
-        warn_losses(process, runtime, heap, &retained.live.losses);
+        warn_losses(process, runtime, heap, &retained.live.unwalked);
         let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
         for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
             process.diag.partial(
@@ -61,7 +61,7 @@ pub(crate) fn with_retained(
         }
         let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
-        heap.tell_missing();
+        heap.warn_missing();
     }
 }
 
@@ -131,9 +131,9 @@ pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<Cha
             RootKind::StackWord => Some(false),
             _ => None,
         },
-        slot: root.place.map(|place| match place {
-            RefPlace::Slot(slot) => slot.to_string(),
-            RefPlace::Listed(_, list) => list.to_owned(),
+        slot: root.location.map(|place| match place {
+            RefLocation::Slot(slot) => slot.to_string(),
+            RefLocation::Listed(_, list) => list.to_owned(),
         }),
         frame: frame(runtime, root),
         interior: root.interior,

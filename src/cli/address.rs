@@ -9,12 +9,35 @@ use coremap::report::Name;
 use crate::cli::Failure;
 use crate::cli::output::message;
 
+/// Reasons why a text means no address in this process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AddressError {
+    #[error("{text}: '{offset}' is not a hexadecimal offset")]
+    Offset { text: String, offset: String },
+    #[error("{text}: no module named '{name}' in this core{hint}")]
+    NoModule { text: String, name: String, hint: String },
+    #[error("{text} is past the end of the address space")]
+    TooHigh { text: String },
+    #[error("'{text}' is a module; write {text}+0x0 for its first byte")]
+    OnlyModule { text: String },
+    #[error("'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10")]
+    NotAnAddress { text: String },
+    #[error("addresses are hexadecimal, and {addr} is not mapped; decimal {text} is {decimal}, so write that")]
+    Decimal { text: String, addr: Addr, decimal: Addr },
+}
+
+impl From<AddressError> for Failure {
+    fn from(e: AddressError) -> Failure {
+        Failure::Usage(e.to_string())
+    }
+}
+
 /// Returns the address that `text` means in this process. If it is in the null page, a note on stderr says so.
 ///
 /// # Errors
 /// [`Failure::Usage`] if it means none.
 pub(crate) fn read(text: &str, process: &Process) -> Result<Addr, Failure> {
-    let addr = parse(text, process).map_err(Failure::Usage)?;
+    let addr = parse(text, process)?;
     if addr < Addr::new(NULL_PAGE) && !is_mapped(addr, process) {
         message(&format!("{addr} is in the null page, where nothing is mapped: a null pointer, or an offset from one"));
     }
@@ -33,28 +56,27 @@ pub(crate) fn inside(addr: Addr, object: Addr, name: Option<&Name>) -> Option<St
 /// Returns the address that `text` means in this process.
 ///
 /// # Errors
-/// A sentence if it means none.
-pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
+/// [`AddressError`] if it means none.
+pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, AddressError> {
     if let Some(addr) = hex(text) {
         return not_decimal(text, addr, process);
     }
     if let Some((name, offset)) = text.rsplit_once('+') {
-        let offset = hex(offset).ok_or_else(|| format!("{text}: '{offset}' is not a hexadecimal offset"))?;
-        let module = process
-            .modules
-            .iter()
-            .find(|m| m.name() == name || *m.path == *name)
-            .ok_or_else(|| format!("{text}: no module named '{name}' in this core{}", like(name, process)))?;
+        let offset =
+            hex(offset).ok_or_else(|| AddressError::Offset { text: text.to_owned(), offset: offset.to_owned() })?;
+        let module = process.modules.iter().find(|m| m.name() == name || *m.path == *name).ok_or_else(|| {
+            AddressError::NoModule { text: text.to_owned(), name: name.to_owned(), hint: like(name, process) }
+        })?;
         return module
             .range
             .start
             .checked_add(offset.get())
-            .ok_or_else(|| format!("{text} is past the end of the address space"));
+            .ok_or_else(|| AddressError::TooHigh { text: text.to_owned() });
     }
     if process.modules.iter().any(|m| m.name() == text) {
-        return Err(format!("'{text}' is a module; write {text}+0x0 for its first byte"));
+        return Err(AddressError::OnlyModule { text: text.to_owned() });
     }
-    Err(format!("'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10"))
+    Err(AddressError::NotAnAddress { text: text.to_owned() })
 }
 
 fn is_mapped(at: Addr, process: &Process) -> bool {
@@ -62,12 +84,10 @@ fn is_mapped(at: Addr, process: &Process) -> bool {
 }
 
 /// Rejects digits that are mapped only if read as decimal, instead of guessing.
-fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
+fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, AddressError> {
     let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr::new) else { return Ok(addr) };
     if !is_mapped(addr, process) && is_mapped(decimal, process) {
-        return Err(format!(
-            "addresses are hexadecimal, and {addr} is not mapped; decimal {text} is {decimal}, so write that"
-        ));
+        return Err(AddressError::Decimal { text: text.to_owned(), addr, decimal });
     }
     Ok(addr)
 }

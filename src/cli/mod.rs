@@ -101,7 +101,7 @@ fn escaped(e: clap::Error) -> clap::Error {
     }
 }
 
-/// Prints the panic, whose mistake it is, and what still helps.
+/// Installs a hook that prints the panic, calls it a bug in coremap, and says what still works.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();

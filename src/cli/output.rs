@@ -91,55 +91,53 @@ pub(crate) fn answer_with<T: Render>(
     let is_listed = common.form() == Format::Table && report.body.lists_warnings();
     let source = if is_listed { Origin::Listed(session.process) } else { Origin::Open(session.process) };
     let sources: Vec<Origin<'_>> = before.iter().copied().chain([source]).collect();
-    end(common, command, &sources, |mut out| {
-        match common.form() {
-            Format::Json => render::json(&report, &mut out)?,
-            Format::Csv => {
-                report.body.csv(&mut out)?;
-                if let Some(sentence) = without_runtime {
-                    message(sentence);
-                }
-            }
-            Format::Table => {
-                // A page of the screen already names the core.
-                if report.body.wants_headline() && shown_in().is_none() {
-                    render::write(&render::headline(&report.core), look(common), &mut out)?;
-                }
-                let mut text = report.body.document();
-                if let Some(sentence) = without_runtime {
-                    text = Document::default();
-                    text.line(sentence);
-                }
-                render::write(&text, look(common), &mut out)?;
-                if is_listed {
-                    render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
-                }
-            }
-        }
-        Ok(())
-    })
+    end(common, command, &sources, |out| write_report(common, &report, without_runtime, is_listed, out))
 }
 
-/// Writes an answer whose sources are not open any more in the requested format, and ends it. `sources`: all of
-/// them, the warnings of the envelope among them.
+/// Writes an answer in the requested format, and ends it. Its `sources` are no longer open; they include the
+/// warnings of the envelope.
 pub(crate) fn answer_of<T: Render>(
     common: &Common,
     report: &Envelope<T>,
     sources: &[Origin<'_>],
 ) -> Result<Exit, Failure> {
-    end(common, report.command, sources, |mut out| {
-        match common.form() {
-            Format::Json => render::json(report, &mut out)?,
-            Format::Csv => report.body.csv(&mut out)?,
-            Format::Table => {
-                if report.body.wants_headline() {
-                    render::write(&render::headline(&report.core), look(common), &mut out)?;
-                }
-                render::write(&report.body.document(), look(common), &mut out)?;
+    end(common, report.command, sources, |out| write_report(common, report, None, false, out))
+}
+
+/// Writes an answer in the requested format. `instead`: the sentence that replaces an empty table. `with_warnings`: a
+/// table ends with the warnings.
+fn write_report<T: Render>(
+    common: &Common,
+    report: &Envelope<T>,
+    instead: Option<&str>,
+    with_warnings: bool,
+    mut out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match common.form() {
+        Format::Json => render::json(report, &mut out)?,
+        Format::Csv => {
+            report.body.csv(&mut out)?;
+            if let Some(sentence) = instead {
+                message(sentence);
             }
         }
-        Ok(())
-    })
+        Format::Table => {
+            // A page of the screen already names the core.
+            if report.body.wants_headline() && shown_in().is_none() {
+                render::write(&render::headline(&report.core), look(common), &mut out)?;
+            }
+            let mut text = report.body.document();
+            if let Some(sentence) = instead {
+                text = Document::default();
+                text.line(sentence);
+            }
+            render::write(&text, look(common), &mut out)?;
+            if with_warnings {
+                render::write(&render::warnings(&report.warnings), look(common), &mut out)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes an answer in a text format of its own, and ends it. A running process resumes before anything is
@@ -226,7 +224,7 @@ fn settle(command: &str, process: &Process) -> Option<Removed> {
     removed
 }
 
-/// Adds warnings of one of many looks or cores: each code once, and incomplete if one of them is.
+/// Adds the warnings of one of several samples or cores: each code once, as partial if any of them is.
 pub(crate) fn merge(warnings: &mut Vec<Warning>, more: Vec<Warning>) {
     for warning in more {
         match warnings.iter_mut().find(|known| known.code == warning.code) {
@@ -252,7 +250,7 @@ fn warn(common: &Common, warnings: &[Warning], removed: Option<&Removed>) {
 
 /// Why a core lacks memory that its process had: it is a reduced copy.
 struct Removed {
-    /// In a few words.
+    /// A short description.
     short: &'static str,
     /// A full sentence with the remedy.
     way_out: String,
@@ -299,7 +297,7 @@ fn one_line(warnings: &[Warning], removed: Option<&Removed>) -> Option<String> {
     })
 }
 
-/// Prints the conditions of `--fail-if` that hold on stderr.
+/// Prints on stderr the conditions of `--fail-if` that are true.
 ///
 /// If one holds the status is 1, even if the answer is incomplete: what was read is already too much.
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {

@@ -6,16 +6,35 @@ use std::time::Duration;
 
 use clap::Arg;
 use clap::builder::{PossibleValue, TypedValueParser};
-use coremap::commands::{Condition, Scope};
+use coremap::commands::{Condition, ConditionError, Scope};
 use coremap::map::Kind;
 use coremap::program::HotSpotGeneration;
 use coremap::program::units;
 use coremap::report::Generation;
 
+/// Reasons why the value of an option is invalid. Each message names the allowed values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ValueError {
+    #[error("unknown kind; use {}", kinds().join(", "))]
+    Kind,
+    #[error("unknown generation; use {}", generations().join(", "))]
+    Generation,
+    #[error(transparent)]
+    Condition(#[from] ConditionError),
+    #[error("a size is a number above 0 with a unit, e.g. 85k, 1MB or 4GiB; without one it is in bytes")]
+    Size,
+    #[error("unknown unit '{unit}'; use KiB, MiB, GiB, TiB (1,024), KB, MB, GB, TB (1,000) or B")]
+    SizeUnit { unit: String },
+    #[error("a time is a number with a unit, e.g. 10s or 500ms")]
+    Time,
+    #[error("unknown unit '{unit}'; use ms, s, m or h")]
+    TimeUnit { unit: String },
+}
+
 /// A parser with its own error messages, and the names that completions propose.
 #[derive(Clone)]
 pub(super) struct Named<T> {
-    read: fn(&str) -> Result<T, String>,
+    read: fn(&str) -> Result<T, ValueError>,
     names: fn() -> Vec<&'static str>,
 }
 
@@ -33,7 +52,11 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
 
 /// Parses the name of a kind of region.
 pub(super) fn kind() -> Named<Kind> {
-    Named { read: read_kind, names: || Kind::ALL.iter().map(|k| k.name()).collect() }
+    Named { read: read_kind, names: kinds }
+}
+
+fn kinds() -> Vec<&'static str> {
+    Kind::ALL.iter().map(|k| k.name()).collect()
 }
 
 /// Parses the name of a generation of any runtime.
@@ -50,14 +73,14 @@ fn generations() -> Vec<&'static str> {
 /// Parses a condition on the kinds of a summary.
 pub(super) fn summary_condition() -> Named<Condition> {
     Named {
-        read: |text| Condition::parse(text, Scope::Summary),
+        read: |text| Ok(Condition::parse(text, Scope::Summary)?),
         names: || SUMMARY.iter().map(String::as_str).collect(),
     }
 }
 
 /// Parses a condition on the differences of a diff.
 pub(super) fn diff_condition() -> Named<Condition> {
-    Named { read: |text| Condition::parse(text, Scope::Diff), names: || DIFF.iter().map(String::as_str).collect() }
+    Named { read: |text| Ok(Condition::parse(text, Scope::Diff)?), names: || DIFF.iter().map(String::as_str).collect() }
 }
 
 static SUMMARY: LazyLock<Vec<String>> = LazyLock::new(|| conditions("in_core", "threads.count"));
@@ -70,20 +93,16 @@ fn conditions(column: &str, threads: &str) -> Vec<String> {
     names.chain([threads.to_owned()]).collect()
 }
 
-fn read_kind(name: &str) -> Result<Kind, String> {
-    Kind::from_name(name).ok_or_else(|| {
-        let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-        format!("unknown kind; use {}", all.join(", "))
-    })
+fn read_kind(name: &str) -> Result<Kind, ValueError> {
+    Kind::from_name(name).ok_or(ValueError::Kind)
 }
 
 /// Parses the name of a generation, or the number of one of .NET's.
-fn read_generation(name: &str) -> Result<&'static str, String> {
+fn read_generation(name: &str) -> Result<&'static str, ValueError> {
     let numbered = [("0", Generation::Gen0), ("1", Generation::Gen1), ("2", Generation::Gen2)];
     let by_number = numbered.iter().find(|(number, _)| *number == name).map(|(_, generation)| generation.name());
     let by_name = || generations().into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    let none = || format!("unknown generation; use {}", generations().join(", "));
-    by_number.or_else(by_name).ok_or_else(none)
+    by_number.or_else(by_name).ok_or(ValueError::Generation)
 }
 
 /// Returns the bytes of a unit. A single letter is a multiple of 1,024; no unit means bytes.
@@ -98,31 +117,27 @@ fn unit_bytes(unit: &str) -> Option<u64> {
 /// Maximum number of digits: the product with the largest unit fits in 128 bits.
 const MAX_DIGITS: usize = 18;
 
-const SIZE: &str = "a size is a number above 0 with a unit, e.g. 85k, 1MB or 4GiB; without one it is in bytes";
-
 /// Parses a size in bytes, greater than 0: `4GiB`, `1.5G`, `500MB`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    bytes(text)?.checked_sub(1).map(|n| n + 1).ok_or_else(|| SIZE.to_owned())
+pub(super) fn size(text: &str) -> Result<u64, ValueError> {
+    Some(bytes(text)?).filter(|n| *n > 0).ok_or(ValueError::Size)
 }
 
 /// Parses a size in bytes, which may be 0: `85000`, `85k`, `1MB`.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || SIZE.to_owned();
+pub(super) fn bytes(text: &str) -> Result<u64, ValueError> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let number = |digits: &str| if digits.len() <= MAX_DIGITS { digits.parse::<u64>().ok() } else { None };
-    let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(wrong()) };
-    let of_unit = unit_bytes(&unit)
-        .ok_or_else(|| format!("unknown unit '{unit}'; use KiB, MiB, GiB, TiB (1,024), KB, MB, GB, TB (1,000) or B"))?;
+    let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(ValueError::Size) };
+    let of_unit = unit_bytes(&unit).ok_or(ValueError::SizeUnit { unit })?;
     let part = u128::from(part) * u128::from(of_unit) / 10u128.pow(fraction.len() as u32);
     let size = u128::from(whole) * u128::from(of_unit) + part;
-    u64::try_from(size).ok().ok_or_else(wrong)
+    u64::try_from(size).map_err(|_| ValueError::Size)
 }
 
 /// Parses a duration: `10s`, `500ms`, `2m`, `1h`. Without a unit it is in seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let seconds = match unit.trim() {
@@ -134,10 +149,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().unwrap_or(f64::NAN);
     if seconds.is_nan() && !number.is_nan() {
-        return Err(format!("unknown unit '{}'; use ms, s, m or h", unit.trim()));
+        return Err(ValueError::TimeUnit { unit: unit.trim().to_owned() });
     }
-    Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| "a time is a number with a unit, e.g. 10s or 500ms".to_owned())
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| ValueError::Time)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The header of every answer.
 
-use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
+use crate::report::{CoreRow, Envelope};
 use crate::session::Session;
 
 /// Puts a command's answer into the envelope that all answers share.
@@ -8,25 +8,19 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
     let runtimes = session.runtimes().iter().map(|runtime| runtime.row()).collect();
     let stop = session.process.conclude();
     let facts = session.process.facts();
-    Envelope {
-        schema_version: SCHEMA_VERSION,
-        coremap: env!("CARGO_PKG_VERSION"),
-        command,
-        core: CoreRow {
-            path: facts.path.clone(),
-            size: facts.size,
-            packed: facts.compression,
-            producer: facts.producer,
-            arch: facts.arch,
-            pid: session.process.pid(),
-            truncated: facts.truncation.is_some(),
-            truncation: facts.truncation,
-            threads: facts.threads.len(),
-            runtimes,
-            // Rounded to a tenth of a millisecond.
-            stopped_ms: stop.map(|stop| (stop.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
-        },
-        warnings: session.process.diag.warnings(),
-        body,
-    }
+    let core = CoreRow {
+        path: facts.path.clone(),
+        size: facts.size,
+        packed: facts.compression,
+        producer: facts.producer,
+        arch: facts.arch,
+        pid: session.process.pid(),
+        truncated: facts.truncation.is_some(),
+        truncation: facts.truncation,
+        threads: facts.threads.len(),
+        runtimes,
+        // Rounded to a tenth of a millisecond.
+        stopped_ms: stop.map(|stop| (stop.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
+    };
+    Envelope::new(command, core, session.process.diag.warnings(), body)
 }

@@ -3,6 +3,31 @@
 //! This module re-exports the functions that make the reports, with their options. The reports are in the modules of
 //! their commands. [`COMMANDS`] has a row for each command, with what help, schema, CSV and tests need to know without
 //! running it. The program has its own table of commands in the same order.
+//!
+//! A report is plain data. [`envelope()`] adds the header that all JSON answers have, with the warnings:
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::{commands, render};
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let report = commands::heapstat(&session, &commands::HeapStatOptions::default(), &Progress::silent());
+//! let biggest = &report.types[0];
+//! assert!(biggest.size > 0 && biggest.count > 0);
+//!
+//! let answer = commands::envelope("heapstat", &session, report);
+//! let mut text = Vec::new();
+//! render::json(&answer, &mut text)?;
+//! let json: serde_json::Value = serde_json::from_slice(&text)?;
+//! assert_eq!(json["command"], "heapstat");
+//! assert!(json["types"][0]["size"].as_u64() > Some(0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod anon;
 pub mod check;
@@ -46,7 +71,7 @@ pub mod whatis;
 pub use anon::anon;
 pub use check::check;
 pub use command::{Command, Group, Subject};
-pub use conditions::{Condition, Scope, judge_diff, judge_findings, judge_summary};
+pub use conditions::{Condition, ConditionError, Scope, judge_diff, judge_findings, judge_summary};
 pub use diff::{Baseline, BaselineError, DiffInput, diff, moment_of, side};
 pub use dotnet::async_chains::async_chains;
 pub use dotnet::exceptions::exceptions;

@@ -10,14 +10,14 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::{Addr, AddrRange};
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
-use crate::core::mapped::{FileLoss, Losses, MappedFile};
+use crate::core::mapped::{Losses, MappedFile};
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
 use crate::targets::budget::UserLimits;
-use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
+use crate::targets::{AddressSpace, Extents, Facts, FileLoss, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
 #[derive(Debug, thiserror::Error)]

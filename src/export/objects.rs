@@ -3,7 +3,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::progress::Progress;
 use crate::runtimes::api::Space;
-use crate::runtimes::api::{FREE, Heap, Losses, Object, Part, Tally};
+use crate::runtimes::api::{FREE, Heap, HeapRange, Object, Tally, UnwalkedRanges};
 use crate::runtimes::graph::{MemoryBudget, ObjectIds, WalkResult};
 
 /// Number of objects in a page, the unit of work of a thread: some MiB of heap.
@@ -46,14 +46,14 @@ pub(crate) struct Objects<'h> {
     /// Number and size of free spaces between objects, of type [`FREE`].
     pub(crate) free: Tally,
     /// Parts of the heap that could not be walked.
-    pub(crate) losses: Losses,
+    pub(crate) losses: UnwalkedRanges,
 }
 
 impl<'h> Objects<'h> {
     /// Walks `heap`. `None` if it has more objects than can be numbered.
     pub(crate) fn of(heap: &'h dyn Heap, progress: &Progress) -> Option<Objects<'h>> {
-        progress.start(heap.parts().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
-        let see = |kinds: &mut Vec<Kind>, _: &Part, object: &Object| {
+        progress.start(heap.ranges().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
+        let see = |kinds: &mut Vec<Kind>, _: &HeapRange, object: &Object| {
             let index = object.kind.0 as usize;
             if index >= kinds.len() {
                 kinds.resize(index + 256, Kind::default());
@@ -63,7 +63,7 @@ impl<'h> Objects<'h> {
                 *kind = kind.plus(Kind { tally: one, first: (object.addr.get(), object.size) });
             }
         };
-        let (ids, WalkResult { seen, losses }) =
+        let (ids, WalkResult { seen, unwalked: losses }) =
             ObjectIds::new(heap, &MemoryBudget::unbounded(), see, |part| progress.add(part.range.len())).ok()?;
         let mut kinds: Vec<Kind> = Vec::new();
         for of_share in seen {

@@ -42,7 +42,7 @@ pub(crate) fn variables<'r>(heap: &dyn Heap, roots: impl Iterator<Item = &'r Roo
     for array in arrays {
         reader.each(array.get(), |link, value| {
             if let Link::Field(offset) = link
-                && let Some(name) = statics.get(&heap.place(array, offset))
+                && let Some(name) = statics.get(&heap.slot_address(array, offset))
             {
                 out.push(Variable { name: name.clone(), array, object: Addr::new(value) });
             }

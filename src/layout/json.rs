@@ -1,7 +1,7 @@
 //! Parses a layout from JSON.
 //!
 //! The format is the compact one of dotnet/runtime, docs/design/datacontracts/data_descriptor.md, with additional keys:
-//! `id`, `from` (source of the numbers), `base` (the tables that this one extends), `null` for a field of those that
+//! `id`, `from` (source of the numbers), `base` (the tables that this one extends), `null` for a base field that
 //! this one lacks, `constants`, and `note` within a type.
 
 use serde_json::{Map, Value};

@@ -180,7 +180,7 @@ impl Asked {
             a.types.insert(c[1].to_owned());
             a.fields.insert((c[1].to_owned(), "!".into()));
         });
-        each(r#"roots\s*\.(?:global|pointer)\([^"()]*"([^"]+)""#, &mut |a, c| {
+        each(r#"(?:roots|globals)\s*\.(?:global|pointer)\([^"()]*"([^"]+)""#, &mut |a, c| {
             a.globals.insert(c[1].to_owned());
         });
         each(r#"layout\s*\.(?:value|text|global)\(\s*"([^"]+)""#, &mut |a, c| {

@@ -63,7 +63,7 @@ impl Claims {
         }
     }
 
-    /// Whether the limit on claims is reached ([`limits::MAX_CLAIMS`]).
+    /// Whether the limit on claims is reached (`limits::MAX_CLAIMS`).
     pub fn is_full(&self) -> bool {
         self.list.len() >= limits::MAX_CLAIMS
     }

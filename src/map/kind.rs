@@ -1,6 +1,6 @@
 //! Kinds of regions. Names match SOS `!maddress` where it has one.
 
-use crate::map::kind_facts::{Contents, Subject};
+use crate::map::kind_facts::Contents;
 use crate::words::words;
 
 words! {
@@ -142,12 +142,6 @@ impl Kind {
     /// Whether it may contain malloc blocks, of any malloc implementation.
     pub fn holds_blocks(self) -> bool {
         self.facts().contents == Contents::Blocks
-    }
-
-    /// Whether it belongs to an allocator, runtime or library that coremap recognizes but does not walk. Several
-    /// owners share such a kind; the detail names the owner.
-    pub fn is_recognised(self) -> bool {
-        self.facts().subject == Subject::Recognised
     }
 
     /// Rank of the kind: among claims of equal confidence the more specific one wins. A mapping's own kind ranks below

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_list_is_followed_to_its_end_or_to_where_it_breaks() {
         let mut met = Vec::new();
-        let mut go = |next: fn(u64) -> Result<u64, String>| {
+        let mut go = |next: fn(u64) -> Result<u64, &'static str>| {
             met.clear();
             let all = walks(10);
             let end = all.begin().follow(Addr::new(1), |at| {
@@ -253,7 +253,7 @@ mod tests {
         };
         assert_eq!(go(|at| Ok((at + 1) % 4)), (Ok(()), vec![1, 2, 3]));
         assert_eq!(go(|at| Ok(3 - at)), (Err("has a cycle at 0x1".into()), vec![1, 2]));
-        let gone = |at: u64| if at == 2 { Err("gone".to_owned()) } else { Ok(2) };
+        let gone = |at: u64| if at == 2 { Err("gone") } else { Ok(2) };
         assert_eq!(go(gone), (Err("breaks off at 0x2: gone".into()), vec![1, 2]));
     }
 }

@@ -69,6 +69,13 @@ pub struct Envelope<T> {
     pub body: T,
 }
 
+impl<T> Envelope<T> {
+    /// The answer of a command of this version of coremap.
+    pub fn new(command: &'static str, core: CoreRow, warnings: Vec<Warning>, body: T) -> Envelope<T> {
+        Envelope { schema_version: SCHEMA_VERSION, coremap: env!("CARGO_PKG_VERSION"), command, core, warnings, body }
+    }
+}
+
 /// The core or process that an answer is about.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreRow {

@@ -315,7 +315,7 @@ fn figures(
     for figure in [Figure::SharedClean, Figure::SharedDirty] {
         let parts = by(figure, &room);
         room = minus(&room, &parts);
-        shared.iter_mut().zip(&parts).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        shared.iter_mut().zip(&parts).for_each(|(sum, more)| sum.add_saturating(*more));
         put(figure, &parts);
     }
     let private = minus(resident, &shared);
@@ -350,7 +350,7 @@ fn fill(total: u64, levels: &[Vec<u64>], last: &[u64]) -> Vec<u64> {
             apportion(left, level, &mut out);
             return out;
         }
-        out.iter_mut().zip(level).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        out.iter_mut().zip(level).for_each(|(sum, more)| sum.add_saturating(*more));
         left -= room;
     }
     apportion(left, last, &mut out);

@@ -8,18 +8,18 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
-use crate::runtimes::api::anatomy::{Form, Forms, LENGTH};
-use crate::runtimes::api::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits};
+use crate::runtimes::api::anatomy::{ARRAY_LENGTH_SIZE, ScrubRule, ScrubRules};
+use crate::runtimes::api::{Elements, Heap, Object, ObjectReader, StringContent, StringUnits, UnwalkedRanges};
 use crate::scrub::starts::ObjectStarts;
 use crate::targets::reads::{NameAt, Script};
 
-/// Maximum number of bytes before an object that belong to it ([`Form::prefix`]).
+/// Maximum number of bytes before an object that belong to it ([`ScrubRule::prefix`]).
 const PREFIX: u64 = 8;
 
 pub(super) struct HeapObjects<'s> {
     heap: &'s dyn Heap,
     memory: &'s dyn Memory,
-    forms: Forms,
+    forms: ScrubRules,
     pub(super) starts: ObjectStarts,
     /// Arrays that contain the characters of strings, names or not, if string objects have no characters of their own.
     /// `wide` has those with two bytes a character.
@@ -88,10 +88,10 @@ impl<'s> HeapObjects<'s> {
     pub(super) fn new(
         heap: &'s dyn Heap,
         memory: &'s dyn Memory,
-        forms: Forms,
+        forms: ScrubRules,
         names: &HashSet<String>,
     ) -> (HeapObjects<'s>, HeapWalk) {
-        let mut parts: Vec<AddrRange> = heap.parts().iter().map(|part| part.range).collect();
+        let mut parts: Vec<AddrRange> = heap.ranges().iter().map(|part| part.range).collect();
         parts.sort_unstable();
         parts.dedup_by(|next, kept| next.start < kept.end);
         let has_own =
@@ -109,10 +109,10 @@ impl<'s> HeapObjects<'s> {
             names,
         };
         let all = Mutex::new((HeapWalk::default(), HashSet::new()));
-        heap.parts().par_iter().for_each(|part| {
+        heap.ranges().par_iter().for_each(|part| {
             let (mut found, mut named) = (HeapWalk::default(), HashSet::new());
             let (mut walker, mut reader) = (heap.walker(), heap.reader());
-            walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
+            walker.walk(part, &mut UnwalkedRanges::default(), &mut |object: &Object| {
                 let Some(form) = out.forms.get(&object.kind) else { return };
                 out.starts.mark(object.addr);
                 if form.is_special {
@@ -197,14 +197,14 @@ impl<'s> HeapObjects<'s> {
     }
 
     /// Adds the characters of a string, or of the array that contains them.
-    fn text(&self, object: &Object, form: &Form, out: &mut RunMasks) {
+    fn text(&self, object: &Object, form: &ScrubRule, out: &mut RunMasks) {
         let Some(elements) = self.heap.type_info(object.kind).and_then(|info| info.elements) else { return };
         let Some((_, at)) = start(object.addr, elements) else { return };
         let (len, width) = if form.is_string {
             let Some(content) = self.heap.string_content(object) else { return };
             (content.bytes.len() as u64, width(content.units))
         } else {
-            let length_at = object.addr.saturating_add(form.head.saturating_sub(LENGTH));
+            let length_at = object.addr.saturating_add(form.head.saturating_sub(ARRAY_LENGTH_SIZE));
             let length = self.memory.peek_u32(length_at).unwrap_or(0);
             let most = object.size.saturating_sub(elements.start);
             let width = if self.wide.has(object.addr) { 2 } else { 1 };
@@ -227,15 +227,12 @@ fn start(object: Addr, elements: Elements) -> Option<(Addr, Addr)> {
 fn width(units: StringUnits) -> u8 {
     match units {
         StringUnits::Utf16 => 2,
-        StringUnits::Latin1 | StringUnits::Utf8 => 1,
+        StringUnits::Latin1 => 1,
     }
 }
 
 fn script(content: StringContent<'_>) -> Script {
-    match content.units {
-        StringUnits::Utf8 => Script::Utf8,
-        units => Script::Units(width(units)),
-    }
+    Script::Units(width(content.units))
 }
 
 impl RunMasks {

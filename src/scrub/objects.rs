@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::runtimes::api::Heap;
-use crate::runtimes::api::anatomy::{Anatomy, Forms, Scattered};
+use crate::runtimes::api::anatomy::{Anatomy, Scattered, ScrubRules};
 use crate::scrub::heaps::{HeapObjects, RunMasks};
 use crate::scrub::plan::Use;
 use crate::scrub::scattered;
@@ -73,7 +73,7 @@ impl<'s> Objects<'s> {
         session: &'s Session<'_>,
         heap: &'s dyn Heap,
         anatomy: &dyn Anatomy,
-        forms: Forms,
+        forms: ScrubRules,
         shown: &HashSet<String>,
     ) {
         let (objects, found) = HeapObjects::new(heap, &session.process.memory, forms, &anatomy.names(shown));
@@ -122,7 +122,7 @@ pub(super) fn all<'s>(session: &'s Session<'_>, shown: &HashSet<String>) -> Obje
             continue;
         }
         let Some(heap) = runtime.heap() else { continue };
-        match anatomy.and_then(|anatomy| Some((anatomy, anatomy.forms()?))) {
+        match anatomy.and_then(|anatomy| Some((anatomy, anatomy.rules()?))) {
             Some((anatomy, forms)) => out.add_heap(session, heap, anatomy, forms, shown),
             None => {
                 out.given_up.push(format!("{}: values and sizes of objects are overwritten", runtime.label()));

@@ -139,7 +139,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// Returns the replacements of names, if names are overwritten ([`Names::table`]).
+    /// Returns the replacements of names, if names are overwritten (`Names::table`).
     pub fn table_of_names(&self) -> Option<String> {
         self.names.as_ref().map(Names::table)
     }

@@ -21,7 +21,7 @@ pub(super) fn all<'s>(anatomy: &'s dyn Anatomy, shown: &HashSet<String>, out: &m
             let script = if is_public && width == 1 { Script::Public } else { Script::Units(width) };
             out.named.push(NameAt { at: range.start, len: range.len(), script });
         }
-        Meaning::Alike(other) => {
+        Meaning::Interchangeable(other) => {
             out.substitutes.insert(range.start.get(), other.get());
         }
         Meaning::Value => value(range, out),
@@ -54,6 +54,6 @@ pub(super) fn add_masks(objects: &dyn Scattered, range: AddrRange, out: &mut Run
                 out.texts.push((bytes, width));
             }
         }
-        Meaning::Alike(_) => {}
+        Meaning::Interchangeable(_) => {}
     });
 }

@@ -9,7 +9,7 @@ pub enum PatternError {
     /// The pattern has no characters.
     #[error("the pattern is empty")]
     Empty,
-    /// The pattern is longer than [`limits::MAX_PATTERN`].
+    /// The pattern is longer than `limits::MAX_PATTERN`.
     #[error("the pattern has {0} bytes; the maximum is {max}", max = limits::MAX_PATTERN)]
     TooLong(usize),
     /// Two options contradict each other.

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bytes::printable;
 use crate::report::Name;
 use crate::series::moment::{
     BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment, Objects, Recording, Rest, Subject, Sum,
@@ -103,6 +104,11 @@ struct CostLine {
     read: Option<u64>,
 }
 
+/// Error for a header that names an unknown architecture.
+#[derive(Debug, thiserror::Error)]
+#[error("names an unknown architecture: {}", printable(.0))]
+pub(super) struct UnknownArch(String);
+
 impl Header {
     pub(super) fn of(recording: &Recording) -> Header {
         let of = &recording.subject;
@@ -126,8 +132,8 @@ impl Header {
     ///
     /// # Errors
     /// The name of a machine that this version does not know.
-    pub(super) fn into_recording(self) -> Result<Recording, String> {
-        let arch = Arch::ALL.iter().copied().find(|arch| arch.name() == self.arch).ok_or(self.arch)?;
+    pub(super) fn into_recording(self) -> Result<Recording, UnknownArch> {
+        let arch = Arch::ALL.iter().copied().find(|arch| arch.name() == self.arch).ok_or(UnknownArch(self.arch))?;
         let producer = Producer::ALL.iter().copied().find(|p| p.name() == self.producer).unwrap_or_default();
         Ok(Recording {
             subject: Subject {

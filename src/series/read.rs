@@ -8,7 +8,7 @@ use crate::bytes::printable;
 use crate::limits;
 use crate::report::Name;
 use crate::series::line::{Header, SampleLine, VERSION};
-use crate::series::moment::Recording;
+use crate::series::moment::{Moment, Recording};
 
 /// The reason why a file can't be read as a recording.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +58,7 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
     if header.coremap_recording != VERSION {
         return Err(RecordingError::Version(header.coremap_recording));
     }
-    let machine = |name: String| RecordingError::NotOne(format!("names an unknown architecture: {}", printable(&name)));
-    let mut recording = header.into_recording().map_err(machine)?;
+    let mut recording = header.into_recording().map_err(|e| RecordingError::NotOne(e.to_string()))?;
     let mut names = Names::default();
     let mut number = 1;
     let mut bytes = line.len() as u64;
@@ -82,7 +81,7 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
                 recording.moments.push(moment);
             }
             Ok(_) => break lacks("is not later than the line before it".into()),
-            Err(why) => break lacks(format!("cannot be read ({})", printable(&why))),
+            Err(why) => break lacks(format!("cannot be read ({})", printable(&why.to_string()))),
         }
     };
     Ok(ReadRecording { recording, lacks })
@@ -101,6 +100,23 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(line.last() == Some(&b'\n'))
 }
 
+/// Reasons why a line is not a sample.
+#[derive(Debug, thiserror::Error)]
+enum LineError {
+    /// The line is not JSON, or lacks a field.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The names of all lines together exceed the limit.
+    #[error("too many names")]
+    TooManyNames,
+    /// A row refers to a number that no name has.
+    #[error("a row refers to an unknown name")]
+    UnknownName,
+    /// The time is infinite or not a number.
+    #[error("its time is not a number")]
+    NoTime,
+}
+
 /// Names of a recording, each stored once.
 #[derive(Default)]
 struct Names {
@@ -112,12 +128,12 @@ struct Names {
 }
 
 impl Names {
-    fn moment(&mut self, line: &[u8]) -> Result<crate::series::moment::Moment, String> {
-        let mut sample: SampleLine = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    fn moment(&mut self, line: &[u8]) -> Result<Moment, LineError> {
+        let mut sample: SampleLine = serde_json::from_slice(line)?;
         for name in std::mem::take(&mut sample.names) {
             self.bytes += name.len();
             if self.bytes > limits::MAX_NAMES {
-                return Err("too many names".into());
+                return Err(LineError::TooManyNames);
             }
             self.numbered.push(Name::from(name));
         }
@@ -125,7 +141,7 @@ impl Names {
             Some(name) => name.clone(),
             None => Name::from(text),
         };
-        let moment = sample.into_moment(&self.numbered, known).ok_or("a row refers to an unknown name")?;
+        let moment = sample.into_moment(&self.numbered, known).ok_or(LineError::UnknownName)?;
         let words = moment.kinds.keys().chain(moment.findings.keys()).chain(&moment.warnings);
         let mut have = self.words.borrow_mut();
         for word in words {
@@ -134,7 +150,7 @@ impl Names {
             }
         }
         if !moment.seconds.is_finite() {
-            return Err("its time is not a number".into());
+            return Err(LineError::NoTime);
         }
         Ok(moment)
     }

@@ -20,7 +20,7 @@ use crate::process::Process;
 use crate::registers::Regs;
 use crate::runtimes::api::{
     Caller, CodeAt, FrameAt, FrameKind, ListedMethods, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position,
-    RuntimeId, StackFrame, Walk,
+    RuntimeId, StackFrame, StackWalk,
 };
 use crate::targets::Arch;
 use crate::targets::Thread;
@@ -87,7 +87,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// Walks the stack of a thread. `marks` are the runtimes' marks on it, lowest first.
-    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> Walk {
+    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> StackWalk {
         let of = |&(id, list): &(RuntimeId, &dyn ListedMethods)| {
             list.runs(thread.tid).into_iter().map(move |run| (id, run)).collect::<Vec<_>>()
         };
@@ -130,7 +130,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             end = End::TooMany;
         }
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
-        Walk { frames: state.frames, end }
+        StackWalk { frames: state.frames, end }
     }
 
     fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {

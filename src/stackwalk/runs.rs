@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use crate::addr::{Addr, AddrRange};
 use crate::native::unwind::Trust;
 use crate::registers::Regs;
-use crate::runtimes::api::{FrameKind, Run, RuntimeId, StackFrame};
+use crate::runtimes::api::{FrameKind, ManagedRun, RuntimeId, StackFrame};
 use crate::targets::Arch;
 
 /// Runs not yet matched to a frame, newest first, each with its runtime.
-pub(super) struct ListedRuns(VecDeque<(RuntimeId, Run)>);
+pub(super) struct ListedRuns(VecDeque<(RuntimeId, ManagedRun)>);
 
 impl ListedRuns {
-    pub(super) fn new(runs: Vec<(RuntimeId, Run)>) -> ListedRuns {
+    pub(super) fn new(runs: Vec<(RuntimeId, ManagedRun)>) -> ListedRuns {
         ListedRuns(runs.into())
     }
 
@@ -22,8 +22,8 @@ impl ListedRuns {
         &mut self,
         frame: Option<AddrRange>,
         runs_methods: impl Fn(RuntimeId) -> bool,
-    ) -> Vec<(RuntimeId, Run)> {
-        let inside = |run: &Run| run.anchor.zip(frame).is_some_and(|(anchor, frame)| frame.contains(anchor));
+    ) -> Vec<(RuntimeId, ManagedRun)> {
+        let inside = |run: &ManagedRun| run.anchor.zip(frame).is_some_and(|(anchor, frame)| frame.contains(anchor));
         let last = self.0.iter().rposition(|(_, run)| inside(run));
         let next = self.0.front().filter(|(runtime, run)| {
             // A run with an anchor is matched by that, unless the frame's range is unknown.
@@ -34,7 +34,7 @@ impl ListedRuns {
     }
 
     /// Takes all remaining runs.
-    pub(super) fn rest(&mut self) -> Vec<(RuntimeId, Run)> {
+    pub(super) fn rest(&mut self) -> Vec<(RuntimeId, ManagedRun)> {
         self.0.drain(..).collect()
     }
 }
@@ -44,7 +44,7 @@ impl ListedRuns {
 pub(super) fn insert(
     frames: &mut Vec<StackFrame>,
     at: Option<usize>,
-    runs: Vec<(RuntimeId, Run)>,
+    runs: Vec<(RuntimeId, ManagedRun)>,
     limit: usize,
 ) -> bool {
     let nowhere = |anchor: Option<Addr>| {
@@ -74,11 +74,11 @@ pub(super) fn insert(
 mod tests {
     use super::*;
 
-    fn run(anchor: Option<u64>) -> (RuntimeId, Run) {
-        (RuntimeId::of(0).next().unwrap(), Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
+    fn run(anchor: Option<u64>) -> (RuntimeId, ManagedRun) {
+        (RuntimeId::of(0).next().unwrap(), ManagedRun { anchor: anchor.map(Addr::new), methods: Vec::new() })
     }
 
-    fn anchors(runs: &[(RuntimeId, Run)]) -> Vec<Option<u64>> {
+    fn anchors(runs: &[(RuntimeId, ManagedRun)]) -> Vec<Option<u64>> {
         runs.iter().map(|(_, run)| run.anchor.map(Addr::get)).collect()
     }
 

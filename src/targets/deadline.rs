@@ -103,7 +103,7 @@ mod tests {
         assert!(!part.finish());
         assert!(outer.finish());
         let passed = deadline.limit(Instant::now());
-        // The loops never asked, so they ran to their ends.
+        // The loops made no query, so they ran to their ends.
         assert!(passed.finish());
         assert!(!deadline.has_passed());
     }

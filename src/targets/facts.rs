@@ -108,7 +108,7 @@ pub struct Facts {
     pub diag_page: Option<DiagPage>,
     /// Bytes missing at the end of the file. `None` if it is complete.
     pub truncation: Option<Truncation>,
-    /// Whether the core contains only what one command's answer needs ([`crate::shrink`]).
+    /// Whether the core contains only what one command's answer needs (`crate::shrink`).
     pub is_shrunk: bool,
     /// How coremap dumped it, if it did.
     pub dumped: Option<Dumped>,

@@ -1,6 +1,6 @@
 //! Targets: an address space, facts about its process, and access to its bytes.
 //!
-//! A core file is a target ([`core::open::Core`](crate::core::open::Core)), and so is a running process.
+//! A core file is a target (`core::open::Core`), and so is a running process.
 //! All modules above use a target and no file format, so another source of memory needs only another
 //! implementation of [`Target`].
 //!
@@ -205,7 +205,7 @@ pub struct Run<'a> {
 
 impl dyn Target {
     /// Hint: the dumped bytes of `ranges` are read next. A disk can then fetch them in parallel and in file
-    /// order. Ignored beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD).
+    /// order. Ignored beyond `limits::MAX_READ_AHEAD`.
     pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
         self.fetch(ranges.flat_map(|range| self.facts().space.places(range)).collect());
     }

@@ -168,6 +168,9 @@ fn a_core_that_shrinks_is_reported_by_every_command_in_every_format() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), questions().len(), wrong.join("\n"));
 }
 
+/// Times that a command reads a process until it ran on meanwhile.
+const ATTEMPTS: usize = 50;
+
 /// A process that may be stopped for no time at all runs on while it is read.
 #[test]
 fn a_process_that_ran_on_is_reported_by_every_command_in_every_format() {
@@ -180,15 +183,21 @@ fn a_process_that_ran_on_is_reported_by_every_command_in_every_format() {
         if args.contains(&OTHER) || args[0] == "shrink" {
             continue;
         }
-        let new = dir.path().join(number.to_string());
-        let words = args.iter().map(|&arg| match arg {
-            SHRINKING => path.as_str(),
-            NEW => new.to_str().unwrap(),
-            FRAMES => text.path().to_str().unwrap(),
-            arg => arg,
-        });
         let limits: &[&str] = if args[0] == "record" { &["--looks", "1"] } else { &[] };
-        let out = program(words.chain(["-v", "--stop-at-most", "0.001ms"]).chain(limits.iter().copied())).go();
+        let ask = |attempt: usize| {
+            let new = dir.path().join(format!("{number}-{attempt}"));
+            let words = args.iter().map(|&arg| match arg {
+                SHRINKING => path.as_str(),
+                NEW => new.to_str().unwrap(),
+                FRAMES => text.path().to_str().unwrap(),
+                arg => arg,
+            });
+            program(words.chain(["-v", "--stop-at-most", "0.001ms"]).chain(limits.iter().copied())).go()
+        };
+        // On a busy machine all may be read before the thread that resumes the process runs: it did not run on then.
+        let mut attempts = (0..ATTEMPTS).map(ask);
+        let first = attempts.next().unwrap();
+        let out = if first.code == Some(4) { first } else { attempts.find(|out| out.code == Some(4)).unwrap_or(first) };
         assert_eq!(out.is_sound().code, Some(4), "{args:?}: {}", out.stderr);
         assert!(format!("{}{}", out.stderr, out.stdout).contains("ran-on"), "{args:?}: {}", out.stderr);
     }

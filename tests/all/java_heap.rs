@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::api::{Link, Losses};
+use coremap::runtimes::api::{Link, UnwalkedRanges};
 use coremap::session::Session;
 use serde_json::Value;
 
@@ -128,8 +128,8 @@ fn what_an_object_holds_is_the_same_piece_by_piece() {
         let heap = runtimes[0].heap().unwrap();
         let (mut reader, mut walker) = (heap.reader(), heap.walker());
         let (mut whole, mut piece, mut constants) = (Vec::new(), Vec::new(), 0);
-        for part in heap.parts() {
-            walker.walk(part, &mut Losses::default(), &mut |object| {
+        for part in heap.ranges() {
+            walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {
                 let at = object.addr.get();
                 assert_eq!(reader.targets(at, 0, usize::MAX, &mut whole), None);
                 let (mut pieces, mut next) = (Vec::new(), Some(0));
@@ -139,7 +139,7 @@ fn what_an_object_holds_is_the_same_piece_by_piece() {
                 }
                 assert_eq!(pieces, whole, "{}", object.addr);
                 reader.each(at, |link, _| {
-                    constants += u32::from(matches!(link, Link::Beside(_)));
+                    constants += u32::from(matches!(link, Link::NoField(_)));
                     true
                 });
             });

@@ -35,7 +35,7 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
 
 /// Arithmetic beside `.get()` that is none on an address: file, a part of the line, and why.
 const NO_ADDRESSES: &[(&str, &str, &str)] = &[
-    ("src/runtimes/cpython/heap/places.rs", ">> GRANULE_BITS", "the number of a granule"),
+    ("src/runtimes/cpython/heap/arena_index.rs", ">> GRANULE_BITS", "the number of a granule"),
     ("src/search/scan.rs", "last.get().len()", "a cell of hits"),
     ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
@@ -166,8 +166,9 @@ fn of_one_runtime(path: &str, lines: &[String]) -> Vec<String> {
     }
     let own = path.strip_prefix("src/runtimes/").and_then(|rest| rest.split('/').next());
     let others = RUNTIMES.iter().filter(|runtime| own != Some(runtime));
-    let names: Vec<String> =
-        others.flat_map(|name| [format!("runtimes::{name}"), format!("Found::{name}"), format!(".{name}()")]).collect();
+    let names: Vec<String> = others
+        .flat_map(|name| [format!("runtimes::{name}"), format!("DetectedRuntime::{name}"), format!(".{name}()")])
+        .collect();
     let named = |l: &str| names.iter().any(|name| l.contains(name));
     let lines = lines.iter().enumerate().filter(|(_, l)| named(l) && !allowed(NAMES_RUNTIME, path, l));
     lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()

@@ -6,7 +6,7 @@ use crate::support::real::{self, hex};
 use coremap::internals;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::runtimes::api::{FrameSlotPlace, RefPlace};
+use coremap::runtimes::api::{FrameSlotLocation, RefLocation};
 use coremap::runtimes::coreclr::{CodeAt, StackRefs};
 use coremap::session::Session;
 use serde_json::Value;
@@ -28,10 +28,10 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     with(&refs, &session)
 }
 
-fn place(place: RefPlace) -> u64 {
+fn place(place: RefLocation) -> u64 {
     match place {
-        RefPlace::Slot(FrameSlotPlace::Register(_)) => 0,
-        RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => at.get(),
+        RefLocation::Slot(FrameSlotLocation::Register(_)) => 0,
+        RefLocation::Slot(FrameSlotLocation::Stack(at, ..)) | RefLocation::Listed(at, _) => at.get(),
     }
 }
 
@@ -62,8 +62,8 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
             }
             // Interior pointers may lead to the stack or to statics: no roots.
             more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
-                (RefPlace::Listed(_, list), _) => list.to_owned(),
-                (_, Some(frame)) => match internals::coreclr(&session).unwrap().methods().at(frame.ip) {
+                (RefLocation::Listed(_, list), _) => list.to_owned(),
+                (_, Some(frame)) => match internals::coreclr(session).unwrap().methods().at(frame.ip) {
                     Some(CodeAt::Method(method)) => method.name.clone(),
                     _ => frame.ip.to_string(),
                 },

@@ -14,15 +14,15 @@ use coremap::progress::Progress;
 use coremap::registers::Regs;
 use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::runtimes::api::Space;
-use coremap::runtimes::api::anatomy::{Anatomy, Form, Forms};
+use coremap::runtimes::api::anatomy::{Anatomy, ScrubRule, ScrubRules};
 use coremap::runtimes::api::fields::{
-    Class, Classes, Field, Fields, Form as ClassForm, Frame, References, Thread, Type,
+    Class, Classes, Field, Fields, Frame, ObjectLayout as ClassForm, References, Thread, ValueType,
 };
 use coremap::runtimes::api::{
-    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, FrameKind, Generation, Heap, Link,
-    Losses, ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
-    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, RuntimeId, Source, TypeIndex, TypeInfo, Walk,
-    Walker,
+    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, FrameKind, Generation, Heap, HeapRange,
+    Link, ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
+    ObjectReader, OwnedBuffer, Position, Root, RootKind, Roots, RuntimeId, Source, StackWalk, TypeIndex, TypeInfo,
+    UnwalkedRanges, UnwindError, Walker,
 };
 use coremap::scrub::{Fill, LeftTexts, Level};
 use coremap::session::Session;
@@ -51,7 +51,7 @@ const YOUNG: Generation = Generation { number: 0, name: "young", frozen: false }
 /// The runtime. Its root is the word at the top of its only thread's stack.
 struct Toy<'p> {
     process: &'p Process,
-    parts: Vec<Part>,
+    parts: Vec<HeapRange>,
     space: Space<'p>,
     threads: ManagedThreads,
     /// Whether it tells what runs in frames of `Work()`, and who called them.
@@ -69,7 +69,7 @@ impl<'p> Toy<'p> {
         threads.by_tid.insert(TID, vec![thread]);
         Toy {
             process,
-            parts: vec![Part { heap: 0, generation: YOUNG, range }],
+            parts: vec![HeapRange { heap: 0, generation: YOUNG, range }],
             space: Space::new(process.target(), [range].into_iter(), 16),
             threads,
             inlines: None,
@@ -86,7 +86,7 @@ impl<'p> Toy<'p> {
 }
 
 impl Heap for Toy<'_> {
-    fn parts(&self) -> &[Part] {
+    fn ranges(&self) -> &[HeapRange] {
         &self.parts
     }
     fn generations(&self) -> &[Generation] {
@@ -100,7 +100,7 @@ impl Heap for Toy<'_> {
     }
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
         let address = Addr::new(u64::from(kind.0));
-        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, of_types: false, elements: None })
+        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, represents_types: false, elements: None })
     }
     fn type_name(&self, kind: TypeIndex) -> String {
         TYPES[kind.0 as usize].0.to_owned()
@@ -120,7 +120,7 @@ impl Heap for Toy<'_> {
 struct Eyes<'t, 'p>(&'t Toy<'p>);
 
 impl Walker for Eyes<'_, '_> {
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+    fn walk(&mut self, part: &HeapRange, losses: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
         let mut at = part.range.start.get();
         while at < part.range.end.get() {
             let Some(object) = self.0.object(at) else {
@@ -169,8 +169,9 @@ impl ManagedCode for Toy<'_> {
         Some(CodeAt::Method(method.into()))
     }
     /// A frame is nothing but its return address.
-    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        let ip = self.process.memory.ptr(regs.sp()).map_err(|fault| fault.to_string())?;
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, UnwindError> {
+        let ip = self.process.memory.ptr(regs.sp());
+        let ip = ip.map_err(|fault| UnwindError::Unreadable { ip: regs.ip(), source: fault.into() })?;
         Ok(Regs::new(self.process.arch(), ip, regs.sp().saturating_add(8)))
     }
     /// In `Work()` two methods run that are nowhere else, the older of which is it.
@@ -228,7 +229,7 @@ impl ManagedRuntime for Toy<'_> {
     fn threads(&self) -> &ManagedThreads {
         &self.threads
     }
-    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         let frames = walk(TID).unwrap().frames;
         assert_eq!(frames.len(), 3);
         assert!(frames.iter().all(|frame| matches!(frame.kind, FrameKind::Managed(id, _) if id == own)));
@@ -252,10 +253,10 @@ impl ManagedRuntime for Toy<'_> {
 
 /// What stays of objects: the number of their type, and references. A length is the program's.
 impl Anatomy for Toy<'_> {
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         let form = |kind: u32| {
             let fields = if kind == 1 { vec![(8, 8), (16, 8)] } else { Vec::new() };
-            (TypeIndex(kind), Form { head: 8, fields, is_plain: true, ..Form::default() })
+            (TypeIndex(kind), ScrubRule { head: 8, fields, is_plain: true, ..ScrubRule::default() })
         };
         Some((0..TYPES.len() as u32).map(form).collect())
     }
@@ -269,23 +270,23 @@ impl Fields for Toy<'_> {
     fn classes(&self, present: &[Addr]) -> Classes {
         let class = |&address: &Addr| {
             let (name, fields) = TYPES[address.get() as usize];
-            let kind = if name == "Node" { Type::Object } else { Type::Long };
+            let kind = if name == "Node" { ValueType::Object } else { ValueType::Long };
             let field = |(i, name): (usize, &&str)| Field { name: (*name).to_owned(), kind, offset: 8 + 8 * i as u64 };
             let fields: Vec<Field> = fields.iter().enumerate().map(field).collect();
             Class {
                 id: CLASSES + address.get(),
                 address,
                 name: name.into(),
-                above: 0,
+                superclass: 0,
                 loader: 0,
                 size: 8 + 8 * fields.len() as u32,
                 statics: Vec::new(),
-                form: ClassForm::Instance(fields.iter().map(|field| (field.offset, field.kind)).collect()),
+                layout: ClassForm::Instance(fields.iter().map(|field| (field.offset, field.kind)).collect()),
                 fields,
                 is_root: false,
             }
         };
-        Classes::of(present.iter().map(class).collect())
+        Classes::new(present.iter().map(class).collect())
     }
     fn threads(&self, rows: &[ThreadRow], _roots: &[Root]) -> Vec<Thread> {
         let frames = |row: &ThreadRow| row.frames.iter().filter_map(Frame::of).collect();

@@ -89,7 +89,7 @@ const sums = page => page.evaluate(() => {
 const compared = async page => {
   const s = await sums(page);
   for (const bar of s.bars) assert.equal(bar.parts, bar.sum, bar.label);
-  const now = s.bars.filter(bar => /^(Written|Held)(, by| by)/.test(bar.label)).map(bar => bar.sum);
+  const now = s.bars.filter(bar => /^(Written|In the core), by kind/.test(bar.label)).map(bar => bar.sum);
   assert.deepEqual(now, [s.data.written, s.data.in_core - s.data.reserved], 'bars');
   assert.equal(s.treemap, s.data.written, 'treemap');
   assert.deepEqual(s.data.boxes, [s.data.written, s.data.in_core, s.data.size], 'boxes');

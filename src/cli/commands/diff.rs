@@ -10,7 +10,7 @@ use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
 use coremap::program::{limits, same_allocator};
 use coremap::progress::Progress;
-use coremap::report::{Envelope, Part, SCHEMA_VERSION};
+use coremap::report::{Envelope, Part};
 use coremap::session::Session;
 
 use crate::cli::args::Common;
@@ -174,14 +174,7 @@ fn side_of(row: &Row) -> DiffSide {
 }
 
 fn look_answer(common: &Common, old: &End, row: &Row, body: DiffReport) -> Result<Exit, Failure> {
-    let report = Envelope {
-        schema_version: SCHEMA_VERSION,
-        coremap: env!("CARGO_PKG_VERSION"),
-        command: Diff::NAME,
-        core: row.core.clone(),
-        warnings: row.warnings.clone(),
-        body,
-    };
+    let report = Envelope::new(Diff::NAME, row.core.clone(), row.warnings.clone(), body);
     answer_of(common, &report, &[old.source(), Origin::Read(&report.warnings)])
 }
 

@@ -137,8 +137,7 @@ impl Dump {
     /// Runs the commands whose reads are kept, and returns what to write.
     fn plan(&self, session: &Session<'_>, kept_for: &[Purpose], progress: &Progress) -> Result<Plan, Failure> {
         let process = session.process;
-        let ips = self.address.iter().map(|a| address::parse(a, process)).collect::<Result<Vec<_>, _>>();
-        let ips = ips.map_err(Failure::Usage)?;
+        let ips = self.address.iter().map(|a| address::parse(a, process)).collect::<Result<Vec<_>, _>>()?;
         let read = if kept_for.is_empty() { &Purpose::STRUCTURES } else { kept_for };
         watched(process, progress, || read.iter().for_each(|purpose| purpose.read(session, &ips, progress)));
         // Every answer begins with them.

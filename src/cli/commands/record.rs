@@ -156,14 +156,7 @@ impl Command for Record {
             cost: RecordCost::of(costs.iter(), last),
             parts: parts_taken(&looker.parts, &costs),
         };
-        let report = Envelope {
-            schema_version: coremap::report::SCHEMA_VERSION,
-            coremap: env!("CARGO_PKG_VERSION"),
-            command: Self::NAME,
-            core,
-            warnings: looker.warnings,
-            body: report,
-        };
+        let report = Envelope::new(Self::NAME, core, looker.warnings, report);
         let sources = [Origin::Read(&report.warnings)];
         match report.body.file {
             Some(_) => answer_of(common, &report, &sources),

@@ -66,7 +66,7 @@ impl Command for Search {
         if self.pointer {
             // The address of a module is known only with the process open.
             let process = open(core, common, &progress)?;
-            let pattern = Pattern::pointer(address::parse(text, &process).map_err(Failure::Usage)?);
+            let pattern = Pattern::pointer(address::parse(text, &process)?);
             return Self::answer(common, &process, &progress, text, &pattern, &options);
         }
         // Reject a bad pattern before opening a large core.

@@ -115,8 +115,7 @@ impl Command for Shrink {
         let progress = progress();
         let process = while_doing(&|| "opening", &progress, || Process::open(core, &options, &progress))?;
         let session = Session::new(&process);
-        let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
-        let ips = ips.map_err(Failure::Usage)?;
+        let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>()?;
         if self.scrub == Some(ScrubLevel::Names) {
             let unmapped = shrink::unmapped(&session);
             if !unmapped.is_empty() {

@@ -6,7 +6,7 @@ use coremap::commands;
 use coremap::commands::trend::{SeriesRow, Source, TrendError};
 use coremap::diag::Warning;
 use coremap::render::columns;
-use coremap::report::{CoreRow, Envelope, SCHEMA_VERSION, Verdict};
+use coremap::report::{CoreRow, Envelope, Verdict};
 
 use crate::cli::args::Common;
 use crate::cli::commands::Command;
@@ -53,14 +53,7 @@ impl Command for Trend {
             _ => Failure::Usage(e.to_string()),
         })?;
         let nothing = !report.series.iter().any(|row| row.verdict == Verdict::Grows);
-        let report = Envelope {
-            schema_version: SCHEMA_VERSION,
-            coremap: env!("CARGO_PKG_VERSION"),
-            command: Self::NAME,
-            core,
-            warnings,
-            body: order.of(report),
-        };
+        let report = Envelope::new(Self::NAME, core, warnings, order.of(report));
         Ok(answer_of(common, &report, &[Origin::Read(&report.warnings)])?.or_nothing(nothing))
     }
 }

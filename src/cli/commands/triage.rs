@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use coremap::commands::{self, Condition, Scope, TriageOptions};
+use coremap::commands::{self, Condition, ConditionError, Scope, TriageOptions};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -42,6 +42,6 @@ impl Command for Triage {
     }
 }
 
-fn condition(text: &str) -> Result<Condition, String> {
+fn condition(text: &str) -> Result<Condition, ConditionError> {
     Condition::parse(text, Scope::Triage)
 }

@@ -1,8 +1,11 @@
 //! `--fail-if`: compares figures of a report with limits, for CI.
 
+mod error;
 mod parse;
 #[cfg(test)]
 mod tests;
+
+pub use error::ConditionError;
 
 use crate::commands::diff::{DiffReport, DiffRow};
 use crate::commands::summary::{KindRow, SummaryReport};
@@ -62,8 +65,8 @@ impl Condition {
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong and what is allowed.
-    pub fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
+    /// [`ConditionError`] says what is wrong and what is allowed.
+    pub fn parse(text: &str, scope: Scope) -> Result<Condition, ConditionError> {
         parse::parse(text, scope)
     }
 

@@ -1,8 +1,8 @@
 //! Parses conditions such as `stack.written>1GiB`. Errors list what is allowed.
 
-use crate::commands::conditions::{Condition, Limit, Op, Scope, Subject};
+use crate::commands::conditions::{Condition, ConditionError, Limit, Op, Scope, Subject};
 use crate::map::Kind;
-use crate::report::{FINDING_IDS, finding_id};
+use crate::report::finding_id;
 use crate::units;
 
 /// Maximum number of digits of a number, before and after the point together,
@@ -21,14 +21,11 @@ const DIFF: &[&str] =
 /// Parses a condition.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
-pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
+/// [`ConditionError`] if `text` is not a condition.
+pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, ConditionError> {
     if let Some(name) = text.trim().strip_prefix("finding=").filter(|_| scope != Scope::Diff) {
         let name = name.trim();
-        let id = finding_id(name).ok_or_else(|| {
-            let all: Vec<&str> = FINDING_IDS.iter().map(|(id, _)| *id).collect();
-            format!("unknown finding '{name}'; the findings are {}", all.join(", "))
-        })?;
+        let id = finding_id(name).ok_or_else(|| ConditionError::Finding { name: name.to_owned() })?;
         let limit = Limit::Figure { mantissa: 0, scale: 1, unit: 1 };
         return Ok(Condition {
             text: text.to_owned(),
@@ -39,68 +36,53 @@ pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
         });
     }
     if scope == Scope::Triage {
-        return Err("triage takes conditions of the form finding=NAME, such as 'finding=deadlock'".into());
+        return Err(ConditionError::OnlyFindings);
     }
-    let example = match scope {
-        Scope::Triage => "finding=deadlock",
-        Scope::Summary => "stack.written>1GiB",
-        Scope::Diff => "gcheap.delta>20%",
-    };
-    let form = || format!("a condition is KIND.COLUMN, a comparison and a size or percentage, such as '{example}'");
-    let at = text.find(['<', '>', '=', '!']).ok_or_else(form)?;
+    let at = text.find(['<', '>', '=', '!']).ok_or(ConditionError::Form { scope })?;
     let (left, rest) = text.split_at(at);
     let (op, right) = [("<=", Op::AtMost), (">=", Op::AtLeast), ("==", Op::Equal), ("<", Op::Below), (">", Op::Above)]
         .into_iter()
         .find_map(|(sign, op)| Some((op, rest.strip_prefix(sign)?)))
-        .ok_or_else(|| "unknown comparison; use >, >=, <, <= or ==".to_owned())?;
-    let (name, column) = left.trim().split_once('.').ok_or_else(|| format!("{}; the column is missing", form()))?;
+        .ok_or(ConditionError::Comparison)?;
+    let (name, column) = left.trim().split_once('.').ok_or(ConditionError::NoColumn { scope })?;
     let subject = subject(name.trim())?;
     let column = find_column(column.trim(), subject, scope)?;
     let limit = limit(right.trim(), column.ends_with("count") || subject == Subject::Threads)?;
     if scope == Scope::Summary && matches!(limit, Limit::Percent { .. }) {
         match subject {
             Subject::Kind(_) => {}
-            Subject::Total => {
-                return Err("a percentage is a share of the total, so it cannot limit the total itself".into());
-            }
-            Subject::Threads => return Err("a number of threads cannot be a percentage".into()),
+            Subject::Total => return Err(ConditionError::ShareOfTotal),
+            Subject::Threads => return Err(ConditionError::ShareOfThreads),
             Subject::Finding(_) => {}
         }
     }
     Ok(Condition { text: text.to_owned(), subject, column, op, limit })
 }
 
-fn subject(name: &str) -> Result<Subject, String> {
+fn subject(name: &str) -> Result<Subject, ConditionError> {
     match name.to_ascii_lowercase().as_str() {
         "total" => Ok(Subject::Total),
         "threads" => Ok(Subject::Threads),
-        _ => Kind::from_name(name).map(Subject::Kind).ok_or_else(|| {
-            let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-            format!("unknown kind '{name}'; use total, threads, {}", all.join(", "))
-        }),
+        _ => Kind::from_name(name).map(Subject::Kind).ok_or_else(|| ConditionError::Kind { name: name.to_owned() }),
     }
 }
 
-fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static str, String> {
-    let of = |all: &'static [&'static str]| {
-        let found = all.iter().copied().find(|c| c.eq_ignore_ascii_case(name));
-        found.ok_or_else(|| all.join(", "))
+fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static str, ConditionError> {
+    let (all, whose): (&'static [&'static str], _) = match (scope, subject) {
+        (Scope::Summary, Subject::Threads) => (&["count"], "threads have"),
+        (Scope::Diff, Subject::Threads) => (&["old", "new", "delta"], "threads have"),
+        (Scope::Summary, Subject::Total) => (TOTAL, "total has"),
+        (Scope::Summary | Scope::Triage, _) => (SUMMARY, "summary has"),
+        (Scope::Diff, _) => (DIFF, "diff has"),
     };
-    let (found, whose) = match (scope, subject) {
-        (Scope::Summary, Subject::Threads) => (of(&["count"]), "threads have"),
-        (Scope::Diff, Subject::Threads) => (of(&["old", "new", "delta"]), "threads have"),
-        (Scope::Summary, Subject::Total) => (of(TOTAL), "total has"),
-        (Scope::Summary | Scope::Triage, _) => (of(SUMMARY), "summary has"),
-        (Scope::Diff, _) => (of(DIFF), "diff has"),
-    };
-    found.map_err(|all| format!("unknown column '{name}'; {whose} {all}"))
+    let found = all.iter().copied().find(|c| c.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| ConditionError::Column { name: name.to_owned(), whose, all })
 }
 
-fn limit(text: &str, counts: bool) -> Result<Limit, String> {
+fn limit(text: &str, counts: bool) -> Result<Limit, ConditionError> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let (mantissa, scale) = decimal(number)
-        .ok_or_else(|| format!("'{text}' is not a size, number or percentage; write 1GiB, 500MB or 10%"))?;
+    let (mantissa, scale) = decimal(number).ok_or_else(|| ConditionError::Limit { text: text.to_owned() })?;
     let unit = unit.trim().to_ascii_lowercase();
     if unit == "%" {
         return Ok(Limit::Percent { mantissa, scale });
@@ -109,9 +91,9 @@ fn limit(text: &str, counts: bool) -> Result<Limit, String> {
         return Ok(Limit::Figure { mantissa, scale, unit: 1 });
     }
     match units::multiple(&unit) {
-        Some(_) if counts => Err(format!("this column is a count: '{text}' cannot be a size")),
+        Some(_) if counts => Err(ConditionError::Count { text: text.to_owned() }),
         Some(unit) => Ok(Limit::Figure { mantissa, scale, unit }),
-        None => Err(format!("unknown unit '{unit}'; use KiB, MiB, GiB, TiB (1,024), KB, MB, GB, TB (1,000), B or %")),
+        None => Err(ConditionError::Unit { unit }),
     }
 }
 

@@ -64,7 +64,7 @@ fn diff_holds(text: &str) -> bool {
 fn error(text: &str, scope: Scope) -> String {
     match Condition::parse(text, scope) {
         Ok(c) => panic!("{text} was taken: {c:?}"),
-        Err(e) => e,
+        Err(e) => e.to_string(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `dump`: reports the core that [`crate::dump`] wrote of a running process.
+//! `dump`: reports the core that `crate::dump` wrote of a running process.
 
 mod report;
 mod table;

@@ -1,4 +1,4 @@
-//! `export`: writes data of a core in the formats of other viewers. [`crate::export`] encodes them.
+//! `export`: writes data of a core in the formats of other viewers. `crate::export` encodes them.
 
 mod analysis;
 mod report;

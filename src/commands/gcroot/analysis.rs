@@ -68,5 +68,5 @@ fn of_runtime(
         report.paths = found.paths.iter().map(|path| path_row(&mut names, runtime, path)).collect();
         report.paths.sort_by_key(|p| p.chain.len());
     }
-    heap.tell_missing();
+    heap.warn_missing();
 }

@@ -78,7 +78,7 @@ fn one(
         process.diag.note(WarningCode::Limit, "type names exceed their memory limit: the smallest types have no name");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
-    heap.tell_missing();
+    heap.warn_missing();
     drop(phase);
     report.unused = report.unused.saturating_add(stat.unused);
     report.in_progress |= heap.in_gc();
@@ -106,7 +106,7 @@ fn warn_missing(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap
             format!("{name}: the dump was taken during a garbage collection; objects being moved are missed or counted twice"),
         );
     }
-    warn_losses(process, runtime, heap, &stat.losses);
+    warn_losses(process, runtime, heap, &stat.unwalked);
     if stat.more_free_blocks > 0 {
         process.diag.note(
             WarningCode::Limit,
@@ -148,9 +148,9 @@ fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {
 }
 
 fn add_lost(row: &mut LostRow, stat: &HeapStat) {
-    row.bytes = row.bytes.saturating_add(stat.losses.bytes);
-    row.count = row.count.saturating_add(stat.losses.count);
-    row.places.extend(stat.losses.places.iter().map(|l| LossRow { range: l.range.into(), reason: l.reason.clone() }));
+    row.bytes = row.bytes.saturating_add(stat.unwalked.bytes);
+    row.count = row.count.saturating_add(stat.unwalked.count);
+    row.places.extend(stat.unwalked.listed.iter().map(|l| LossRow { range: l.range.into(), reason: l.reason.clone() }));
 }
 
 fn add_strings(rows: &mut StringsRow, stat: StringStat) {

@@ -19,7 +19,7 @@ pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
         report.more.add_saturating(more);
         report.size = objects.iter().map(|o| o.size).fold(report.size, u64::saturating_add);
         report.objects.extend(objects);
-        heap.tell_missing();
+        heap.warn_missing();
     }
     report
 }

@@ -1,4 +1,4 @@
-//! `record`: samples a process repeatedly and stores the samples in a file ([`crate::series`]).
+//! `record`: samples a process repeatedly and stores the samples in a file (`crate::series`).
 
 mod analysis;
 mod meter;

@@ -1,4 +1,4 @@
-//! `shrink`: reports the smaller core that [`crate::shrink`] wrote, which still answers the requested commands.
+//! `shrink`: reports the smaller core that `crate::shrink` wrote, which still answers the requested commands.
 
 mod plan;
 mod report;

@@ -9,7 +9,7 @@ use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
 use crate::memory::Memory;
 use crate::progress::Progress;
-use crate::runtimes::api::{Heap, Losses, Part, TypeIndex};
+use crate::runtimes::api::{Heap, HeapRange, TypeIndex, UnwalkedRanges};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
 use crate::sums::SaturatingAdd;
@@ -73,16 +73,16 @@ struct Seen {
 ///
 /// The result is indexed by type number.
 fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
-    let of_part = |mut all: Vec<Seen>, part: &Part| {
+    let of_part = |mut all: Vec<Seen>, part: &HeapRange| {
         let mut reader = heap.reader();
-        heap.walker().walk(part, &mut Losses::default(), &mut |object| {
+        heap.walker().walk(part, &mut UnwalkedRanges::default(), &mut |object| {
             let i = object.kind.0 as usize;
             if i >= all.len() {
                 all.resize(i + 1, Seen::default());
             }
             let Some(seen) = all.get_mut(i) else { return };
             if seen.count == 0 {
-                seen.of_types = heap.type_info(object.kind).is_some_and(|info| info.of_types);
+                seen.of_types = heap.type_info(object.kind).is_some_and(|info| info.represents_types);
             }
             seen.largest = seen.largest.max(object.size);
             seen.count += 1;
@@ -92,7 +92,7 @@ fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
         });
         all
     };
-    let shares = heap.parts().par_iter().fold(Vec::new, of_part);
+    let shares = heap.ranges().par_iter().fold(Vec::new, of_part);
     shares.reduce(Vec::new, |mut all, some| {
         all.resize(all.len().max(some.len()), Seen::default());
         for (sum, seen) in all.iter_mut().zip(some) {

@@ -1,4 +1,4 @@
-//! `trend`: finds what grows between the samples of recordings or a series of cores ([`crate::series`]).
+//! `trend`: finds what grows between the samples of recordings or a series of cores (`crate::series`).
 
 mod analysis;
 mod figures;

@@ -175,7 +175,7 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         let mut bytes = Vec::new();
         out.file.rewind()?;
         out.file.read_to_end(&mut bytes)?;
-        assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {known_size}");
+        assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "known size: {known_size}");
         assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
         // A truncated one ends at the cut.
         let out = to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), &Progress::silent())?;

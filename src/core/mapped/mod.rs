@@ -3,8 +3,8 @@
 //! numbers too large for memory (`table`).
 //!
 //! Reading a mapped page that its file can't provide raises SIGBUS, which ends the program. After [`handle_sigbus`], a
-//! handler maps zero pages instead, and records the reason: the file became shorter ([`Loss::Shrank`]), or its disk
-//! failed ([`Loss::Unreadable`]). The command then reports a partial answer. A hole of a file on a full tmpfs raises
+//! handler maps zero pages instead, and records the reason: the file became shorter ([`FileLoss::Shrank`]), or its disk
+//! failed ([`FileLoss::Unreadable`]). The command then reports a partial answer. A hole of a file on a full tmpfs raises
 //! SIGBUS too, because no page is left to read it into. That is a zero page, and no loss. Faults outside our mappings
 //! go to the previous handler.
 #![allow(unsafe_code)]
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::machine::page_size as page;
-pub use crate::targets::FileLoss;
+use crate::targets::FileLoss;
 
 /// Losses of the mapped files of one owner: a core, or the `--symbols` files of a process.
 ///
@@ -43,7 +43,7 @@ impl Losses {
         [FileLoss::Shrank, FileLoss::Unreadable].into_iter().filter(|&loss| bits & bit(loss) != 0).collect()
     }
 
-    /// Records a loss that a read other than of mapped memory met.
+    /// Records a loss found by a read that does not go through a mapping.
     pub(crate) fn note(&self, loss: FileLoss) {
         self.gone.fetch_or(bit(loss), Ordering::Relaxed);
     }
@@ -61,10 +61,10 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Map all of `file`. What can't be read of it is recorded in `losses`.
+    /// Maps all of `file`. Pages that can't be read are recorded in `losses`.
     ///
     /// # Errors
-    /// Those of mmap(2); `OutOfMemory` when too many files are mapped at once.
+    /// Errors of mmap(2); `OutOfMemory` if too many files are mapped at once.
     pub fn map(file: &File, losses: &Arc<Losses>) -> io::Result<MappedFile> {
         MappedFile::with_holes(file, &[], losses)
     }
@@ -126,7 +126,7 @@ impl Window {
     /// Reserves address space for `len` bytes that will be in `file` from `offset` on.
     ///
     /// # Errors
-    /// Those of mmap(2), where there is no such address space.
+    /// Errors of mmap(2), if there is not enough address space.
     pub(crate) fn reserve(file: &File, offset: u64, len: usize, losses: &Arc<Losses>) -> io::Result<Window> {
         let lead = (offset % page() as u64) as usize;
         let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;

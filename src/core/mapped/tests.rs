@@ -14,7 +14,7 @@ fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
     assert!(losses.all().is_empty());
     assert_eq!(map[60 << 10], 0);
     assert_eq!(losses.all(), [FileLoss::Shrank]);
-    // Its owner keeps them when the mapping is gone, and whoever has the slot next does not get them.
+    // The owner keeps its losses after the mapping is gone. The slot's next user does not get them.
     drop(map);
     let next = MappedFile::map(&tempfile_of(&[1; 4096])?, &others)?;
     assert_eq!(
@@ -78,7 +78,7 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
 fn holes_are_no_pages_of_the_file() -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
     file.write_all(&vec![7; 100_000])?;
-    // Only whole pages of what is told to be zero are taken for that.
+    // Only whole pages within a declared hole read as zero.
     let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000], &Arc::default())?;
     assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
     assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));

@@ -18,7 +18,7 @@ use crate::export::objects::Objects;
 use crate::export::{ExportError, Output};
 use crate::limits;
 use crate::progress::Progress;
-use crate::runtimes::api::{FREE, Heap, Losses, Root, Tally, TypeIndex};
+use crate::runtimes::api::{FREE, Heap, Root, Tally, TypeIndex, UnwalkedRanges};
 use nodes::{FileType, NodeBatch, Sums, of_page, put_node};
 use roots::{Child, Tree};
 use stream::{Stream, tag};
@@ -73,7 +73,7 @@ pub struct Written {
     /// Objects above the maximum size of 2 GiB minus 1 byte, and the bytes cut off them.
     pub clipped: Tally,
     /// Parts of each heap that could not be walked.
-    pub losses: Vec<Losses>,
+    pub losses: Vec<UnwalkedRanges>,
 }
 
 /// A heap to export.

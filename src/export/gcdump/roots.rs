@@ -57,7 +57,7 @@ impl Tree {
             }
         }
         let (objects, first) = (&numbered.objects, numbered.first);
-        let frozen = numbered.source.heap.parts().iter().filter(|part| part.generation.frozen);
+        let frozen = numbered.source.heap.ranges().iter().filter(|part| part.generation.frozen);
         let frozen = frozen.flat_map(|part| objects.within(part.range)).map(|(number, _)| first + number);
         let frozen: Vec<u32> = frozen.collect();
         if !frozen.is_empty() {

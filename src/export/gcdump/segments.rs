@@ -16,7 +16,7 @@ pub(super) struct Segment {
 /// Returns the ranges of `heap`. None if its generations are not those of .NET.
 pub(super) fn of(heap: &dyn Heap) -> Vec<Segment> {
     let mut out: Vec<Segment> = Vec::new();
-    for part in heap.parts() {
+    for part in heap.ranges() {
         let generation = match part.generation.name {
             "gen0" => 0,
             "gen1" => 1,

@@ -28,8 +28,8 @@ use crate::export::objects::Objects;
 use crate::export::{ExportError, Output};
 use crate::memory::ProcessMemory;
 use crate::progress::Progress;
-use crate::runtimes::api::fields::{Classes, Frame, MADE_UP, Thread};
-use crate::runtimes::api::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
+use crate::runtimes::api::fields::{Classes, FIRST_SYNTHETIC_ID, Frame, Thread};
+use crate::runtimes::api::{FREE, Heap, Root, RootKind, Tally, TypeIndex, UnwalkedRanges};
 use objects::{Sums, of_page, write_large};
 use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
 
@@ -90,7 +90,7 @@ pub struct Written {
     /// Number of objects that are left out because their class is unknown.
     pub unknown: u64,
     /// Parts of the heap that could not be walked.
-    pub losses: Losses,
+    pub losses: UnwalkedRanges,
 }
 
 /// A heap with its objects and classes numbered.
@@ -130,7 +130,7 @@ pub fn write(
     let mut by_kind = vec![None; objects.kinds.len()];
     for (kind, at) in present {
         if let Some(place) = by_kind.get_mut(kind as usize) {
-            *place = classes.places.get(&at).copied();
+            *place = classes.by_address.get(&at).copied();
         }
     }
     let mirrors = classes.all.iter().map(|class| class.id).collect();
@@ -170,7 +170,7 @@ impl Dump<'_> {
         let known = self.classes.all.len() as u32;
         let mut named: HashMap<String, u32> = HashMap::new();
         let mut serial = |frame: &Frame| {
-            if let Some(place) = frame.class.and_then(|at| self.classes.places.get(&at)) {
+            if let Some(place) = frame.class.and_then(|at| self.classes.by_address.get(&at)) {
                 return place + 1;
             }
             let next = known + named.len() as u32 + 1;
@@ -182,7 +182,7 @@ impl Dump<'_> {
         put_traces(&mut traces, self.source.threads, &mut serial, &mut names)?;
         let mut named: Vec<(u32, String)> = named.into_iter().map(|(name, serial)| (serial, name)).collect();
         named.sort_unstable();
-        for (id, (serial, name)) in (MADE_UP + MADE_UP_CLASSES..).zip(named) {
+        for (id, (serial, name)) in (FIRST_SYNTHETIC_ID + MADE_UP_CLASSES..).zip(named) {
             put_loaded(&mut loaded, serial, id, names.id(&name))?;
         }
         names.write(out)?;
@@ -226,7 +226,7 @@ impl Dump<'_> {
             put_sticky(&mut piece, class.id);
             written.roots += 1;
         }
-        let frozen = self.source.heap.parts().iter().filter(|part| part.generation.frozen);
+        let frozen = self.source.heap.ranges().iter().filter(|part| part.generation.frozen);
         for (_, at) in frozen.flat_map(|part| self.objects.within(part.range)) {
             put_root(&mut piece, &Root::new(RootKind::Frozen, at, at), None);
             written.roots += 1;

@@ -8,7 +8,7 @@ use crate::export::ExportError;
 use crate::export::hprof::Dump;
 use crate::export::hprof::records::{head, put_object, sub, tag};
 use crate::memory::Memory;
-use crate::runtimes::api::fields::{CHARACTERS, Class, Form, Type};
+use crate::runtimes::api::fields::{CHARACTERS_ID_OFFSET, Class, ObjectLayout, ValueType};
 use crate::runtimes::api::{Link, ObjectReader, Tally};
 use crate::sums::{SaturatingAdd, SaturatingSum};
 
@@ -74,16 +74,16 @@ pub(super) struct Array {
 #[derive(Clone, Copy)]
 enum Elements {
     /// Consecutive values from this address on.
-    Values(Addr, Type),
+    Values(Addr, ValueType),
     /// References within structs, which start at this address.
     StructRefs(Addr),
 }
 
 impl Elements {
-    fn kind(self) -> Type {
+    fn kind(self) -> ValueType {
         match self {
             Elements::Values(_, kind) => kind,
-            Elements::StructRefs(_) => Type::Object,
+            Elements::StructRefs(_) => ValueType::Object,
         }
     }
 }
@@ -124,34 +124,34 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Recor
             sums.mirrors = sums.mirrors.plus(one);
             continue;
         }
-        let array = match class.form {
-            Form::Instance(ref fields) => {
+        let array = match class.layout {
+            ObjectLayout::Instance(ref fields) => {
                 sums.instances = sums.instances.plus(one);
                 dump.instance(&mut piece, at, class, fields);
                 continue;
             }
-            Form::Text(length_at, first) => {
+            ObjectLayout::Text(length_at, first) => {
                 sums.instances = sums.instances.plus(one);
                 sums.texts += 1;
                 put_object(&mut piece.bytes, sub::INSTANCE, at.get());
                 piece.bytes.extend(class.id.to_be_bytes());
-                let characters = at.saturating_add(CHARACTERS).get();
-                piece.bytes.extend((Type::Object.size() as u32).to_be_bytes());
+                let characters = at.saturating_add(CHARACTERS_ID_OFFSET).get();
+                piece.bytes.extend((ValueType::Object.size() as u32).to_be_bytes());
                 piece.bytes.extend(characters.to_be_bytes());
-                let elements = Elements::Values(at.saturating_add(first), Type::Char);
+                let elements = Elements::Values(at.saturating_add(first), ValueType::Char);
                 Array { at, id: characters, class: place, length: dump.length(at, length_at), elements }
             }
-            Form::Objects(header) => {
+            ObjectLayout::Objects(header) => {
                 sums.object_arrays = sums.object_arrays.plus(one);
-                let elements = Elements::Values(at.saturating_add(header), Type::Object);
+                let elements = Elements::Values(at.saturating_add(header), ValueType::Object);
                 Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
             }
-            Form::Values(header, kind) => {
+            ObjectLayout::Values(header, kind) => {
                 sums.value_arrays = sums.value_arrays.plus(one);
                 let elements = Elements::Values(at.saturating_add(header), kind);
                 Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
             }
-            Form::Structs(header) => {
+            ObjectLayout::Structs(header) => {
                 sums.object_arrays = sums.object_arrays.plus(one);
                 // Bytes outside of the elements are the header and one more word. Tools add them themselves.
                 let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
@@ -190,7 +190,7 @@ impl Dump<'_> {
         }))
     }
 
-    fn instance(&self, piece: &mut RecordBatch, at: Addr, class: &Class, fields: &[(u64, Type)]) {
+    fn instance(&self, piece: &mut RecordBatch, at: Addr, class: &Class, fields: &[(u64, ValueType)]) {
         let end = fields.iter().map(|(offset, kind)| offset + self.width(*kind)).max().unwrap_or(0);
         let bytes = self.bytes(at, end, &mut piece.sums.lost);
         put_object(&mut piece.bytes, sub::INSTANCE, at.get());
@@ -232,7 +232,7 @@ impl Dump<'_> {
     }
 
     /// Writes consecutive values of one type.
-    fn elements(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
+    fn elements(&self, out: &mut Vec<u8>, kind: ValueType, bytes: &[u8], references: &mut u64) {
         if kind.size() == 1 {
             out.extend(bytes);
             return;
@@ -243,16 +243,16 @@ impl Dump<'_> {
     }
 
     /// Size of a value in memory, in bytes.
-    fn width(&self, kind: Type) -> u64 {
-        if kind == Type::Object { self.source.reference } else { kind.size() }
+    fn width(&self, kind: ValueType) -> u64 {
+        if kind == ValueType::Object { self.source.reference } else { kind.size() }
     }
 
     /// Writes a value, whose bytes in memory are little-endian.
-    fn value(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
+    fn value(&self, out: &mut Vec<u8>, kind: ValueType, bytes: &[u8], references: &mut u64) {
         let mut word = [0; 8];
         word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         let mut value = u64::from_le_bytes(word);
-        if kind == Type::Object {
+        if kind == ValueType::Object {
             value = (self.source.decode)(value);
             *references += u64::from(value != 0);
         }
@@ -263,7 +263,7 @@ impl Dump<'_> {
     /// Writes the header of an array.
     fn array_head(&self, out: &mut Vec<u8>, array: &Array) {
         let kind = array.elements.kind();
-        let is_objects = kind == Type::Object;
+        let is_objects = kind == ValueType::Object;
         put_object(out, if is_objects { sub::OBJECT_ARRAY } else { sub::VALUE_ARRAY }, array.id);
         out.extend((array.length as u32).to_be_bytes());
         if is_objects {

@@ -120,7 +120,7 @@ pub(super) fn put_class(out: &mut Vec<u8>, class: &Class, names: &mut Names) {
     out.extend(class.id.to_be_bytes());
     out.extend(NO_TRACE.to_be_bytes());
     // Superclass, loader, signers, protection domain, and two reserved ids.
-    for id in [class.above, class.loader, 0, 0, 0, 0] {
+    for id in [class.superclass, class.loader, 0, 0, 0, 0] {
         out.extend(id.to_be_bytes());
     }
     out.extend(class.size.to_be_bytes());

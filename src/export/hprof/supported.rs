@@ -26,7 +26,7 @@ pub fn heaps<'s>(session: &'s Session<'_>) -> Vec<SupportedHeap<'s>> {
         let fields = runtime.fields()?;
         Some(SupportedHeap { id, runtime, heap: runtime.heap()?, fields })
     });
-    let mut all: Vec<SupportedHeap<'s>> = all.filter(|supported| !supported.heap.parts().is_empty()).collect();
+    let mut all: Vec<SupportedHeap<'s>> = all.filter(|supported| !supported.heap.ranges().is_empty()).collect();
     all.sort_by_key(SupportedHeap::is_foreign);
     all
 }

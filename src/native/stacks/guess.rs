@@ -1,6 +1,8 @@
 //! Guesses the stacks of threads without one: the memory around their stack pointers, at most as much as one stack can
 //! have.
 
+use std::sync::Arc;
+
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind};
@@ -44,7 +46,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
                 source,
             }),
             Err(why) if !pointer.has_own => {
-                stacks.without.push(ThreadWithoutStack { tid: pointer.tid, sp: pointer.sp, why })
+                stacks.without.push(ThreadWithoutStack { tid: pointer.tid, sp: pointer.sp, why: why.to_string() });
             }
             Err(_) => {}
         }
@@ -73,6 +75,17 @@ impl crate::range_map::Ranged for ClaimedRange<'_> {
     }
 }
 
+/// Reasons why no stack was found around a stack pointer.
+#[derive(Debug, thiserror::Error)]
+enum NoStack {
+    /// SP points into memory of another kind.
+    #[error("SP points into {kind} {detail}")]
+    Taken { kind: Kind, detail: Arc<str> },
+    /// The memory at SP is not mapped, or not writable.
+    #[error("no writable mapping contains SP")]
+    Unmapped,
+}
+
 struct Guesser<'a> {
     process: &'a Process,
     malloc: &'a Malloc,
@@ -86,17 +99,17 @@ struct Guesser<'a> {
 
 impl Guesser<'_> {
     /// Returns the stack around `sp` and how it was found, or why there is none.
-    fn around(&mut self, sp: Addr) -> Result<(AddrRange, String), String> {
+    fn around(&mut self, sp: Addr) -> Result<(AddrRange, String), NoStack> {
         if let Some(taken) = self.taken.at(sp) {
             let claim = taken.claim;
             let block = if claim.kind == Kind::Malloc { self.block(sp) } else { None };
             let block = block.filter(|b| self.alone_in(*b));
             return match block {
                 Some(block) => Ok((block, "malloc block that contains SP; the program uses it as a stack".into())),
-                None => Err(format!("SP points into {} {}", claim.kind, claim.detail)),
+                None => Err(NoStack::Taken { kind: claim.kind, detail: claim.detail.clone() }),
             };
         }
-        let mapping = self.space.mapping_at(sp).ok_or("no writable mapping contains SP")?;
+        let mapping = self.space.mapping_at(sp).ok_or(NoStack::Unmapped)?;
         let mut free = mapping;
         for taken in self.taken.overlapping(mapping) {
             if taken.range.end <= sp {
@@ -109,7 +122,7 @@ impl Guesser<'_> {
             return Ok((free, "mapping that contains SP; its bounds may include neighbours".into()));
         }
         let page = AddrRange::sized(sp.align_down(PAGE), PAGE);
-        let page = page.intersect(&free).ok_or("no writable mapping contains SP")?;
+        let page = page.intersect(&free).ok_or(NoStack::Unmapped)?;
         let why = if self.alone_in(free) {
             "is too large for one stack"
         } else {

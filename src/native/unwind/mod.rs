@@ -43,7 +43,7 @@ pub enum End {
     NoStack(Addr),
     /// The caller's frame would be below this one, or the same.
     NotUp(Addr),
-    /// The stack has more than [`limits::MAX_STACK_FRAMES`] frames.
+    /// The stack has more than `limits::MAX_STACK_FRAMES` frames.
     TooMany,
 }
 

@@ -22,12 +22,12 @@ pub enum Meaning {
     Text(u8),
     /// An object whose address reveals its value, such as a small integer. References to it may be redirected to the
     /// object at this address.
-    Alike(Addr),
+    Interchangeable(Addr),
 }
 
 /// The bytes of a type's objects that are structure. All other bytes are values.
 #[derive(Clone, Debug, Default)]
-pub struct Form {
+pub struct ScrubRule {
     /// Bytes before an object that belong to it, at most 8.
     pub prefix: u64,
     /// Length of the header in bytes. An array's header ends with its 32-bit length.
@@ -45,20 +45,20 @@ pub struct Form {
     pub is_special: bool,
 }
 
-/// Forms by type. Objects of other types are overwritten entirely.
-pub type Forms = HashMap<TypeIndex, Form>;
+/// Rules by type. Objects of other types are overwritten entirely.
+pub type ScrubRules = HashMap<TypeIndex, ScrubRule>;
 
 /// Size in bytes of an array's length, which ends the header.
-pub(crate) const LENGTH: u64 = 4;
+pub(crate) const ARRAY_LENGTH_SIZE: u64 = 4;
 
 /// Rules for scrubbing the objects of a runtime.
 ///
-/// A runtime supplies them in one of two ways. If a heap walk finds each object by its start, [`Anatomy::forms`]
+/// A runtime supplies them in one of two ways. If a heap walk finds each object by its start, [`Anatomy::rules`]
 /// returns rules by type. If objects are anywhere in arenas, malloc blocks and program files, [`Anatomy::scattered`]
 /// describes them.
 pub trait Anatomy: Sync {
     /// What stays of the objects of each type. `None` if the runtime implements [`Anatomy::scattered`].
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         None
     }
 
@@ -67,8 +67,8 @@ pub trait Anatomy: Sync {
         shown.clone()
     }
 
-    /// Calls `keep` with the start and length of each range that stays, for an object whose form [is
-    /// special](Form::is_special). `is_object` returns whether an object begins at an address.
+    /// Calls `keep` with the start and length of each range that stays, for an object whose rule [is
+    /// special](ScrubRule::is_special). `is_object` returns whether an object begins at an address.
     fn special(&self, _object: &Object, _is_object: &dyn Fn(Addr) -> bool, _keep: &mut dyn FnMut(Addr, u64)) {}
 
     /// Whether a word that points into the heap is an address only if an object begins there. 32-bit references need

@@ -20,11 +20,6 @@ impl Generation {
     pub(crate) const fn managed(self) -> super::Generation {
         super::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
-
-    /// The generation with this name, ignoring ASCII case.
-    pub fn from_name(name: &str) -> Option<Generation> {
-        Generation::ALL.iter().copied().find(|g| g.name().eq_ignore_ascii_case(name))
-    }
 }
 
 /// A segment or region of the GC heap.

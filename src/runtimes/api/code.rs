@@ -193,6 +193,28 @@ pub struct CodeFile {
     pub path: String,
 }
 
+/// Reasons why a managed frame cannot be unwound.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnwindError {
+    /// The runtime cannot unwind its frames by code address.
+    #[error("{why}")]
+    Unsupported {
+        /// Code address of the frame.
+        ip: Addr,
+        /// Reason.
+        why: &'static str,
+    },
+    /// The unwind data or the stack can't be read.
+    #[error("{source}")]
+    Unreadable {
+        /// Code address of the frame.
+        ip: Addr,
+        /// The runtime's own error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
 /// The code of a runtime.
 pub trait ManagedCode: Sync {
     /// Ranges that may contain code. A word is a possible return address if it is in one of them.
@@ -210,8 +232,8 @@ pub trait ManagedCode: Sync {
     /// interrupted, not a return address.
     ///
     /// # Errors
-    /// Why the frame cannot be unwound, in words.
-    fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String>;
+    /// [`UnwindError`] if the frame cannot be unwound.
+    fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, UnwindError>;
 
     /// The methods that run in a frame, if its code address alone does not identify them. `None` for all other frames;
     /// use [`ManagedCode::code_at`] and [`ManagedCode::unwind`] for those.
@@ -254,5 +276,5 @@ pub trait ManagedCode: Sync {
     }
 
     /// Warns about requested names that were not available, with a way to get them.
-    fn tell_missing(&self) {}
+    fn warn_missing(&self) {}
 }

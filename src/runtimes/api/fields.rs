@@ -10,7 +10,7 @@ use crate::runtimes::api::Root;
 
 /// Type of a value, with its number in the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum ValueType {
     /// A reference.
     Object = 2,
     /// One byte, 0 or 1.
@@ -31,14 +31,14 @@ pub enum Type {
     Long = 11,
 }
 
-impl Type {
+impl ValueType {
     /// Size in bytes in the file. It is the same in memory, except for references.
     pub fn size(self) -> u64 {
         match self {
-            Type::Boolean | Type::Byte => 1,
-            Type::Char | Type::Short => 2,
-            Type::Float | Type::Int => 4,
-            Type::Object | Type::Double | Type::Long => 8,
+            ValueType::Boolean | ValueType::Byte => 1,
+            ValueType::Char | ValueType::Short => 2,
+            ValueType::Float | ValueType::Int => 4,
+            ValueType::Object | ValueType::Double | ValueType::Long => 8,
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct Field {
     /// Name of the field.
     pub name: String,
     /// Type of the field's value.
-    pub kind: Type,
+    pub kind: ValueType,
     /// Offset in bytes from the start of the instance.
     pub offset: u64,
 }
@@ -60,21 +60,21 @@ pub struct Static {
     /// Name of the field.
     pub name: String,
     /// Type of the field's value.
-    pub kind: Type,
+    pub kind: ValueType,
     /// Bits of the value. For a reference, the object's address.
     pub value: u64,
 }
 
 /// Layout of the objects of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ObjectLayout {
     /// An instance with these fields: offset and type. The order is that of the file: the class's own fields first,
     /// then those of its superclass, and so on.
-    Instance(Vec<(u64, Type)>),
+    Instance(Vec<(u64, ValueType)>),
     /// An array of references that starts at this offset, in bytes.
     Objects(u64),
     /// An array of values of this type that starts at this offset, in bytes.
-    Values(u64, Type),
+    Values(u64, ValueType),
     /// An array of structs, or of anything else, that starts at this offset. The format has no such arrays. The file
     /// gets an array of references of the same size, with the references at their positions and null elsewhere.
     Structs(u64),
@@ -85,10 +85,10 @@ pub enum Form {
 
 /// Distance from a string's address to the ID of its characters. The ID is inside the object, where no other object
 /// begins.
-pub(crate) const CHARACTERS: u64 = 8;
+pub(crate) const CHARACTERS_ID_OFFSET: u64 = 8;
 
 /// First ID for classes that the runtime does not have. It is below all memory.
-pub(crate) const MADE_UP: u64 = 0x100;
+pub(crate) const FIRST_SYNTHETIC_ID: u64 = 0x100;
 
 /// A class of the heap dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct Class {
     /// Name in the form of class files: `java/lang/String`, `[I`.
     pub name: String,
     /// ID of the superclass. 0 if there is none.
-    pub above: u64,
+    pub superclass: u64,
     /// Address of the class loader object. 0 for the bootstrap loader.
     pub loader: u64,
     /// Size of an instance in bytes. 0 for an array.
@@ -111,7 +111,7 @@ pub struct Class {
     /// Fields that the class itself declares.
     pub fields: Vec<Field>,
     /// Layout of its objects.
-    pub form: Form,
+    pub layout: ObjectLayout,
     /// Whether the file gets a root for its static fields, in addition to the runtime's own roots.
     pub is_root: bool,
 }
@@ -122,14 +122,14 @@ pub struct Classes {
     /// The classes, in the order of the file.
     pub all: Vec<Class>,
     /// Index into `all` by the address in the runtime. Several of the runtime's types may share a class in the file.
-    pub places: HashMap<Addr, u32>,
+    pub by_address: HashMap<Addr, u32>,
 }
 
 impl Classes {
     /// Creates the list for classes that each have one address in the runtime.
-    pub fn of(all: Vec<Class>) -> Classes {
+    pub fn new(all: Vec<Class>) -> Classes {
         let places = (0..).zip(&all).map(|(place, class)| (class.address, place)).collect();
-        Classes { all, places }
+        Classes { all, by_address: places }
     }
 }
 

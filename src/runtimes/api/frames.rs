@@ -48,7 +48,7 @@ pub enum Caller {
 /// The runtime stores them in a list of its own, not in that frame. The native frame gets its own row, above the
 /// methods.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ManagedRun {
     /// A stack address inside the native frame, which identifies the frame. If `None`, runs are assigned in order to
     /// the frames for which [`ListedMethods::run_at`] is true.
     pub anchor: Option<Addr>,
@@ -60,7 +60,7 @@ pub struct Run {
 pub trait ListedMethods: Sync {
     /// The runs of a thread, newest first. All of them are reported with the thread's stack, however far that can be
     /// unwound.
-    fn runs(&self, tid: u32) -> Vec<Run>;
+    fn runs(&self, tid: u32) -> Vec<ManagedRun>;
 
     /// Whether the native code at `ip` is the interpreter loop that runs such methods.
     fn run_at(&self, ip: Addr) -> bool;
@@ -172,7 +172,7 @@ impl StackFrame {
 }
 
 /// The frames of a stack, and why the walk ended.
-pub struct Walk {
+pub struct StackWalk {
     /// Frames, innermost first.
     pub frames: Vec<StackFrame>,
     /// Why there are no more frames.

@@ -41,7 +41,7 @@ pub struct Generation {
 
 /// A contiguous range of objects of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct HeapRange {
     /// Number of the heap. 0 if the runtime has only one.
     pub heap: u32,
     /// Generation of all objects in the range.
@@ -70,14 +70,14 @@ pub struct TypeInfo {
     pub string: bool,
     /// Whether objects of this type represent types and contain their static variables (`java.lang.Class`).
     /// [`Heap::static_at`] names those variables.
-    pub of_types: bool,
+    pub represents_types: bool,
     /// Layout of the elements of arrays, and of strings that contain their own characters. `None` for other types.
     pub elements: Option<Elements>,
 }
 
 /// A range of the heap where no object was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
+pub struct UnwalkedRange {
     /// Addresses of the range.
     pub range: AddrRange,
     /// Why no object was found, in words.
@@ -86,31 +86,31 @@ pub struct Loss {
 
 /// Ranges of the heap that could not be walked.
 #[derive(Clone, Debug, Default)]
-pub struct Losses {
+pub struct UnwalkedRanges {
     /// The first ranges in address order, at most `limits::MAX_LOSSES`.
-    pub places: Vec<Loss>,
+    pub listed: Vec<UnwalkedRange>,
     /// Number of ranges, including those not listed.
     pub count: u64,
     /// Total bytes of the ranges, including those not listed.
     pub bytes: u64,
 }
 
-impl Losses {
+impl UnwalkedRanges {
     /// Adds the range `from..to`. `reason` is called only if the range is listed.
     pub fn add(&mut self, from: u64, to: u64, reason: impl FnOnce() -> String) {
         self.count = self.count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
-        if self.places.len() < limits::MAX_LOSSES {
-            self.places.push(Loss { range: AddrRange::new(Addr::new(from), Addr::new(to)), reason: reason() });
+        if self.listed.len() < limits::MAX_LOSSES {
+            self.listed.push(UnwalkedRange { range: AddrRange::new(Addr::new(from), Addr::new(to)), reason: reason() });
         }
     }
 
-    pub(crate) fn merge(&mut self, other: Losses) {
+    pub(crate) fn merge(&mut self, other: UnwalkedRanges) {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.places.extend(other.places);
-        self.places.sort_by_key(|l| l.range);
-        self.places.truncate(limits::MAX_LOSSES);
+        self.listed.extend(other.listed);
+        self.listed.sort_by_key(|l| l.range);
+        self.listed.truncate(limits::MAX_LOSSES);
     }
 }
 
@@ -120,7 +120,7 @@ pub enum Link {
     /// Through the field or element at this offset from the object's start, in bytes.
     Field(u64),
     /// Through no field. The text says how, such as `(dependent handle)`.
-    Beside(&'static str),
+    NoField(&'static str),
 }
 
 /// Type and size of an object that was found by its address.
@@ -152,14 +152,12 @@ pub enum StringUnits {
     Utf16,
     /// One byte each, the first 256 code points of Unicode.
     Latin1,
-    /// UTF-8 bytes.
-    Utf8,
 }
 
 /// Walks the objects of a heap in address order.
 pub trait Walker: Send {
-    /// Visits the objects of `part` in address order, and adds unreadable ranges to `losses`.
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object));
+    /// Visits the objects of `heap_range` in address order, and adds unreadable ranges to `unwalked`.
+    fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object));
 
     /// Bytes that belong to allocators and are unused, in all parts walked so far.
     fn unused(&self) -> u64 {
@@ -168,24 +166,24 @@ pub trait Walker: Send {
 }
 
 /// A limited batch of an object's references ([`ObjectReader::targets`]).
-pub(crate) struct Batch<'o> {
+pub(crate) struct RefBatch<'o> {
     out: &'o mut Vec<(u32, u64)>,
-    most: usize,
+    limit: usize,
     /// Position to continue from. `None` if all references fit.
     pub(crate) next: Option<u32>,
 }
 
-impl<'o> Batch<'o> {
-    /// Clears `out` and creates a batch of up to `most` references in it.
-    pub(crate) fn new(out: &'o mut Vec<(u32, u64)>, most: usize) -> Batch<'o> {
+impl<'o> RefBatch<'o> {
+    /// Clears `out` and creates a batch of up to `limit` references in it.
+    pub(crate) fn new(out: &'o mut Vec<(u32, u64)>, limit: usize) -> RefBatch<'o> {
         out.clear();
-        Batch { out, most, next: None }
+        RefBatch { out, limit, next: None }
     }
 
     /// Adds a reference. Returns whether the batch had room for it.
     #[inline]
-    pub(crate) fn take(&mut self, place: u32, value: u64) -> bool {
-        if self.out.len() < self.most {
+    pub(crate) fn push(&mut self, place: u32, value: u64) -> bool {
+        if self.out.len() < self.limit {
             self.out.push((place, value));
             return true;
         }
@@ -194,43 +192,43 @@ impl<'o> Batch<'o> {
     }
 }
 
-/// Objects that were read in one batch ([`ObjectReader::look`]).
+/// Objects that were read in one batch ([`ObjectReader::read_batch`]).
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct ObjectBatch {
     /// The object at each requested address. `None` if there is none.
     pub nodes: Vec<Option<Node>>,
     /// End index in `held` of each object's references. The next object's references start there.
     pub ends: Vec<usize>,
     /// References of all objects, ordered by position within each object.
-    pub held: Vec<u64>,
+    pub references: Vec<u64>,
     /// Position to continue from, if the last object has more references.
     pub next: Option<u32>,
     /// Link of each reference in `held`. `None` if links were not requested.
     pub links: Option<Vec<Link>>,
 }
 
-impl Looked {
+impl ObjectBatch {
     /// Creates a buffer that records links too.
-    pub(crate) fn with_links() -> Looked {
-        Looked { links: Some(Vec::new()), ..Looked::default() }
+    pub(crate) fn with_links() -> ObjectBatch {
+        ObjectBatch { links: Some(Vec::new()), ..ObjectBatch::default() }
     }
 
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.ends.clear();
-        self.held.clear();
+        self.references.clear();
         self.next = None;
         self.links.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a reference, unless `held` already has `most`. Returns whether it was added.
+    /// Adds a reference, unless `held` already has `limit`. Returns whether it was added.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, most: usize, place: u32, link: Link, value: u64) -> bool {
-        if self.held.len() >= most {
+    pub(crate) fn push(&mut self, limit: usize, place: u32, link: Link, value: u64) -> bool {
+        if self.references.len() >= limit {
             self.next = Some(place);
             return false;
         }
-        self.held.push(value);
+        self.references.push(value);
         if let Some(links) = &mut self.links {
             links.push(link);
         }
@@ -238,10 +236,10 @@ impl Looked {
     }
 
     /// Iterates the objects, each with its references.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (Option<Node>, &[u64])> {
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (Option<Node>, &[u64])> {
         let mut start = 0;
         self.nodes.iter().zip(&self.ends).map(move |(&node, &end)| {
-            let held = self.held.get(start..end).unwrap_or_default();
+            let held = self.references.get(start..end).unwrap_or_default();
             start = end;
             (node, held)
         })
@@ -258,24 +256,24 @@ pub trait ObjectReader: Send {
     /// continue.
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool);
 
-    /// Stores up to `most` references of the object at `addr` in `out`, with their positions. Returns the position to
+    /// Stores up to `limit` references of the object at `addr` in `out`, with their positions. Returns the position to
     /// continue from if there may be more. Traversals of the whole heap use this, because one call per reference would
     /// dominate their time.
-    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, most);
-        self.each_from(addr, from, &mut |place, _, value| batch.take(place, value));
+    fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = RefBatch::new(out, limit);
+        self.each_from(addr, from, &mut |place, _, value| batch.push(place, value));
         batch.next
     }
 
-    /// Reads the objects at `addrs` in order, with their references, until `most` references are stored. For analyses
+    /// Reads the objects at `addrs` in order, with their references, until `limit` references are stored. For analyses
     /// that read all objects of a heap.
-    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+    fn read_batch(&mut self, addrs: &[u64], limit: usize, out: &mut ObjectBatch) {
         out.clear();
         for &addr in addrs {
             out.nodes.push(self.node(addr));
-            self.each_from(addr, 0, &mut |place, link, value| out.hold(most, place, link, value));
-            out.ends.push(out.held.len());
-            if out.held.len() >= most {
+            self.each_from(addr, 0, &mut |place, link, value| out.push(limit, place, link, value));
+            out.ends.push(out.references.len());
+            if out.references.len() >= limit {
                 break;
             }
         }
@@ -305,7 +303,7 @@ impl dyn ObjectReader + '_ {
 /// The heap of a runtime.
 pub trait Heap: Sync {
     /// Ranges of objects, sorted by address and disjoint.
-    fn parts(&self) -> &[Part];
+    fn ranges(&self) -> &[HeapRange];
 
     /// All generations. Their numbers are indices into this list.
     fn generations(&self) -> &[Generation];
@@ -324,7 +322,7 @@ pub trait Heap: Sync {
     }
 
     /// Warns about requested type names that were not available, with a way to get them.
-    fn tell_missing(&self) {}
+    fn warn_missing(&self) {}
 
     /// Whether a collection was in progress, so that objects may have been moving.
     fn in_gc(&self) -> bool {
@@ -402,7 +400,7 @@ pub trait BlockHeap: Sync {
 
     /// Address of the pointer that is visited at `offset` of `object`. It is outside the object if the elements are in
     /// separate memory.
-    fn place(&self, object: Addr, offset: u64) -> Addr;
+    fn slot_address(&self, object: Addr, offset: u64) -> Addr;
 
     /// Name that the object itself gives to the reference at `offset`, such as a dict key. Used if the type has no name
     /// for it.
@@ -421,10 +419,10 @@ impl dyn Heap + '_ {
         self.blocks().map_or(0, |blocks| blocks.prefix(kind))
     }
 
-    /// [`BlockHeap::place`], or `object + offset` for other heaps.
-    pub fn place(&self, object: Addr, offset: u64) -> Addr {
+    /// [`BlockHeap::slot_address`], or `object + offset` for other heaps.
+    pub fn slot_address(&self, object: Addr, offset: u64) -> Addr {
         match self.blocks() {
-            Some(blocks) => blocks.place(object, offset),
+            Some(blocks) => blocks.slot_address(object, offset),
             None => object.saturating_add(offset),
         }
     }
@@ -436,7 +434,7 @@ impl dyn Heap + '_ {
 }
 
 /// Iterates all types of a heap that were seen so far.
-pub(crate) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
+pub(crate) fn all_types(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
     (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
 }
 
@@ -448,22 +446,22 @@ pub fn locate<T>(
     heap: &dyn Heap,
     items: &mut [T],
     at: impl Fn(&T) -> Addr,
-    mut visit: impl FnMut(&mut T, &Part, &Object),
+    mut visit: impl FnMut(&mut T, &HeapRange, &Object),
 ) {
     let mut walker = heap.walker();
-    for part in heap.parts() {
-        let from = items.partition_point(|item| at(item) < part.range.start);
-        let to = items.partition_point(|item| at(item) < part.range.end);
+    for heap_range in heap.ranges() {
+        let from = items.partition_point(|item| at(item) < heap_range.range.start);
+        let to = items.partition_point(|item| at(item) < heap_range.range.end);
         let mut here = items.get_mut(from..to).unwrap_or_default().iter_mut().peekable();
         if here.peek().is_none() {
             continue;
         }
-        walker.walk(part, &mut Losses::default(), &mut |object| {
+        walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
             let start = object.addr.saturating_sub(heap.prefix(object.kind));
             let end = start.saturating_add(object.size.max(1));
             while let Some(item) = here.next_if(|item| at(item) < end) {
                 if at(item) >= start {
-                    visit(item, part, object);
+                    visit(item, heap_range, object);
                 }
             }
         });

@@ -11,18 +11,18 @@ pub struct RuntimeId {
     /// Index of the finder in [`RUNTIMES`](crate::runtimes::RUNTIMES). `RUNTIMES.len()` for runtimes added by the user.
     finder: u32,
     /// Index among the runtimes that this finder found.
-    place: u32,
+    index: u32,
 }
 
 impl RuntimeId {
     /// Returns the IDs for one finder's runtimes, in order.
     pub(crate) fn of(finder: u32) -> impl Iterator<Item = RuntimeId> {
-        (0..).map(move |place| RuntimeId { finder, place })
+        (0..).map(move |place| RuntimeId { finder, index: place })
     }
 }
 
 impl fmt::Debug for RuntimeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "runtime {}.{}", self.finder, self.place)
+        write!(f, "runtime {}.{}", self.finder, self.index)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::window::Window;
-use crate::runtimes::api::{Losses, Object, Part, TypeIndex, Walker};
+use crate::runtimes::api::{HeapRange, Object, TypeIndex, UnwalkedRanges, Walker};
 use crate::targets::Target;
 use crate::targets::deadline::QUERY_INTERVAL;
 
@@ -23,14 +23,14 @@ const CHAIN: usize = 4;
 /// What a runtime supplies for the walk of its heap.
 ///
 /// A `key` is the number in an object that identifies its type. In memory that is no object, the key can be any number.
-pub(crate) trait Linear: Sync {
+pub(crate) trait LinearHeap: Sync {
     /// What determines an object's size. Looked up once per type.
-    type Form: Copy + Send;
+    type SizeRule: Copy + Send;
     /// Memory between objects that an allocator reserved and has not used.
     type Gap;
 
     /// The runtime's word for a part, and the message for an object without a size.
-    const PART: &'static str;
+    const RANGE_NAME: &'static str;
     const NO_SIZE: &'static str;
 
     /// The process that is read.
@@ -46,11 +46,11 @@ pub(crate) trait Linear: Sync {
     fn key(&self, window: &Window<'_>, at: u64) -> Option<u64>;
 
     /// The type with this key. `None` if no type has it.
-    fn lookup(&self, key: u64) -> Option<(TypeIndex, Self::Form)>;
+    fn lookup(&self, key: u64) -> Option<(TypeIndex, Self::SizeRule)>;
 
     /// Size in bytes of the object at `at`, as the runtime's own tools count it. `None` if the memory that determines
     /// it is not in the core.
-    fn size(&self, window: &Window<'_>, at: u64, form: Self::Form) -> Option<u64>;
+    fn size(&self, window: &Window<'_>, at: u64, form: Self::SizeRule) -> Option<u64>;
 
     /// Distance in bytes from an object of this size to the next.
     fn stride(&self, size: u64) -> u64;
@@ -65,7 +65,7 @@ pub(crate) trait Linear: Sync {
     fn gap_end(&self, window: &Window<'_>, gap: &Self::Gap) -> Option<u64>;
 
     /// True if the part contains exactly one object.
-    fn is_single(&self, _part: &Part) -> bool {
+    fn is_single(&self, _part: &HeapRange) -> bool {
         false
     }
 
@@ -83,7 +83,7 @@ pub(crate) fn slot(key: u64, bits: u32) -> usize {
 struct Entry<F> {
     key: u64,
     /// `None` if no type has this key.
-    known: Option<(TypeIndex, F)>,
+    found: Option<(TypeIndex, F)>,
 }
 
 /// Where and why a run of objects ended.
@@ -104,42 +104,42 @@ enum Damage {
 }
 
 /// The [`Walker`] of a contiguous heap.
-pub(crate) struct LinearWalker<'h, H: Linear> {
+pub(crate) struct LinearWalker<'h, H: LinearHeap> {
     heap: &'h H,
-    cache: Box<[Entry<H::Form>; CACHE]>,
+    cache: Box<[Entry<H::SizeRule>; CACHE]>,
     /// Bytes in gaps, in all parts walked so far.
     unused: u64,
 }
 
-impl<'h, H: Linear> LinearWalker<'h, H> {
+impl<'h, H: LinearHeap> LinearWalker<'h, H> {
     pub(crate) fn new(heap: &'h H) -> LinearWalker<'h, H> {
-        LinearWalker { heap, cache: Box::new([Entry { key: 0, known: None }; CACHE]), unused: 0 }
+        LinearWalker { heap, cache: Box::new([Entry { key: 0, found: None }; CACHE]), unused: 0 }
     }
 }
 
-impl<H: Linear> Walker for LinearWalker<'_, H> {
+impl<H: LinearHeap> Walker for LinearWalker<'_, H> {
     fn unused(&self) -> u64 {
         self.unused
     }
 
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+    fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
         if self.heap.target().reads().deadline().has_passed() {
             return;
         }
-        let end = part.range.end.get();
-        let single = self.heap.is_single(part);
-        let windows = Window::all(self.heap.target(), part.range);
-        let mut gaps = self.heap.gaps(part.range).iter();
+        let end = heap_range.range.end.get();
+        let single = self.heap.is_single(heap_range);
+        let windows = Window::all(self.heap.target(), heap_range.range);
+        let mut gaps = self.heap.gaps(heap_range.range).iter();
         let mut gap = gaps.next();
-        let mut at = part.range.start.get();
+        let mut at = heap_range.range.start.get();
         for window in &windows {
             if at < window.start {
                 // Objects may start in the missing memory, but their starts are unknown.
-                losses.add(at, window.start, || "not in the core".into());
-                at = if single { end } else { self.first_object(window, window.start, end, losses) };
+                unwalked.add(at, window.start, || "not in the core".into());
+                at = if single { end } else { self.first_object(window, window.start, end, unwalked) };
             }
             while at < window.end && at < end {
-                gap = from::<H>(gap, &mut gaps, at);
+                gap = gap_from::<H>(gap, &mut gaps, at);
                 if let Some(g) = gap.filter(|g| H::gap_start(g) == at) {
                     gap = gaps.next();
                     // A gap that extends past its part is invalid.
@@ -157,25 +157,31 @@ impl<H: Linear> Walker for LinearWalker<'_, H> {
                     // The result is dropped, so nothing is lost.
                     Stop::Late => return,
                     Stop::Bad(place, damage) => {
-                        gap = from::<H>(gap, &mut gaps, place.saturating_add(1));
+                        gap = gap_from::<H>(gap, &mut gaps, place.saturating_add(1));
                         let next = place.saturating_add(self.heap.alignment());
-                        at = if single { end } else { self.find(window, next, end_of_run::<H>(window, end, gap), end) };
-                        losses.add(place, at, || self.text(window, place, damage));
+                        at = if single {
+                            end
+                        } else {
+                            self.find_start(window, next, end_of_run::<H>(window, end, gap), end)
+                        };
+                        unwalked.add(place, at, || self.reason(window, place, damage));
                     }
                 }
             }
         }
         if at < end {
-            losses.add(at, end, || "not in the core".into());
+            unwalked.add(at, end, || "not in the core".into());
         }
     }
 }
 
-impl<H: Linear> LinearWalker<'_, H> {
-    fn text(&self, window: &Window<'_>, at: u64, damage: Damage) -> String {
+impl<H: LinearHeap> LinearWalker<'_, H> {
+    fn reason(&self, window: &Window<'_>, at: u64, damage: Damage) -> String {
         match damage {
             Damage::NoType(key) => self.heap.no_object(window, at, key),
-            Damage::TooLong(size) => format!("an object of {size} bytes that extends past the end of its {}", H::PART),
+            Damage::TooLong(size) => {
+                format!("an object of {size} bytes that extends past the end of its {}", H::RANGE_NAME)
+            }
             Damage::NoSize => H::NO_SIZE.into(),
         }
     }
@@ -213,38 +219,38 @@ impl<H: Linear> LinearWalker<'_, H> {
     }
 
     #[inline(always)]
-    fn entry(&mut self, key: u64) -> Option<(TypeIndex, H::Form)> {
+    fn entry(&mut self, key: u64) -> Option<(TypeIndex, H::SizeRule)> {
         let slot = slot(key, CACHE_BITS) & (CACHE - 1);
         let entry = self.cache[slot];
-        if entry.key == key { entry.known } else { self.miss(slot, key) }
+        if entry.key == key { entry.found } else { self.miss(slot, key) }
     }
 
     #[cold]
     #[inline(never)]
-    fn miss(&mut self, slot: usize, key: u64) -> Option<(TypeIndex, H::Form)> {
+    fn miss(&mut self, slot: usize, key: u64) -> Option<(TypeIndex, H::SizeRule)> {
         let known = self.heap.lookup(key);
-        self.cache[slot] = Entry { key, known };
+        self.cache[slot] = Entry { key, found: known };
         known
     }
 
     /// The first object at or after `at`, if no earlier object determines its start. Records the skipped bytes as lost.
-    fn first_object(&mut self, window: &Window<'_>, at: u64, end: u64, losses: &mut Losses) -> u64 {
+    fn first_object(&mut self, window: &Window<'_>, at: u64, end: u64, unwalked: &mut UnwalkedRanges) -> u64 {
         let gap = self.heap.gaps(AddrRange::new(Addr::new(at), Addr::new(end))).first();
-        let found = self.find(window, at, end_of_run::<H>(window, end, gap), end);
+        let found = self.find_start(window, at, end_of_run::<H>(window, end, gap), end);
         if found > at {
-            losses.add(at, found, || "the rest of an object that begins outside the core".into());
+            unwalked.add(at, found, || "the rest of an object that begins outside the core".into());
         }
         found
     }
 
     /// The first address at or after `from` where contiguous objects start. `stop` if there is none before it.
-    fn find(&mut self, window: &Window<'_>, from: u64, stop: u64, end: u64) -> u64 {
+    fn find_start(&mut self, window: &Window<'_>, from: u64, stop: u64, end: u64) -> u64 {
         let searched = self.heap.searched();
         if searched.load(Ordering::Relaxed) > limits::MAX_HEAP_SEARCH {
             return stop.max(from);
         }
         let mut at = from;
-        while at < stop && !self.chains(window, at, stop, end) {
+        while at < stop && !self.begins_chain(window, at, stop, end) {
             at = at.saturating_add(self.heap.alignment());
         }
         self.heap.searched().fetch_add(at.saturating_sub(from), Ordering::Relaxed);
@@ -252,7 +258,7 @@ impl<H: Linear> LinearWalker<'_, H> {
     }
 
     /// Whether `CHAIN` contiguous objects start at `at`. Fewer suffice if they reach `stop`, `end` or the window's end.
-    fn chains(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> bool {
+    fn begins_chain(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> bool {
         for _ in 0..CHAIN {
             let Some(key) = self.heap.key(window, at) else { return true };
             let Some((_, form)) = self.entry(key) else { return false };
@@ -272,11 +278,15 @@ impl<H: Linear> LinearWalker<'_, H> {
 }
 
 /// End of a run of objects: the end of the window or part, or the start of the next gap.
-fn end_of_run<H: Linear>(window: &Window<'_>, end: u64, gap: Option<&H::Gap>) -> u64 {
+fn end_of_run<H: LinearHeap>(window: &Window<'_>, end: u64, gap: Option<&H::Gap>) -> u64 {
     window.end.min(end).min(gap.map_or(u64::MAX, H::gap_start))
 }
 
-fn from<'g, H: Linear>(mut gap: Option<&'g H::Gap>, rest: &mut Iter<'g, H::Gap>, at: u64) -> Option<&'g H::Gap> {
+fn gap_from<'g, H: LinearHeap>(
+    mut gap: Option<&'g H::Gap>,
+    rest: &mut Iter<'g, H::Gap>,
+    at: u64,
+) -> Option<&'g H::Gap> {
     while gap.is_some_and(|g| H::gap_start(g) < at) {
         gap = rest.next();
     }

@@ -27,22 +27,22 @@ pub use crate::registers::Regs;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
-    MethodRole, Source,
+    MethodRole, Source, UnwindError,
 };
 pub use frames::{
-    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, Mark, Position,
-    ProtectedRef, Run, StackFrame, Walk,
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,
+    Position, ProtectedRef, StackFrame, StackWalk,
 };
-pub(crate) use heap::{Batch, kinds};
 pub use heap::{
-    BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader,
-    Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker, locate,
+    BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, HeapRange, Link, Node, Object, ObjectBatch, ObjectReader,
+    StringContent, StringUnits, TypeIndex, TypeInfo, UnwalkedRange, UnwalkedRanges, Walker, locate,
 };
+pub(crate) use heap::{RefBatch, all_types};
 pub use id::RuntimeId;
 pub use names::FieldKey;
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
-pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
+pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure};
 pub use small_blocks::{SmallArena, SmallBlock, SmallBlockSums, SmallBlocks, SmallClass};
 pub use space::Space;

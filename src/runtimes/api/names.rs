@@ -18,7 +18,7 @@ pub enum FieldKey {
     /// Through the static variable at this address.
     Static(Addr),
     /// Through no field. The text says how.
-    Beside(&'static str),
+    NoField(&'static str),
 }
 
 /// Names of types and fields, each computed once.
@@ -75,24 +75,24 @@ impl<'g> ObjectNames<'g> {
                 Some(inner) => format!("[].{inner}").into(),
                 None => "[]".to_owned().into(),
             },
-            FieldKey::Static(place) if self.heap.type_info(kind).is_some_and(|info| info.of_types) => {
+            FieldKey::Static(place) if self.heap.type_info(kind).is_some_and(|info| info.represents_types) => {
                 self.heap.static_at(place, &[]).map_or_else(|| "static ?".to_owned().into(), Name::from)
             }
             FieldKey::Static(place) => format!("[] ({})", statics.get(&place).map_or("static ?", |name| name)).into(),
-            FieldKey::Beside(how) => how.into(),
+            FieldKey::NoField(how) => how.into(),
         })
     }
 
     /// Text for the link out of the object at `addr`: a field, an element with its index, or a description.
     pub(crate) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
-            Link::Beside(how) => return Some(how.into()),
+            Link::NoField(how) => return Some(how.into()),
             Link::Field(offset) => offset,
         };
         let kind = self.node(addr)?.kind;
         let info = self.heap.type_info(kind)?;
-        if info.of_types
-            && let Some(name) = self.heap.static_at(self.heap.place(addr, offset), &[])
+        if info.represents_types
+            && let Some(name) = self.heap.static_at(self.heap.slot_address(addr, offset), &[])
         {
             return Some(name.into());
         }

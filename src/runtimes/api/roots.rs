@@ -45,7 +45,7 @@ pub struct RefFrame {
 
 /// Position of a reference in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameSlotPlace {
+pub enum FrameSlotLocation {
     /// In this register.
     Register(&'static str),
     /// On the stack: the slot's address, and the base register and offset by which the method addresses it.
@@ -53,11 +53,11 @@ pub enum FrameSlotPlace {
 }
 
 /// The format of SOS: `rbx`, `rbp-28`. The offset is hexadecimal.
-impl fmt::Display for FrameSlotPlace {
+impl fmt::Display for FrameSlotLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            FrameSlotPlace::Register(name) => f.write_str(name),
-            FrameSlotPlace::Stack(_, base, distance) => {
+            FrameSlotLocation::Register(name) => f.write_str(name),
+            FrameSlotLocation::Stack(_, base, distance) => {
                 let sign = if distance < 0 { '-' } else { '+' };
                 write!(f, "{base}{sign}{:x}", distance.unsigned_abs())
             }
@@ -67,9 +67,9 @@ impl fmt::Display for FrameSlotPlace {
 
 /// Position of a reference that belongs to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefPlace {
+pub enum RefLocation {
     /// A slot of a managed frame.
-    Slot(FrameSlotPlace),
+    Slot(FrameSlotLocation),
     /// An entry in one of the runtime's lists: its address, and the list.
     Listed(Addr, &'static str),
 }
@@ -90,7 +90,7 @@ pub struct Root {
     /// The frame that contains the reference. Only for stack roots.
     pub frame: Option<RefFrame>,
     /// Position within the frame or list. Only for stack roots.
-    pub place: Option<RefPlace>,
+    pub location: Option<RefLocation>,
     /// Whether the reference may point into the object instead of to its start. Only for stack roots.
     pub interior: bool,
     /// Whether the object is pinned. Only for stack roots.
@@ -110,7 +110,7 @@ impl Root {
             thread: None,
             register: None,
             frame: None,
-            place: None,
+            location: None,
             interior: false,
             pinned: false,
             static_arrays: 0,

@@ -10,7 +10,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     AsyncFunctions, BlockLabels, ClrGc, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer, Roots,
-    RuntimeId, SmallBlocks, StackFrame, Walk, buffer_at,
+    RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -111,7 +111,7 @@ pub trait ManagedRuntime: Sync {
 
     /// The runtime's GC roots. `walk` unwinds the stack of the thread with a system thread ID. `own` is this runtime's
     /// ID in the frames that `walk` returns.
-    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots;
 
     /// Describes the object at or around `addr`, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {

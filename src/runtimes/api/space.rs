@@ -9,7 +9,7 @@ use crate::targets::Target;
 
 /// A contiguous range of dumped heap memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
+pub(crate) struct MemoryRun<'a> {
     /// Address of the first word.
     start: u64,
     /// End address.
@@ -21,21 +21,21 @@ pub(crate) struct Run<'a> {
 
 /// All runs of a heap, with an index by address.
 pub struct Space<'a> {
-    runs: Vec<Run<'a>>,
+    runs: Vec<MemoryRun<'a>>,
     /// Per GiB of the address space: number of its row in `pages`, plus 1. 0 if there is none.
     top: Vec<u32>,
     /// One row per used GiB, one entry per MiB: number of the first run that ends in it or later, plus 1.
     pages: Vec<u32>,
     /// Number of words in the sequence, padding between runs included.
     words: u64,
-    /// Words of the smallest object, at most [`MOST_WORDS`]. At most one object begins in any sequence of that many
+    /// Words of the smallest object, at most [`MAX_SLOT_WORDS`]. At most one object begins in any sequence of that many
     /// words.
     object_words: u64,
 }
 
 /// Maximum number of words per slot. The graph stores a position in a slot in two bits, and one of the four values
 /// means that no object begins there.
-const MOST_WORDS: u64 = 3;
+const MAX_SLOT_WORDS: u64 = 3;
 
 const GIB: u32 = 30;
 const MIB: u32 = 20;
@@ -67,7 +67,7 @@ impl<'a> Space<'a> {
     }
 
     fn empty(min_object: u64) -> Space<'a> {
-        let object_words = (min_object / 8).clamp(1, MOST_WORDS);
+        let object_words = (min_object / 8).clamp(1, MAX_SLOT_WORDS);
         let top = vec![0; 1 << (ADDRESS_BITS - GIB)];
         Space { runs: Vec::new(), top, pages: Vec::new(), words: 0, object_words }
     }
@@ -80,7 +80,7 @@ impl<'a> Space<'a> {
         }
         // Align the number, so that no slot covers words of two runs.
         let first = self.words.next_multiple_of(self.object_words);
-        self.runs.push(Run { start: start.get(), end, first, words });
+        self.runs.push(MemoryRun { start: start.get(), end, first, words });
         self.words = first + words.len() as u64;
         let number = self.runs.len() as u32;
         let last = (end - 1).min((1 << ADDRESS_BITS) - 1);
@@ -105,7 +105,7 @@ impl<'a> Space<'a> {
     }
 
     /// The run that contains the word with this number.
-    pub(crate) fn run_of(&self, index: u64) -> Option<&Run<'a>> {
+    pub(crate) fn run_of(&self, index: u64) -> Option<&MemoryRun<'a>> {
         let i = self.runs.partition_point(|r| r.first <= index).checked_sub(1)?;
         self.runs.get(i).filter(|run| run.address(index).is_some())
     }
@@ -118,7 +118,7 @@ impl<'a> Space<'a> {
 
     /// The run that contains `addr`.
     #[inline(always)]
-    pub(crate) fn run(&self, addr: u64) -> Option<&Run<'a>> {
+    pub(crate) fn run(&self, addr: u64) -> Option<&MemoryRun<'a>> {
         let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
         let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
         let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
@@ -136,7 +136,7 @@ impl<'a> Space<'a> {
 
     /// Like [`Space::run`], but tries `near` first and updates it. Consecutive lookups are usually close to each other.
     #[inline(always)]
-    pub(crate) fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s Run<'a>>) -> Option<&'s Run<'a>> {
+    pub(crate) fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s MemoryRun<'a>>) -> Option<&'s MemoryRun<'a>> {
         if let Some(run) = near.filter(|run| run.has(addr)) {
             return Some(run);
         }
@@ -163,13 +163,13 @@ impl<'a> Space<'a> {
 
     /// The run that contains an address above the table's range.
     #[cold]
-    fn high_run(&self, addr: u64) -> Option<&Run<'a>> {
+    fn high_run(&self, addr: u64) -> Option<&MemoryRun<'a>> {
         let i = self.runs.partition_point(|r| r.end <= addr);
         self.runs.get(i).filter(|r| r.start <= addr)
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> MemoryRun<'a> {
     #[inline(always)]
     fn has(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.start) < self.end.wrapping_sub(self.start)

@@ -5,13 +5,13 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::limits;
 use crate::progress::Progress;
-use crate::runtimes::api::{FREE, Generation, Heap, Losses, Part, TypeIndex, TypeInfo, Walker};
+use crate::runtimes::api::{FREE, Generation, Heap, HeapRange, TypeIndex, TypeInfo, UnwalkedRanges, Walker};
 
 /// Size in bytes from which free blocks are listed, as SOS does.
 const LARGE_FREE: u64 = 512 << 10;
 
 /// Number of types by which a table of tallies grows.
-const ROOM: usize = 256;
+const TYPE_GROWTH: usize = 256;
 
 /// Number and size of a set of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub(super) fn takes_part(&self, part: &Part) -> bool {
-        self.generation.is_none_or(|g| g == part.generation.name) && self.heap.is_none_or(|h| h == part.heap)
+    pub(super) fn includes(&self, heap_range: &HeapRange) -> bool {
+        self.generation.is_none_or(|g| g == heap_range.generation.name)
+            && self.heap.is_none_or(|h| h == heap_range.heap)
     }
 }
 
@@ -90,42 +91,42 @@ pub struct HeapStat {
     /// Number of free blocks left out of the list.
     pub more_free_blocks: u64,
     /// Ranges that could not be walked.
-    pub losses: Losses,
+    pub unwalked: UnwalkedRanges,
     /// Bytes that belong to allocators and are unused.
     pub unused: u64,
 }
 
 /// The counts of one thread.
-struct Share<'h> {
+struct ThreadCounts<'h> {
     walker: Box<dyn Walker + 'h>,
     /// Indexed by generation, then by type.
     tallies: Vec<Vec<Tally>>,
     blocks: Vec<FreeBlock>,
-    losses: Losses,
+    unwalked: UnwalkedRanges,
 }
 
 /// Counts all objects of `heap` that match `selection`.
 pub fn stat(heap: &dyn Heap, selection: &Selection, progress: &Progress) -> HeapStat {
-    let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
-    progress.start(parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
-    let fresh = || Share {
+    let ranges: Vec<&HeapRange> = heap.ranges().iter().filter(|p| selection.includes(p)).collect();
+    progress.start(ranges.iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
+    let fresh = || ThreadCounts {
         walker: heap.walker(),
         tallies: vec![Vec::new(); heap.generations().len()],
         blocks: Vec::new(),
-        losses: Losses::default(),
+        unwalked: UnwalkedRanges::default(),
     };
-    let shares: Vec<Share<'_>> = parts
+    let shares: Vec<ThreadCounts<'_>> = ranges
         .par_iter()
-        .fold(fresh, |mut share, part| {
-            count(&mut share, part, selection);
-            progress.add(part.range.len());
+        .fold(fresh, |mut share, heap_range| {
+            count(&mut share, heap_range, selection);
+            progress.add(heap_range.range.len());
             share
         })
         .collect();
     join(heap, shares)
 }
 
-fn join(heap: &dyn Heap, shares: Vec<Share<'_>>) -> HeapStat {
+fn join(heap: &dyn Heap, shares: Vec<ThreadCounts<'_>>) -> HeapStat {
     let mut out = HeapStat::default();
     let mut all: Vec<Vec<Tally>> = vec![vec![Tally::default(); heap.generations().len()]; heap.types()];
     for share in shares {
@@ -137,7 +138,7 @@ fn join(heap: &dyn Heap, shares: Vec<Share<'_>>) -> HeapStat {
             }
         }
         out.free_blocks.extend(share.blocks);
-        out.losses.merge(share.losses);
+        out.unwalked.merge(share.unwalked);
         out.unused = out.unused.saturating_add(share.walker.unused());
     }
     for (kind, by_generation) in (0..).map(TypeIndex).zip(all) {
@@ -152,18 +153,18 @@ fn join(heap: &dyn Heap, shares: Vec<Share<'_>>) -> HeapStat {
     out
 }
 
-fn count(share: &mut Share<'_>, part: &Part, selection: &Selection) {
-    let Share { walker, tallies, blocks, losses } = share;
-    let Some(tallies) = tallies.get_mut(usize::from(part.generation.number)) else { return };
+fn count(share: &mut ThreadCounts<'_>, heap_range: &HeapRange, selection: &Selection) {
+    let ThreadCounts { walker, tallies, blocks, unwalked } = share;
+    let Some(tallies) = tallies.get_mut(usize::from(heap_range.generation.number)) else { return };
     let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
     let mut after_block = false;
-    walker.walk(part, losses, &mut |object| {
+    walker.walk(heap_range, unwalked, &mut |object| {
         if after_block && let Some(block) = blocks.last_mut() {
             block.next = Some((object.addr, object.kind));
             after_block = false;
         }
         if object.kind == FREE && object.size >= LARGE_FREE {
-            let (generation, heap) = (part.generation, part.heap);
+            let (generation, heap) = (heap_range.generation, heap_range.heap);
             blocks.push(FreeBlock { addr: object.addr, size: object.size, generation, heap, next: None });
             after_block = true;
         }
@@ -172,7 +173,7 @@ fn count(share: &mut Share<'_>, part: &Part, selection: &Selection) {
         }
         let index = object.kind.0 as usize;
         if index >= tallies.len() {
-            tallies.resize(index.saturating_add(ROOM), Tally::default());
+            tallies.resize(index.saturating_add(TYPE_GROWTH), Tally::default());
         }
         if let Some(tally) = tallies.get_mut(index) {
             tally.count = tally.count.wrapping_add(1);

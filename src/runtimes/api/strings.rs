@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::progress::Progress;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::{
-    Heap, Losses, Object, Part, Selection, StringContent, StringUnits, Tally, TypeIndex, Walker,
+    Heap, HeapRange, Object, Selection, StringContent, StringUnits, Tally, TypeIndex, UnwalkedRanges, Walker,
 };
 
 /// Number of shards, selected by the first bits of the hash. Shards keep threads from waiting for each other, and each
@@ -24,7 +24,7 @@ const SHARD_BITS: u32 = 6;
 const BATCH: usize = 4096;
 
 /// Batches queued per worker before the producer processes one itself.
-const WAITING: usize = 4;
+const QUEUE_DEPTH: usize = 4;
 
 /// A string content that occurs several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ impl Shards {
 pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Progress) -> StringStat {
     let mut out = StringStat::default();
     let Some(kind) = heap.string_type() else { return out };
-    let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
-    let bytes = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
+    let ranges: Vec<&HeapRange> = heap.ranges().iter().filter(|p| selection.includes(p)).collect();
+    let bytes = ranges.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
     // Contents are divided among passes by hash. This bounds the memory of each pass, and the sums stay exact.
     let passes = count.div_ceil(limits::MAX_STRINGS_A_PASS).max(1);
     progress.start(bytes.saturating_mul(passes));
@@ -119,11 +119,11 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
             shards.add(&mut found);
             failed
         };
-        let (total, unreadable) = each_batch(heap, kind, &parts, selection, progress, look);
+        let (total, unreadable) = each_batch(heap, kind, &ranges, selection, progress, look);
         (out.total, out.unreadable) = (total, unreadable);
         keep_worst(heap, shards, &mut out);
     }
-    tell_worst(heap, kind, &mut out);
+    fill_contents(heap, kind, &mut out);
     out
 }
 
@@ -135,20 +135,20 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
 fn each_batch(
     heap: &dyn Heap,
     kind: TypeIndex,
-    parts: &[&Part],
+    ranges: &[&HeapRange],
     selection: &Selection,
     progress: &Progress,
     look: impl Fn(&[Object]) -> u64 + Sync,
 ) -> (Tally, u64) {
     let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
-    let most = WAITING * rayon::current_num_threads();
+    let limit = QUEUE_DEPTH * rayon::current_num_threads();
     let (waiting, failed) = (&AtomicUsize::new(0), &AtomicU64::new(0));
     let look = &|batch: &[Object]| {
         failed.fetch_add(look(batch), Ordering::Relaxed);
     };
     let total = rayon::scope(|scope| {
         let send = |batch: &mut Vec<Object>| {
-            if waiting.load(Ordering::Relaxed) >= most {
+            if waiting.load(Ordering::Relaxed) >= limit {
                 look(batch);
                 batch.clear();
                 return;
@@ -161,9 +161,9 @@ fn each_batch(
             });
         };
         let fresh = || (heap.walker(), Vec::with_capacity(BATCH));
-        let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), part: &&Part| {
+        let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), heap_range: &&HeapRange| {
             let mut total = Tally::default();
-            walker.walk(part, &mut Losses::default(), &mut |object| {
+            walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
                 if object.kind != kind || object.size < min || object.size > max {
                     return;
                 }
@@ -175,10 +175,10 @@ fn each_batch(
             });
             look(batch);
             batch.clear();
-            progress.add(part.range.len());
+            progress.add(heap_range.range.len());
             total
         };
-        parts.par_iter().map_init(fresh, of_part).reduce(Tally::default, Tally::plus)
+        ranges.par_iter().map_init(fresh, of_part).reduce(Tally::default, Tally::plus)
     });
     (total, failed.load(Ordering::Relaxed))
 }
@@ -203,7 +203,7 @@ fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
             stat.wasted = stat.wasted.saturating_add(wasted);
             stat.duplicates.push(Duplicate { count, length: 0, wasted, example, value: String::new(), cut: false });
             if stat.duplicates.len() >= 2 * limits::MAX_DUPLICATES {
-                only_worst(&mut stat.duplicates);
+                truncate_to_worst(&mut stat.duplicates);
             }
         }
         stat
@@ -213,17 +213,17 @@ fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
         out.distinct = out.distinct.saturating_add(stat.distinct);
         out.wasted = out.wasted.saturating_add(stat.wasted);
         out.duplicates.extend(stat.duplicates);
-        only_worst(&mut out.duplicates);
+        truncate_to_worst(&mut out.duplicates);
     }
 }
 
-fn only_worst(duplicates: &mut Vec<Duplicate>) {
+fn truncate_to_worst(duplicates: &mut Vec<Duplicate>) {
     duplicates.sort_unstable_by_key(|d| (std::cmp::Reverse(d.wasted), d.example));
     duplicates.truncate(limits::MAX_DUPLICATES);
 }
 
 /// Reads the content of each listed duplicate.
-fn tell_worst(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
+fn fill_contents(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
     for duplicate in &mut out.duplicates {
         // `string_content` does not use the size.
         let Some(content) = heap.string_content(&Object { addr: duplicate.example, kind, size: 0 }) else { continue };
@@ -250,16 +250,15 @@ impl<'a> StringContent<'a> {
         Some(StringContent { length, bytes, units: StringUnits::Utf16 })
     }
 
-    /// The first units as text, at most `most` of them.
-    pub fn beginning(&self, most: usize) -> String {
-        let units = (self.length as usize).min(most);
+    /// The first units as text, at most `limit` of them.
+    pub fn beginning(&self, limit: usize) -> String {
+        let units = (self.length as usize).min(limit);
         match self.units {
             StringUnits::Utf16 => {
                 let units = self.bytes.as_chunks::<2>().0.iter().take(units).map(|c| u16::from_le_bytes(*c));
                 char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
             }
             StringUnits::Latin1 => self.bytes.iter().take(units).map(|&b| char::from(b)).collect(),
-            StringUnits::Utf8 => String::from_utf8_lossy(self.bytes.get(..units).unwrap_or(self.bytes)).into_owned(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct AsyncTask {
     pub awaiting: String,
     /// `awaiting` without details that differ between similar tasks, such as the duration of a sleep. Used for
     /// grouping.
-    pub alike: String,
+    pub group_text: String,
     /// The object that the task waits for. Null if there is none.
     pub awaited: Addr,
     /// Tasks that wait for this task.

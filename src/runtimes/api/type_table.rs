@@ -7,25 +7,25 @@ use crate::runtimes::api::{FREE, TypeIndex};
 
 /// Types by address, each looked up once by all threads together. The first is the type of free space, [`FREE`].
 pub(crate) struct TypeTable<I> {
-    known: RwLock<Known<I>>,
-    most: usize,
+    data: RwLock<TableData<I>>,
+    limit: usize,
 }
 
-struct Known<I> {
+struct TableData<I> {
     by_address: HashMap<u64, u32>,
     all: Vec<I>,
 }
 
 impl<I: Copy> TypeTable<I> {
     /// Creates a table that contains only the type of free space, whose address may be unknown yet. It takes up to
-    /// `most` types.
-    pub(crate) fn new(free: I, address: Option<u64>, most: usize) -> TypeTable<I> {
+    /// `limit` types.
+    pub(crate) fn new(free: I, address: Option<u64>, limit: usize) -> TypeTable<I> {
         let by_address = address.map(|address| (address, FREE.0)).into_iter().collect();
-        TypeTable { known: RwLock::new(Known { by_address, all: vec![free] }), most }
+        TypeTable { data: RwLock::new(TableData { by_address, all: vec![free] }), limit }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known<I>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, TableData<I>> {
+        self.data.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self, kind: TypeIndex) -> Option<I> {
@@ -43,7 +43,7 @@ impl<I: Copy> TypeTable<I> {
 
     /// Whether the table is full. Objects of further types are then lost.
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= self.most
+        self.len() >= self.limit
     }
 
     /// Returns the type at `address`. On first use, `look` reads it and returns whether it is free space.
@@ -55,13 +55,13 @@ impl<I: Copy> TypeTable<I> {
             }
         }
         let (info, free) = look()?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.data.write().unwrap_or_else(PoisonError::into_inner);
         if free {
             known.by_address.insert(address, FREE.0);
             *known.all.first_mut()? = info;
             return Some((FREE, info));
         }
-        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < self.most)?;
+        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < self.limit)?;
         let i = *known.by_address.entry(address).or_insert(next);
         if i == next {
             known.all.push(info);

@@ -6,6 +6,7 @@
 use crate::addr::Addr;
 use crate::layout::StructView;
 use crate::limits;
+use crate::memory::Fault;
 use crate::runtimes::api::{FinalizeQueue, Segment};
 use crate::runtimes::clr_gc::Gc;
 use crate::words::Generation;
@@ -62,7 +63,18 @@ fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
         .collect()
 }
 
-fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
+/// Reasons why a queue can't be read.
+#[derive(Debug, thiserror::Error)]
+enum QueueError {
+    /// The queue's array, or the ends of its segments, are not in the core.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The length of a segment is not a multiple of 8 bytes, or exceeds the limit.
+    #[error("implausible segment from {start} to {end}")]
+    Segment { start: Addr, end: Addr },
+}
+
+fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, QueueError> {
     let Gc { memory, layout, .. } = gc;
     let generations = gc
         .vars
@@ -72,7 +84,7 @@ fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
         .unwrap_or(GENERATIONS)
         .min(BY_NUMBER.len() as u64);
     let segments = generations + DUE;
-    let fill = |i: u64| memory.ptr(at.saturating_add(8 * i)).map_err(|e| e.to_string());
+    let fill = |i: u64| memory.ptr(at.saturating_add(8 * i));
     // The start of the array is stored after the segments' ends.
     let mut start = fill(segments)?;
     let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
@@ -80,9 +92,9 @@ fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
         let end = fill(segment)?;
         let len = end.checked_since(start).filter(|len| len.is_multiple_of(8));
         let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
-            return Err(format!("implausible segment from {start} to {end}"));
+            return Err(QueueError::Segment { start, end });
         };
-        let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
+        let bytes = memory.bytes(start, len as usize)?;
         for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let (addr, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
             // The oldest generation comes first.

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::api::type_table::TypeTable;
-use crate::runtimes::api::{Elements, Heap, Part, Segment, TypeIndex, TypeInfo};
+use crate::runtimes::api::{Elements, Heap, HeapRange, Segment, TypeIndex, TypeInfo};
 use crate::runtimes::clr_gc::reader::{Dependents, ObjectLayouts};
 use crate::runtimes::clr_gc::{AllocContext, References};
 
@@ -70,7 +70,7 @@ impl MethodTableInfo {
             address: self.address,
             free: self.free,
             string: self.string,
-            of_types: false,
+            represents_types: false,
             elements: self.counted().then(elements),
         }
     }
@@ -124,7 +124,7 @@ impl MethodTables {
     }
 }
 
-/// A heap of this GC. The walk ([`Linear`](crate::runtimes::api::linear::Linear)) and the reader are built on it.
+/// A heap of this GC. The walk ([`LinearHeap`](crate::runtimes::api::linear::LinearHeap)) and the reader are built on it.
 pub(crate) trait ClrHeap: Heap {
     /// Whether sizes are rounded up to the next object. True for runtimes whose own tools report no sizes.
     const SIZES_ARE_ROUNDED: bool;
@@ -167,12 +167,16 @@ pub(crate) trait ClrHeap: Heap {
 
 /// Returns the runs of all segments that `fit` accepts, by address. Of two segments that overlap the later one is left
 /// out, so that nothing is counted twice.
-pub(crate) fn parts(segments: &[Segment], notes: &mut Vec<String>, mut fit: impl FnMut(&Part) -> bool) -> Vec<Part> {
-    let mut all: Vec<Part> = segments
+pub(crate) fn parts(
+    segments: &[Segment],
+    notes: &mut Vec<String>,
+    mut fit: impl FnMut(&HeapRange) -> bool,
+) -> Vec<HeapRange> {
+    let mut all: Vec<HeapRange> = segments
         .iter()
         .flat_map(|s| {
             let heap = s.heap;
-            s.runs().map(move |(generation, range)| Part { heap, generation: generation.managed(), range })
+            s.runs().map(move |(generation, range)| HeapRange { heap, generation: generation.managed(), range })
         })
         .collect();
     all.sort_by_key(|p| (p.range.start, p.range.end));

@@ -9,13 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::addr::Addr;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::slot;
-use crate::runtimes::api::{Batch, Handle, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::api::{Handle, Link, Node, ObjectBatch, ObjectReader, RefBatch, TypeIndex};
 use crate::runtimes::clr_gc::{ClrHeap, MIN_OBJECT, MethodTableInfo, References, stride};
 use crate::words::HandleKind;
 
 /// Links to objects that are in no field of the object that keeps them alive.
-const ALLOCATOR: Link = Link::Beside("(loader allocator)");
-const DEPENDENT: Link = Link::Beside("(dependent handle)");
+const ALLOCATOR: Link = Link::NoField("(loader allocator)");
+const DEPENDENT: Link = Link::NoField("(dependent handle)");
 
 const CACHE: usize = 1 << CACHE_BITS;
 const CACHE_BITS: u32 = 10;
@@ -207,12 +207,12 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
     }
 
     fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, limit);
-        self.visit_from(addr, from, |position, _, value| batch.take(position, value));
+        let mut batch = RefBatch::new(out, limit);
+        self.visit_from(addr, from, |position, _, value| batch.push(position, value));
         batch.next
     }
 
-    fn look(&mut self, addrs: &[u64], limit: usize, out: &mut Looked) {
+    fn read_batch(&mut self, addrs: &[u64], limit: usize, out: &mut ObjectBatch) {
         out.clear();
         let dependents = self.dependents();
         let (space, mask, count_at) = (self.space, self.heap.mask(), self.heap.count_at());
@@ -234,17 +234,17 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
                 layout.references.visit(words, size, &mut |offset, value| {
                     let position = offset / 8;
                     position < u64::from(FIRST_EXTRA_POSITION)
-                        && out.hold(limit, position as u32, Link::Field(offset), value)
-                }) && layout.allocator.is_none_or(|at| out.hold(limit, FIRST_EXTRA_POSITION, ALLOCATOR, at.get()))
+                        && out.push(limit, position as u32, Link::Field(offset), value)
+                }) && layout.allocator.is_none_or(|at| out.push(limit, FIRST_EXTRA_POSITION, ALLOCATOR, at.get()))
             };
             if object.is_none_or(fields)
                 && let Some(all) = dependents.with(addr)
             {
                 let position = |i: u32| (FIRST_EXTRA_POSITION + 1).saturating_add(i);
-                (0..).zip(all).all(|(i, &secondary)| out.hold(limit, position(i), DEPENDENT, secondary));
+                (0..).zip(all).all(|(i, &secondary)| out.push(limit, position(i), DEPENDENT, secondary));
             }
-            out.ends.push(out.held.len());
-            if out.held.len() >= limit {
+            out.ends.push(out.references.len());
+            if out.references.len() >= limit {
                 break;
             }
         }

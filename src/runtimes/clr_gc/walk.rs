@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
 use crate::memory::window::Window;
 use crate::runtimes::api::TypeIndex;
-use crate::runtimes::api::linear::Linear;
+use crate::runtimes::api::linear::LinearHeap;
 use crate::runtimes::clr_gc::contexts::{contexts_in, end_of_context};
 use crate::runtimes::clr_gc::{ALIGN, AllocContext, ClrHeap, MIN_OBJECT, stride};
 use crate::targets::Target;
@@ -49,11 +49,11 @@ fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
 }
 
 /// Looks up types by MethodTable, after removing the marks of a collection.
-impl<H: ClrHeap> Linear for H {
-    type Form = Sizes;
+impl<H: ClrHeap> LinearHeap for H {
+    type SizeRule = Sizes;
     type Gap = AllocContext;
 
-    const PART: &'static str = "segment";
+    const RANGE_NAME: &'static str = "segment";
     const NO_SIZE: &'static str = "an array whose length is not in the core";
 
     fn target(&self) -> &dyn Target {

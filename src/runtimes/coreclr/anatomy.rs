@@ -1,7 +1,7 @@
 //! Which bytes of CoreCLR's objects are structure and which are values, by type.
 
 use crate::addr::Addr;
-use crate::runtimes::api::anatomy::{Anatomy, Forms};
+use crate::runtimes::api::anatomy::{Anatomy, ScrubRules};
 use crate::runtimes::clr_gc;
 use crate::runtimes::coreclr::CoreClr;
 
@@ -9,7 +9,7 @@ use crate::runtimes::coreclr::CoreClr;
 const FIELDS: [(&str, &str, u64); 1] = [("System.Exception", "_HResult", 4)];
 
 impl Anatomy for CoreClr<'_> {
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         Some(clr_gc::forms(self.object_heap()?, |method_table| fields(self, method_table)))
     }
 }

@@ -14,7 +14,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, ClrGc, ClrHeaps, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
-    StackFrame, Structure, Walk,
+    StackFrame, StackWalk, Structure,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
@@ -143,7 +143,7 @@ impl<'p> CoreClr<'p> {
     }
 
     /// Reads the references on thread stacks. `walk` returns a thread's frames. `own` identifies this runtime in them.
-    pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
+    pub fn stack_refs(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Vec<StackRefs> {
         stack_refs(self.process, self.methods(), self.thread_table(), own, walk)
     }
 
@@ -211,7 +211,7 @@ impl ManagedRuntime for CoreClr<'_> {
         &self.thread_table().threads
     }
 
-    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         self.roots_with(&self.stack_refs(own, walk))
     }
 

@@ -11,7 +11,7 @@ use crate::facts::ThreadRow;
 use crate::limits;
 use crate::memory::Memory as _;
 use crate::runtimes::api::fields::{
-    Class, Classes, Field, Fields, Form, Frame, MADE_UP, References, Static, Thread, Type,
+    Class, Classes, FIRST_SYNTHETIC_ID, Field, Fields, Frame, ObjectLayout, References, Static, Thread, ValueType,
 };
 use crate::runtimes::api::{Heap as _, Root, RootKind};
 use crate::runtimes::coreclr::heap::{Heap, VALUE_TYPE};
@@ -43,30 +43,30 @@ const JAVA_CLASSES: [(&str, usize); 8] = [
 ];
 
 /// Arrays that have no class of their own in the format: element type and class name.
-const PRIMITIVE_ARRAYS: [(Type, &str); 8] = [
-    (Type::Boolean, "[Z"),
-    (Type::Char, "[C"),
-    (Type::Float, "[F"),
-    (Type::Double, "[D"),
-    (Type::Byte, "[B"),
-    (Type::Short, "[S"),
-    (Type::Int, "[I"),
-    (Type::Long, "[J"),
+const PRIMITIVE_ARRAYS: [(ValueType, &str); 8] = [
+    (ValueType::Boolean, "[Z"),
+    (ValueType::Char, "[C"),
+    (ValueType::Float, "[F"),
+    (ValueType::Double, "[D"),
+    (ValueType::Byte, "[B"),
+    (ValueType::Short, "[S"),
+    (ValueType::Int, "[I"),
+    (ValueType::Long, "[J"),
 ];
 
 /// Heap dump type for a CorElementType (ECMA-335 II.23.1.16): a number of some width, or a reference.
-fn heap_dump_type(element: u8) -> Type {
+fn heap_dump_type(element: u8) -> ValueType {
     match element {
-        0x02 => Type::Boolean,
-        0x03 => Type::Char,
-        0x04 | 0x05 => Type::Byte,
-        0x06 | 0x07 => Type::Short,
-        0x08 | 0x09 => Type::Int,
-        0x0c => Type::Float,
-        0x0d => Type::Double,
+        0x02 => ValueType::Boolean,
+        0x03 => ValueType::Char,
+        0x04 | 0x05 => ValueType::Byte,
+        0x06 | 0x07 => ValueType::Short,
+        0x08 | 0x09 => ValueType::Int,
+        0x0c => ValueType::Float,
+        0x0d => ValueType::Double,
         // 64-bit and native-size numbers, pointers.
-        0x0a | 0x0b | 0x0f | 0x10 | 0x18 | 0x19 | 0x1b => Type::Long,
-        _ => Type::Object,
+        0x0a | 0x0b | 0x0f | 0x10 | 0x18 | 0x19 | 0x1b => ValueType::Long,
+        _ => ValueType::Object,
     }
 }
 
@@ -108,7 +108,7 @@ impl Fields for CoreClr<'_> {
 fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
     let types = &**heap.type_system();
     let mut builder = ClassBuilder { heap, types, fields: HashMap::new() };
-    let mut out = Classes { all: synthetic_classes(), places: HashMap::new() };
+    let mut out = Classes { all: synthetic_classes(), by_address: HashMap::new() };
     let statics = builder.statics();
     let with_bases = present.iter().chain(statics.keys()).flat_map(|at| types.bases(*at));
     let all: BTreeSet<Addr> = with_bases.collect();
@@ -116,25 +116,25 @@ fn classes(heap: &Heap<'_>, present: &[Addr]) -> Classes {
         let form = builder.form(at);
         let mut index = out.all.len();
         match form {
-            Form::Values(_, kind) => {
+            ObjectLayout::Values(_, kind) => {
                 index = JAVA_CLASSES.len() + PRIMITIVE_ARRAYS.iter().position(|(of, _)| *of == kind).unwrap_or(0);
                 if let Some(class) = out.all.get_mut(index) {
-                    class.form = form;
+                    class.layout = form;
                 }
             }
             _ => out.all.push(builder.class(at, form, &statics, &all)),
         }
-        out.places.insert(at, index as u32);
+        out.by_address.insert(at, index as u32);
     }
     out
 }
 
 /// Classes that do not exist in the runtime.
 fn synthetic_classes() -> Vec<Class> {
-    let object = |index: usize| MADE_UP + index as u64;
-    let referent = Field { name: "referent".to_owned(), kind: Type::Object, offset: 0 };
+    let object = |index: usize| FIRST_SYNTHETIC_ID + index as u64;
+    let referent = Field { name: "referent".to_owned(), kind: ValueType::Object, offset: 0 };
     let java_classes = JAVA_CLASSES.iter().enumerate().map(|(index, (name, above))| Class {
-        above: if index == 0 { 0 } else { object(*above) },
+        superclass: if index == 0 { 0 } else { object(*above) },
         size: OBJECT_SIZE,
         fields: if name.ends_with("ref/Reference") { vec![referent.clone()] } else { Vec::new() },
         ..empty_class(object(index), name)
@@ -142,7 +142,7 @@ fn synthetic_classes() -> Vec<Class> {
     let primitive_arrays = PRIMITIVE_ARRAYS
         .iter()
         .zip(JAVA_CLASSES.len()..)
-        .map(|((_, name), index)| Class { above: object(0), ..empty_class(object(index), name) });
+        .map(|((_, name), index)| Class { superclass: object(0), ..empty_class(object(index), name) });
     java_classes.chain(primitive_arrays).collect()
 }
 
@@ -151,12 +151,12 @@ fn empty_class(id: u64, name: &str) -> Class {
         id,
         address: Addr::NULL,
         name: name.to_owned(),
-        above: 0,
+        superclass: 0,
         loader: 0,
         size: 0,
         statics: Vec::new(),
         fields: Vec::new(),
-        form: Form::Instance(Vec::new()),
+        layout: ObjectLayout::Instance(Vec::new()),
         is_root: false,
     }
 }
@@ -169,51 +169,57 @@ struct ClassBuilder<'h, 'p> {
 }
 
 impl ClassBuilder<'_, '_> {
-    fn class(&mut self, at: Addr, form: Form, statics: &BTreeMap<Addr, Vec<FieldDesc>>, all: &BTreeSet<Addr>) -> Class {
+    fn class(
+        &mut self,
+        at: Addr,
+        form: ObjectLayout,
+        statics: &BTreeMap<Addr, Vec<FieldDesc>>,
+        all: &BTreeSet<Addr>,
+    ) -> Class {
         let info = self.heap.lookup(at.get()).map(|(_, info)| info);
         let above = self.base_type(at).filter(|above| all.contains(above));
         let own = statics.get(&at).map_or(&[][..], Vec::as_slice);
-        let is_text = matches!(form, Form::Text(..));
-        let value = Field { name: "value".to_owned(), kind: Type::Object, offset: 0 };
+        let is_text = matches!(form, ObjectLayout::Text(..));
+        let value = Field { name: "value".to_owned(), kind: ValueType::Object, offset: 0 };
         Class {
             id: at.get(),
             address: at,
             // Tools show a string's text only for a class of this name.
             name: if is_text { "java/lang/String".to_owned() } else { self.types.display_name(at) },
-            above: above.map_or(MADE_UP, Addr::get),
+            superclass: above.map_or(FIRST_SYNTHETIC_ID, Addr::get),
             // The object that keeps a collectible type alive is referenced by its instances.
             loader: self.types.loader_allocator_object(at).map_or(0, Addr::get),
             size: info.filter(|info| !info.counted() || is_text).map_or(0, |info| info.base_size),
             statics: own.iter().filter_map(|field| self.value_of(field)).collect(),
             fields: if is_text { vec![value] } else { self.fields_of(at) },
-            form,
+            layout: form,
             is_root: !own.is_empty(),
         }
     }
 
     /// Layout of a type's objects.
-    fn form(&mut self, at: Addr) -> Form {
-        let Some((kind, info)) = self.heap.lookup(at.get()) else { return Form::Instance(Vec::new()) };
+    fn form(&mut self, at: Addr) -> ObjectLayout {
+        let Some((kind, info)) = self.heap.lookup(at.get()) else { return ObjectLayout::Instance(Vec::new()) };
         if let Some((length_at, first)) = self.heap.form_of_strings().filter(|_| info.string) {
-            return Form::Text(length_at, first);
+            return ObjectLayout::Text(length_at, first);
         }
         let elements = self.heap.type_info(kind).and_then(|info| info.elements);
         let Some(elements) = elements.filter(|_| info.counted()) else {
             let fields = self.base_chain(at).into_iter().flat_map(|at| self.fields_of(at));
-            return Form::Instance(fields.map(|field| (field.offset, field.kind)).collect());
+            return ObjectLayout::Instance(fields.map(|field| (field.offset, field.kind)).collect());
         };
         let element = self.types.element_type(at);
         let is_value = element.is_some_and(|element| self.types.is_value_type(element) == Ok(true));
         let (start, is_row) = (elements.start, matches!(self.types.shape(TypeHandle(at)), Ok(Shape::SzArray(_))));
         if is_row && !is_value && self.types.contains_references(at) {
-            return Form::Objects(start);
+            return ObjectLayout::Objects(start);
         }
         // All other arrays are described by size and references: structs, pointers, and arrays of several dimensions,
         // whose bounds come first. Arrays of enumerations are among them: their type is worth more than their values.
         let element = element.filter(|_| is_row && is_value);
         let numbers = element.and_then(|element| self.types.number_of(element)).map(heap_dump_type);
         let numbers = numbers.filter(|kind| kind.size() == elements.size);
-        numbers.map_or(Form::Structs(ARRAY_DATA), |kind| Form::Values(start, kind))
+        numbers.map_or(ObjectLayout::Structs(ARRAY_DATA), |kind| ObjectLayout::Values(start, kind))
     }
 
     /// The base type. `None` if the type is among its own bases, or has too many.
@@ -254,12 +260,12 @@ impl ClassBuilder<'_, '_> {
             return;
         }
         let inherited = self.base_chain(at).into_iter().skip(1).flat_map(|at| self.fields_of(at));
-        for field in inherited.collect::<Vec<_>>().iter().chain(&*out).filter(|field| field.kind == Type::Object) {
+        for field in inherited.collect::<Vec<_>>().iter().chain(&*out).filter(|field| field.kind == ValueType::Object) {
             unnamed.remove(&field.offset);
         }
         out.extend(unnamed.into_iter().map(|offset| Field {
             name: format!("+{offset:#x}"),
-            kind: Type::Object,
+            kind: ValueType::Object,
             offset,
         }));
     }
@@ -301,7 +307,7 @@ impl ClassBuilder<'_, '_> {
     fn value_of(&self, field: &FieldDesc) -> Option<Static> {
         let at = self.types.static_address(field)?;
         let kind = heap_dump_type(field.element);
-        if field.storage == FieldStorage::Image && kind == Type::Object {
+        if field.storage == FieldStorage::Image && kind == ValueType::Object {
             return None;
         }
         let mut word = [0; 8];

@@ -12,9 +12,9 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
-    self, AsyncFunctions, AsyncTask, AsyncTasks, LightThread, ListedMethods, Locks, ManagedCode, ManagedRuntime,
-    ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums,
-    SmallBlocks, StackFrame, Structure, Walk,
+    self, AsyncFunctions, AsyncTask, AsyncTasks, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
+    ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, SmallBlock,
+    SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -65,7 +65,7 @@ impl<'p> CPython<'p> {
     pub fn arenas(&self) -> &[Arenas] {
         self.arenas.get_or_init(|| {
             let found = obmalloc::find(&self.runtime);
-            found.map_err(|e| self.tell("arenas", &e.to_string())).unwrap_or_default()
+            found.map_err(|e| self.warn("arenas", &e.to_string())).unwrap_or_default()
         })
     }
 
@@ -75,7 +75,7 @@ impl<'p> CPython<'p> {
             was_read("objects");
             let _phase = self.runtime.process.enter(Phase::Objects);
             let heap = Heap::open(self.runtime.clone(), self.arenas().to_vec());
-            heap.map_err(|e| self.tell("objects", &e.to_string())).ok()
+            heap.map_err(|e| self.warn("objects", &e.to_string())).ok()
         };
         self.heap.get_or_init(open).as_ref()
     }
@@ -100,7 +100,7 @@ impl<'p> CPython<'p> {
     }
 
     /// Adds a diagnostic that something could not be read completely.
-    pub(super) fn tell(&self, what: &str, note: &str) {
+    pub(super) fn warn(&self, what: &str, note: &str) {
         self.runtime.process.diag.partial(WarningCode::Cpython, format!("{}: {what}: {note}", self.runtime.name()));
     }
 }
@@ -167,7 +167,7 @@ impl ManagedRuntime for CPython<'_> {
             let Some(heap) = self.objects() else { return Vec::new() };
             let (found, more) = buffers::buffers(heap);
             if more > 0 {
-                self.tell("buffers", &format!("{more} over the limit are ignored"));
+                self.warn("buffers", &format!("{more} over the limit are ignored"));
             }
             found
         })
@@ -205,13 +205,13 @@ impl ManagedRuntime for CPython<'_> {
         AsyncFunctions::Tasks(self)
     }
 
-    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         roots::roots(self)
     }
 }
 
 impl ListedMethods for CPython<'_> {
-    fn runs(&self, tid: u32) -> Vec<Run> {
+    fn runs(&self, tid: u32) -> Vec<ManagedRun> {
         self.all_threads().runs(&self.all_code().codes, tid)
     }
 

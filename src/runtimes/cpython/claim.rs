@@ -35,7 +35,7 @@ fn frames(python: &CPython<'_>, claims: &mut Claims, owner: Owner) {
     for thread in &python.all_threads().all {
         let (chunks, ended) = chunks(runtime, &walks, thread.address);
         if let Some(e) = ended {
-            python.tell("frames", &e.to_string());
+            python.warn("frames", &e.to_string());
         }
         let of = thread.tid.map_or_else(|| "a thread missing from the core".to_owned(), |tid| format!("thread {tid}"));
         for chunk in chunks {

@@ -152,12 +152,12 @@ impl BfsOrder {
         Cursor { order: self, at: None }
     }
 
-    /// Up to `most` parents, each with the range of its children, from the group that starts at `from` on.
-    pub(super) fn child_groups(&self, from: u32, most: usize) -> Vec<(u32, Range<u32>)> {
-        let mut out = Vec::with_capacity(most);
+    /// Up to `limit` parents, each with the range of its children, from the group that starts at `from` on.
+    pub(super) fn child_groups(&self, from: u32, limit: usize) -> Vec<(u32, Range<u32>)> {
+        let mut out = Vec::with_capacity(limit);
         let mut at = from;
         let mut parent = None;
-        while at < self.len && out.len() < most {
+        while at < self.len && out.len() < limit {
             let up = parent.map_or_else(|| self.parent(at), |up: u32| self.with_children.next(up + 1).unwrap_or(0));
             let end = self.first_children.next(at + 1).unwrap_or(self.len).min(self.len);
             out.push((up, at..end));

@@ -156,7 +156,7 @@ impl MemoryBudget {
     /// Creates a table of `len` zeros.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     pub(super) fn table<T: Number>(&self, len: usize) -> Result<Table<T>, GraphError> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let charge = self.try_charge(bytes);

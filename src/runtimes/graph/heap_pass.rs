@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::runtimes::api::{Looked, Tally};
+use crate::runtimes::api::{ObjectBatch, Tally};
 use crate::runtimes::graph::Graph;
 use crate::runtimes::graph::adjacency::{Adjacency, Builder, CHUNK, Chunk, STRAY, Store};
 use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
@@ -106,18 +106,18 @@ fn read_chunk(
     let end = (first + CHUNK).min(ids.len());
     let mut holders = vec![0_u64; (end - first).div_ceil(64) as usize];
     let mut sums = ChunkSums::default();
-    let mut looked = Looked::default();
+    let mut looked = ObjectBatch::default();
     let mut more: Vec<(u32, u64)> = Vec::new();
     let mut at = 0_usize;
     let mut all: Vec<u64> = Vec::with_capacity((end - first) as usize);
     ids.each(graph.space, first..end, |_, addr| all.push(addr));
     let (mut places, mut targets) = (Vec::new(), Vec::new());
     while let Some(addrs) = all.get(at..(at + BATCH).min(all.len())).filter(|some| !some.is_empty()) {
-        reader.look(addrs, MAX_REFS, &mut looked);
+        reader.read_batch(addrs, MAX_REFS, &mut looked);
         let done = looked.nodes.len();
-        ids.find_all(graph.space, &looked.held, STRAY, &mut places, &mut targets);
+        ids.find_all(graph.space, &looked.references, STRAY, &mut places, &mut targets);
         let mut found = targets.iter();
-        for (i, (node, held)) in looked.each().enumerate() {
+        for (i, (node, held)) in looked.objects().enumerate() {
             if let Some(node) = node {
                 set(at, node.kind.0);
                 sums.add(node.kind.0, node.counted_size);

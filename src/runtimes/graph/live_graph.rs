@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::runtimes::api::{FREE, Losses, Object, ObjectReader, Part, Root, RootKind};
+use crate::runtimes::api::{FREE, HeapRange, Object, ObjectReader, Root, RootKind, UnwalkedRanges};
 use crate::runtimes::graph::Graph;
 use crate::runtimes::graph::adjacency::Adjacency;
 use crate::runtimes::graph::bfs_order::BfsOrder;
@@ -87,7 +87,7 @@ pub struct LiveObjects {
     /// Root kinds, in the order of their numbers.
     pub root_nodes: Vec<RootNode>,
     /// Ranges that could not be walked. Their objects are unknown.
-    pub losses: Losses,
+    pub unwalked: UnwalkedRanges,
     /// Number of roots that reference no object.
     pub stray_roots: u64,
     _charge: Charge,
@@ -115,12 +115,12 @@ impl<'g> LiveGraph<'g> {
         budget: &MemoryBudget,
         on_size: impl FnOnce(GraphSize),
     ) -> Result<(LiveGraph<'g>, GraphData), GraphError> {
-        let frozen = |out: &mut Vec<u64>, part: &Part, object: &Object| {
-            if part.generation.frozen && object.kind != FREE {
+        let frozen = |out: &mut Vec<u64>, heap_range: &HeapRange, object: &Object| {
+            if heap_range.generation.frozen && object.kind != FREE {
                 out.push(object.addr.get());
             }
         };
-        let (ids, WalkResult { seen, losses }) = ObjectIds::new(graph.heap, budget, frozen, |_| {})?;
+        let (ids, WalkResult { seen, unwalked }) = ObjectIds::new(graph.heap, budget, frozen, |_| {})?;
         if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
             return Err(GraphError::TooMany);
         }
@@ -133,7 +133,7 @@ impl<'g> LiveGraph<'g> {
         let shared_dominators = SharedDominators::find(adjacency, &states, &root_nodes, &reached, budget)?;
         let strays = reached.strays;
         let numbered =
-            Arc::new(LiveObjects { ids, states, order: reached.order, root_nodes, losses, stray_roots, _charge });
+            Arc::new(LiveObjects { ids, states, order: reached.order, root_nodes, unwalked, stray_roots, _charge });
         Ok((LiveGraph { graph, objects: numbered }, GraphData { shared_dominators, kinds, sums, strays, references }))
     }
 
@@ -170,11 +170,6 @@ impl<'g> LiveGraph<'g> {
     /// The root kind with this number.
     pub fn root_node(&self, number: u32) -> Option<&RootNode> {
         self.root_nodes.iter().find(|s| s.number == number)
-    }
-
-    /// Sort key that orders numbers by the address of their objects.
-    pub fn address_rank(&self, number: u32) -> u32 {
-        self.order.id(number).unwrap_or(0)
     }
 }
 

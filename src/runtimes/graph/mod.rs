@@ -2,6 +2,36 @@
 //!
 //! Works for every runtime, through [`Heap`] and [`ObjectReader`]. Finding the roots is the runtime's task; printing is
 //! the commands'.
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::runtimes::graph::{Graph, MemoryBudget, PathSearch, Retained};
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! let (id, runtime) = session.runtimes_by_id()[0];
+//! let heap = runtime.heap().ok_or("no heap")?;
+//! let roots = session.roots(id).all;
+//!
+//! // Retained size: the bytes that would be freed with the object.
+//! let budget = MemoryBudget::unbounded();
+//! let retained = Retained::find(Graph::new(heap), &roots, &budget, |_| {})?;
+//! let biggest = retained.top(1, |_, _| true)[0];
+//! let object = retained.live.object(biggest).ok_or("a root")?;
+//! println!("{object} keeps {} bytes", retained.bytes(biggest));
+//! assert!(retained.bytes(biggest) <= retained.total.size);
+//!
+//! // A shortest path from a root to the object.
+//! let found = PathSearch::new(Graph::new(heap), object, &budget).run(&roots, 1)?;
+//! let path = &found.paths[0];
+//! println!("{}: {} objects", path.root.kind.name(), path.steps.len());
+//! assert_eq!(path.steps.last().map(|(addr, _)| *addr), Some(object));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod adjacency;
 mod bfs_order;

@@ -53,12 +53,12 @@ fn check_graph(made: &TestGraph, dominators: &[Option<u32>], budget: &MemoryBudg
     let words = ToyMemory::of(&made.lists, &made.kinds);
     let toy = ToyHeap::new(&words);
     let roots = made.roots(&words);
-    let mut told = None;
+    let mut size = None;
     let found =
-        Retained::find(Graph::new(&toy), &roots, budget, |needs| told = Some((needs.objects, needs.references)));
+        Retained::find(Graph::new(&toy), &roots, budget, |needs| size = Some((needs.objects, needs.references)));
     let Ok(found) = found else { panic!("no room") };
     let references = made.lists.iter().map(|list| list.len() as u64).sum();
-    assert_eq!(told, Some((made.lists.len() as u64, references)));
+    assert_eq!(size, Some((made.lists.len() as u64, references)));
 
     let vertices = made.vertices();
     let vertex_of = |number: u32| match found.live.object(number) {

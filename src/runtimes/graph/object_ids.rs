@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::runtimes::api::space::{Run, Space};
-use crate::runtimes::api::{FREE, Heap, Losses, Object, Part};
+use crate::runtimes::api::space::{MemoryRun, Space};
+use crate::runtimes::api::{FREE, Heap, HeapRange, Object, UnwalkedRanges};
 use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget, Table};
 
 /// Maximum number of objects.
@@ -37,7 +37,7 @@ pub(crate) struct ObjectIds {
 pub(crate) struct WalkResult<S> {
     /// The results of `see`, one per part of the work.
     pub(crate) seen: Vec<S>,
-    pub(crate) losses: Losses,
+    pub(crate) unwalked: UnwalkedRanges,
 }
 
 impl ObjectIds {
@@ -49,17 +49,17 @@ impl ObjectIds {
     pub(crate) fn new<S: Default + Send>(
         heap: &dyn Heap,
         budget: &MemoryBudget,
-        see: impl Fn(&mut S, &Part, &Object) + Sync,
-        passed: impl Fn(&Part) + Sync,
+        see: impl Fn(&mut S, &HeapRange, &Object) + Sync,
+        passed: impl Fn(&HeapRange) + Sync,
     ) -> Result<(ObjectIds, WalkResult<S>), GraphError> {
         let space = heap.space();
         let words = usize::try_from(space.words() / 64 + 1).ok().filter(|&words| u32::try_from(words).is_ok());
         let words = words.ok_or(GraphError::TooMany)?;
         let bits: Table<AtomicU64> = budget.table(2 * words)?;
-        let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
+        let of_part = |(mut seen, mut unwalked): (S, UnwalkedRanges), heap_range: &HeapRange| {
             let mut gathered = (0, 0);
-            heap.walker().walk(part, &mut losses, &mut |object| {
-                see(&mut seen, part, object);
+            heap.walker().walk(heap_range, &mut unwalked, &mut |object| {
+                see(&mut seen, heap_range, object);
                 let addr = object.addr.get();
                 let run = space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
                 let Some(index) = run.map(|run| run.index(addr)) else { return };
@@ -71,15 +71,15 @@ impl ObjectIds {
                 gathered.1 |= 1 << (index % 64);
             });
             set_bits(&bits, gathered);
-            passed(part);
-            (seen, losses)
+            passed(heap_range);
+            (seen, unwalked)
         };
-        let shares: Vec<(S, Losses)> = heap.parts().par_iter().fold(Default::default, of_part).collect();
-        let mut all = WalkResult { seen: Vec::new(), losses: Losses::default() };
+        let shares: Vec<(S, UnwalkedRanges)> = heap.ranges().par_iter().fold(Default::default, of_part).collect();
+        let mut all = WalkResult { seen: Vec::new(), unwalked: UnwalkedRanges::default() };
         budget.in_time()?;
-        for (seen, losses) in shares {
+        for (seen, unwalked) in shares {
             all.seen.push(seen);
-            all.losses.merge(losses);
+            all.unwalked.merge(unwalked);
         }
         Ok((ObjectIds::from_bits(bits.settled(), budget)?, all))
     }
@@ -189,7 +189,7 @@ impl ObjectIds {
             let end = ids.end;
             move |(_, entry)| entry[1] < end.into()
         });
-        let mut run: Option<&Run<'_>> = None;
+        let mut run: Option<&MemoryRun<'_>> = None;
         let addresses = words.flat_map(move |(at, entry)| {
             let (mut bits, mut id) = (entry[0], entry[1] as u32);
             let ids = ids.clone();
@@ -226,7 +226,7 @@ impl ObjectIds {
                 let index = at * 64 + u64::from(bits.trailing_zeros());
                 bits &= bits - 1;
                 if ids.contains(&id) {
-                    if run.and_then(|run: &Run<'_>| run.address(index)).is_none() {
+                    if run.and_then(|run: &MemoryRun<'_>| run.address(index)).is_none() {
                         run = space.run_of(index);
                     }
                     if let Some(addr) = run.and_then(|run| run.address(index)) {

@@ -43,8 +43,8 @@ pub(super) fn own_sizes(
         some.skip(of_roots).gather(&kinds, live.order.ids(numbers(share)).map(|(_, id)| id));
     });
     drop(kinds);
-    let most = sums.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.all.size));
-    let mut kept = PackedSizes::new(budget, len, most)?;
+    let max = sums.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.all.size));
+    let mut kept = PackedSizes::new(budget, len, max)?;
     let tallies = kept.fill(SHARE as usize, |share, some| {
         let from = share as u32 * SHARE;
         if budget.is_late() {

@@ -19,10 +19,10 @@ enum High {
 }
 
 impl PackedSizes {
-    /// Creates a table of `len` zeros, for values up to `most`.
-    pub(super) fn new(budget: &MemoryBudget, len: usize, most: u64) -> Result<PackedSizes, GraphError> {
+    /// Creates a table of `len` zeros, for values up to `max`.
+    pub(super) fn new(budget: &MemoryBudget, len: usize, max: u64) -> Result<PackedSizes, GraphError> {
         let low = budget.table(len)?;
-        let high = match most {
+        let high = match max {
             0..0x1_0000_0000 => High::Nothing,
             0x1_0000_0000..0x100_0000_0000 => High::One(budget.table(len)?),
             0x100_0000_0000..0x1_0000_0000_0000 => High::Two(budget.table(len)?),
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn each_is_as_it_was_set() -> Result<(), GraphError> {
-        for most in [1 << 31, 1 << 35, 1 << 45, u64::MAX] {
-            let mut wide = PackedSizes::new(&MemoryBudget::unbounded(), 10, most)?;
-            wide.fill(4, |share, some| (0..4).for_each(|at| some.set(at, most / (1 + 4 * share as u64 + at as u64))));
+        for max in [1 << 31, 1 << 35, 1 << 45, u64::MAX] {
+            let mut wide = PackedSizes::new(&MemoryBudget::unbounded(), 10, max)?;
+            wide.fill(4, |share, some| (0..4).for_each(|at| some.set(at, max / (1 + 4 * share as u64 + at as u64))));
             for at in 0..10 {
-                assert_eq!(wide.get(at), most / (1 + at as u64));
+                assert_eq!(wide.get(at), max / (1 + at as u64));
             }
-            wide.set(3, most);
-            assert_eq!((wide.get(3), wide.get(10)), (most, 0));
+            wide.set(3, max);
+            assert_eq!((wide.get(3), wide.get(10)), (max, 0));
         }
         Ok(())
     }

@@ -29,8 +29,8 @@ pub(super) trait Traversal {
     /// References of a batch of queued objects.
     type Refs: Default + Send;
 
-    /// Appends the next queued objects to `out`, until it has `most`.
-    fn take_queued(&mut self, most: usize, out: &mut Vec<Self::Queued>);
+    /// Appends the next queued objects to `out`, until it has `limit`.
+    fn take_queued(&mut self, limit: usize, out: &mut Vec<Self::Queued>);
 
     /// Processes the references of a batch. Returns whether to continue.
     fn process(&mut self, all: &[Self::Queued], looked: &Self::Refs) -> bool;
@@ -96,10 +96,10 @@ pub(super) fn run<S: Traversal, L: FnMut(&[S::Queued], &mut S::Refs)>(search: &m
         // Helper threads are started when there is work for them.
         let mut helped = false;
         let (mut head, mut tail) = (0_usize, 0_usize);
-        let part = |number: usize| shared.batches.get(number % RING);
+        let batch = |number: usize| shared.batches.get(number % RING);
         loop {
             while tail - head < RING
-                && let Some(free) = part(tail)
+                && let Some(free) = batch(tail)
             {
                 let mut inner = free.lock();
                 inner.0.clear();
@@ -135,14 +135,14 @@ pub(super) fn run<S: Traversal, L: FnMut(&[S::Queued], &mut S::Refs)>(search: &m
                 helpers.iter().for_each(Thread::unpark);
             }
             shared.first.store(head, Ordering::Relaxed);
-            let Some(own) = part(head) else { break };
+            let Some(own) = batch(head) else { break };
             match own.state.load(Ordering::Acquire) {
                 DONE => {}
                 SMALL => own.read(&mut look),
                 _ if own.claim() => own.read(&mut look),
                 _ => {
                     // A helper is reading it. Read another batch meanwhile.
-                    match (head + 1..tail).filter_map(part).find(|part| part.claim()) {
+                    match (head + 1..tail).filter_map(batch).find(|batch| batch.claim()) {
                         Some(other) => other.read(&mut look),
                         None => std::hint::spin_loop(),
                     }
@@ -168,8 +168,8 @@ fn help<S: Traversal>(shared: &Ring<S>, mut look: impl FnMut(&[S::Queued], &mut 
     while !shared.done.load(Ordering::Acquire) {
         let first = shared.first.load(Ordering::Relaxed);
         let mut parts = (first..first + RING).filter_map(|number| shared.batches.get(number % RING));
-        if let Some(part) = parts.find(|part| part.claim()) {
-            part.read(&mut look);
+        if let Some(batch) = parts.find(|batch| batch.claim()) {
+            batch.read(&mut look);
             idle = 0;
             continue;
         }
@@ -209,8 +209,8 @@ mod tests {
         type Queued = usize;
         type Refs = Vec<[usize; 3]>;
 
-        fn take_queued(&mut self, most: usize, out: &mut Vec<usize>) {
-            let queued = self.queue.iter().skip(self.head).take(most);
+        fn take_queued(&mut self, limit: usize, out: &mut Vec<usize>) {
+            let queued = self.queue.iter().skip(self.head).take(limit);
             out.extend(queued.map(|queued| queued.0));
             self.head += out.len();
         }

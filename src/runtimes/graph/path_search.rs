@@ -13,8 +13,8 @@ use std::hint::black_box;
 use crate::addr::Addr;
 use crate::core::mapped::table::Number;
 use crate::limits;
-use crate::runtimes::api::space::Run;
-use crate::runtimes::api::{Link, Looked, ObjectReader, Root};
+use crate::runtimes::api::space::MemoryRun;
+use crate::runtimes::api::{Link, ObjectBatch, ObjectReader, Root};
 use crate::runtimes::graph::Graph;
 use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
 use crate::runtimes::graph::parallel_bfs::{self, run};
@@ -63,12 +63,12 @@ impl<'g> PathSearch<'g> {
         PathSearch { graph, target: target.get(), objects: 0, budget: budget.clone() }
     }
 
-    /// Returns a shortest path for each of `roots` that leads to the object, at most `most` paths. If several roots
+    /// Returns a shortest path for each of `roots` that leads to the object, at most `limit` paths. If several roots
     /// reference the same object, only the first is used.
     ///
     /// # Errors
     /// [`GraphError`]
-    pub fn run(mut self, roots: &[Root], most: usize) -> Result<FoundPaths, GraphError> {
+    pub fn run(mut self, roots: &[Root], limit: usize) -> Result<FoundPaths, GraphError> {
         let mut found = FoundPaths::default();
         let mut marks = VisitedWords::new(self.graph.space.words(), &self.budget)?;
         let mut seen = HashSet::new();
@@ -76,7 +76,7 @@ impl<'g> PathSearch<'g> {
             if !seen.insert(root.object) {
                 continue;
             }
-            if found.paths.len() >= most {
+            if found.paths.len() >= limit {
                 found.more = true;
                 break;
             }
@@ -188,7 +188,7 @@ struct RefBatch {
     ends: Vec<usize>,
     /// Position in the last object to continue from, if it has more references.
     rest: Option<u32>,
-    looked: Looked,
+    looked: ObjectBatch,
 }
 
 impl RefBatch {
@@ -202,11 +202,11 @@ impl RefBatch {
             addrs.extend(some.iter().take(BATCH).map(|next| next.addr));
             // Objects are scattered in memory. Touching all of them first lets the cache misses overlap.
             black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
-            reader.look(addrs, MAX_REFS - self.values.len(), &mut self.looked);
+            reader.read_batch(addrs, MAX_REFS - self.values.len(), &mut self.looked);
             let before = self.values.len();
             let place =
                 |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
-            self.values.extend(self.looked.held.iter().map(|&value| (value, place(value))));
+            self.values.extend(self.looked.references.iter().map(|&value| (value, place(value))));
             self.ends.extend(self.looked.ends.iter().map(|end| before + end));
             self.rest = self.looked.next;
             if self.rest.is_some() || self.values.len() >= MAX_REFS {
@@ -224,12 +224,12 @@ struct RootSearch<'s, 'g, W> {
     marks: &'s mut VisitedWords,
     queue: SegmentedVec<W>,
     head: usize,
-    near: Option<&'g Run<'g>>,
+    near: Option<&'g MemoryRun<'g>>,
     /// End of the current level in the queue.
     level: usize,
-    /// One bit per queue index. `first_children`: the object is the first that was reached from its parent. `with_children`: other
-    /// objects were first reached from it.
+    /// One bit per queue index: whether the object is the first that was reached from its parent.
     first_children: Vec<u64>,
+    /// One bit per queue index: whether other objects were first reached from it.
     with_children: Vec<u64>,
     last: Option<usize>,
     reader: Option<Box<dyn ObjectReader + 'g>>,
@@ -241,8 +241,8 @@ impl<W: QueueEntry> parallel_bfs::Traversal for RootSearch<'_, '_, W> {
     type Queued = QueuedObject;
     type Refs = RefBatch;
 
-    fn take_queued(&mut self, most: usize, out: &mut Vec<QueuedObject>) {
-        let to = self.queue.len().min(self.head + most - out.len());
+    fn take_queued(&mut self, limit: usize, out: &mut Vec<QueuedObject>) {
+        let to = self.queue.len().min(self.head + limit - out.len());
         for place in self.head..to {
             let index = self.index(place);
             if self.near.and_then(|run| run.address(index)).is_none() {

@@ -62,7 +62,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
     /// Creates an empty set of shapes. `statics` are the addresses of static variables.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Result<Shapes<'r, 'g>, GraphError> {
         let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
         Ok(Shapes {
@@ -78,7 +78,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
         })
     }
 
-    /// Adds the next number of a [`super::Tree`], with its parent and the link from it.
+    /// Adds the next number of a [`super::ShortestPathTree`], with its parent and the link from it.
     pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
         let before = self.of(parent);
         let shape = match self.retained.kind(number) {
@@ -190,7 +190,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
     fn key(&mut self, parent: u32, link: Option<Link>) -> FieldKey {
         let offset = match link {
             None => return FieldKey::Root,
-            Some(Link::Beside(how)) => return FieldKey::Beside(how),
+            Some(Link::NoField(how)) => return FieldKey::NoField(how),
             Some(Link::Field(offset)) => offset,
         };
         let kind = self.retained.kind(parent).map_or(usize::MAX, |kind| kind.0 as usize);
@@ -198,7 +198,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
             return FieldKey::Field(offset);
         }
         let info = self.info(parent);
-        if info.is_some_and(|info| !info.of_types && info.elements.is_none()) {
+        if info.is_some_and(|info| !info.represents_types && info.elements.is_none()) {
             if self.plain.len() <= kind {
                 self.plain.resize(kind + 1, false);
             }
@@ -206,9 +206,9 @@ impl<'r, 'g> Shapes<'r, 'g> {
                 *plain = true;
             }
         }
-        if info.is_some_and(|info| info.of_types)
+        if info.is_some_and(|info| info.represents_types)
             && let heap = self.retained.live.graph.heap
-            && let Some(place) = self.retained.live.object(parent).map(|at| heap.place(at, offset))
+            && let Some(place) = self.retained.live.object(parent).map(|at| heap.slot_address(at, offset))
             && heap.static_at(place, &[]).is_some()
         {
             return FieldKey::Static(place);

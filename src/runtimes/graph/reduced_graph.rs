@@ -81,7 +81,7 @@ impl ReducedGraph {
         drop(by_id);
         // From here on only vertices are used. Tables by number are freed before the edges, which are the largest, are
         // stored.
-        refs.to_vertices(&kept, &of_shared);
+        refs.replace_by_vertices(&kept, &of_shared);
         drop(of_shared);
         // Count the edges of each vertex, then compute where they start.
         let mut ends: Table<u32> = budget.table(count)?;
@@ -212,7 +212,7 @@ impl SharedRefs {
 
     /// Replaces numbers and ranks by vertices. `vertices` is the set of vertices' numbers, and `by_rank` has a vertex
     /// for each rank.
-    fn to_vertices(&mut self, vertices: &RankedBits, by_rank: &[u32]) {
+    fn replace_by_vertices(&mut self, vertices: &RankedBits, by_rank: &[u32]) {
         let vertex = |rank: u32| by_rank.get(rank as usize).copied().unwrap_or(0);
         self.from_roots
             .iter_mut()
@@ -221,7 +221,7 @@ impl SharedRefs {
         self.targets.map_in_place(|rank| if rank == NONE { NONE } else { vertex(rank) });
     }
 
-    /// Visits all references as number and rank. After `between_vertices`, as vertices.
+    /// Visits all references as number and rank. After `replace_by_vertices`, as vertices.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
         self.from_roots.iter().for_each(|&(number, rank)| visit(number, rank));
         let (mut targets, mut start) = (self.targets.iter(), 0);

@@ -105,7 +105,7 @@ impl<'g> Retained<'g> {
         Ok(Retained { live, sums: Arc::new(sums) })
     }
 
-    /// The results, for [`Retained::again`].
+    /// The results, for [`Retained::from_cached`].
     pub(crate) fn to_cached(&self) -> CachedGraph {
         CachedGraph { objects: Arc::clone(&self.live.objects), sums: Arc::clone(&self.sums) }
     }
@@ -159,8 +159,8 @@ impl<'g> Retained<'g> {
         all.filter(|(_, dead)| dead.count > 0).collect()
     }
 
-    /// The `most` objects that retain most, of those that `pick` accepts. Equal sizes are ordered by address.
-    pub fn top(&self, most: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
+    /// The `limit` objects that retain most, of those that `pick` accepts. Equal sizes are ordered by address.
+    pub fn top(&self, limit: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
         let mut heap = BinaryHeap::new();
         let mut least = 0;
         for number in self.live.order.base()..self.live.order.len() {
@@ -169,15 +169,15 @@ impl<'g> Retained<'g> {
                 continue;
             }
             let entry = Reverse((bytes, Reverse(self.live.order.id(number)), number));
-            if heap.len() >= most && heap.peek().is_none_or(|last| entry >= *last) {
+            if heap.len() >= limit && heap.peek().is_none_or(|last| entry >= *last) {
                 continue;
             }
             if self.kind(number).is_some_and(|kind| pick(number, kind)) {
                 heap.push(entry);
-                if heap.len() > most {
+                if heap.len() > limit {
                     heap.pop();
                 }
-                if heap.len() == most {
+                if heap.len() == limit {
                     least = heap.peek().map_or(0, |Reverse((bytes, ..))| *bytes);
                 }
             }

@@ -156,8 +156,8 @@ impl parallel_bfs::Traversal for RootBfs<'_> {
     type Queued = QueuedObject;
     type Refs = RefBatch;
 
-    fn take_queued(&mut self, most: usize, out: &mut Vec<QueuedObject>) {
-        while self.head < self.reached && out.len() < most {
+    fn take_queued(&mut self, limit: usize, out: &mut Vec<QueuedObject>) {
+        while self.head < self.reached && out.len() < limit {
             let number = self.base + self.head as u32;
             let entry = self.ids.get(self.head).copied().unwrap_or(0);
             if has_bit(&self.first_children, number) {

@@ -26,7 +26,7 @@ impl<T: Number + Copy> SegmentedVec<T> {
     /// Appends a number.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     #[inline(always)]
     pub(super) fn push(&mut self, number: T) -> Result<(), GraphError> {
         let at = self.len % SEGMENT;
@@ -43,7 +43,7 @@ impl<T: Number + Copy> SegmentedVec<T> {
     /// Appends all `numbers`.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = T>) -> Result<(), GraphError> {
         numbers.into_iter().try_for_each(|number| self.push(number))
     }

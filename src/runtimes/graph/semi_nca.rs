@@ -75,7 +75,7 @@ impl Forest {
 /// search, and `others` are the edges outside the tree.
 ///
 /// # Errors
-/// [`GraphError::NoRoom`]
+/// [`GraphError::NoSpace`]
 pub(super) fn dominators(parents: Table<u32>, others: Edges, budget: &MemoryBudget) -> Result<Table<u32>, GraphError> {
     dominators_within(parents, others, budget, PATIENCE)
 }

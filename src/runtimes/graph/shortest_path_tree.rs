@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::runtimes::api::{Link, Looked};
+use crate::runtimes::api::{Link, ObjectBatch};
 use crate::runtimes::graph::LiveGraph;
 
 /// The tree of shortest paths, as found by a breadth-first search from all roots.
@@ -45,7 +45,7 @@ impl<'l> ShortestPathTree<'l> {
             to.for_each(|number| visit(number, from, None));
         }
         let read = |groups: &Groups| -> Vec<Vec<Link>> {
-            groups.par_chunks(TASK_GROUPS).map(|part| links(live, part)).collect()
+            groups.par_chunks(TASK_GROUPS).map(|task| links(live, task)).collect()
         };
         let next = |at: &mut u32| {
             let groups = order.child_groups(*at, ROUND_GROUPS);
@@ -57,9 +57,9 @@ impl<'l> ShortestPathTree<'l> {
         while !groups.is_empty() {
             let following = next(&mut at);
             let mut visit_all = || {
-                for (part, links) in groups.chunks(TASK_GROUPS).zip(&held) {
+                for (task, links) in groups.chunks(TASK_GROUPS).zip(&held) {
                     let mut links = links.iter();
-                    for (from, to) in part {
+                    for (from, to) in task {
                         to.clone().for_each(|number| visit(number, *from, links.next().copied()));
                     }
                 }
@@ -79,16 +79,16 @@ impl<'l> ShortestPathTree<'l> {
     }
 }
 
-/// The links from each parent in `part` to its children, in the order of the children.
-fn links(live: &LiveGraph<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
+/// The links from each parent in `task` to its children, in the order of the children.
+fn links(live: &LiveGraph<'_>, task: &[(u32, Range<u32>)]) -> Vec<Link> {
     let mut reader = live.graph.reader();
     let space = live.graph.space;
-    let mut out = Vec::with_capacity(part.len());
+    let mut out = Vec::with_capacity(task.len());
     let mut addresses: Vec<u64> = Vec::with_capacity(BATCH_OBJECTS);
-    let mut looked = Looked::with_links();
+    let mut looked = ObjectBatch::with_links();
     let (mut places, mut found) = (Vec::new(), Vec::new());
     let mut done = 0;
-    while let Some(some) = part.get(done..(done + BATCH_OBJECTS).min(part.len())).filter(|some| !some.is_empty()) {
+    while let Some(some) = task.get(done..(done + BATCH_OBJECTS).min(task.len())).filter(|some| !some.is_empty()) {
         addresses.clear();
         // Objects and their table entries are scattered in memory. Touching all of them first lets the cache misses
         // overlap.
@@ -97,8 +97,8 @@ fn links(live: &LiveGraph<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
         );
         addresses.extend(some.iter().map(|(from, _)| live.object(*from).map_or(0, |at| at.get())));
         black_box(addresses.iter().fold(0, |sum, &addr| sum ^ live.graph.first_word(addr)));
-        reader.look(&addresses, BATCH_REFS, &mut looked);
-        live.ids.find_all(space, &looked.held, NO_OBJECT, &mut places, &mut found);
+        reader.read_batch(&addresses, BATCH_REFS, &mut looked);
+        live.ids.find_all(space, &looked.references, NO_OBJECT, &mut places, &mut found);
         let (mut at, looked_at) = (0, looked.ends.len());
         for (i, ((_, to), &end)) in some.iter().zip(&looked.ends).enumerate() {
             let all = out.len() + to.len();

@@ -3,7 +3,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::space::{Space, of_runs};
 use crate::runtimes::api::{
-    Generation, Heap, Link, Losses, Node, Object, ObjectReader, Part, TypeIndex, TypeInfo, Walker,
+    Generation, Heap, HeapRange, Link, Node, Object, ObjectReader, TypeIndex, TypeInfo, UnwalkedRanges, Walker,
 };
 use crate::runtimes::graph::work::step;
 
@@ -61,14 +61,17 @@ impl ToyMemory {
 
 /// A heap over such memory.
 pub(super) struct ToyHeap<'w> {
-    parts: Vec<Part>,
+    ranges: Vec<HeapRange>,
     space: Space<'w>,
 }
 
 impl<'w> ToyHeap<'w> {
     pub(super) fn new(words: &'w ToyMemory) -> ToyHeap<'w> {
         let range = AddrRange::sized(Addr::new(START), words.bytes.len() as u64);
-        ToyHeap { parts: vec![Part { heap: 0, generation: YOUNG, range }], space: of_runs(&[(START, &words.bytes)]) }
+        ToyHeap {
+            ranges: vec![HeapRange { heap: 0, generation: YOUNG, range }],
+            space: of_runs(&[(START, &words.bytes)]),
+        }
     }
 
     /// Type and references of the object at `addr`.
@@ -85,8 +88,8 @@ fn size(references: &[[u8; 8]]) -> u64 {
 }
 
 impl Heap for ToyHeap<'_> {
-    fn parts(&self) -> &[Part] {
-        &self.parts
+    fn ranges(&self) -> &[HeapRange] {
+        &self.ranges
     }
     fn generations(&self) -> &[Generation] {
         &[YOUNG]
@@ -99,7 +102,7 @@ impl Heap for ToyHeap<'_> {
     }
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
         let address = Addr::new(kind.0.into());
-        Some(TypeInfo { address, free: kind.0 == 0, string: false, of_types: false, elements: None })
+        Some(TypeInfo { address, free: kind.0 == 0, string: false, represents_types: false, elements: None })
     }
     fn type_name(&self, kind: TypeIndex) -> String {
         format!("T{}", kind.0)
@@ -118,8 +121,8 @@ impl Heap for ToyHeap<'_> {
 struct ToyReader<'t>(&'t ToyHeap<'t>);
 
 impl Walker for ToyReader<'_> {
-    fn walk(&mut self, part: &Part, _: &mut Losses, visit: &mut dyn FnMut(&Object)) {
-        let mut addr = part.range.start;
+    fn walk(&mut self, heap_range: &HeapRange, _: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
+        let mut addr = heap_range.range.start;
         while let Some((kind, references)) = self.0.look(addr.get()) {
             let size = size(references);
             visit(&Object { addr, kind, size });

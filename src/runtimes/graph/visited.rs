@@ -18,7 +18,7 @@ impl VisitedWords {
     /// Creates cleared marks for `words` words of the heap.
     ///
     /// # Errors
-    /// [`GraphError::NoRoom`]
+    /// [`GraphError::NoSpace`]
     pub(super) fn new(words: u64, budget: &MemoryBudget) -> Result<VisitedWords, GraphError> {
         let len = (words / 64 + 1) as usize;
         let changed = vec![0; len / BLOCK / 64 + 1];

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
-use crate::runtimes::api::anatomy::{Anatomy, Form, Forms, LENGTH};
-use crate::runtimes::api::{Heap, ManagedRuntime, Object, TypeIndex, kinds};
+use crate::runtimes::api::anatomy::{ARRAY_LENGTH_SIZE, Anatomy, ScrubRule, ScrubRules};
+use crate::runtimes::api::{Heap, ManagedRuntime, Object, TypeIndex, all_types};
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::runtimes::hotspot::heap;
@@ -34,9 +34,9 @@ const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
 const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
 
 impl Anatomy for HotSpot<'_> {
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         let (heap, classes) = (self.objects()?, self.classes());
-        Some(kinds(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect())
+        Some(all_types(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect())
     }
 
     fn names(&self, shown: &HashSet<String>) -> HashSet<String> {
@@ -114,28 +114,33 @@ fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> 
 }
 
 /// Returns which bytes stay in objects of a class.
-fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Form> {
+fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<ScrubRule> {
     let info = heap.type_info(kind).filter(|info| !info.free)?;
     let klass = classes.klass(info.address)?;
     let length_at = classes.encoding.length_at;
     let form = match klass.shape {
         KlassShape::ObjectArray { header, .. } => {
-            Form { head: length_at + LENGTH, references: Some(header), ..Form::default() }
+            ScrubRule { head: length_at + ARRAY_LENGTH_SIZE, references: Some(header), ..ScrubRule::default() }
         }
-        KlassShape::TypeArray { .. } => Form { head: length_at + LENGTH, ..Form::default() },
+        KlassShape::TypeArray { .. } => ScrubRule { head: length_at + ARRAY_LENGTH_SIZE, ..ScrubRule::default() },
         KlassShape::Mirror { size_at } => {
             let klass_at = classes.klass_at().map(|at| (at, 8));
             let mut fields = fields(classes, &klass);
             fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
-            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
+            ScrubRule { head: length_at, fields, is_plain: true, is_special: true, ..ScrubRule::default() }
         }
         KlassShape::StackChunk { .. } => {
             let fields = fields(classes, &klass);
-            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
+            ScrubRule { head: length_at, fields, is_plain: true, is_special: true, ..ScrubRule::default() }
         }
-        _ => Form { head: length_at, fields: fields(classes, &klass), is_plain: !info.string, ..Form::default() },
+        _ => ScrubRule {
+            head: length_at,
+            fields: fields(classes, &klass),
+            is_plain: !info.string,
+            ..ScrubRule::default()
+        },
     };
-    Some(Form { is_string: info.string, ..form })
+    Some(ScrubRule { is_string: info.string, ..form })
 }
 
 /// Returns the fields that stay in instances of a class, with inherited ones. Null references stay too, since what is

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::Memory;
-use crate::runtimes::api::{Heap, Losses, OwnedBuffer, TypeIndex};
+use crate::runtimes::api::{Heap, OwnedBuffer, TypeIndex, UnwalkedRanges};
 use crate::runtimes::hotspot::classes::{Classes, Klass};
 use crate::words::BufferMemory;
 
@@ -27,10 +27,10 @@ pub(super) fn buffers(classes: &Classes<'_>, heap: &dyn Heap) -> (Vec<OwnedBuffe
     // Per thread: for each type number whether it is a buffer, and the buffers found.
     let fresh = || (heap.walker(), Vec::<Option<bool>>::new(), Vec::<Addr>::new());
     let shares: Vec<Vec<Addr>> = heap
-        .parts()
+        .ranges()
         .par_iter()
         .fold(fresh, |(mut walker, mut known, mut out), part| {
-            walker.walk(part, &mut Losses::default(), &mut |object| {
+            walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {
                 let number = object.kind.0 as usize;
                 if number >= known.len() {
                     known.resize(number.saturating_add(1024), None);

@@ -11,7 +11,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::api::Root;
 use crate::runtimes::api::fields::{
-    Class, Classes, Field, Fields, Form, Frame, NATIVE_LINE, References, Static, Thread, Type,
+    Class, Classes, Field, Fields, Frame, NATIVE_LINE, ObjectLayout, References, Static, Thread, ValueType,
 };
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes as OfVm, JavaField, Klass, KlassShape, WORD};
@@ -82,7 +82,7 @@ fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let klasses = loaders.into_iter().filter_map(|(at, loader)| Some((classes.klass(at)?, loader)));
     let klasses: Vec<_> = klasses.filter(|(klass, _)| ids.insert(id(classes, klass.address))).collect();
     let converter = ClassConverter { classes, converted: klasses.iter().map(|(klass, _)| klass.address).collect() };
-    Classes::of(klasses.iter().map(|(klass, loader)| converter.class(klass, *loader)).collect())
+    Classes::new(klasses.iter().map(|(klass, loader)| converter.class(klass, *loader)).collect())
 }
 
 /// Returns the id of the class at `at` in the file: its mirror's address, or its own if the mirror cannot be read.
@@ -111,12 +111,12 @@ impl ClassConverter<'_, '_> {
             id: id(classes, at),
             address: at,
             name: symbol.unwrap_or_else(|| klass.name.clone()),
-            above: self.superclass(klass).map_or(0, |superclass| id(classes, superclass)),
+            superclass: self.superclass(klass).map_or(0, |superclass| id(classes, superclass)),
             loader,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             statics: statics(classes, klass, &declared),
             fields: fields.filter_map(field).collect(),
-            form: self.form(klass),
+            layout: self.form(klass),
             is_root: false,
         }
     }
@@ -131,15 +131,15 @@ impl ClassConverter<'_, '_> {
         (up.len() < limits::MAX_JAVA_SUPERCLASSES && !up.contains(&klass.address)).then_some(superclass)
     }
 
-    fn form(&self, klass: &Klass) -> Form {
+    fn form(&self, klass: &Klass) -> ObjectLayout {
         match klass.shape {
-            KlassShape::ObjectArray { header, .. } => Form::Objects(header),
+            KlassShape::ObjectArray { header, .. } => ObjectLayout::Objects(header),
             KlassShape::TypeArray { header, log2 } => {
                 // Filler arrays are named like arrays of references, but have numeric elements.
-                let numbers = [Type::Byte, Type::Short, Type::Int, Type::Long];
-                let by_width = numbers.get(log2 as usize).copied().unwrap_or(Type::Byte);
-                let named = kind(klass.element_descriptor()).filter(|kind| *kind != Type::Object);
-                Form::Values(header, named.unwrap_or(by_width))
+                let numbers = [ValueType::Byte, ValueType::Short, ValueType::Int, ValueType::Long];
+                let by_width = numbers.get(log2 as usize).copied().unwrap_or(ValueType::Byte);
+                let named = kind(klass.element_descriptor()).filter(|kind| *kind != ValueType::Object);
+                ObjectLayout::Values(header, named.unwrap_or(by_width))
             }
             _ => {
                 let up = |at: &Addr| self.superclass(&*self.classes.klass(*at)?);
@@ -149,7 +149,7 @@ impl ClassConverter<'_, '_> {
                     let own = declared.iter().filter(|field| !field.is_static && !field.injected);
                     own.filter_map(|field| Some((field.offset, kind(&field.descriptor)?))).collect::<Vec<_>>()
                 });
-                Form::Instance(fields.collect())
+                ObjectLayout::Instance(fields.collect())
             }
         }
     }
@@ -160,23 +160,23 @@ fn mirror_size(classes: &OfVm<'_>, at: Addr) -> u64 {
     let fields = classes.declared_fields(at);
     let ends = fields.iter().filter(|field| !field.is_static).filter_map(|field| {
         let kind = kind(&field.descriptor)?;
-        Some(field.offset + if kind == Type::Object { classes.encoding.unit() } else { kind.size() })
+        Some(field.offset + if kind == ValueType::Object { classes.encoding.unit() } else { kind.size() })
     });
     ends.max().unwrap_or(0).next_multiple_of(WORD)
 }
 
 /// Returns the type of a descriptor (JVMS 4.3.2).
-fn kind(descriptor: &str) -> Option<Type> {
+fn kind(descriptor: &str) -> Option<ValueType> {
     Some(match descriptor.as_bytes().first()? {
-        b'L' | b'[' => Type::Object,
-        b'Z' => Type::Boolean,
-        b'C' => Type::Char,
-        b'F' => Type::Float,
-        b'D' => Type::Double,
-        b'B' => Type::Byte,
-        b'S' => Type::Short,
-        b'I' => Type::Int,
-        b'J' => Type::Long,
+        b'L' | b'[' => ValueType::Object,
+        b'Z' => ValueType::Boolean,
+        b'C' => ValueType::Char,
+        b'F' => ValueType::Float,
+        b'D' => ValueType::Double,
+        b'B' => ValueType::Byte,
+        b'S' => ValueType::Short,
+        b'I' => ValueType::Int,
+        b'J' => ValueType::Long,
         _ => return None,
     })
 }
@@ -190,7 +190,7 @@ fn statics(classes: &OfVm<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Sta
     let value = |field: &JavaField| {
         let (at, kind) = (mirror.wrapping_add(field.offset), kind(&field.descriptor)?);
         let value = match kind {
-            Type::Object => classes.reference(at).ok()?.get(),
+            ValueType::Object => classes.reference(at).ok()?.get(),
             _ => {
                 let mut word = [0; 8];
                 classes.vm.memory.read(at, word.get_mut(..kind.size() as usize)?).ok()?;
@@ -200,6 +200,7 @@ fn statics(classes: &OfVm<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Sta
         Some(Static { name: field.name.clone(), kind, value })
     };
     let constants = classes.resolved_references(klass.address);
-    let constants = constants.map(|array| Static { name: RESOLVED.to_owned(), kind: Type::Object, value: array.get() });
+    let constants =
+        constants.map(|array| Static { name: RESOLVED.to_owned(), kind: ValueType::Object, value: array.get() });
     declared.iter().filter(|field| field.is_static && !field.injected).filter_map(value).chain(constants).collect()
 }

@@ -14,7 +14,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
-    RuntimeFindings, RuntimeId, StackFrame, Walk,
+    RuntimeFindings, RuntimeId, StackFrame, StackWalk,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
@@ -209,7 +209,7 @@ impl ManagedRuntime for HotSpot<'_> {
         Some(self)
     }
 
-    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         roots::roots(self)
     }
 }

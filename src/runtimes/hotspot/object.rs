@@ -17,7 +17,7 @@ pub(super) fn object(vm: &HotSpot<'_>, addr: Addr) -> Option<ObjectReport> {
     let (name, size) = names.object(target)?;
     let classes = vm.classes();
     let klass = classes.class_of(target)?;
-    let part = heap.parts().iter().find(|p| p.range.contains(target));
+    let part = heap.ranges().iter().find(|p| p.range.contains(target));
     let mut report = ObjectReport {
         object: target,
         name: Some(name),

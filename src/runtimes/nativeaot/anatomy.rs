@@ -1,11 +1,11 @@
 //! Which bytes of NativeAOT's objects are structure and which are values, as in CoreCLR. Fields have no names.
 
-use crate::runtimes::api::anatomy::{Anatomy, Forms};
+use crate::runtimes::api::anatomy::{Anatomy, ScrubRules};
 use crate::runtimes::clr_gc;
 use crate::runtimes::nativeaot::NativeAot;
 
 impl Anatomy for NativeAot<'_> {
-    fn forms(&self) -> Option<Forms> {
+    fn rules(&self) -> Option<ScrubRules> {
         Some(clr_gc::forms(self.objects()?, |_| Vec::new()))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::registers::Regs;
-use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode};
+use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode, UnwindError};
 
 /// A runtime without managed code ranges.
 pub(super) struct NoCode;
@@ -16,8 +16,8 @@ impl ManagedCode for NoCode {
         None
     }
 
-    fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("NativeAOT code is unwound as native code".to_owned())
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, UnwindError> {
+        Err(UnwindError::Unsupported { ip: regs.ip(), why: "NativeAOT code is unwound as native code" })
     }
 
     fn each(&self, _visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {}

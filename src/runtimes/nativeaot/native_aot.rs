@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
     self, AsyncFunctions, ClrGc, ClrHeaps, FinalizeQueue, Handle, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, Roots, RuntimeId, Structure, Walk,
+    ManagedThreads, Roots, RuntimeId, StackWalk, Structure,
 };
 use crate::runtimes::clr_gc::{self, GcHeap, finalizers, handle_at};
 use crate::runtimes::nativeaot::claim::Heaps;
@@ -158,7 +158,7 @@ impl ManagedRuntime for NativeAot<'_> {
         &self.all_threads().managed
     }
 
-    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         let Some(heap) = self.objects() else { return Roots::default() };
         let roots = roots::roots(heap, self.heaps(), self.handles(), &self.all_threads().all);
         roots.notes.iter().for_each(|note| self.warn(note));

@@ -18,7 +18,7 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
     let (name, size) = names.object(target)?;
     let node = names.node(target)?;
     let info = heap.type_info(node.kind)?;
-    let part = heap.parts().iter().find(|p| p.range.contains(target));
+    let part = heap.ranges().iter().find(|p| p.range.contains(target));
     let mut report = ObjectReport {
         object: target,
         name: Some(name),

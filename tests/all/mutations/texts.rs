@@ -1,5 +1,5 @@
-//! Texts with figures: smaps that was saved with a core, and recordings. Any number may be in them, and sums of several
-//! such numbers are of no type.
+//! Texts with figures: smaps that was saved with a core, and recordings. They may contain any number, and sums of several
+//! such numbers may exceed every type.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::damage::odd;
 use crate::support::cases::serving;
 use crate::support::{Rng, number, real};
 
-/// Texts of each kind where nothing else is asked for (`COREMAP_TEXTS`).
+/// Default number of texts of each kind (`COREMAP_TEXTS` changes it).
 const TEXTS: u64 = 60;
 
 /// The text with some of its numbers replaced, or all of the same length.
@@ -47,11 +47,11 @@ fn damaged(text: &[u8], rng: &mut Rng) -> Vec<u8> {
     out
 }
 
-fn tried(told: &str, run: impl FnOnce() -> Result<(), String>) -> Option<String> {
+fn tried(label: &str, run: impl FnOnce() -> Result<(), String>) -> Option<String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => None,
-        Ok(Err(why)) => Some(format!("{told}: {why}")),
-        Err(_) => Some(format!("{told}: panicked, see above")),
+        Ok(Err(why)) => Some(format!("{label}: {why}")),
+        Err(_) => Some(format!("{label}: panicked, see above")),
     }
 }
 
@@ -67,15 +67,15 @@ fn smaps_with_any_figures() {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), damaged(&text, &mut rng)).unwrap();
             let options = Options { smaps: Some(file.path().to_owned()), ..Options::default() };
-            let told = format!("{}: COREMAP_SEED={seed}", case.name);
+            let label = format!("{}: COREMAP_SEED={seed}", case.name);
             let takes = |rng: &mut Rng, _| rng.below(4) == 0;
-            failures.extend(tried(&told, || examine_with(&core, &options, &mut rng, &[], takes)));
+            failures.extend(tried(&label, || examine_with(&core, &options, &mut rng, &[], takes)));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A recording of a core, looked at several times, as text.
+/// A recording with several samples of one core, as text.
 fn recording(core: &Path) -> Vec<u8> {
     let silent = Progress::silent();
     let process = Process::open(core, &Options::default(), &silent).unwrap();

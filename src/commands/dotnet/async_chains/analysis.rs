@@ -87,7 +87,7 @@ fn one<'p>(
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the names of the core library, no task is recognised.
     report.nameless |= types.modules().iter().any(|m| m.missing.is_some() && m.is_core_library());
-    runtime.code().tell_missing();
+    runtime.code().warn_missing();
 }
 
 struct Rows<'r, 'n, 's, 't, 'p> {

@@ -83,7 +83,7 @@ impl Merger<'_> {
         let awaiting = printable(&first.awaiting).into_owned();
         let frames: Vec<AsyncFrameRow> = tasks.iter().flat_map(|task| rows(task)).collect();
         let names = frames.iter().map(|f| (f.method.clone().unwrap_or_else(|| f.r#type.to_string()), f.line)).collect();
-        let alike = printable(&first.alike).into_owned();
+        let alike = printable(&first.group_text).into_owned();
         let key = (alike.clone(), names, end);
         let known = self.index.get(&key).copied().filter(|_| self.merge);
         let at = known.unwrap_or_else(|| {

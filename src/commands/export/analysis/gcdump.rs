@@ -28,7 +28,7 @@ pub(super) fn write(
     process.target().expect_scan();
     let runtimes = session.runtimes_by_id().into_iter();
     let heaps = runtimes.filter_map(|(id, runtime)| Some((id, runtime, runtime.heap()?)));
-    let heaps: Vec<_> = heaps.filter(|(.., heap)| !heap.parts().is_empty()).collect();
+    let heaps: Vec<_> = heaps.filter(|(.., heap)| !heap.ranges().is_empty()).collect();
     if heaps.is_empty() {
         return Err(ExportError::Unfit(
             "nothing was written: a .gcdump is a managed heap, and no managed heap can be read from this core".into(),

@@ -19,7 +19,7 @@ const FRAME: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// SHA-256 of style and script, by which a browser takes these two and no other. A test tells them anew after a change.
+/// SHA-256 of style and script: a browser accepts these two and no others. After a change, a test prints the new ones.
 const STYLE_HASH: &str = "iJ6RMqIDvXpP4TfPzKxN7XHS9TjTnXgKxzq+dxMDEDQ=";
 const SCRIPT_HASH: &str = "J0aBEsAgAjVdbBFD4FAO6S8RV09UtkIjPdADcLav1K8=";
 

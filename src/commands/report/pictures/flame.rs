@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::GroupRow;
 use crate::report::{FrameRow, FrameRowKind};
-use crate::sums::{SaturatingAdd, SaturatingSum};
+use crate::sums::SaturatingAdd;
 
 /// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]

@@ -50,7 +50,7 @@ fn may_hold_objects(session: &Session<'_>, row: &WhatisRow) -> bool {
     kind.holds_objects()
         || kind.holds_blocks()
             && session.runtimes().iter().any(|runtime| {
-                let parts = runtime.heap().map(|heap| heap.parts()).unwrap_or_default();
+                let parts = runtime.heap().map(|heap| heap.ranges()).unwrap_or_default();
                 let behind = parts.partition_point(|part| part.range.start <= row.address);
                 behind.checked_sub(1).and_then(|i| parts.get(i)).is_some_and(|part| part.range.contains(row.address))
             })

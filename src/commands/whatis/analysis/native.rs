@@ -17,7 +17,7 @@ use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::progress::Progress;
 use crate::report::PointerSource;
-use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
+use crate::runtimes::api::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, StackWalk};
 use crate::session::Session;
 
 /// Adds what native structures show about the addresses.
@@ -89,7 +89,7 @@ fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlo
 
 /// Adds the stack frames that contain the addresses.
 fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) {
-    let mut walks: HashMap<u32, Option<Walk>> = HashMap::new();
+    let mut walks: HashMap<u32, Option<StackWalk>> = HashMap::new();
     for row in rows {
         let Some(region) = session.map().region_at(row.address) else { continue };
         let (Kind::Stack, Owner::Thread(thread)) = (region.kind, region.owner) else { continue };
@@ -109,7 +109,7 @@ fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) 
 
 /// Returns the frame that contains `addr`, with its index and its end. A frame extends from its stack pointer to its
 /// caller's, both on this stack. The outermost frame has no caller, so its end is unknown.
-fn frame(walk: &Walk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFrame, Addr)> {
+fn frame(walk: &StackWalk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFrame, Addr)> {
     let real = walk.frames.iter().enumerate().filter(|(_, f)| !matches!(f.kind, FrameKind::Mark(_)));
     let callers = real.clone().skip(1);
     real.zip(callers).find_map(|((index, frame), (_, caller))| {

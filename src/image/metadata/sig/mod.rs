@@ -126,6 +126,7 @@ pub enum ModifierRef {
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "`ValueType` is the word of ECMA-335")]
 pub enum Type {
     /// void, a number, string, object, native int, TypedReference.
     Primitive(ElementType),

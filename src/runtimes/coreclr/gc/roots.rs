@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::{Addr, union};
 use crate::limits;
-use crate::runtimes::api::{FREE, FrameSlotPlace, Heap as _, RefPlace, Root, RootKind, Roots, StackCoverage, locate};
+use crate::runtimes::api::{
+    FREE, FrameSlotLocation, Heap as _, RefLocation, Root, RootKind, Roots, StackCoverage, locate,
+};
 use crate::runtimes::clr_gc::finalizers;
 use crate::runtimes::coreclr::Heaps;
 use crate::runtimes::coreclr::gc::handles;
@@ -73,14 +75,14 @@ fn of_stacks(heap: &Heap<'_>, stacks: &[StackRefs], roots: &mut Roots) {
         for found in &stack.precise {
             let sp = found.frame.map_or(stack.sp, |f| f.sp);
             let (address, register) = match found.place {
-                RefPlace::Slot(FrameSlotPlace::Register(name)) => (sp, Some(name)),
-                RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => (at, None),
+                RefLocation::Slot(FrameSlotLocation::Register(name)) => (sp, Some(name)),
+                RefLocation::Slot(FrameSlotLocation::Stack(at, ..)) | RefLocation::Listed(at, _) => (at, None),
             };
             let root = Root {
                 thread: Some(stack.thread),
                 register,
                 frame: found.frame,
-                place: Some(found.place),
+                location: Some(found.place),
                 interior: found.interior,
                 pinned: found.pinned,
                 ..Root::new(RootKind::Stack, address, Addr::new(found.value))
@@ -115,8 +117,8 @@ fn words(heap: &Heap<'_>, stack: &StackRefs, out: &mut Vec<Candidate>, notes: &m
         .precise
         .iter()
         .filter_map(|k| match k.place {
-            RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => Some(at),
-            RefPlace::Slot(FrameSlotPlace::Register(_)) => None,
+            RefLocation::Slot(FrameSlotLocation::Stack(at, ..)) | RefLocation::Listed(at, _) => Some(at),
+            RefLocation::Slot(FrameSlotLocation::Register(_)) => None,
         })
         .collect();
     let (memory, space) = (heap.type_system().memory, heap.space());

@@ -21,7 +21,9 @@ use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::LinearWalker;
-use crate::runtimes::api::{self, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker};
+use crate::runtimes::api::{
+    self, FREE_NAME, HeapRange, Object, ObjectReader, StringContent, TypeIndex, TypeInfo, Walker,
+};
 use crate::runtimes::clr_gc::{
     ALIGN, AllocContext, COUNT_AT, ClrHeap, Dependents, MIN_OBJECT, ObjectLayouts, Reader, parts,
 };
@@ -36,7 +38,7 @@ use names::Statics;
 pub struct Heap<'p> {
     types: Arc<TypeSystem<'p>>,
     tables: Tables<'p>,
-    parts: Vec<Part>,
+    parts: Vec<HeapRange>,
     /// Allocation contexts by address. No object is from `pointer` to past `limit`.
     contexts: Vec<AllocContext>,
     mask: u64,
@@ -176,7 +178,7 @@ impl ClrHeap for Heap<'_> {
 }
 
 impl api::Heap for Heap<'_> {
-    fn parts(&self) -> &[Part] {
+    fn ranges(&self) -> &[HeapRange] {
         &self.parts
     }
 
@@ -215,7 +217,7 @@ impl api::Heap for Heap<'_> {
         self.tables.cache.get(kind).map(|info| info.info(self.string_form))
     }
 
-    fn tell_missing(&self) {
+    fn warn_missing(&self) {
         // Counts and sizes are complete without names.
         if let Some(missing) = self.types.missing() {
             self.types.process.diag.note(WarningCode::Metadata, missing);
@@ -279,11 +281,12 @@ fn string_form(types: &TypeSystem<'_>) -> Option<(u64, u64)> {
 
 /// Drops segments that together have more bytes than the core file. Such a core maps the same bytes many times, to make
 /// reading slow.
-fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
+fn affordable(types: &TypeSystem<'_>, mut all: Vec<HeapRange>, notes: &mut Vec<String>) -> Vec<HeapRange> {
     let facts = types.process.facts();
     let mut left = facts.size;
     let whole = all.len();
-    let fits = |part: &Part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
+    let fits =
+        |part: &HeapRange| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {

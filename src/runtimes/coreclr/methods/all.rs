@@ -39,9 +39,9 @@ impl<'p, F: FnMut(Result<Arc<Method<'p>>, StubBlock>) -> bool> Walk<F> {
         }
     }
 
-    fn lose(&mut self, why: &str) {
+    fn lose(&mut self, why: impl std::fmt::Display) {
         self.lost += 1;
-        self.why.get_or_insert_with(|| why.to_owned());
+        self.why.get_or_insert_with(|| why.to_string());
     }
 
     /// Whether to continue with an item of this weight.
@@ -118,7 +118,7 @@ impl<'p> Methods<'p> {
                 Ok(CodeBlock::Stubs { kind }) => {
                     walk.give(Err(StubBlock { start, size: next.since(start), kind }));
                 }
-                Err(e) => walk.lose(&e.to_string()),
+                Err(e) => walk.lose(e),
             }
             if !walk.take(1) {
                 return;

@@ -5,7 +5,7 @@ use crate::bytes::printable;
 use crate::diag::WarningCode;
 use crate::registers::Regs;
 use crate::runtimes::api::{
-    self, CodeEntry, CodeEntryKind, CodeFile, CodeStub, ManagedCode, Method, MethodDetail, Source,
+    self, CodeEntry, CodeEntryKind, CodeFile, CodeStub, ManagedCode, Method, MethodDetail, Source, UnwindError,
 };
 use crate::runtimes::coreclr::code::Stub;
 use crate::runtimes::coreclr::loader::executable_memory;
@@ -33,8 +33,9 @@ impl ManagedCode for Methods<'_> {
         self.stub_at(ip).map(|(found, of)| stub(&found, of))
     }
 
-    fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String> {
-        Methods::unwind(self, regs, exact)
+    fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, UnwindError> {
+        let error = |e| UnwindError::Unreadable { ip: regs.ip(), source: Box::new(e) };
+        Methods::unwind(self, regs, exact).map_err(error)
     }
 
     fn source(&self, method: &Method, ip: Addr) -> Source {
@@ -103,7 +104,7 @@ impl ManagedCode for Methods<'_> {
         found.blocks.iter().map(|b| CodeFile { range: b.range, offset: b.offset, path: path.to_owned() }).collect()
     }
 
-    fn tell_missing(&self) {
+    fn warn_missing(&self) {
         if let Some(missing) = self.types.missing() {
             self.types.process.diag.note(WarningCode::Metadata, missing);
         }

@@ -11,18 +11,18 @@ use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
 use crate::registers::{self, Regs};
-use crate::runtimes::api::FrameSlotPlace;
-use crate::runtimes::coreclr::code::gc_info::{Encoding, GcInfo, Slot, SlotLocation, StackBase, StopKind};
+use crate::runtimes::api::FrameSlotLocation;
+use crate::runtimes::coreclr::code::gc_info::{Encoding, GcInfo, GcInfoError, Slot, SlotLocation, StackBase, StopKind};
 use crate::runtimes::coreclr::code::{CodeBlock, CodeRangeKind, dwarf, gc_info_address};
 use crate::targets::Arch;
 
-use super::Methods;
+use super::{CodeError, Methods};
 
 /// A reference in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSlot {
     /// Register or stack slot.
-    pub place: FrameSlotPlace,
+    pub place: FrameSlotLocation,
     /// Address of an object, or 0. If `interior`, it may be an address within an object, or outside of the heap.
     pub value: u64,
     /// Whether `value` may be an interior pointer.
@@ -99,27 +99,27 @@ impl GcInfoLocation {
 
 impl Methods<'_> {
     /// Encoding of a runtime's GC info. Newer runtimes have its version in their descriptor.
-    fn gc_encoding(&self) -> Result<Encoding, String> {
+    fn gc_encoding(&self) -> Result<Encoding, CodeError> {
         let runtime = &self.types.runtime;
         let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.own_table);
         let version = runtime.layout.value("GCInfoVersion").or_else(bundled);
         let encoding = version.and_then(|v| Encoding::of(self.types.process.arch(), v));
         encoding.ok_or_else(|| match version {
-            Some(version) => format!("GC info version {version} is not supported"),
-            None => format!("the GC info of {} is not supported", runtime.name()),
+            Some(version) => CodeError::GcInfoVersion { version },
+            None => CodeError::GcInfoUnknown { runtime: runtime.name() },
         })
     }
 
-    fn gc_info_at(&self, at: Addr) -> Result<GcInfoLocation, String> {
-        let missing = || format!("no GC info for the code at {at}");
+    fn gc_info_at(&self, at: Addr) -> Result<GcInfoLocation, CodeError> {
+        let missing = || CodeError::NoGcInfo { at };
         let range = self.ranges.at(at).ok_or_else(missing)?;
         match range.kind {
             CodeRangeKind::Heap(node) => {
                 let heap = self.heap(range, node);
-                let heap = heap.as_ref().as_ref().map_err(String::clone)?;
+                let heap = heap.as_ref().as_ref().map_err(CodeError::clone)?;
                 let start = heap.start_of(at).ok_or_else(missing)?;
                 let runtime = &self.types.runtime;
-                match heap.block(self.memory(), runtime, start).map_err(|e| e.to_string())? {
+                match heap.block(self.memory(), runtime, start)? {
                     CodeBlock::Method { gc_info, eh_info, size, unwind, .. }
                         if !gc_info.is_null() && at.since(start) < size =>
                     {
@@ -140,7 +140,7 @@ impl Methods<'_> {
             }
             CodeRangeKind::ReadyToRun(module) => {
                 let image = self.image(range, module);
-                let image = image.as_ref().as_ref().map_err(String::clone)?;
+                let image = image.as_ref().as_ref().map_err(CodeError::clone)?;
                 let method = image.method(at).ok_or_else(missing)?;
                 let own = image.unwind_entry(method.start).ok_or_else(missing)?;
                 let entry = image.unwind_entry(at).ok_or_else(missing)?;
@@ -151,7 +151,8 @@ impl Methods<'_> {
                 };
                 let begins = entry.begin() == method.start || cold.is_some_and(|c| entry.begin() == c.0);
                 let pristine = self.types.process.memory.pristine();
-                let gc_info = gc_info_address(&pristine, self.types.runtime.arch, &own).map_err(|e| e.to_string())?;
+                let gc_info = gc_info_address(&pristine, self.types.runtime.arch, &own)
+                    .map_err(|source| CodeError::Unwind { at, source })?;
                 // The exception clauses are not read, so any funclet may be a filter.
                 let funclet = (!begins).then(|| entry.begin().since(method.start.min(entry.begin())));
                 Ok(GcInfoLocation { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
@@ -165,22 +166,22 @@ impl Methods<'_> {
     fn with_gc_info<T>(
         &self,
         location: &GcInfoLocation,
-        with: impl Fn(GcInfo<'_>) -> Result<T, crate::runtimes::coreclr::code::gc_info::GcInfoError>,
-    ) -> Result<T, String> {
+        with: impl Fn(GcInfo<'_>) -> Result<T, GcInfoError>,
+    ) -> Result<T, CodeError> {
         let encoding = self.gc_encoding()?;
         let pristine = self.types.process.memory.pristine();
         let memory: &dyn Memory = if location.pristine { &pristine } else { self.memory() };
-        let mut last = String::new();
+        let mut last = CodeError::NoGcInfo { at: location.gc_info };
         for limit in [limits::FIRST_GC_INFO, limits::MAX_GC_INFO] {
             if self.gc_work.load(Ordering::Relaxed) > limits::MAX_GC_INFO_WORK {
-                return Err("more GC info than the limit".to_owned());
+                return Err(CodeError::TooMuchGcInfo { at: location.gc_info });
             }
             let len = memory.readable(location.gc_info, limit) as usize;
             let owned;
             let bytes = match memory.borrow_to_look(location.gc_info, len) {
                 Some(bytes) => bytes,
                 None => {
-                    owned = memory.look(location.gc_info, len).map_err(|e| e.to_string())?;
+                    owned = memory.look(location.gc_info, len)?;
                     &owned
                 }
             };
@@ -196,7 +197,7 @@ impl Methods<'_> {
                     memory.keep(location.gc_info, read_to.get().div_ceil(8));
                     return Ok(done);
                 }
-                Err(e) => last = format!("{}: {e}", location.gc_info),
+                Err(source) => last = CodeError::GcInfo { at: location.gc_info, source },
             }
             if (len as u64) < limit {
                 break;
@@ -209,12 +210,12 @@ impl Methods<'_> {
     ///
     /// # Errors
     /// If its GC info can't be read or has an unknown version.
-    pub fn frame_slots(&self, regs: &Regs, state: FrameState) -> Result<FrameSlots, String> {
+    pub fn frame_slots(&self, regs: &Regs, state: FrameState) -> Result<FrameSlots, CodeError> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction.
         let back = u64::from(state == FrameState::Call);
         let location = self.gc_info_at(ip.saturating_sub(back))?;
-        let offset = u32::try_from(location.offset + back).map_err(|_| format!("{ip} is in no method"))?;
+        let offset = u32::try_from(location.offset + back).map_err(|_| CodeError::NoMethod { at: ip })?;
         let at = match state {
             FrameState::Call => StopKind::Call,
             FrameState::Interrupted => StopKind::Interrupted,
@@ -242,7 +243,7 @@ impl Methods<'_> {
             for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
                 match resolver.resolve(slot) {
                     // Outgoing arguments belong to the callee.
-                    Some(FrameSlot { place: FrameSlotPlace::Stack(at, ..), .. })
+                    Some(FrameSlot { place: FrameSlotLocation::Stack(at, ..), .. })
                         if tracked && state != FrameState::Interrupted && at >= sp && at < outgoing => {}
                     Some(resolved) => out.slots.push(resolved),
                     None => out.unread += 1,
@@ -255,9 +256,9 @@ impl Methods<'_> {
     /// Reads all GC info of the method at `start`.
     ///
     /// # Errors
-    /// Where anything of it makes no sense, in words.
+    /// If the GC info is invalid or has an unknown version.
     #[cfg(feature = "internals")]
-    pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, String> {
+    pub fn gc_info_facts(&self, start: Addr) -> Result<GcInfoFacts, CodeError> {
         let location = self.gc_info_at(start)?;
         self.with_gc_info(&location, |info| {
             Ok(GcInfoFacts { code_length: info.header.code_length, states: info.check()? })
@@ -299,7 +300,7 @@ impl SlotResolver<'_, '_> {
             SlotLocation::Register(number) => {
                 let number = dwarf(arch, number)?;
                 let value = self.regs.get(number)?;
-                let place = FrameSlotPlace::Register(registers::name(arch, number)?);
+                let place = FrameSlotLocation::Register(registers::name(arch, number)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
             SlotLocation::Stack(base, distance) => {
@@ -312,10 +313,10 @@ impl SlotResolver<'_, '_> {
                         (Addr::new(self.regs.get(number)?), registers::name(arch, number)?)
                     }
                 };
-                FrameSlotPlace::Stack(from.checked_offset(distance)?, name, distance)
+                FrameSlotLocation::Stack(from.checked_offset(distance)?, name, distance)
             }
         };
-        let FrameSlotPlace::Stack(at, ..) = place else { return None };
+        let FrameSlotLocation::Stack(at, ..) = place else { return None };
         let value = self.methods.memory().u64(at).ok()?;
         Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned })
     }

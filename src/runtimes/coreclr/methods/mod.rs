@@ -2,6 +2,7 @@
 
 mod all;
 mod as_code;
+mod error;
 mod gc_slots;
 mod il_map;
 mod versions;
@@ -28,6 +29,7 @@ use crate::runtimes::coreclr::code::{
 };
 use crate::runtimes::coreclr::types::{MethodDesc, ModuleInfo, TypeSystem};
 
+use error::CodeError;
 use versions::{READY_TO_RUN, Versions};
 
 /// Code of a method, in one of its versions.
@@ -122,9 +124,9 @@ pub struct Methods<'p> {
     /// Type system of the runtime.
     pub types: Arc<TypeSystem<'p>>,
     ranges: RangeMap<CodeRange>,
-    heaps: Cache<Addr, Result<CodeHeap, String>>,
-    images: Cache<Addr, Result<ReadyToRun, String>>,
-    methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
+    heaps: Cache<Addr, Result<CodeHeap, CodeError>>,
+    images: Cache<Addr, Result<ReadyToRun, CodeError>>,
+    methods: Cache<Addr, Result<Arc<Method<'p>>, CodeError>>,
     versions: OnceLock<Versions>,
     /// Remaining number of blocks over all heaps, and of functions over all images.
     room: Mutex<(usize, usize)>,
@@ -187,12 +189,12 @@ impl<'p> Methods<'p> {
         Some(match range.kind {
             CodeRangeKind::Heap(node) => self.in_heap(range, node, ip),
             CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
-                Err(e) => CodeAt::Nothing(e.clone()),
+                Err(e) => CodeAt::Nothing(e.to_string()),
                 Ok(image) => match image.method(ip) {
-                    Some(found) => self.known(found.start, || {
-                        let unused = "in precompiled code of a generic instantiation that the process has not used";
-                        self.precompiled(module, found)?.ok_or_else(|| unused.to_owned())
-                    }),
+                    Some(found) => {
+                        let at = found.start;
+                        self.known(at, || self.precompiled(module, found)?.ok_or(CodeError::Unused { at }))
+                    }
                     None => CodeAt::Nothing("in a precompiled image, but in none of its methods".into()),
                 },
             },
@@ -210,62 +212,63 @@ impl<'p> Methods<'p> {
     ///
     /// # Errors
     /// If unwind data or stack can't be read.
-    pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String> {
+    pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, CodeError> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction of a function.
         let at = if exact { ip } else { ip.saturating_sub(1) };
-        let missing = || format!("no unwind data for managed code at {ip}");
+        let missing = || CodeError::NoUnwindData { at: ip };
         let range = self.ranges.at(at).ok_or_else(missing)?;
         let pristine = self.types.process.memory.pristine();
         let (memory, entry): (&dyn Memory, _) = match range.kind {
             CodeRangeKind::Heap(node) => {
                 let heap = self.heap(range, node);
-                let heap = heap.as_ref().as_ref().map_err(String::clone)?;
+                let heap = heap.as_ref().as_ref().map_err(CodeError::clone)?;
                 let start = heap.start_of(at).ok_or_else(missing)?;
                 match heap.block(self.memory(), &self.types.runtime, start) {
                     Ok(CodeBlock::Method { unwind, .. }) => {
                         (self.memory(), heap.unwind_entry(self.memory(), &self.types.runtime, unwind, at))
                     }
                     Ok(CodeBlock::Stubs { .. }) => return Err(missing()),
-                    Err(e) => return Err(e.to_string()),
+                    Err(e) => return Err(e.into()),
                 }
             }
             CodeRangeKind::ReadyToRun(module) => {
                 let image = self.image(range, module);
-                (&pristine, image.as_ref().as_ref().map_err(String::clone)?.unwind_entry(at))
+                (&pristine, image.as_ref().as_ref().map_err(CodeError::clone)?.unwind_entry(at))
             }
             _ => return Err(missing()),
         };
-        code::unwind(memory, &entry.ok_or_else(missing)?, regs, exact).map_err(|e| e.to_string())
+        code::unwind(memory, &entry.ok_or_else(missing)?, regs, exact)
+            .map_err(|source| CodeError::Unwind { at: ip, source })
     }
 
-    fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, String>) -> CodeAt<'p> {
+    fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, CodeError>) -> CodeAt<'p> {
         match &*self.methods.get(start, || make().map(Arc::new)) {
             Ok(method) => CodeAt::Method(method.clone()),
-            Err(e) => CodeAt::Nothing(e.clone()),
+            Err(e) => CodeAt::Nothing(e.to_string()),
         }
     }
 
-    fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, String>> {
+    fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, CodeError>> {
         self.heaps.get(node, || {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             if room.0 == 0 {
-                return Err("more jitted code than the limit".to_owned());
+                return Err(CodeError::TooMuchJitted { at: node });
             }
-            CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
+            Ok(CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0)?)
         })
     }
 
-    fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
+    fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, CodeError>> {
         self.images.get(module, || {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             if room.1 == 0 {
-                return Err("more precompiled code than the limit".to_owned());
+                return Err(CodeError::TooMuchPrecompiled { at: module });
             }
             let pristine = self.types.process.memory.pristine();
             let image = ReadyToRun::read(&pristine, &self.types.runtime, module, range.begin);
             room.1 = room.1.saturating_sub(image.as_ref().map_or(0, ReadyToRun::weight));
-            image.map_err(|e| e.to_string())
+            Ok(image?)
         })
     }
 
@@ -273,7 +276,7 @@ impl<'p> Methods<'p> {
         let heap = self.heap(range, node);
         let heap = match &*heap {
             Ok(heap) => heap,
-            Err(e) => return CodeAt::Nothing(e.clone()),
+            Err(e) => return CodeAt::Nothing(e.to_string()),
         };
         let Some(start) = heap.start_of(ip) else {
             return CodeAt::Nothing("in a JIT code heap, before its first method or after its last".into());
@@ -288,7 +291,7 @@ impl<'p> Methods<'p> {
                 CodeAt::Nothing("in a JIT code heap, between two methods".into())
             }
             Ok(CodeBlock::Method { size, method_desc, debug_info, .. }) => self.known(start, || {
-                let desc = self.types.method_desc(method_desc).map_err(|e| e.to_string())?;
+                let desc = self.types.method_desc(method_desc)?;
                 let mut method = self.method_of(desc, start, size)?;
                 method.debug = Debug::At(debug_info);
                 Ok(method)
@@ -296,8 +299,8 @@ impl<'p> Methods<'p> {
         }
     }
 
-    fn method_of(&self, desc: MethodDesc, start: Addr, size: u64) -> Result<Method<'p>, String> {
-        let module = self.types.module_of(desc.method_table).map_err(|e| e.to_string())?;
+    fn method_of(&self, desc: MethodDesc, start: Addr, size: u64) -> Result<Method<'p>, CodeError> {
+        let module = self.types.module_of(desc.method_table)?;
         Ok(Method {
             name: self.types.method_name(&desc),
             token: desc.token,
@@ -314,10 +317,10 @@ impl<'p> Methods<'p> {
 
     /// A method of an image. `None` for an instantiation of a generic method that this process has never prepared: it
     /// cannot have run.
-    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Option<Method<'p>>, String> {
+    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Option<Method<'p>>, CodeError> {
         let mut method = match found.method_desc {
             Some(desc) => {
-                let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
+                let desc = self.types.method_desc(desc)?;
                 self.method_of(desc, found.start, found.size)?
             }
             None => {

@@ -19,12 +19,6 @@ struct Formatter<'t, 'p> {
 }
 
 impl<'p> TypeSystem<'p> {
-    /// Name of a type with namespace and type arguments, as SOS prints it:
-    /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
-    pub fn full_type_name(&self, handle: TypeHandle) -> String {
-        self.name_of(Style::Runtime, TypeToName::Loaded(handle))
-    }
-
     /// Name of a type as heap listings print it. Unreadable parts are left out.
     pub fn display_name(&self, method_table: Addr) -> String {
         self.name_of(Style::Listing, TypeToName::Loaded(TypeHandle(method_table)))

@@ -27,7 +27,7 @@ pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> 
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
     let (name, size) = names.object(target)?;
     let info = heap.method_table(names.node(target)?.kind)?;
-    let part = heap.parts().iter().find(|p| p.range.contains(target));
+    let part = heap.ranges().iter().find(|p| p.range.contains(target));
     let module = types.module_of(info.address).ok().map(|m| types.module(m).name().into_owned());
     let (structs, core_structs) = Default::default();
     let mut builder = ReportBuilder { runtime, heap, names, structs, left: limits::MAX_SHOWN_ROWS, core_structs };

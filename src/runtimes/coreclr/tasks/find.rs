@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::addr::Addr;
 use crate::limits;
 use crate::progress::Progress;
-use crate::runtimes::api::{Heap as _, Losses, Part};
+use crate::runtimes::api::{Heap as _, HeapRange, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 
@@ -40,7 +40,7 @@ pub(super) struct AsyncObjects {
     pub(super) sources: HashMap<Addr, Addr>,
     /// Number of items left out.
     pub(super) omitted: u64,
-    pub(super) losses: Losses,
+    pub(super) losses: UnwalkedRanges,
 }
 
 /// Role of a type's objects in this walk.
@@ -73,7 +73,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
         found: AsyncObjects,
     }
     let fresh = || Share { roles: HashMap::new(), found: AsyncObjects::default() };
-    let of_part = |mut share: Share, part: &Part| {
+    let of_part = |mut share: Share, part: &HeapRange| {
         let Share { roles, found } = &mut share;
         let AsyncObjects { items, sources, omitted, losses } = found;
         heap.walker().walk(part, losses, &mut |object| {
@@ -109,7 +109,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
         progress.add(part.range.len());
         share
     };
-    progress.start(heap.parts().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
+    progress.start(heap.ranges().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
     let join = |mut a: Share, b: Share| {
         a.found.items.extend(b.found.items);
         a.found.sources.extend(b.found.sources);
@@ -117,7 +117,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
         a.found.losses.merge(b.found.losses);
         a
     };
-    let mut found = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join).found;
+    let mut found = heap.ranges().par_iter().fold(fresh, of_part).reduce(fresh, join).found;
     found.items.sort_by_key(|i| i.addr);
     found.omitted += found.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
     found.items.truncate(limits::MAX_ASYNC_OBJECTS);

@@ -14,7 +14,9 @@ use crate::native::stacks::RED_ZONE;
 use crate::native::unwind::End;
 use crate::process::Process;
 use crate::registers::Regs;
-use crate::runtimes::api::{FrameKind, MethodRole, ProtectedRef, RefFrame, RefPlace, RuntimeId, StackFrame, Walk};
+use crate::runtimes::api::{
+    FrameKind, MethodRole, ProtectedRef, RefFrame, RefLocation, RuntimeId, StackFrame, StackWalk,
+};
 use crate::runtimes::coreclr::threads::table::ThreadTable;
 use crate::runtimes::coreclr::threads::{ConservativeRange, StackRef, StackRefs, ThreadEntry};
 use crate::runtimes::coreclr::{FrameSlots, FrameState, Methods};
@@ -27,7 +29,7 @@ pub(in crate::runtimes::coreclr) fn stack_refs(
     methods: &Methods<'_>,
     table: &ThreadTable,
     own: RuntimeId,
-    walk: &mut dyn FnMut(u32) -> Option<Walk>,
+    walk: &mut dyn FnMut(u32) -> Option<StackWalk>,
 ) -> Vec<StackRefs> {
     let mut out: Vec<StackRefs> = Vec::new();
     let mut left = limits::MAX_STACK_REFS;
@@ -118,7 +120,7 @@ struct Refs {
 impl Reader<'_, '_> {
     /// Returns the references on the stack of `thread`, with the frames of `walk`. `known`: the runtime's facts about
     /// the thread. `room`: maximum number of references.
-    fn refs(&self, thread: &Thread, entry: &ThreadEntry, walk: &Walk, room: usize) -> StackRefs {
+    fn refs(&self, thread: &Thread, entry: &ThreadEntry, walk: &StackWalk, room: usize) -> StackRefs {
         let sp = thread.registers.sp();
         let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Mark(_)));
         let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
@@ -218,7 +220,7 @@ impl Refs {
     fn add_listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
         self.out.precise.extend(refs.iter().filter_map(|r| {
             let value = process.memory.u64(r.address).ok()?;
-            let place = RefPlace::Listed(r.address, list);
+            let place = RefLocation::Listed(r.address, list);
             Some(StackRef { frame: None, place, value, interior: r.interior, pinned: false })
         }));
     }
@@ -287,7 +289,7 @@ impl Refs {
         let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
         self.out.precise.extend(slots.slots.iter().map(|slot| StackRef {
             frame: Some(at),
-            place: RefPlace::Slot(slot.place),
+            place: RefLocation::Slot(slot.place),
             value: slot.value,
             interior: slot.interior,
             pinned: slot.pinned,

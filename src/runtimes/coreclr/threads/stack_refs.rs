@@ -1,7 +1,7 @@
 //! References on thread stacks.
 
 use crate::addr::{Addr, AddrRange};
-use crate::runtimes::api::{RefFrame, RefPlace};
+use crate::runtimes::api::{RefFrame, RefLocation};
 
 /// A reference on a stack, from GC info or a list of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct StackRef {
     /// Frame with the reference. `None` for references of the runtime itself.
     pub frame: Option<RefFrame>,
     /// Register, stack slot or list entry.
-    pub place: RefPlace,
+    pub place: RefLocation,
     /// Value of the reference.
     pub value: u64,
     /// Whether it may be an interior pointer, or point outside the heap.

@@ -10,10 +10,10 @@ use crate::addr::Addr;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
-use crate::memory::walk::Walks;
+use crate::memory::walk::{Broken, Walks};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::runtimes::coreclr::runtime::Runtime;
+use crate::runtimes::coreclr::runtime::{GlobalsError, Runtime};
 use crate::runtimes::coreclr::threads::threads;
 
 const LOCKED: u32 = 1;
@@ -61,22 +61,57 @@ pub struct SyncBlock {
 pub fn read(process: &Process, runtime: &Runtime) -> (Vec<SyncBlock>, Vec<String>) {
     let _phase = process.enter(Phase::Locks);
     let mut out = Vec::new();
-    let note = blocks(process, runtime, &mut out).err();
+    let note = blocks(process, runtime, &mut out).err().map(|e| e.to_string());
     (out, note.into_iter().collect())
 }
 
-fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Result<(), String> {
+/// Reasons why some sync blocks are missing.
+#[derive(Debug, thiserror::Error)]
+enum SyncBlocksError {
+    /// A global variable of the runtime can't be read.
+    #[error(transparent)]
+    Global(#[from] GlobalsError),
+    /// A structure of the runtime can't be read.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The number of sync blocks exceeds the limit.
+    #[error("implausible number of sync blocks: {count}")]
+    TooMany { count: u32 },
+    /// An entry of the table can't be read. The entries after it are missing too.
+    #[error("entry {index} of {count} is not in the core")]
+    Entry { index: u32, count: u32 },
+    /// Some sync blocks, or some lists of their waiters, can't be read.
+    #[error("{}", incomplete(*broken, lists.as_ref()))]
+    Incomplete { broken: u32, lists: Option<BrokenLists> },
+}
+
+fn incomplete(broken: u32, lists: Option<&BrokenLists>) -> String {
+    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are invalid or not in the core"));
+    let both: Vec<String> = blocks.into_iter().chain(lists.map(ToString::to_string)).collect();
+    both.join("; ")
+}
+
+/// The lists of waiting threads that can't be read to their end.
+#[derive(Debug, thiserror::Error)]
+#[error("{count} lists of waiting threads can't be read to their end (first: the list of sync block {index} {why})")]
+struct BrokenLists {
+    count: u32,
+    /// Index of the first sync block with such a list.
+    index: u32,
+    why: Broken<ViewError>,
+}
+
+fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Result<(), SyncBlocksError> {
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
-    let text = |e: &dyn std::fmt::Display| e.to_string();
-    let pointer = |name| runtime.globals.pointer(memory, layout, name).map_err(|e| text(&e));
+    let pointer = |name| runtime.globals.pointer(memory, layout, name);
     let cache = StructView::new(memory, layout, "SyncBlockCache", pointer("SyncBlockCache")?);
     let table = pointer("SyncTableEntries")?;
-    let next = cache.u32("FreeSyncTableIndex").map_err(|e| text(&e))?;
+    let next = cache.u32("FreeSyncTableIndex")?;
     if next > limits::MAX_SYNC_BLOCKS {
-        return Err(format!("implausible number of sync blocks: {next}"));
+        return Err(SyncBlocksError::TooMany { count: next });
     }
-    let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
+    let size = layout.size("SyncTableEntry").map_err(ViewError::from)?;
     let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
     // If two threads have the same id, the first is used.
     let (mut by_address, mut by_id) = (HashMap::new(), HashMap::new());
@@ -91,11 +126,11 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let mut broken = 0_u32;
     // Shared by all lists, since each link is in only one.
     let walks = Walks::new(Phase::Locks, limits::MAX_WAITERS);
-    let mut lists = (0_u32, None);
+    let mut lists: Option<BrokenLists> = None;
     for index in 1..next {
         let entry = StructView::new(memory, layout, "SyncTableEntry", table.saturating_add(size * u64::from(index)));
         let (Ok(object), Ok(at)) = (entry.u64("Object"), entry.ptr("SyncBlock")) else {
-            return Err(format!("entry {index} of {next} is not in the core"));
+            return Err(SyncBlocksError::Entry { index, count: next });
         };
         if object & FREE != 0 || object == 0 {
             continue;
@@ -136,22 +171,12 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
             let (pulse, ended) = waiters(memory, runtime, &view, &walks);
             block.pulse = pulse.into_iter().map(at_address).collect();
             if let Some(why) = ended {
-                lists.0 += 1;
-                lists.1.get_or_insert(format!("the list of sync block {index} {why}"));
+                lists.get_or_insert(BrokenLists { count: 0, index, why }).count += 1;
             }
         }
         out.push(block);
     }
-    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are invalid or not in the core"));
-    let (count, first) = lists;
-    let lists = first.map(|first| {
-        format!(
-            "{count} lists of waiting threads can't be read to their end (first: \
-                                           {first})"
-        )
-    });
-    let why: Vec<String> = blocks.into_iter().chain(lists).collect();
-    if why.is_empty() { Ok(()) } else { Err(why.join("; ")) }
+    if broken == 0 && lists.is_none() { Ok(()) } else { Err(SyncBlocksError::Incomplete { broken, lists }) }
 }
 
 /// Threads in a block's list of WaitEventLinks, and the error that ended it early.
@@ -160,7 +185,7 @@ fn waiters(
     runtime: &Runtime,
     block: &StructView<'_>,
     walks: &Walks,
-) -> (Vec<Addr>, Option<String>) {
+) -> (Vec<Addr>, Option<Broken<ViewError>>) {
     let layout = &runtime.layout;
     let mut out = Vec::new();
     let (Ok(to_link), Ok(first)) = (layout.positive("WaitEventLink", "LinkSB"), block.ptr("Link")) else {
@@ -171,5 +196,5 @@ fn waiters(
         out.push(event.ptr("Thread")?);
         memory.ptr(link).map_err(ViewError::fault("WaitEventLink", "LinkSB"))
     });
-    (out, end.err().map(|why| why.to_string()))
+    (out, end.err())
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
-use crate::image::metadata::{Metadata, find_root};
+use crate::image::metadata::{Metadata, MetadataError, find_root};
 use crate::image::modules::file_name;
 use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
 use crate::image::pe::{self, PeImage};
@@ -67,14 +67,14 @@ impl<'p> ModuleInfo<'p> {
         let base = image_base(types, addr).unwrap_or(Addr::NULL);
         let image = if base.is_null() { None } else { pe::read(types.memory, base) };
         let found = match (wanted, &image) {
-            (false, _) => Err("too much metadata in total".to_owned()),
+            (false, _) => Err(NoMetadata::TooMuch),
             (true, Some(image)) => in_image(types, base, image),
-            (true, None) if !base.is_null() => Err(format!("no PE headers at {base} in the core")),
+            (true, None) if !base.is_null() => Err(NoMetadata::NoHeaders { base }),
             (true, None) => emitted(types, addr).map(|m| (m, false)),
         };
         let (metadata, flat, missing) = match found {
             Ok((metadata, flat)) => (Some(metadata), flat, None),
-            Err(why) => (None, false, Some(why)),
+            Err(why) => (None, false, Some(why.to_string())),
         };
         let of_file = |path: &str| {
             let name = file_name(path);
@@ -142,6 +142,29 @@ impl<'p> ModuleInfo<'p> {
     }
 }
 
+/// Reasons why a module has no metadata.
+#[derive(Debug, thiserror::Error)]
+enum NoMetadata {
+    /// The limit on metadata of all modules together is reached.
+    #[error("too much metadata in total")]
+    TooMuch,
+    /// The PE headers of the image are not in the core.
+    #[error("no PE headers at {base} in the core")]
+    NoHeaders { base: Addr },
+    /// The module has no file, and the runtime has no field for a copy of its metadata.
+    #[error("it has no image")]
+    NoImage,
+    /// The runtime made no copy of the metadata.
+    #[error("Reflection.Emit created it without a metadata copy for debuggers")]
+    NoCopy,
+    /// A structure of the runtime can't be read.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The metadata can't be read.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+}
+
 /// Reads NUL-terminated UTF-16 text. `None` if there is no NUL within the limit.
 fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
     let have = types.memory.readable(at, limits::MAX_PATH_BYTES as u64) as usize;
@@ -179,29 +202,22 @@ fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
 
 /// Finds the metadata of an image, and whether the image is flat. IL-only files are mapped as they are on disk, others
 /// by section.
-fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(Metadata<'p>, bool), String> {
-    let mut why = String::new();
-    for flat in [false, true] {
-        let found =
-            find_root(types.memory, base, image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
-        match found {
-            Ok(metadata) => return Ok((metadata, flat)),
-            Err(e) => why = e.to_string(),
-        }
-    }
-    Err(why)
+fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(Metadata<'p>, bool), NoMetadata> {
+    let found =
+        |flat| find_root(types.memory, base, image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
+    found(false).map(|metadata| (metadata, false)).or_else(|_| Ok((found(true)?, true)))
 }
 
 /// Metadata of a Reflection.Emit module: the copy that the runtime stores for debuggers.
-fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, String> {
-    let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
+fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, NoMetadata> {
+    let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| NoMetadata::NoImage)?;
     if buffer.is_null() {
-        return Err("Reflection.Emit created it without a metadata copy for debuggers".into());
+        return Err(NoMetadata::NoCopy);
     }
     let view = types.view("DynamicMetadata", buffer);
     // In place from .NET 9 on, through a pointer before.
     let data = if view.has("Data") { view.addr_of("Data") } else { view.ptr("Buffer") };
     let size = view.u32("Size");
-    let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);
-    Metadata::at(types.memory, data, u64::from(size)).map_err(|e| e.to_string())
+    let (size, data) = (size?, data?);
+    Ok(Metadata::at(types.memory, data, u64::from(size))?)
 }

@@ -1,13 +1,13 @@
 //! Meaning of the bytes of an object, by the form of its type.
 
 use super::memory;
-use super::names::Names;
-use super::numbers::Numbers;
+use super::names::KeptNames;
+use super::numeric_fields::NumericFields;
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::runtimes::api::anatomy::Meaning;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Form, Objects, PyType, TextContent, flags};
+use crate::runtimes::cpython::objects::{Objects, PyType, TextContent, TypeForm, flags};
 
 /// Size in bytes of an integer's digit.
 const DIGIT: u64 = 4;
@@ -21,20 +21,20 @@ const ITEM_SIZE: u64 = 4;
 /// Maximum number of bytes per text unit. Four-byte characters count as two units, so that their zero halves stay zero.
 const WIDEST: u64 = 2;
 
-pub(super) struct Anatomist<'a, 'h, 'p> {
+pub(super) struct ObjectDescriber<'a, 'h, 'p> {
     heap: &'h Heap<'p>,
     objects: Objects<'p>,
-    names: &'a Names,
-    numbers: Numbers,
+    names: &'a KeptNames,
+    numeric_fields: NumericFields,
     visit: &'a mut dyn FnMut(AddrRange, Meaning),
 }
 
-impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
-    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names, visit: &'a mut dyn FnMut(AddrRange, Meaning)) -> Self {
-        Anatomist { heap, objects: *heap.objects(), names, numbers: Numbers::default(), visit }
+impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>, names: &'a KeptNames, visit: &'a mut dyn FnMut(AddrRange, Meaning)) -> Self {
+        ObjectDescriber { heap, objects: *heap.objects(), names, numeric_fields: NumericFields::default(), visit }
     }
 
-    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::tell`]).
+    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::describe`]).
     /// `fixed`: the object is part of a program file, and so the same in every process.
     pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
         let shape = self.objects.shape;
@@ -42,23 +42,23 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             self.keep(at.saturating_sub(kind.prefix), kind.prefix);
         }
         self.keep(at, shape.object);
-        if kind.itemsize != 0 && kind.form != Form::Text {
+        if kind.itemsize != 0 && kind.form != TypeForm::Text {
             self.keep(at.saturating_add(shape.ob_size), WORD);
         }
         match kind.form {
-            Form::Text => self.text(at, kind, end, fixed),
-            Form::Integer => self.integer(at, kind, end, fixed),
-            Form::Bytes => self.bytes(at, kind, end),
-            Form::Leaf => self.leaf(at, kind, end),
-            Form::ByteArray => self.words(at, &[shape.ob_size, shape.bytearray_alloc, shape.bytearray_bytes]),
-            Form::List => self.words(at, &[shape.ob_size, shape.list_items, shape.list_allocated]),
-            Form::Dict => self.words(at, &[shape.dict.used, shape.dict.keys, shape.dict.values]),
-            Form::Set => self.set(at),
-            Form::Type => self.kind(at),
-            Form::Weak => self.value_of("PyWeakReference", "hash", at),
-            Form::Generator | Form::Frame => self.frame(at, kind),
-            Form::Deque => self.keep(at, kind.basicsize),
-            Form::Array => {
+            TypeForm::Text => self.text(at, kind, end, fixed),
+            TypeForm::Integer => self.integer(at, kind, end, fixed),
+            TypeForm::Bytes => self.bytes(at, kind, end),
+            TypeForm::Leaf => self.leaf(at, kind, end),
+            TypeForm::ByteArray => self.words(at, &[shape.ob_size, shape.bytearray_alloc, shape.bytearray_bytes]),
+            TypeForm::List => self.words(at, &[shape.ob_size, shape.list_items, shape.list_allocated]),
+            TypeForm::Dict => self.words(at, &[shape.dict.used, shape.dict.keys, shape.dict.values]),
+            TypeForm::Set => self.set(at),
+            TypeForm::Type => self.kind(at),
+            TypeForm::Weak => self.value_of("PyWeakReference", "hash", at),
+            TypeForm::Generator | TypeForm::Frame => self.frame(at, kind),
+            TypeForm::Deque => self.keep(at, kind.basicsize),
+            TypeForm::Array => {
                 // The item size is in the descriptor, which belongs to the module.
                 let descr = shape.array_descr.and_then(|offset| self.objects.ptr_at(at, offset));
                 if let Some((descr, size)) = descr.zip(shape.array_itemsize).filter(|(descr, _)| !descr.is_null()) {
@@ -67,14 +67,14 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
                 let fields = [shape.array_items, shape.array_descr].into_iter().flatten();
                 self.words(at, &fields.chain([shape.ob_size]).collect::<Vec<_>>());
             }
-            Form::NdArray => self.ndarray(at),
-            Form::Plain if kind.name == "code" => self.code(at, kind, end),
-            Form::Plain if kind.name == "frame" => self.frame(at, kind),
-            Form::Plain => {}
+            TypeForm::NdArray => self.ndarray(at),
+            TypeForm::Plain if kind.name == "code" => self.code(at, kind, end),
+            TypeForm::Plain if kind.name == "frame" => self.frame(at, kind),
+            TypeForm::Plain => {}
         }
-        if matches!(kind.form, Form::Plain | Form::Dict) {
-            let numbers = self.numbers.of(self.heap, kind).to_vec();
-            self.words(at, &numbers);
+        if matches!(kind.form, TypeForm::Plain | TypeForm::Dict) {
+            let numeric_fields = self.numeric_fields.of(self.heap, kind).to_vec();
+            self.words(at, &numeric_fields);
         }
         if kind.is(flags::INLINE_VALUES) {
             self.keep(at.saturating_add(kind.items()), shape.dict.first_value);
@@ -210,12 +210,12 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         let shape = self.objects.shape;
         let layout = &self.heap.runtime().layout;
         let inside = match kind.form {
-            Form::Generator => shape.generator.map(|shape| shape.frame),
+            TypeForm::Generator => shape.generator.map(|shape| shape.frame),
             _ => shape.frame_object.map(|shape| shape.own),
         };
         let variables = layout.positive("_PyInterpreterFrame", "localsplus").ok();
         let len = inside.zip(variables).map(|(inside, variables)| inside.saturating_add(variables));
-        let old = || layout.positive("PyFrameObject", "f_localsplus").ok().filter(|_| kind.form == Form::Plain);
+        let old = || layout.positive("PyFrameObject", "f_localsplus").ok().filter(|_| kind.form == TypeForm::Plain);
         self.keep(at, len.or_else(old).unwrap_or(kind.basicsize));
     }
 

@@ -13,7 +13,7 @@ pub(super) type Visit<'v> = &'v mut dyn FnMut(AddrRange, Meaning);
 
 /// Whether the block at the start of `range` determines its own description. It is then described again on demand, and
 /// need not be stored.
-pub(super) fn is_told_by_block(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind) -> bool {
+pub(super) fn is_self_describing(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind) -> bool {
     let Some((_, bytes)) = heap.owned_block(range.start).filter(|&(of, bytes)| of == kind && bytes <= SMALL) else {
         return false;
     };
@@ -30,7 +30,7 @@ pub(super) fn is_told_by_block(heap: &Heap<'_>, range: AddrRange, kind: OwnedKin
 }
 
 /// Describes owned memory of this kind.
-pub(super) fn tell(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Visit<'_>) {
+pub(super) fn describe(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit: Visit<'_>) {
     match kind {
         OwnedKind::DictKeys => dict_keys(heap, range.start, visit),
         OwnedKind::DictValues => {

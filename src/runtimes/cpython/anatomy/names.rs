@@ -7,7 +7,7 @@ use crate::image::known_files;
 use crate::limits;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Objects, PyType, flags};
+use crate::runtimes::cpython::objects::{Objects, PyType, flags, is_identifier};
 
 /// Names that reports need for lookups, and states of futures. None of them is the program's own.
 const WORDS: [&str; 17] = [
@@ -41,7 +41,7 @@ const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
 const LINES: &[&str] = &["co_linetable", "co_lnotab"];
 
 /// Texts and numbers that stay as they are.
-pub(super) struct Names {
+pub(super) struct KeptNames {
     /// Addresses of objects of any type: str, int, float, bytes.
     all: HashSet<Addr>,
     /// The names among them that come from the interpreter's own library.
@@ -49,40 +49,40 @@ pub(super) struct Names {
     /// Names of the library's modules.
     library: HashSet<String>,
     /// Names at the top level of these modules.
-    tops: HashSet<String>,
+    top_level: HashSet<String>,
     /// Addresses of references to names that are printed as keys or fields.
-    places: HashSet<Addr>,
+    name_refs: HashSet<Addr>,
     shown: HashSet<String>,
     /// Length in characters of the longest text in `shown` and [`WORDS`].
     longest: u64,
 }
 
-impl Names {
-    /// Collects all names except those of code and functions ([`Names::take`]) and of classes ([`Names::of_type`]).
-    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> Names {
+impl KeptNames {
+    /// Collects all names except those of code and functions ([`KeptNames::add_code`]) and of classes ([`KeptNames::of_type`]).
+    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> KeptNames {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
-        let mut names = Names {
+        let mut names = KeptNames {
             all: HashSet::new(),
             public: HashSet::new(),
             library: LIBRARY.map(str::to_owned).into(),
-            tops: HashSet::new(),
-            places: HashSet::new(),
+            top_level: HashSet::new(),
+            name_refs: HashSet::new(),
             shown: shown.clone(),
             longest,
         };
         names.of_modules(python, heap.objects());
-        names.all.extend(python.told_of_threads());
-        for (object, place) in python.told_of_tasks() {
+        names.all.extend(python.shown_thread_objects());
+        for (object, place) in python.shown_task_objects() {
             names.all.insert(object);
-            names.places.extend(place);
+            names.name_refs.extend(place);
         }
         names
     }
 
     /// Addresses of references that must not be redirected.
-    pub(super) fn places(&self) -> impl Iterator<Item = Addr> + '_ {
-        self.places.iter().copied()
+    pub(super) fn name_refs(&self) -> impl Iterator<Item = Addr> + '_ {
+        self.name_refs.iter().copied()
     }
 
     /// Whether the object is a str that reports print as a thread's name.
@@ -118,12 +118,12 @@ impl Names {
     /// library also creates classes on behalf of a program, with names from the program (`namedtuple`,
     /// `make_dataclass`). Those are not at the top level of any library module.
     fn is_librarys(&self, module: &str, qualname: Option<String>) -> bool {
-        let is_at_top = |name: String| name.split('.').next().is_some_and(|first| self.tops.contains(first));
+        let is_at_top = |name: String| name.split('.').next().is_some_and(|first| self.top_level.contains(first));
         self.library.contains(module) && (LIBRARY.contains(&module) || qualname.is_some_and(is_at_top))
     }
 
     /// Collects the names of a code object or function.
-    pub(super) fn take(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
+    pub(super) fn add_code(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
         let (of, fields) = match kind.name.as_str() {
             "code" => ("PyCodeObject", OF_CODE),
             "function" => ("PyFunctionObject", OF_FUNCTION),
@@ -142,7 +142,7 @@ impl Names {
         }
         self.all.extend(of_it);
         let places = fields.iter().filter_map(|field| heap.runtime().layout.positive(of, field).ok());
-        self.places.extend(places.map(|offset| object.saturating_add(offset)));
+        self.name_refs.extend(places.map(|offset| object.saturating_add(offset)));
         if of == "PyCodeObject" {
             self.all.extend(LINES.iter().filter_map(field));
         }
@@ -176,7 +176,7 @@ impl Names {
                 self.all.extend([file, name].into_iter().flatten());
                 if is_library {
                     objects.each_entry(module.dict, limits::MAX_PY_LOOKUP, |entry| {
-                        self.tops.extend(objects.str_at(entry.key));
+                        self.top_level.extend(objects.str_at(entry.key));
                         true
                     });
                     self.public.extend([file, name].into_iter().flatten());
@@ -211,12 +211,12 @@ impl Names {
         if let Some(keys) = objects.dict_keys(kind.shared_keys).filter(|_| !kind.shared_keys.is_null()) {
             for index in 0..keys.count.min(limits::MAX_PY_LOOKUP) {
                 let place = keys.key_at(index);
-                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
+                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_name(objects, *key)) {
                     self.all.insert(key);
                     if is_library {
                         self.public.insert(key);
                     }
-                    self.places.insert(place);
+                    self.name_refs.insert(place);
                 }
             }
         }
@@ -235,12 +235,12 @@ impl Names {
             return;
         };
         objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
-            if is_identifier(objects, entry.key) {
+            if is_name(objects, entry.key) {
                 self.all.insert(entry.key);
                 if is_library {
                     self.public.insert(entry.key);
                 }
-                self.places.insert(keys.key_at(entry.index));
+                self.name_refs.insert(keys.key_at(entry.index));
             }
             true
         });
@@ -248,10 +248,8 @@ impl Names {
 }
 
 /// Whether the object is a str that could be a name in a program. `globals()` may have any text as a key.
-fn is_identifier(objects: &Objects<'_>, object: Addr) -> bool {
-    let text = objects.str_at(object).unwrap_or_default();
-    let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
-    begins && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+fn is_name(objects: &Objects<'_>, object: Addr) -> bool {
+    objects.str_at(object).is_some_and(|text| is_identifier(&text))
 }
 
 #[cfg(test)]
@@ -261,12 +259,12 @@ mod tests {
     #[test]
     fn what_the_library_makes_for_a_program_is_named_by_the_program() {
         let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<HashSet<_>>();
-        let names = Names {
+        let names = KeptNames {
             all: HashSet::new(),
             public: HashSet::new(),
             library: set(&["collections", "types", "_frozen_importlib"]),
-            tops: set(&["namedtuple", "OrderedDict"]),
-            places: HashSet::new(),
+            top_level: set(&["namedtuple", "OrderedDict"]),
+            name_refs: HashSet::new(),
             shown: HashSet::new(),
             longest: 0,
         };

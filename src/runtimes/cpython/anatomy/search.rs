@@ -7,17 +7,17 @@ use rayon::prelude::*;
 
 use super::kind_of;
 use super::memory;
-use super::names::Names;
-use super::shared::{Kinds, Numbers, Shared};
+use super::names::KeptNames;
+use super::shared::{BatchedVisit, BlockSet, TypeCache};
 use crate::addr::{Addr, AddrRange, union};
 use crate::runtimes::api::anatomy::Meaning;
-use crate::runtimes::api::{Heap as _, Losses, TypeIndex};
+use crate::runtimes::api::{Heap as _, TypeIndex, UnwalkedRanges};
 use crate::runtimes::cpython::CPython;
-use crate::runtimes::cpython::heap::{Heap, Hold};
-use crate::runtimes::cpython::objects::{Form, PyType};
+use crate::runtimes::cpython::heap::{Heap, Reference};
+use crate::runtimes::cpython::objects::{PyType, TypeForm};
 
 #[derive(Default)]
-struct Found {
+struct SearchResult {
     /// Possible objects in program files.
     images: HashSet<Addr>,
     kinds: HashSet<TypeIndex>,
@@ -26,8 +26,8 @@ struct Found {
     named: Vec<Addr>,
 }
 
-impl Found {
-    fn append(&mut self, other: Found) {
+impl SearchResult {
+    fn append(&mut self, other: SearchResult) {
         self.images.extend(other.images);
         self.kinds.extend(other.kinds);
         self.types.extend(other.types);
@@ -38,21 +38,21 @@ impl Found {
 /// Finds the static objects in program files that other objects reference: types, names, small integers. Also collects
 /// the names of all code and functions.
 ///
-/// The second result has the owned blocks that [`memory::is_told_by_block`] accepts. `visit` receives all other memory
+/// The second result has the owned blocks that [`memory::is_self_describing`] accepts. `visit` receives all other memory
 /// owned by objects of the heap.
 pub(super) fn all(
     python: &CPython<'_>,
     heap: &Heap<'_>,
-    names: &mut Names,
+    names: &mut KeptNames,
     visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
-) -> (Vec<Addr>, Numbers) {
+) -> (Vec<Addr>, BlockSet) {
     let images = union(python.runtime().process.modules.iter().map(|module| module.range).collect());
     let is_of_image = |at: Addr| {
         let i = images.partition_point(|range| range.end <= at);
         images.get(i).is_some_and(|range| range.contains(at)) && at.is_aligned(8)
     };
-    let numbers = Numbers::new(heap.numbers());
-    let found = walk(heap, &is_of_image, &numbers, visit);
+    let owned_blocks = BlockSet::new(heap.number_limit());
+    let found = walk(heap, &is_of_image, &owned_blocks, visit);
     let mut types: HashSet<Addr> = found.types.iter().copied().collect();
     for found in found.kinds.iter().filter_map(|kind| heap.type_of_kind(*kind)) {
         names.of_type(heap, &found);
@@ -60,7 +60,7 @@ pub(super) fn all(
     found.types.iter().filter_map(|at| heap.type_at(*at)).for_each(|class| names.of_type(heap, &class));
     for &at in &found.named {
         if let Some(kind) = kind_of(heap, at) {
-            names.take(heap, at, &kind);
+            names.add_code(heap, at, &kind);
         }
     }
     let mut queue: Vec<Addr> = found.images.iter().copied().collect();
@@ -84,55 +84,55 @@ pub(super) fn all(
     while let Some(at) = queue.pop() {
         let Some(found) = kind_of(heap, at) else { continue };
         out.push(at);
-        names.take(heap, at, &found);
+        names.add_code(heap, at, &found);
         lead(found.address, &mut queue);
-        heap.each_hold(at, &found, |hold| match hold {
-            Hold::Object(to) => lead(to, &mut queue),
-            Hold::Memory(..) => {}
+        heap.each_reference(at, &found, |reference| match reference {
+            Reference::Object(to) => lead(to, &mut queue),
+            Reference::Memory(..) => {}
         });
     }
-    (out, numbers)
+    (out, owned_blocks)
 }
 
 /// Describes the memory that the object at `at` owns.
 pub(super) fn owned(heap: &Heap<'_>, at: Addr, kind: &PyType, visit: &mut dyn FnMut(AddrRange, Meaning)) {
-    heap.each_hold(at, kind, |hold| match hold {
-        Hold::Memory(range, kind) => memory::tell(heap, range, kind, visit),
-        Hold::Object(_) => {}
+    heap.each_reference(at, kind, |reference| match reference {
+        Reference::Memory(range, kind) => memory::describe(heap, range, kind, visit),
+        Reference::Object(_) => {}
     });
 }
 
 fn walk(
     heap: &Heap<'_>,
     is_of_image: &(impl Fn(Addr) -> bool + Sync),
-    numbers: &Numbers,
+    owned_blocks: &BlockSet,
     visit: &mut (dyn FnMut(AddrRange, Meaning) + Send),
-) -> Found {
-    let (visit, all) = (Mutex::new(visit), Mutex::new(Found::default()));
-    heap.parts().par_iter().for_each_init(
-        || (heap.walker(), Kinds::new(heap)),
-        |(walker, kinds), part| {
-            let (mut far, mut found) = (Shared::new(&visit), Found::default());
-            walker.walk(part, &mut Losses::default(), &mut |object| {
+) -> SearchResult {
+    let (visit, all) = (Mutex::new(visit), Mutex::new(SearchResult::default()));
+    heap.ranges().par_iter().for_each_init(
+        || (heap.walker(), TypeCache::new(heap)),
+        |(walker, kinds), heap_range| {
+            let (mut far, mut found) = (BatchedVisit::new(&visit), SearchResult::default());
+            walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
                 let (Some(kind), _) = kinds.of(object.kind) else { return };
                 found.kinds.insert(object.kind);
-                if kind.form == Form::Type {
+                if kind.form == TypeForm::Type {
                     found.types.push(object.addr);
                 }
-                if Names::are_in(&kind) {
+                if KeptNames::are_in(&kind) {
                     found.named.push(object.addr);
                 }
-                heap.each_hold(object.addr, &kind, |hold| match hold {
-                    Hold::Object(to) => {
+                heap.each_reference(object.addr, &kind, |reference| match reference {
+                    Reference::Object(to) => {
                         if is_of_image(to) {
                             found.images.insert(to);
                         }
                     }
-                    Hold::Memory(range, kind) if memory::is_told_by_block(heap, range, kind) => {
-                        heap.number_of(range.start).into_iter().for_each(|number| numbers.add(number));
+                    Reference::Memory(range, kind) if memory::is_self_describing(heap, range, kind) => {
+                        heap.number_of(range.start).into_iter().for_each(|number| owned_blocks.add(number));
                     }
-                    Hold::Memory(range, kind) => {
-                        memory::tell(heap, range, kind, &mut |bytes, part| far.add(bytes, part))
+                    Reference::Memory(range, kind) => {
+                        memory::describe(heap, range, kind, &mut |bytes, meaning| far.add(bytes, meaning))
                     }
                 });
             });

@@ -10,12 +10,12 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::PyType;
 
 /// A set of block numbers that many threads add to.
-pub(super) struct Numbers(Vec<AtomicU64>);
+pub(super) struct BlockSet(Vec<AtomicU64>);
 
-impl Numbers {
+impl BlockSet {
     /// Creates an empty set for numbers below `of`.
-    pub(super) fn new(of: usize) -> Numbers {
-        Numbers((0..of.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    pub(super) fn new(of: usize) -> BlockSet {
+        BlockSet((0..of.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
     pub(super) fn add(&self, number: usize) {
@@ -30,14 +30,14 @@ impl Numbers {
 }
 
 /// Types by index. Each thread queries them once.
-pub(super) struct Kinds<'h> {
+pub(super) struct TypeCache<'h> {
     heap: &'h Heap<'h>,
     known: Vec<Option<(Option<Arc<PyType>>, u64)>>,
 }
 
-impl<'h> Kinds<'h> {
-    pub(super) fn new(heap: &'h Heap<'h>) -> Kinds<'h> {
-        Kinds { heap, known: Vec::new() }
+impl<'h> TypeCache<'h> {
+    pub(super) fn new(heap: &'h Heap<'h>) -> TypeCache<'h> {
+        TypeCache { heap, known: Vec::new() }
     }
 
     /// The type, if `kind` is one of objects, and the number of bytes before its objects.
@@ -52,37 +52,37 @@ impl<'h> Kinds<'h> {
 }
 
 /// Number of ranges passed on together.
-const TOGETHER: usize = 1 << 10;
+const BATCH: usize = 1 << 10;
 
 type Visit<'v> = Mutex<&'v mut (dyn FnMut(AddrRange, Meaning) + Send)>;
 
 /// Collects ranges of one thread, and passes them on to the shared receiver.
-pub(super) struct Shared<'a, 'v> {
+pub(super) struct BatchedVisit<'a, 'v> {
     visit: &'a Visit<'v>,
-    held: Vec<(AddrRange, Meaning)>,
+    pending: Vec<(AddrRange, Meaning)>,
 }
 
-impl<'a, 'v> Shared<'a, 'v> {
-    pub(super) fn new(visit: &'a Visit<'v>) -> Shared<'a, 'v> {
-        Shared { visit, held: Vec::new() }
+impl<'a, 'v> BatchedVisit<'a, 'v> {
+    pub(super) fn new(visit: &'a Visit<'v>) -> BatchedVisit<'a, 'v> {
+        BatchedVisit { visit, pending: Vec::new() }
     }
 
     /// Adds a range. It is passed on with the next batch.
-    pub(super) fn add(&mut self, bytes: AddrRange, part: Meaning) {
-        self.held.push((bytes, part));
-        if self.held.len() >= TOGETHER {
-            self.tell();
+    pub(super) fn add(&mut self, bytes: AddrRange, meaning: Meaning) {
+        self.pending.push((bytes, meaning));
+        if self.pending.len() >= BATCH {
+            self.flush();
         }
     }
 
-    fn tell(&mut self) {
+    fn flush(&mut self) {
         let mut visit = self.visit.lock().unwrap_or_else(PoisonError::into_inner);
-        self.held.drain(..).for_each(|(bytes, part)| visit(bytes, part));
+        self.pending.drain(..).for_each(|(bytes, meaning)| visit(bytes, meaning));
     }
 }
 
-impl Drop for Shared<'_, '_> {
+impl Drop for BatchedVisit<'_, '_> {
     fn drop(&mut self) {
-        self.tell();
+        self.flush();
     }
 }

@@ -12,14 +12,14 @@ use crate::units::{count, exact, round};
 const NEARLY_EMPTY: u64 = 25;
 
 /// Free memory in arenas is a warning from this percentage of all arenas, and this many bytes.
-const MUCH: u64 = 30;
-const LARGE: u64 = 16 << 20;
+const WARNING_PERCENT: u64 = 30;
+const WARNING_BYTES: u64 = 16 << 20;
 
 /// Maximum number of block sizes listed.
-const SIZES: usize = 3;
+const MAX_SIZES: usize = 3;
 
 /// Kinds of memory listed besides the arenas.
-const BESIDE: [(Kind, &str); 5] = [
+const OTHER_KINDS: [(Kind, &str); 5] = [
     (Kind::Malloc, "malloc"),
     (Kind::Stack, "stacks"),
     (Kind::PyFrames, "frames"),
@@ -37,16 +37,16 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
 /// Written memory of the arenas compared to all other memory, and Python's share of malloc.
 fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
     let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
-    let mut rest: Vec<(u64, &str)> = BESIDE.iter().map(|&(kind, name)| (of(kind), name)).collect();
+    let mut rest: Vec<(u64, &str)> = OTHER_KINDS.iter().map(|&(kind, name)| (of(kind), name)).collect();
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
-    let told: Vec<String> =
+    let listed: Vec<String> =
         rest.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
     let (outside, owned) = python.objects().map(|heap| heap.outside_sums()).unwrap_or_default();
     let text = format!(
         "Written memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
          that objects own. The rest of malloc's memory belongs to extensions and libraries.",
         round(of(Kind::PyMalloc)),
-        if told.is_empty() { "nothing".to_owned() } else { told.join(", ") },
+        if listed.is_empty() { "nothing".to_owned() } else { listed.join(", ") },
         round(outside.1),
         count(outside.0, "object"),
         round(owned.1),
@@ -86,7 +86,7 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
         ));
     }
     let waste = free.saturating_add(pools);
-    let much = waste >= LARGE && waste.saturating_mul(100) >= all.saturating_mul(MUCH);
+    let much = waste >= WARNING_BYTES && waste.saturating_mul(100) >= all.saturating_mul(WARNING_PERCENT);
     let severity = if much { Severity::Warning } else { Severity::Info };
     Finding::new("small-blocks", severity, text, "each arena_object and pool_header, lists of free blocks")
         .about(waste)
@@ -99,9 +99,12 @@ fn small_blocks(blocks: &SmallBlockSums) -> Finding {
 fn by_size(classes: &[SmallClass]) -> String {
     let mut free: Vec<&SmallClass> = classes.iter().filter(|class| class.free > 0).collect();
     free.sort_by_key(|class| (std::cmp::Reverse(class.free_bytes()), class.size));
-    let told: Vec<String> =
-        free.iter().take(SIZES).map(|c| format!("{}-byte blocks {}", exact(c.size), round(c.free_bytes()))).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+    let listed: Vec<String> = free
+        .iter()
+        .take(MAX_SIZES)
+        .map(|c| format!("{}-byte blocks {}", exact(c.size), round(c.free_bytes())))
+        .collect();
+    if listed.is_empty() { String::new() } else { format!(" ({})", listed.join(", ")) }
 }
 
 #[cfg(test)]
@@ -127,14 +130,14 @@ mod tests {
             classes: vec![SmallClass { size: 64, pools: 40, used: 40, free: 40 * 254 }],
             ..SmallBlockSums::default()
         };
-        let told = small_blocks(&blocks);
-        assert_eq!(told.severity, Severity::Warning);
-        assert!(told.text.contains("40 arenas are less than 25 % used"), "{}", told.text);
-        assert!(told.text.contains("64-byte blocks"), "{}", told.text);
+        let listed = small_blocks(&blocks);
+        assert_eq!(listed.severity, Severity::Warning);
+        assert!(listed.text.contains("40 arenas are less than 25 % used"), "{}", listed.text);
+        assert!(listed.text.contains("64-byte blocks"), "{}", listed.text);
         blocks.arenas = vec![arena(1, 1 << 20)];
         (blocks.free_pools, blocks.classes) = (0, vec![]);
-        let told = small_blocks(&blocks);
-        assert_eq!((told.severity, told.bytes), (Severity::Info, Some(0)));
-        assert!(!told.text.contains("less than"), "{}", told.text);
+        let listed = small_blocks(&blocks);
+        assert_eq!((listed.severity, listed.bytes), (Severity::Info, Some(0)));
+        assert!(!listed.text.contains("less than"), "{}", listed.text);
     }
 }

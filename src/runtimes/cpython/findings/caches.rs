@@ -1,27 +1,27 @@
 //! Findings about caches of `functools.lru_cache`: how full they are, and of which function.
 
 use super::containers::Candidates;
-use super::weigh::weigh;
+use super::retained_estimate::estimate_retained;
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::limits;
 use crate::map::Confidence;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::object::{Brief, function_name};
+use crate::runtimes::cpython::object::{ShortText, function_name};
 use crate::units::{count, exact, round};
 
 /// Maximum number of caches listed.
-const TOLD: usize = 3;
+const MAX_LISTED: usize = 3;
 
 /// Minimum size in bytes of all caches together for a finding.
-const LEAST: u64 = 64 << 10;
+const MIN_BYTES: u64 = 64 << 10;
 
 /// A cache of `functools.lru_cache`.
 struct Cache {
     name: String,
     entries: u64,
     /// Maximum number of entries. `None` if unlimited.
-    most: Option<u64>,
+    limit: Option<u64>,
     hits: u64,
     misses: u64,
     bytes: u64,
@@ -33,17 +33,17 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
     let mut caches: Vec<Cache> = all.take(limits::MAX_PY_WEIGHED).filter_map(|at| cache(heap, *at)).collect();
     caches.sort_by_key(|cache| (std::cmp::Reverse(cache.bytes), cache.at));
     let bytes = caches.iter().map(|cache| cache.bytes).fold(0, u64::saturating_add);
-    let first = caches.first().filter(|_| bytes >= LEAST)?;
-    let told: Vec<String> = caches
+    let first = caches.first().filter(|_| bytes >= MIN_BYTES)?;
+    let listed: Vec<String> = caches
         .iter()
-        .take(TOLD)
+        .take(MAX_LISTED)
         .filter(|cache| cache.entries > 0)
         .map(|cache| {
             format!(
                 "{} {} entries (limit {}), {}, {} hits, {} misses",
                 cache.name,
                 exact(cache.entries),
-                cache.most.map_or_else(|| "none".to_owned(), exact),
+                cache.limit.map_or_else(|| "none".to_owned(), exact),
                 round(cache.bytes),
                 exact(cache.hits),
                 exact(cache.misses)
@@ -54,7 +54,7 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
         "{} of functools.lru_cache, {} in total: {}.",
         count(candidates.caches.len() as u64, "cache"),
         round(bytes),
-        told.join("; ")
+        listed.join("; ")
     );
     Some(
         Finding::new("caches", Severity::Info, text, "cache dicts, and reference counts of their contents")
@@ -70,7 +70,7 @@ fn cache(heap: &Heap<'_>, at: Addr) -> Option<Cache> {
     let view = heap.runtime().view("lru_cache_object", at);
     let dict = view.ptr("cache").ok()?;
     let kind = heap.type_of(dict)?;
-    let entries = Brief::new(heap).length(dict, &kind)?;
+    let entries = ShortText::new(heap).length(dict, &kind)?;
     let limit = view.u64("maxsize").ok()? as i64;
     let function = view.ptr("func").ok()?;
     let name = function_name(heap, function).or_else(|| {
@@ -80,10 +80,10 @@ fn cache(heap: &Heap<'_>, at: Addr) -> Option<Cache> {
     Some(Cache {
         name: name?,
         entries,
-        most: u64::try_from(limit).ok(),
+        limit: u64::try_from(limit).ok(),
         hits: view.u64("hits").unwrap_or(0),
         misses: view.u64("misses").unwrap_or(0),
-        bytes: weigh(heap, dict, &kind, entries).bytes,
+        bytes: estimate_retained(heap, dict, &kind, entries).bytes,
         at,
     })
 }

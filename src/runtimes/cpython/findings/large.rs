@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::containers::Candidates;
-use super::holders::Named;
+use super::referrers::NamedObjects;
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::map::Confidence;
@@ -11,29 +11,29 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::units::{count, exact, round};
 
 /// Maximum number of objects, and of kinds of arrays, listed.
-const TOLD: usize = 3;
+const MAX_LISTED: usize = 3;
 
 /// Minimum size in bytes of all arrays together for a finding.
-const LEAST: u64 = 64 << 10;
+const MIN_BYTES: u64 = 64 << 10;
 
 /// The findings about large objects. `named`: names of the [`largest`].
-pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Vec<Finding> {
+pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates, named: &NamedObjects<'_>) -> Vec<Finding> {
     single(heap, candidates, named).into_iter().chain(arrays(heap, &candidates.arrays)).collect()
 }
 
 /// The largest objects, which the finding lists.
 pub(super) fn largest(candidates: &Candidates) -> impl Iterator<Item = Addr> + '_ {
-    candidates.large.iter().take(TOLD).map(|(_, object)| *object)
+    candidates.large.iter().take(MAX_LISTED).map(|(_, object)| *object)
 }
 
 /// The finding about large objects that are one block or have one buffer.
-fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option<Finding> {
+fn single(heap: &Heap<'_>, candidates: &Candidates, named: &NamedObjects<'_>) -> Option<Finding> {
     let bytes = candidates.large.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
     let (_, first) = *candidates.large.first()?;
-    let told: Vec<String> = candidates
+    let listed: Vec<String> = candidates
         .large
         .iter()
-        .take(TOLD)
+        .take(MAX_LISTED)
         .map(|(bytes, object)| {
             let kind = heap.type_of(*object).map_or_else(|| "object".to_owned(), |kind| kind.name.clone());
             let held = named.name(*object).map_or_else(String::new, |name| format!(" (`{name}`)"));
@@ -41,7 +41,7 @@ fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option
         })
         .collect();
     let text =
-        format!("{} of at least 1 MiB: {}.", count(candidates.large.len() as u64, "single object"), told.join(", "));
+        format!("{} of at least 1 MiB: {}.", count(candidates.large.len() as u64, "single object"), listed.join(", "));
     Some(
         Finding::new("biggest-objects", Severity::Info, text, "sizes of their blocks and buffers")
             .about(bytes)
@@ -65,14 +65,14 @@ fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
         let sum = sorts.entry((array.dtype, array.shape)).or_insert((0, 0, object));
         (sum.0, sum.1) = (sum.0 + 1, sum.1.saturating_add(array.bytes));
     }
-    if bytes < LEAST {
+    if bytes < MIN_BYTES {
         return None;
     }
     let mut sorts: Vec<_> = sorts.into_iter().collect();
     sorts.sort_by_key(|(sort, (_, bytes, _))| (std::cmp::Reverse(*bytes), sort.clone()));
-    let told: Vec<String> = sorts
+    let listed: Vec<String> = sorts
         .iter()
-        .take(TOLD)
+        .take(MAX_LISTED)
         .map(|((dtype, shape), (n, bytes, _))| {
             let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
             format!("{} {dtype} [{}] {}", exact(*n), shape.join(", "), round(*bytes))
@@ -83,7 +83,7 @@ fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
         count(owning, "array"),
         round(bytes),
         count(views, "view"),
-        told.join("; ")
+        listed.join("; ")
     );
     let example = sorts.first().map(|(_, (_, _, object))| *object)?;
     Some(

@@ -4,10 +4,10 @@
 mod arenas;
 mod caches;
 mod containers;
-mod holders;
+mod global_names;
 mod large;
-mod places;
-mod weigh;
+mod referrers;
+mod retained_estimate;
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
 use crate::runtimes::cpython::CPython;
-use holders::Named;
-use places::Places;
+use global_names::GlobalNames;
+use referrers::NamedObjects;
 
 /// All findings about one CPython. `written`: bytes of the process that were written, by kind.
 pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
@@ -24,11 +24,11 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
     out.extend(collector_off(python));
     let Some(heap) = python.objects() else { return out };
     let candidates = containers::candidates(heap);
-    let places = Places::read(python, heap);
-    let containers = containers::most(heap, &places, &candidates);
+    let globals = GlobalNames::read(python, heap);
+    let containers = containers::largest(heap, &globals, &candidates);
     // Finding referrers takes passes over all objects, so all are searched together.
     let asked: Vec<Addr> = containers.iter().map(|c| c.object).chain(large::largest(&candidates)).collect();
-    let named = Named::of(heap, &places, &asked);
+    let named = NamedObjects::of(heap, &globals, &asked);
     out.extend(containers::findings(heap, &containers, &named));
     out.extend(caches::findings(heap, &candidates));
     out.extend(large::findings(heap, &candidates, &named));

@@ -6,7 +6,7 @@ use super::Codes;
 use crate::addr::{Addr, AddrRange};
 use crate::image::{ModuleKind, symbols};
 use crate::registers::Regs;
-use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode};
+use crate::runtimes::api::{CodeAt, CodeEntry, ManagedCode, UnwindError};
 use crate::runtimes::cpython::runtime::Runtime;
 
 /// Symbol of the evaluation loop. libpython exports it, or the program that contains the interpreter.
@@ -49,8 +49,8 @@ impl ManagedCode for PyCode<'_> {
         None
     }
 
-    fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("CPython generates no machine code".to_owned())
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, UnwindError> {
+        Err(UnwindError::Unsupported { ip: regs.ip(), why: "CPython generates no machine code" })
     }
 
     fn name_of(&self, id: Addr) -> Option<String> {

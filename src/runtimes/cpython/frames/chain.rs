@@ -148,13 +148,13 @@ fn by_interpreter_frames(
     while !at.is_null() {
         walk.step(at).map_err(|stop| PyError::list("frames")(stop.into()))?;
         let next = runtime.view("_PyInterpreterFrame", at).ptr("previous");
-        match kind_of(runtime, at).and_then(|found| Ok((found, next?))) {
-            Ok((Found::Shim, next)) => {
+        match chain_entry(runtime, at).and_then(|found| Ok((found, next?))) {
+            Ok((ChainEntry::Shim, next)) => {
                 run.anchor = Some(at);
                 out.push(std::mem::take(&mut run));
                 at = next;
             }
-            Ok((Found::Frame { frame, begun, entry }, next)) => {
+            Ok((ChainEntry::Frame { frame, begun, entry }, next)) => {
                 bridge.pass(at);
                 if let Some(at) = cframes.get(&frame.address) {
                     run.anchor = Some(*at);
@@ -175,7 +175,7 @@ fn by_interpreter_frames(
     Ok(bridge.was_used())
 }
 
-enum Found {
+enum ChainEntry {
     /// A frame without code on the C stack. It ends a run.
     Shim,
     Frame {
@@ -187,18 +187,18 @@ enum Found {
     },
 }
 
-fn kind_of(runtime: &Runtime<'_>, at: Addr) -> Result<Found, ViewError> {
+fn chain_entry(runtime: &Runtime<'_>, at: Addr) -> Result<ChainEntry, ViewError> {
     let view = runtime.view("_PyInterpreterFrame", at);
     let owner = view.u8("owner")?;
     if owner >= owner::C_STACK {
-        return Ok(Found::Shim);
+        return Ok(ChainEntry::Shim);
     }
     let frame = frame_at(runtime, at)?;
     // As in `_PyFrame_IsIncomplete`: skip frames that have not begun, and those that call `__init__` for a type.
     let first = runtime.view("PyCodeObject", frame.code).u32("_co_firsttraceable")?;
     let begun = owner == owner::GENERATOR || frame.offset >= i64::from(first).saturating_mul(UNIT as i64);
     let entry = view.has("is_entry") && view.u8("is_entry")? != 0;
-    Ok(Found::Frame { frame, begun, entry })
+    Ok(ChainEntry::Frame { frame, begun, entry })
 }
 
 /// `_PyCFrame`s by the frame that is current in each (3.11, 3.12). Incomplete if their list breaks off.

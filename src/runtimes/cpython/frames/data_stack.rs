@@ -87,20 +87,20 @@ pub(super) struct Bridge<'r, 'p> {
     tstate: Addr,
     /// Frames of the list so far. Used until the chunks are read.
     passed: Vec<Addr>,
-    known: Option<Known>,
+    chunk_frames: Option<ChunkFrames>,
 }
 
-struct Known {
+struct ChunkFrames {
     /// Frames, oldest first.
     frames: Vec<Addr>,
-    places: HashMap<Addr, usize>,
+    indices: HashMap<Addr, usize>,
     /// Index of the oldest frame that the list has reached.
     oldest: usize,
 }
 
-impl Known {
+impl ChunkFrames {
     fn pass(&mut self, frame: Addr) {
-        if let Some(&place) = self.places.get(&frame) {
+        if let Some(&place) = self.indices.get(&frame) {
             self.oldest = self.oldest.min(place);
         }
     }
@@ -108,33 +108,33 @@ impl Known {
 
 impl<'r, 'p> Bridge<'r, 'p> {
     pub(super) fn new(runtime: &'r Runtime<'p>, walks: &'r Walks, tstate: Addr) -> Bridge<'r, 'p> {
-        Bridge { runtime, walks, tstate, passed: Vec::new(), known: None }
+        Bridge { runtime, walks, tstate, passed: Vec::new(), chunk_frames: None }
     }
 
     pub(super) fn was_used(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| !known.frames.is_empty())
+        self.chunk_frames.as_ref().is_some_and(|chunk_frames| !chunk_frames.frames.is_empty())
     }
 
     /// Records that the list has reached this frame.
     pub(super) fn pass(&mut self, frame: Addr) {
-        match &mut self.known {
-            Some(known) => known.pass(frame),
+        match &mut self.chunk_frames {
+            Some(chunk_frames) => chunk_frames.pass(frame),
             None => self.passed.push(frame),
         }
     }
 
     /// The caller, by memory order, of the oldest frame that the list has reached.
     pub(super) fn next(&mut self) -> Option<Addr> {
-        if self.known.is_none() {
+        if self.chunk_frames.is_none() {
             let frames = self.read();
-            let places = frames.iter().enumerate().map(|(i, frame)| (*frame, i)).collect();
-            let mut known = Known { oldest: frames.len(), frames, places };
-            self.passed.drain(..).for_each(|frame| known.pass(frame));
-            self.known = Some(known);
+            let indices = frames.iter().enumerate().map(|(i, frame)| (*frame, i)).collect();
+            let mut chunk_frames = ChunkFrames { oldest: frames.len(), frames, indices };
+            self.passed.drain(..).for_each(|frame| chunk_frames.pass(frame));
+            self.chunk_frames = Some(chunk_frames);
         }
-        let known = self.known.as_mut()?;
-        known.oldest = known.oldest.checked_sub(1)?;
-        known.frames.get(known.oldest).copied()
+        let chunk_frames = self.chunk_frames.as_mut()?;
+        chunk_frames.oldest = chunk_frames.oldest.checked_sub(1)?;
+        chunk_frames.frames.get(chunk_frames.oldest).copied()
     }
 
     fn read(&self) -> Vec<Addr> {

@@ -59,7 +59,7 @@ pub(super) struct ArenaMap {
     pub(super) pools: Vec<PoolMap>,
     pub(super) states: Vec<u8>,
     /// Number of blocks in the arenas before it.
-    pub(super) before: usize,
+    pub(super) first_number: usize,
 }
 
 impl ArenaMap {
@@ -74,7 +74,7 @@ impl ArenaMap {
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
+    pub(super) fn locate_block(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
         let index = at.checked_since(self.arena.first_pool)? / self.pool;
         let pool = self.pools.get(index as usize)?;
         let offset = at.checked_since(pool.start)?.checked_sub(shape.header)?;

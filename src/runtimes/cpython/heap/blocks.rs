@@ -6,10 +6,10 @@ use rayon::prelude::*;
 
 use super::arena_map::{ArenaMap, Block};
 use super::types::TypeCache;
-use super::visit::Held;
+use super::visit::RawReference;
 use super::{Heap, OwnedKind};
 use crate::addr::{Addr, AddrRange};
-use crate::runtimes::api::{Heap as _, Losses, SmallArena, SmallBlock, SmallBlockSums, SmallClass};
+use crate::runtimes::api::{Heap as _, SmallArena, SmallBlock, SmallBlockSums, SmallClass, UnwalkedRanges};
 use crate::runtimes::cpython::obmalloc::PoolState;
 
 const NAME: &str = "obmalloc";
@@ -79,7 +79,7 @@ impl Heap<'_> {
     /// The block that contains `at`.
     pub fn small_block(&self, at: Addr) -> Option<SmallBlock> {
         let map = self.census.arena_at(at).and_then(|i| self.census.arenas.get(i))?;
-        let (pool, inside, _) = map.place(&self.census.pool_shape, at)?;
+        let (pool, inside, _) = map.locate_block(&self.census.pool_shape, at)?;
         let (range, block) = self.census.block_at(at)?;
         debug_assert_eq!(range.start.checked_add(inside), Some(at));
         Some(SmallBlock { range, used: block != Block::Free, pool: pool.start, arena: map.arena.range.start })
@@ -90,17 +90,17 @@ impl Heap<'_> {
     pub fn owned_in_arenas(&self, at: Addr) -> Option<(AddrRange, OwnedKind, Addr)> {
         let (range, block) = self.census.block_at(at)?;
         let Block::Owned(kind) = block else { return None };
-        let found = self.parts.par_iter().find_map_any(|part| {
+        let found = self.ranges.par_iter().find_map_any(|heap_range| {
             let mut found = None;
             let (mut cache, cursor) = (TypeCache::new(), self.cursor());
-            self.walker().walk(part, &mut Losses::default(), &mut |object| {
+            self.walker().walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
                 if found.is_some() || self.types.get(object.kind).is_none() {
                     return;
                 }
                 let address = self.objects.type_of(object.addr).map_or(0, Addr::get);
                 let Some((_, of)) = cache.lookup(&self.types, address) else { return };
-                self.visitor(&cursor).each(object.addr.get(), of, 0, &mut |_, held| {
-                    if let Held::Memory(owned) = held
+                self.visitor(&cursor).each(object.addr.get(), of, 0, &mut |_, reference| {
+                    if let RawReference::Memory(owned) = reference
                         && range.contains(Addr::new(owned.at))
                     {
                         found = Some((AddrRange::sized(Addr::new(owned.at), owned.bytes), object.addr));

@@ -8,20 +8,20 @@ use std::collections::{HashMap, HashSet};
 
 use rayon::prelude::*;
 
+use super::arena_index::ArenaIndex;
 use super::arena_map::{ArenaMap, Block, OWNED, PoolMap, TRACKED};
+use super::classify::{Classifier, OutgoingRefs};
 use super::owned::OwnedKind;
-use super::places::Places;
-use super::scene::{Leads, Scene};
 use super::source::Source;
 use super::tracked::Tracked;
-use super::types::{OTHER, TypeCache, Types, of_owned};
-use super::visit::Held;
+use super::types::{OTHER, TypeCache, Types, index_of_owned};
+use super::visit::RawReference;
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::api::{Part, TypeIndex};
+use crate::runtimes::api::{HeapRange, TypeIndex};
 use crate::runtimes::cpython::objects::{Objects, flags};
 use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
 use crate::runtimes::cpython::obmalloc::{Arena, Arenas, PoolState};
@@ -29,7 +29,7 @@ use crate::runtimes::cpython::runtime::{PyError, Runtime};
 
 /// An object outside the arenas, or memory there that an object owns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outside {
+pub(super) struct OutsideBlock {
     /// Start of the object, including its prefix.
     pub(super) start: u64,
     /// Address of the object, as references to it have it.
@@ -45,8 +45,8 @@ pub(super) struct Outside {
 pub(super) struct Census {
     pub(super) arenas: Vec<ArenaMap>,
     /// Objects and owned memory outside the arenas, sorted by address and disjoint.
-    pub(super) outside: Vec<Outside>,
-    places: Places,
+    pub(super) outside: Vec<OutsideBlock>,
+    arena_index: ArenaIndex,
     pub(super) pool_shape: PoolShape,
     blocks: usize,
     /// Number of bytes that PYTHONMALLOC=debug puts before each block.
@@ -78,49 +78,49 @@ impl Census {
         );
         // Ranges of modules may be nested.
         let images = union(runtime.process.modules.iter().map(|m| m.range).collect());
-        let mut scene = Scene {
+        let mut classifier = Classifier {
             runtime,
             objects: runtime.objects(),
             types,
             pools: PoolShape::of(&runtime.layout)?,
-            arenas: Places::new(all.iter().map(|(arena, _)| arena.range).collect()),
+            arenas: ArenaIndex::new(all.iter().map(|(arena, _)| arena.range).collect()),
             images,
             debug: 0,
         };
-        scene.debug = scene.debug_bytes(&source, &all);
+        classifier.debug = classifier.debug_bytes(&source, &all);
         let walks = Walks::new(Phase::Objects, limits::MAX_PY_ARENAS as usize);
-        let maps: Vec<(ArenaMap, Leads)> = all
+        let maps: Vec<(ArenaMap, OutgoingRefs)> = all
             .par_iter()
             .map_init(
-                || (TypeCache::of_guesses(), scene.cursor()),
-                |share, (arena, pool)| scene.arena(&source, arena, *pool, &walks, share),
+                || (TypeCache::of_guesses(), classifier.cursor()),
+                |share, (arena, pool)| classifier.classify_arena(&source, arena, *pool, &walks, share),
             )
             .collect();
         let mut census = Census {
             arenas: Vec::new(),
             outside: Vec::new(),
-            places: scene.arenas.clone(),
-            pool_shape: scene.pools,
+            arena_index: classifier.arenas.clone(),
+            pool_shape: classifier.pools,
             blocks: 0,
-            debug: scene.debug,
+            debug: classifier.debug,
         };
-        let (mut leads, mut inside) = (Leads::default(), Vec::with_capacity(maps.len()));
+        let (mut outgoing, mut inside) = (OutgoingRefs::default(), Vec::with_capacity(maps.len()));
         for (mut map, mut found) in maps {
-            map.before = census.blocks;
+            map.first_number = census.blocks;
             census.blocks += map.states.len();
             census.arenas.push(map);
-            leads.owned.append(&mut found.owned);
-            leads.outside.append(&mut found.outside);
+            outgoing.owned.append(&mut found.owned);
+            outgoing.outside.append(&mut found.outside);
             inside.push(found);
         }
         let tracked = lists.objects.iter().map(|at| at.get());
-        leads.outside.extend(tracked.filter(|at| !scene.is_known_place(*at)));
+        outgoing.outside.extend(tracked.filter(|at| !classifier.is_known_address(*at)));
         census.flag_tracked(lists);
-        for (at, kind) in inside.iter().flat_map(Leads::inside) {
-            census.mark_owned(&scene, at, kind);
+        for (at, kind) in inside.iter().flat_map(OutgoingRefs::inside) {
+            census.mark_owned(&classifier, at, kind);
         }
         drop(inside);
-        census.search(&scene, &source, leads, lists, notes);
+        census.search(&classifier, &source, outgoing, lists, notes);
         let unsound =
             census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
         if unsound > 0 {
@@ -132,24 +132,24 @@ impl Census {
     /// Follows references out of the arenas, and marks owned memory.
     fn search(
         &mut self,
-        scene: &Scene<'_, '_>,
+        classifier: &Classifier<'_, '_>,
         source: &Source<'_>,
-        leads: Leads,
+        outgoing: OutgoingRefs,
         lists: &Tracked,
         notes: &mut Vec<String>,
     ) {
-        let cursor = scene.cursor();
-        let visitor = scene.visitor(source, &cursor);
+        let cursor = classifier.cursor();
+        let visitor = classifier.visitor(source, &cursor);
         let mut cache = TypeCache::of_guesses();
         let mut seen: HashSet<u64> = HashSet::new();
-        let mut found: Vec<Outside> = Vec::new();
-        let (mut queue, mut owned) = (leads.outside, leads.owned);
+        let mut found: Vec<OutsideBlock> = Vec::new();
+        let (mut queue, mut owned) = (outgoing.outside, outgoing.owned);
         let mut left_out = 0_u64;
         while let Some(at) = queue.pop() {
-            if seen.contains(&at) || scene.is_known_place(at) {
+            if seen.contains(&at) || classifier.is_known_address(at) {
                 continue;
             }
-            let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
+            let Some((kind, size)) = classifier.object_at(source, at, &mut cache) else { continue };
             // Instances of classes are tracked for their whole life. One that is in no list is a remnant.
             if kind.is(flags::HEAPTYPE) && kind.is(flags::HAVE_GC) && !lists.has(Addr::new(at)) {
                 continue;
@@ -159,31 +159,33 @@ impl Census {
                 continue;
             }
             seen.insert(at);
-            let start = at.saturating_sub(kind.prefix + scene.debug);
+            let start = at.saturating_sub(kind.prefix + classifier.debug);
             let tracked = lists.has(Addr::new(at));
-            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0, tracked });
+            found.push(OutsideBlock { start, at, end: at.saturating_add(size), owned: None, owner: 0, tracked });
             let kind = kind.clone();
-            scene.types.confirm(&kind);
-            visitor.each(at, &kind, 0, &mut |_, held| {
-                match held {
-                    Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains(&to) => queue.push(to),
-                    Held::Object(..) => {}
-                    Held::Memory(memory) => owned.push((memory, at)),
+            classifier.types.confirm(&kind);
+            visitor.each(at, &kind, 0, &mut |_, reference| {
+                match reference {
+                    RawReference::Object(_, to) if !classifier.is_known_address(to) && !seen.contains(&to) => {
+                        queue.push(to)
+                    }
+                    RawReference::Object(..) => {}
+                    RawReference::Memory(memory) => owned.push((memory, at)),
                 }
                 true
             });
         }
         for (memory, owner) in owned {
-            if self.mark_owned(scene, memory.at, memory.kind) || scene.is_known_place(memory.at) {
+            if self.mark_owned(classifier, memory.at, memory.kind) || classifier.is_known_address(memory.at) {
                 continue;
             }
             let at = Addr::new(memory.at);
             let end = at.saturating_add(memory.bytes).get();
-            if scene.runtime.process.base().entries.at(at).is_none() {
+            if classifier.runtime.process.base().entries.at(at).is_none() {
                 continue;
             }
             let tracked = lists.has(at);
-            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner, tracked });
+            found.push(OutsideBlock { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner, tracked });
         }
         // At the same address, tracked objects precede untracked ones, and objects precede memory.
         found.sort_by_key(|o| (o.start, !o.tracked, o.owned.is_some(), std::cmp::Reverse(o.end)));
@@ -201,11 +203,11 @@ impl Census {
     }
 
     /// Marks a block as owned memory. Returns whether it is in an arena.
-    fn mark_owned(&mut self, scene: &Scene<'_, '_>, at: u64, kind: OwnedKind) -> bool {
+    fn mark_owned(&mut self, classifier: &Classifier<'_, '_>, at: u64, kind: OwnedKind) -> bool {
         let at = Addr::new(at);
-        let Some(i) = scene.arenas.find(at) else { return false };
+        let Some(i) = classifier.arenas.find(at) else { return false };
         let Some(map) = self.arenas.get_mut(i) else { return true };
-        let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
+        let place = map.locate_block(&classifier.pools, at).map(|(_, _, place)| place);
         // A list's items [x, int] look like an integer object. Ownership is the better evidence, unless the collector
         // tracks the object.
         if let Some(state) = place.and_then(|place| map.states.get_mut(place))
@@ -221,7 +223,7 @@ impl Census {
         let shape = self.pool_shape;
         for &at in &lists.objects {
             let Some(map) = self.arena_at(at).and_then(|i| self.arenas.get_mut(i)) else { continue };
-            let place = map.place(&shape, at).map(|(_, _, place)| place);
+            let place = map.locate_block(&shape, at).map(|(_, _, place)| place);
             if let Some(state) = place.and_then(|place| map.states.get_mut(place)) {
                 *state |= TRACKED;
             }
@@ -243,23 +245,23 @@ impl Census {
 
     #[inline(always)]
     pub(super) fn arena_at(&self, at: Addr) -> Option<usize> {
-        self.places.find(at)
+        self.arena_index.find(at)
     }
 
     /// The arena at the start of a part. `None` for a part outside the arenas.
-    pub(super) fn arena_of_part(&self, part: &Part) -> Option<&ArenaMap> {
-        self.arena_at(part.range.start).and_then(|i| self.arenas.get(i))
+    pub(super) fn arena_of_range(&self, heap_range: &HeapRange) -> Option<&ArenaMap> {
+        self.arena_at(heap_range.range.start).and_then(|i| self.arenas.get(i))
     }
 
     /// Objects and owned memory outside the arenas that start in `range`.
-    pub(super) fn outside_in(&self, range: AddrRange) -> &[Outside] {
+    pub(super) fn outside_in(&self, range: AddrRange) -> &[OutsideBlock] {
         let from = self.outside.partition_point(|o| o.start < range.start.get());
         let to = self.outside.partition_point(|o| o.start < range.end.get());
         self.outside.get(from..to).unwrap_or_default()
     }
 
     /// Objects and owned memory outside the arenas that overlap `range`.
-    pub(super) fn outside_over(&self, range: AddrRange) -> &[Outside] {
+    pub(super) fn outside_over(&self, range: AddrRange) -> &[OutsideBlock] {
         let from = self.outside.partition_point(|o| o.end <= range.start.get());
         let to = self.outside.partition_point(|o| o.start < range.end.get());
         self.outside.get(from..to).unwrap_or_default()
@@ -267,10 +269,10 @@ impl Census {
 
     /// What begins at `at`, with the size of its whole block: an object, owned memory, or another used block.
     #[inline(always)]
-    pub(super) fn whole_at(&self, at: Addr) -> Option<(Block, u64)> {
+    pub(super) fn entry_at(&self, at: Addr) -> Option<(Block, u64)> {
         if let Some(i) = self.arena_at(at) {
             let map = self.arenas.get(i)?;
-            let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+            let (pool, inside, place) = map.locate_block(&self.pool_shape, at)?;
             let block = Block::of(*map.states.get(place)?);
             let begins = match block {
                 Block::Object { prefix } => prefix == inside,
@@ -288,7 +290,7 @@ impl Census {
     /// Size in bytes of the block of the object at `at`. `None` if no object begins there.
     #[inline(always)]
     pub(super) fn object_at(&self, at: Addr) -> Option<u64> {
-        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Object { .. })).map(|(_, size)| size)
+        self.entry_at(at).filter(|(block, _)| matches!(block, Block::Object { .. })).map(|(_, size)| size)
     }
 
     /// Start of the block of owned memory that `at` points into.
@@ -296,19 +298,19 @@ impl Census {
         if let Some((range, block)) = self.block_at(at) {
             return matches!(block, Block::Owned(_)).then_some(range.start);
         }
-        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Owned(_))).map(|_| at)
+        self.entry_at(at).filter(|(block, _)| matches!(block, Block::Owned(_))).map(|_| at)
     }
 
     /// The block of an arena that contains `at`, and its range.
     pub(super) fn block_at(&self, at: Addr) -> Option<(AddrRange, Block)> {
         let map = self.arenas.get(self.arena_at(at)?)?;
-        let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+        let (pool, inside, place) = map.locate_block(&self.pool_shape, at)?;
         let start = at.checked_sub(inside)?;
         Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
     }
 
     /// Number of values that [`Census::number_of`] can return: one per block, and one per entry of `outside`.
-    pub(super) fn numbers(&self) -> usize {
+    pub(super) fn number_limit(&self) -> usize {
         self.blocks + self.outside.len()
     }
 
@@ -317,20 +319,20 @@ impl Census {
     pub(super) fn number_of(&self, at: Addr) -> Option<usize> {
         if let Some(i) = self.arena_at(at) {
             let map = self.arenas.get(i)?;
-            let (_, _, place) = map.place(&self.pool_shape, at)?;
-            return Some(map.before + place);
+            let (_, _, place) = map.locate_block(&self.pool_shape, at)?;
+            return Some(map.first_number + place);
         }
         let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
         Some(self.blocks + i)
     }
 
     /// Parts of the heap, sorted by address: one per arena, and the runs of objects outside.
-    pub(super) fn parts(&self, runtime: &Runtime<'_>) -> Vec<Part> {
+    pub(super) fn ranges(&self, runtime: &Runtime<'_>) -> Vec<HeapRange> {
         let arenas = self.arenas.iter().map(|map| {
             let range = AddrRange::new(map.arena.first_pool, map.arena.untouched.max(map.arena.first_pool));
-            Part { heap: 0, generation: PYMALLOC, range }
+            HeapRange { heap: 0, generation: PYMALLOC, range }
         });
-        let mut out: Vec<Part> = arenas.filter(|part| !part.range.is_empty()).collect();
+        let mut out: Vec<HeapRange> = arenas.filter(|heap_range| !heap_range.range.is_empty()).collect();
         let base = &runtime.process.base().entries;
         let mut last: Option<(AddrRange, AddrRange)> = None;
         for outside in &self.outside {
@@ -339,20 +341,20 @@ impl Census {
                 // Joined within one mapping if the gap is small. A gap costs a bit per word.
                 Some((run, entry))
                     if entry.contains(range.start)
-                        && range.start.since(run.end) <= FAR
+                        && range.start.since(run.end) <= MAX_GAP
                         && !self.has_arena_between(run.end, range.start) =>
                 {
                     run.end = range.end;
                 }
                 _ => {
-                    out.extend(last.take().map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
+                    out.extend(last.take().map(|(range, _)| HeapRange { heap: 0, generation: MALLOC, range }));
                     let entry = base.at(range.start).map_or(range, |entry| entry.range);
                     last = Some((range, entry));
                 }
             }
         }
-        out.extend(last.map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
-        out.sort_by_key(|part| part.range.start);
+        out.extend(last.map(|(range, _)| HeapRange { heap: 0, generation: MALLOC, range }));
+        out.sort_by_key(|heap_range| heap_range.range.start);
         out
     }
 
@@ -375,7 +377,7 @@ impl Census {
         match block {
             Block::Free => Some(crate::runtimes::api::FREE),
             Block::Other => Some(OTHER),
-            Block::Owned(kind) => Some(of_owned(kind)),
+            Block::Owned(kind) => Some(index_of_owned(kind)),
             Block::Object { .. } => None,
         }
     }
@@ -390,4 +392,4 @@ impl Census {
 }
 
 /// Maximum gap in bytes within one part outside the arenas.
-const FAR: u64 = 1 << 20;
+const MAX_GAP: u64 = 1 << 20;

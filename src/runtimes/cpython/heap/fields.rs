@@ -10,7 +10,7 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::api::TypeIndex;
-use crate::runtimes::cpython::objects::{DictKeys, Form, Objects, PyType, flags};
+use crate::runtimes::cpython::objects::{DictKeys, Objects, PyType, TypeForm, flags};
 
 /// C structs by the type's Python name.
 const STRUCTS: &[(&str, &str)] = &[
@@ -76,7 +76,7 @@ const STRUCTS: &[(&str, &str)] = &[
 
 /// Field names by type, computed on first use.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct FieldNames {
     known: RwLock<HashMap<TypeIndex, HashMap<u64, String>>>,
 }
 
@@ -199,7 +199,7 @@ impl Heap<'_> {
 
     /// The key table of a dict, and the index of the item visited at `offset`. Items alternate between keys and values.
     fn item_of_dict(&self, dict: Addr, offset: u64) -> Option<(DictKeys, u64)> {
-        let kind = self.type_of(dict).filter(|kind| kind.form == Form::Dict)?;
+        let kind = self.type_of(dict).filter(|kind| kind.form == TypeForm::Dict)?;
         let item = offset.checked_sub(kind.items())? / 8;
         let keys = self.objects.dict_keys(self.objects.ptr_at(dict, self.objects.shape.dict.keys)?)?;
         Some((keys, item))
@@ -214,7 +214,7 @@ impl Heap<'_> {
     }
 
     /// Address where the dict really stores the pointer of the entry visited at `offset`.
-    pub(super) fn place_of_entry(&self, object: Addr, offset: u64) -> Option<Addr> {
+    pub(super) fn address_of_entry(&self, object: Addr, offset: u64) -> Option<Addr> {
         let (keys, item) = self.item_of_dict(object, offset)?;
         let values = self.objects.ptr_at(object, self.objects.shape.dict.values)?;
         Some(match (item % 2, values.is_null()) {
@@ -227,13 +227,13 @@ impl Heap<'_> {
     pub(crate) fn key_text(&self, key: Addr) -> Option<String> {
         let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
         Some(match kind.form {
-            Form::Text => format!("{:?}", self.objects.text(key, SHORT)?),
-            Form::Integer => self.objects.integer_text(key)?,
-            Form::Bytes => format!("b\"{}\"", self.objects.bytes(key, SHORT)?.escape_ascii()),
+            TypeForm::Text => format!("{:?}", self.objects.text(key, MAX_KEY_CHARS)?),
+            TypeForm::Integer => self.objects.integer_text(key)?,
+            TypeForm::Bytes => format!("b\"{}\"", self.objects.bytes(key, MAX_KEY_CHARS)?.escape_ascii()),
             _ => format!("{} at {key}", kind.name),
         })
     }
 }
 
 /// Maximum number of characters shown of a key.
-const SHORT: usize = 60;
+const MAX_KEY_CHARS: usize = 60;

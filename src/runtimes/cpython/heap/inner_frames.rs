@@ -2,7 +2,7 @@
 //! function.
 
 use super::source::word;
-use super::visit::{Held, Visit, Visitor};
+use super::visit::{RawReference, Visit, Visitor};
 use crate::addr::{Addr, WORD};
 use crate::layout::StructView;
 use crate::limits;
@@ -13,7 +13,7 @@ const FRAME_CLEARED: i8 = 4;
 
 impl Visitor<'_, '_> {
     /// Visits the frame in a generator: its code, its variables, and the used part of its operand stack.
-    pub(super) fn generator<F: FnMut(u32, Held) -> bool>(
+    pub(super) fn generator<F: FnMut(u32, RawReference) -> bool>(
         &self,
         words: &[[u8; 8]],
         at: u64,
@@ -26,7 +26,7 @@ impl Visitor<'_, '_> {
     }
 
     /// Visits the frame in a frame object, if the function has returned and the frame was moved there.
-    pub(super) fn frame_object<F: FnMut(u32, Held) -> bool>(
+    pub(super) fn frame_object<F: FnMut(u32, RawReference) -> bool>(
         &self,
         words: &[[u8; 8]],
         at: u64,
@@ -38,7 +38,7 @@ impl Visitor<'_, '_> {
     }
 
     /// Visits the words of a frame inside an object, after the object's own fields.
-    fn inner_frame<F: FnMut(u32, Held) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
+    fn inner_frame<F: FnMut(u32, RawReference) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
         let Some(size) = self.frame_size(Addr::new(at.wrapping_add(frame))) else { return true };
         let end = frame.saturating_add(size);
         let words = self.source.words(at, end);

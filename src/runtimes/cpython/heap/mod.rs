@@ -9,26 +9,26 @@
 //! |---|---|
 //! | `blocks` | sums of blocks by size; the block at an address |
 //! | `census` | classification of all blocks; objects outside the arenas |
-//! | `scene`, `arena_map` | classification of one arena or object; the states of blocks |
+//! | `classify`, `arena_map` | classification of one arena or object; the states of blocks |
 //! | `tracked` | the collector's lists |
 //! | `visit`, `deque`, `inner_frames` | references of an object, and memory that it owns |
 //! | `owned` | kinds of owned memory |
 //! | `types` | indices of types |
-//! | `places` | the arena at an address |
+//! | `arena_index` | the arena at an address |
 //! | `source` | words of the heap, by address |
 //! | `walk`, `reader` | heap walks; single objects |
 //! | `fields` | names of references |
 
+mod arena_index;
 mod arena_map;
 mod blocks;
 mod census;
+mod classify;
 mod deque;
 mod fields;
 mod inner_frames;
 mod owned;
-mod places;
 mod reader;
-mod scene;
 mod source;
 mod tracked;
 mod types;
@@ -46,10 +46,10 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::{
-    self, BlockHeap, Elements, Generation, Link, Object, ObjectReader, Part, SmallBlockSums, StringContent,
+    self, BlockHeap, Elements, Generation, HeapRange, Link, Object, ObjectReader, SmallBlockSums, StringContent,
     StringUnits, TypeIndex, TypeInfo, Walker,
 };
-use crate::runtimes::cpython::objects::{Form, Objects, PyType};
+use crate::runtimes::cpython::objects::{Objects, PyType, TypeForm};
 use crate::runtimes::cpython::obmalloc::Arenas;
 use crate::runtimes::cpython::runtime::{PyError, Runtime};
 use crate::runtimes::cpython::shape::REFCNT;
@@ -67,7 +67,7 @@ const MALLOC: Generation = Generation { number: 1, name: "malloc", frozen: false
 
 /// A reference of an object, or memory that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum Reference {
     Object(Addr),
     Memory(AddrRange, OwnedKind),
 }
@@ -79,10 +79,10 @@ pub struct Heap<'p> {
     types: Types<'p>,
     arenas: Vec<Arenas>,
     census: Census,
-    parts: Vec<Part>,
+    ranges: Vec<HeapRange>,
     source: Source<'p>,
     notes: Vec<String>,
-    fields: fields::Names,
+    fields: fields::FieldNames,
     tracked: HashMap<TypeIndex, u64>,
     strings: OnceLock<Option<TypeIndex>>,
     globals: OnceLock<HashMap<Addr, Arc<str>>>,
@@ -106,9 +106,9 @@ impl<'p> Heap<'p> {
         let lists = tracked::lists(&runtime, &mut notes);
         let census = Census::read(&runtime, &types, &arenas, &lists, &mut notes)?;
         let tracked = Census::count_tracked(&objects, &types, &lists);
-        let parts = census.parts(&runtime);
-        let source = Source::new(runtime.process, parts.iter().map(|p| p.range), MIN_OBJECT);
-        let fields = fields::Names::default();
+        let ranges = census.ranges(&runtime);
+        let source = Source::new(runtime.process, ranges.iter().map(|p| p.range), MIN_OBJECT);
+        let fields = fields::FieldNames::default();
         let (strings, globals, small_blocks) = Default::default();
         Ok(Heap {
             runtime,
@@ -116,7 +116,7 @@ impl<'p> Heap<'p> {
             types,
             arenas,
             census,
-            parts,
+            ranges,
             source,
             notes,
             fields,
@@ -198,8 +198,8 @@ impl<'p> Heap<'p> {
     }
 
     /// Number of values that [`Heap::number_of`] can return.
-    pub(crate) fn numbers(&self) -> usize {
-        self.census.numbers()
+    pub(crate) fn number_limit(&self) -> usize {
+        self.census.number_limit()
     }
 
     /// Number of the block that contains `at`, or of the object or memory outside the arenas that begins at `at`.
@@ -214,22 +214,22 @@ impl<'p> Heap<'p> {
 
     /// Visits the possible objects that the object at `object`, of type `kind`, references. `visit` returns whether to
     /// continue.
-    pub(crate) fn each_held(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Link, Addr) -> bool) {
+    pub(crate) fn each_target(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Link, Addr) -> bool) {
         let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| match held {
-            visit::Held::Object(link, to) => visit(link, Addr::new(to)),
-            visit::Held::Memory(_) => true,
+        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, reference| match reference {
+            visit::RawReference::Object(link, to) => visit(link, Addr::new(to)),
+            visit::RawReference::Memory(_) => true,
         });
     }
 
     /// Visits the references and owned memory of the object at `object`, of type `kind`. It may be in a program file.
-    pub(crate) fn each_hold(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Hold)) {
+    pub(crate) fn each_reference(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Reference)) {
         let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| {
-            visit(match held {
-                visit::Held::Object(_, to) => Hold::Object(Addr::new(to)),
-                visit::Held::Memory(owned) => {
-                    Hold::Memory(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind)
+        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, reference| {
+            visit(match reference {
+                visit::RawReference::Object(_, to) => Reference::Object(Addr::new(to)),
+                visit::RawReference::Memory(owned) => {
+                    Reference::Memory(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind)
                 }
             });
             true
@@ -238,12 +238,12 @@ impl<'p> Heap<'p> {
 
     /// Kind of owned memory that has this type index.
     pub(crate) fn owned_of_kind(kind: TypeIndex) -> Option<OwnedKind> {
-        types::owned_of(kind)
+        types::owned_kind_of(kind)
     }
 
     /// The block of owned memory that begins at `at`: kind, and size in bytes.
     pub(crate) fn owned_block(&self, at: Addr) -> Option<(OwnedKind, u64)> {
-        match self.census.whole_at(at)? {
+        match self.census.entry_at(at)? {
             (Block::Owned(kind), bytes) => Some((kind, bytes)),
             _ => None,
         }
@@ -255,15 +255,15 @@ impl<'p> Heap<'p> {
         let mut sum = self.census.object_at(object).unwrap_or(0);
         let items = kind.items();
         let cursor = self.cursor();
-        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| match held {
-            visit::Held::Memory(owned) => {
-                let whole = self.census.owned_start(Addr::new(owned.at)).and_then(|start| self.census.whole_at(start));
+        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, reference| match reference {
+            visit::RawReference::Memory(owned) => {
+                let whole = self.census.owned_start(Addr::new(owned.at)).and_then(|start| self.census.entry_at(start));
                 sum = sum.saturating_add(whole.map_or(owned.bytes, |(_, bytes)| bytes));
                 true
             }
             // Owned memory is visited among the fields, so stop at the items. A deque's blocks come after its items.
-            visit::Held::Object(Link::Field(offset), _) => offset < items || kind.form == Form::Deque,
-            visit::Held::Object(..) => true,
+            visit::RawReference::Object(Link::Field(offset), _) => offset < items || kind.form == TypeForm::Deque,
+            visit::RawReference::Object(..) => true,
         });
         sum
     }
@@ -283,8 +283,8 @@ impl BlockHeap for Heap<'_> {
         self.types.get(kind).map_or(0, |kind| kind.prefix + self.census.debug)
     }
 
-    fn place(&self, object: Addr, offset: u64) -> Addr {
-        self.place_of_entry(object, offset).unwrap_or_else(|| object.wrapping_add(offset))
+    fn slot_address(&self, object: Addr, offset: u64) -> Addr {
+        self.address_of_entry(object, offset).unwrap_or_else(|| object.wrapping_add(offset))
     }
 
     fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
@@ -293,8 +293,8 @@ impl BlockHeap for Heap<'_> {
 }
 
 impl api::Heap for Heap<'_> {
-    fn parts(&self) -> &[Part] {
-        &self.parts
+    fn ranges(&self) -> &[HeapRange] {
+        &self.ranges
     }
 
     fn generations(&self) -> &[Generation] {
@@ -318,20 +318,21 @@ impl api::Heap for Heap<'_> {
     }
 
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
-        let none = TypeInfo { address: Addr::NULL, free: false, string: false, of_types: false, elements: None };
+        let none =
+            TypeInfo { address: Addr::NULL, free: false, string: false, represents_types: false, elements: None };
         let Some(found) = self.types.get(kind) else {
             return ((kind.0 as usize) < self.types.len()).then_some(TypeInfo { free: kind == api::FREE, ..none });
         };
         let elements = match found.form {
-            Form::List | Form::Deque | Form::Set => Some(Elements { start: found.items(), size: 8 }),
+            TypeForm::List | TypeForm::Deque | TypeForm::Set => Some(Elements { start: found.items(), size: 8 }),
             // An item pair: key and value.
-            Form::Dict => Some(Elements { start: found.items(), size: 16 }),
-            Form::Plain if found.itemsize == 8 => Some(Elements { start: found.items(), size: 8 }),
+            TypeForm::Dict => Some(Elements { start: found.items(), size: 16 }),
+            TypeForm::Plain if found.itemsize == 8 => Some(Elements { start: found.items(), size: 8 }),
             _ => None,
         };
         // The dict may be a module's, and contain its globals.
-        let (string, of_types) = (found.form == Form::Text, found.form == Form::Dict);
-        Some(TypeInfo { address: found.address, string, of_types, elements, free: false })
+        let (string, of_types) = (found.form == TypeForm::Text, found.form == TypeForm::Dict);
+        Some(TypeInfo { address: found.address, string, represents_types: of_types, elements, free: false })
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
@@ -351,7 +352,7 @@ impl api::Heap for Heap<'_> {
     }
 
     fn element_field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
-        let is_key = offset == 0 && self.types.get(kind)?.form == Form::Dict;
+        let is_key = offset == 0 && self.types.get(kind)?.form == TypeForm::Dict;
         is_key.then(|| "(key)".to_owned())
     }
 

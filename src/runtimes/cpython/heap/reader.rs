@@ -4,9 +4,9 @@ use super::Heap;
 use super::census::Census;
 use super::deque::Cursor;
 use super::types::TypeCache;
-use super::visit::Held;
+use super::visit::RawReference;
 use crate::addr::Addr;
-use crate::runtimes::api::{Batch, Link, Node, ObjectReader};
+use crate::runtimes::api::{Link, Node, ObjectReader, RefBatch};
 
 /// Reads objects. Each thread has its own.
 pub(super) struct Reader<'h, 'p> {
@@ -16,7 +16,7 @@ pub(super) struct Reader<'h, 'p> {
 }
 
 /// The link from an object to memory that it owns.
-const OWNED: Link = Link::Beside("(memory)");
+const OWNED: Link = Link::NoField("(memory)");
 
 impl<'h, 'p> Reader<'h, 'p> {
     pub(super) fn new(heap: &'h Heap<'p>) -> Reader<'h, 'p> {
@@ -33,9 +33,9 @@ impl<'h, 'p> Reader<'h, 'p> {
         let Some(address) = heap.source.word(addr.wrapping_add(heap.objects.shape.ob_type)) else { return };
         let Some((_, kind)) = self.cache.lookup(&heap.types, address) else { return };
         let visitor = heap.visitor(&self.cursor);
-        visitor.each(addr, kind, from, &mut |place, held| match held {
-            Held::Object(link, to) => heap.census.object_at(Addr::new(to)).is_none() || visit(place, link, to),
-            Held::Memory(memory) => match heap.census.owned_start(Addr::new(memory.at)) {
+        visitor.each(addr, kind, from, &mut |place, reference| match reference {
+            RawReference::Object(link, to) => heap.census.object_at(Addr::new(to)).is_none() || visit(place, link, to),
+            RawReference::Memory(memory) => match heap.census.owned_start(Addr::new(memory.at)) {
                 Some(start) => visit(place, OWNED, start.get()),
                 None => true,
             },
@@ -46,7 +46,7 @@ impl<'h, 'p> Reader<'h, 'p> {
 impl ObjectReader for Reader<'_, '_> {
     fn node(&mut self, addr: u64) -> Option<Node> {
         let heap = self.heap;
-        let (block, size) = heap.census.whole_at(Addr::new(addr))?;
+        let (block, size) = heap.census.entry_at(Addr::new(addr))?;
         let kind = match Census::pseudo_type(block) {
             Some(kind) => kind,
             None => {
@@ -61,9 +61,9 @@ impl ObjectReader for Reader<'_, '_> {
         self.visit(addr, from, &mut |place, link, value| visit(place, link, value));
     }
 
-    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, most);
-        self.visit(addr, from, &mut |place, _, value| batch.take(place, value));
+    fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = RefBatch::new(out, limit);
+        self.visit(addr, from, &mut |place, _, value| batch.push(place, value));
         batch.next
     }
 }

@@ -2,9 +2,10 @@
 //! Python/gc.c).
 
 use crate::addr::Addr;
+use crate::layout::LayoutError;
 use crate::limits;
-use crate::memory::Memory;
-use crate::memory::walk::Walks;
+use crate::memory::walk::{Broken, Walks};
+use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::runtimes::cpython::runtime::{PyError, Runtime};
 
@@ -54,19 +55,19 @@ fn of_interpreter(
 ) -> Result<(), PyError> {
     let gc = runtime.view("PyInterpreterState", interpreter).addr_of("gc")?;
     let size = runtime.layout.size("gc_generation")?;
-    let told = runtime.view("_gc_runtime_state", gc).addr_of("generations")?;
+    let expected = runtime.view("_gc_runtime_state", gc).addr_of("generations")?;
     let is_ring = |head: Addr| {
         let next = link(runtime, head, "_gc_next")?;
         let prev = link(runtime, head, "_gc_prev")?;
         Some(link(runtime, next, "_gc_prev")? == head && link(runtime, prev, "_gc_next")? == head)
     };
     let all_rings = |first: &Addr| (0..GENERATIONS).all(|i| is_ring(first.wrapping_add(i * size)) == Some(true));
-    let near = (0..=2 * NEAR / 4).map(|i| told.saturating_sub(NEAR).wrapping_add(4 * i));
-    let first = std::iter::once(told).chain(near).find(all_rings);
-    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: told })?;
+    let near = (0..=2 * NEAR / 4).map(|i| expected.saturating_sub(NEAR).wrapping_add(4 * i));
+    let first = std::iter::once(expected).chain(near).find(all_rings);
+    let first = first.ok_or(PyError::Nonsense { what: "no list of objects", at: expected })?;
     for i in 0..GENERATIONS {
         let head = first.wrapping_add(i * size);
-        if let Err(e) = ring(runtime, head, walks, found) {
+        if let Err(e) = read_list(runtime, head, walks, found) {
             notes.push(format!("generation {i} of the collector {e}; some of its objects may be missing"));
         }
     }
@@ -78,21 +79,29 @@ fn link(runtime: &Runtime<'_>, head: Addr, field: &str) -> Option<Addr> {
     Some(Addr::new(word & !LINK_FLAGS))
 }
 
+/// Reasons why a list was not read to its end.
+#[derive(Debug, thiserror::Error)]
+enum RingError {
+    /// The layout lacks a field of PyGC_Head.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The list is broken.
+    #[error(transparent)]
+    List(#[from] Broken<Fault>),
+}
+
 /// Adds the objects of one list. Each object follows its PyGC_Head.
-fn ring(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), String> {
-    let (next, size) = (
-        runtime.layout.positive("PyGC_Head", "_gc_next").map_err(|e| e.to_string())?,
-        runtime.layout.size("PyGC_Head").map_err(|e| e.to_string())?,
-    );
+fn read_list(runtime: &Runtime<'_>, head: Addr, walks: &Walks, found: &mut Tracked) -> Result<(), RingError> {
+    let (next, size) = (runtime.layout.positive("PyGC_Head", "_gc_next")?, runtime.layout.size("PyGC_Head")?);
     let mut walk = walks.begin_cycle_only();
     let mut at = head;
     loop {
-        let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| format!("breaks off at {at}: {fault}"))?;
+        let word = runtime.memory.u64(at.wrapping_add(next)).map_err(|fault| Broken::Unreadable(at, fault))?;
         at = Addr::new(word & !LINK_FLAGS);
         if at == head {
             return Ok(());
         }
-        walk.step(at).map_err(|stop| stop.to_string())?;
+        walk.step(at).map_err(Broken::Stop)?;
         found.objects.push(at.wrapping_add(size));
     }
 }

@@ -16,23 +16,23 @@ use crate::targets::reads::Reads;
 const OTHER_NAME: &str = "(other blocks)";
 
 /// Index of the first real type.
-const FIRST: u32 = 2 + OwnedKind::ALL.len() as u32;
+const FIRST_TYPE: u32 = 2 + OwnedKind::ALL.len() as u32;
 
 /// Used blocks that are neither an object nor known to be owned.
-pub(super) const OTHER: TypeIndex = TypeIndex(FIRST - 1);
+pub(super) const OTHER: TypeIndex = TypeIndex(FIRST_TYPE - 1);
 
 /// Type index of a kind of owned memory.
-pub(super) fn of_owned(kind: OwnedKind) -> TypeIndex {
+pub(super) fn index_of_owned(kind: OwnedKind) -> TypeIndex {
     TypeIndex(1 + u32::from(kind.number()))
 }
 
 /// Kind of owned memory with this type index.
-pub(super) fn owned_of(kind: TypeIndex) -> Option<OwnedKind> {
+pub(super) fn owned_kind_of(kind: TypeIndex) -> Option<OwnedKind> {
     OwnedKind::of_number(u8::try_from(kind.0.checked_sub(1)?).ok()?)
 }
 
 #[derive(Default)]
-struct Known {
+struct SeenTypes {
     by_address: HashMap<u64, u32>,
     all: Vec<Arc<PyType>>,
 }
@@ -41,17 +41,17 @@ pub(super) struct Types<'p> {
     objects: Objects<'p>,
     reads: &'p Reads,
     names: StaticNames,
-    known: RwLock<Known>,
+    seen: RwLock<SeenTypes>,
 }
 
 impl<'p> Types<'p> {
     pub(super) fn new(runtime: &Runtime<'p>) -> Types<'p> {
         let reads = runtime.process.reads();
-        Types { objects: runtime.objects(), reads, names: runtime.static_names(), known: RwLock::default() }
+        Types { objects: runtime.objects(), reads, names: runtime.static_names(), seen: RwLock::default() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len() + FIRST as usize
+        self.seen.read().unwrap_or_else(PoisonError::into_inner).all.len() + FIRST_TYPE as usize
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -59,39 +59,39 @@ impl<'p> Types<'p> {
     }
 
     pub(super) fn get(&self, kind: TypeIndex) -> Option<Arc<PyType>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.get(kind.0.checked_sub(FIRST)? as usize).cloned()
+        let known = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        known.all.get(kind.0.checked_sub(FIRST_TYPE)? as usize).cloned()
     }
 
     pub(super) fn name(&self, kind: TypeIndex) -> String {
         match self.get(kind) {
             Some(found) => found.name.clone(),
             None if kind == OTHER => OTHER_NAME.to_owned(),
-            None => owned_of(kind).map_or(FREE_NAME, OwnedKind::name).to_owned(),
+            None => owned_kind_of(kind).map_or(FREE_NAME, OwnedKind::name).to_owned(),
         }
     }
 
     /// The type at `address`. `None` if it is not a valid type.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, Arc<PyType>)> {
         {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.seen.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(&i) = known.by_address.get(&address) {
-                return Some((TypeIndex(i + FIRST), known.all.get(i as usize)?.clone()));
+                return Some((TypeIndex(i + FIRST_TYPE), known.all.get(i as usize)?.clone()));
             }
         }
         let found = Arc::new(self.objects.read_type(Addr::new(address), &self.names)?);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < limits::MAX_PY_TYPES)?;
         let i = *known.by_address.entry(address).or_insert(next);
         if i == next {
             known.all.push(found.clone());
         }
-        Some((TypeIndex(i + FIRST), found))
+        Some((TypeIndex(i + FIRST_TYPE), found))
     }
 
     /// Like [`Types::lookup`], for an address that may be any word. The bytes read are not recorded as used before
     /// [`Types::confirm`].
-    fn guess(&self, address: u64) -> Found {
+    fn guess(&self, address: u64) -> TypeLookup {
         if !self.reads.records_bytes() {
             return self.lookup(address);
         }
@@ -116,11 +116,11 @@ impl<'p> Types<'p> {
 const CACHE_BITS: u32 = 11;
 
 /// A type with its index. `None` if there is no valid type at the address.
-type Found = Option<(TypeIndex, Arc<PyType>)>;
+type TypeLookup = Option<(TypeIndex, Arc<PyType>)>;
 
 /// Cache of one thread's lookups. Most of the words looked up are not types, so failures are cached too.
 pub(super) struct TypeCache {
-    entries: Vec<(u64, Found)>,
+    entries: Vec<(u64, TypeLookup)>,
     guesses: bool,
 }
 

@@ -14,20 +14,20 @@ use crate::addr::{Addr, WORD};
 use crate::layout::Layout;
 use crate::limits;
 use crate::runtimes::api::Link;
-use crate::runtimes::cpython::objects::{DictKeys, Form, Managed, Objects, PyType, flags};
+use crate::runtimes::cpython::objects::{DictKeys, Managed, Objects, PyType, TypeForm, flags};
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
 /// An instance of a class created at run time keeps its type alive.
-const TYPE: Link = Link::Beside("(type)");
+const TYPE: Link = Link::NoField("(type)");
 
 /// An instance's dict, if the pointer to it precedes the object.
-const MANAGED_DICT: Link = Link::Beside("__dict__");
+const MANAGED_DICT: Link = Link::NoField("__dict__");
 
 /// Number of positions before that of the word at offset 0.
 const FIRST_WORD: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct OwnedMemory {
     pub(super) kind: OwnedKind,
     pub(super) at: u64,
     pub(super) bytes: u64,
@@ -35,10 +35,10 @@ pub(super) struct Owned {
 
 /// A reference of an object, or memory that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum RawReference {
     /// A word that may point to an object.
     Object(Link, u64),
-    Memory(Owned),
+    Memory(OwnedMemory),
 }
 
 #[derive(Clone, Copy)]
@@ -56,15 +56,15 @@ pub(super) struct Visit<'s, F> {
     sink: &'s mut F,
 }
 
-impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
+impl<F: FnMut(u32, RawReference) -> bool> Visit<'_, F> {
     /// Visits a reference at `offset` from the object's start.
     #[inline(always)]
     pub(super) fn word(&mut self, offset: u64, value: u64) -> bool {
-        let place = place(offset);
+        let place = position(offset);
         if value == 0 || value & 7 != 0 || place < self.from {
             return true;
         }
-        (self.sink)(place, Held::Object(Link::Field(offset), value))
+        (self.sink)(place, RawReference::Object(Link::Field(offset), value))
     }
 
     /// Visits item `index`, which is in separate memory.
@@ -73,46 +73,52 @@ impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
         self.word(self.basicsize.saturating_add(index.saturating_mul(WORD)), value)
     }
 
-    fn beside(&mut self, place: u32, link: Link, value: u64) -> bool {
-        place < self.from || value == 0 || (self.sink)(place, Held::Object(link, value))
+    fn no_field(&mut self, place: u32, link: Link, value: u64) -> bool {
+        place < self.from || value == 0 || (self.sink)(place, RawReference::Object(link, value))
     }
 
     pub(super) fn memory(&mut self, offset: u64, kind: OwnedKind, at: u64, bytes: u64) -> bool {
-        let place = place(offset);
+        let place = position(offset);
         let sane = at != 0 && bytes != 0 && bytes <= limits::MAX_RUNTIME_RANGE && place >= self.from;
-        !sane || (self.sink)(place, Held::Memory(Owned { kind, at, bytes }))
+        !sane || (self.sink)(place, RawReference::Memory(OwnedMemory { kind, at, bytes }))
     }
 }
 
 /// Position of the word at `offset`.
 #[inline(always)]
-fn place(offset: u64) -> u32 {
+fn position(offset: u64) -> u32 {
     u32::try_from(offset / WORD).unwrap_or(u32::MAX - FIRST_WORD).saturating_add(FIRST_WORD)
 }
 
 /// Index of the first item to visit from position `from` on. The items before are skipped without being read.
 fn first_item(from: u32, basicsize: u64) -> u64 {
-    u64::from(from.saturating_sub(place(basicsize)))
+    u64::from(from.saturating_sub(position(basicsize)))
 }
 
 impl Visitor<'_, '_> {
     /// Visits the references and owned memory of the object at `at`, from position `from` on, in order. Returns whether
     /// to continue.
-    pub(super) fn each<F: FnMut(u32, Held) -> bool>(&self, at: u64, kind: &PyType, from: u32, sink: &mut F) -> bool {
+    pub(super) fn each<F: FnMut(u32, RawReference) -> bool>(
+        &self,
+        at: u64,
+        kind: &PyType,
+        from: u32,
+        sink: &mut F,
+    ) -> bool {
         let words = self.source.words(at, kind.basicsize);
         let mut visit = Visit { from, basicsize: kind.items(), sink };
-        if kind.is(flags::HEAPTYPE) && !visit.beside(0, TYPE, kind.address.get()) {
+        if kind.is(flags::HEAPTYPE) && !visit.no_field(0, TYPE, kind.address.get()) {
             return false;
         }
         let values = match self.managed(at, kind) {
-            Managed::Dict(dict) if !visit.beside(1, MANAGED_DICT, dict) => return false,
+            Managed::Dict(dict) if !visit.no_field(1, MANAGED_DICT, dict) => return false,
             Managed::Values(values) => Some((values, self.value_count(kind, values))),
             _ => None,
         };
         // Up to 3.12 the values are in separate memory.
         if let Some((values, count)) = values.filter(|_| !kind.is(flags::INLINE_VALUES)) {
-            let memory = Owned { kind: OwnedKind::DictValues, at: values, bytes: count.saturating_mul(WORD) };
-            if from <= 1 && count > 0 && !(visit.sink)(1, Held::Memory(memory)) {
+            let memory = OwnedMemory { kind: OwnedKind::DictValues, at: values, bytes: count.saturating_mul(WORD) };
+            if from <= 1 && count > 0 && !(visit.sink)(1, RawReference::Memory(memory)) {
                 return false;
             }
         }
@@ -126,7 +132,7 @@ impl Visitor<'_, '_> {
 
     /// Visits the words between header and items.
     #[inline(always)]
-    fn fields<F: FnMut(u32, Held) -> bool>(
+    fn fields<F: FnMut(u32, RawReference) -> bool>(
         &self,
         words: &[[u8; 8]],
         at: u64,
@@ -135,15 +141,15 @@ impl Visitor<'_, '_> {
     ) -> bool {
         let shape = &self.objects.shape;
         match kind.form {
-            Form::Text if !self.text(at, visit) => return false,
-            Form::ByteArray => {
+            TypeForm::Text if !self.text(at, visit) => return false,
+            TypeForm::ByteArray => {
                 let get = |offset| word(words, offset).unwrap_or(0);
                 let (buffer, bytes) = (get(shape.bytearray_bytes), get(shape.bytearray_alloc));
                 if !visit.memory(shape.bytearray_bytes, OwnedKind::ByteArrayBuffer, buffer, bytes) {
                     return false;
                 }
             }
-            Form::Weak => {
+            TypeForm::Weak => {
                 let callback = word(words, shape.weakref_callback).unwrap_or(0);
                 if !visit.word(shape.weakref_callback, callback) {
                     return false;
@@ -155,11 +161,11 @@ impl Visitor<'_, '_> {
         while offset + WORD <= kind.basicsize {
             let Some(value) = word(words, offset) else { return true };
             if value != 0 && offset != kind.weaklistoffset {
-                let go_on = match self.special(words, at, kind, offset, value) {
-                    Special::Word => visit.word(offset, value),
-                    Special::Tagged => visit.word(offset, value & !STACK_REF_TAGS),
-                    Special::Memory(owned) => visit.memory(offset, owned.kind, owned.at, owned.bytes),
-                    Special::Nothing => true,
+                let go_on = match self.word_kind(words, at, kind, offset, value) {
+                    WordKind::Word => visit.word(offset, value),
+                    WordKind::Tagged => visit.word(offset, value & !STACK_REF_TAGS),
+                    WordKind::Memory(owned) => visit.memory(offset, owned.kind, owned.at, owned.bytes),
+                    WordKind::Nothing => true,
                 };
                 if !go_on {
                     return false;
@@ -172,43 +178,43 @@ impl Visitor<'_, '_> {
 
     /// Classifies a word of an object: a reference, owned memory, or neither.
     #[inline(always)]
-    fn special(&self, words: &[[u8; 8]], at: u64, kind: &PyType, offset: u64, value: u64) -> Special {
+    fn word_kind(&self, words: &[[u8; 8]], at: u64, kind: &PyType, offset: u64, value: u64) -> WordKind {
         let shape = &self.objects.shape;
-        let owned = |kind, bytes| Special::Memory(Owned { kind, at: value, bytes });
+        let owned = |kind, bytes| WordKind::Memory(OwnedMemory { kind, at: value, bytes });
         let keys = || {
             let found = self.dict_keys(Addr::new(value));
-            found.map_or(Special::Nothing, |keys| owned(OwnedKind::DictKeys, keys.bytes))
+            found.map_or(WordKind::Nothing, |keys| owned(OwnedKind::DictKeys, keys.bytes))
         };
         match kind.form {
-            Form::List if offset == shape.list_items => {
+            TypeForm::List if offset == shape.list_items => {
                 let allocated = word(words, shape.list_allocated).unwrap_or(0);
                 owned(OwnedKind::ListItems, allocated.saturating_mul(WORD))
             }
-            Form::Dict if offset == shape.dict.keys => keys(),
-            Form::Dict if offset == shape.dict.values => {
+            TypeForm::Dict if offset == shape.dict.keys => keys(),
+            TypeForm::Dict if offset == shape.dict.values => {
                 let head = self.source.word(value).unwrap_or(0);
                 if shape.dict.embedded.is_some_and(|at| head >> (8 * (at & 7)) & 1 != 0) {
-                    return Special::Nothing;
+                    return WordKind::Nothing;
                 }
                 let keys = word(words, shape.dict.keys).and_then(|keys| self.dict_keys(Addr::new(keys)));
                 let count = keys.map_or(0, |keys| keys.count);
                 owned(OwnedKind::DictValues, count.saturating_mul(WORD).saturating_add(shape.dict.first_value))
             }
-            Form::Set if (shape.set.table..shape.set.smalltable + 8 * shape.set.entry).contains(&offset) => {
+            TypeForm::Set if (shape.set.table..shape.set.smalltable + 8 * shape.set.entry).contains(&offset) => {
                 let slots = word(words, shape.set.mask).unwrap_or(0).saturating_add(1);
                 let inside = value == at.wrapping_add(shape.set.smalltable);
                 match offset == shape.set.table && !inside {
                     true => owned(OwnedKind::SetTable, slots.saturating_mul(shape.set.entry)),
-                    false => Special::Nothing,
+                    false => WordKind::Nothing,
                 }
             }
-            Form::Type if offset == shape.types.cached_keys => keys(),
-            Form::Array if Some(offset) == shape.array_items => {
+            TypeForm::Type if offset == shape.types.cached_keys => keys(),
+            TypeForm::Array if Some(offset) == shape.array_items => {
                 owned(OwnedKind::ArrayItems, self.array_bytes(words).unwrap_or(0))
             }
-            Form::Generator | Form::Frame => Special::Tagged,
-            Form::NdArray if offset == shape.ndarray.data => self.data_of_ndarray(words, value),
-            _ => Special::Word,
+            TypeForm::Generator | TypeForm::Frame => WordKind::Tagged,
+            TypeForm::NdArray if offset == shape.ndarray.data => self.data_of_ndarray(words, value),
+            _ => WordKind::Word,
         }
     }
 
@@ -222,7 +228,7 @@ impl Visitor<'_, '_> {
     }
 
     /// Visits the UTF-8 form of a str, and its characters if they are outside the object.
-    fn text<F: FnMut(u32, Held) -> bool>(&self, at: u64, visit: &mut Visit<'_, F>) -> bool {
+    fn text<F: FnMut(u32, RawReference) -> bool>(&self, at: u64, visit: &mut Visit<'_, F>) -> bool {
         let shape = &self.objects.shape.text;
         let content = self.objects.text_in(Addr::new(at), |offset| self.source.word(at.wrapping_add(offset)));
         let Some(content) = content else { return true };
@@ -240,7 +246,7 @@ impl Visitor<'_, '_> {
     }
 
     #[inline(always)]
-    fn items<F: FnMut(u32, Held) -> bool>(
+    fn items<F: FnMut(u32, RawReference) -> bool>(
         &self,
         words: &[[u8; 8]],
         at: u64,
@@ -256,18 +262,18 @@ impl Visitor<'_, '_> {
             return each_word(self.source.words(start, count.saturating_mul(WORD)), first, count, visit);
         }
         match kind.form {
-            Form::Plain if kind.itemsize == WORD => {
+            TypeForm::Plain if kind.itemsize == WORD => {
                 let count = sized();
                 let items = self.source.words(at.wrapping_add(kind.basicsize), count.saturating_mul(WORD));
                 each_word(items, first, count, visit)
             }
-            Form::List => {
+            TypeForm::List => {
                 let count = sized().min(word(words, shape.list_allocated).unwrap_or(0));
                 let start = word(words, shape.list_items).unwrap_or(0);
                 each_word(self.source.words(start, count.saturating_mul(WORD)), first, count, visit)
             }
-            Form::Dict => self.entries(words, first, visit),
-            Form::Set => {
+            TypeForm::Dict => self.entries(words, first, visit),
+            TypeForm::Set => {
                 let slots = word(words, shape.set.mask).unwrap_or(0).saturating_add(1);
                 let table = word(words, shape.set.table).unwrap_or(0);
                 let entries = self.source.words(table, slots.saturating_mul(shape.set.entry));
@@ -281,15 +287,20 @@ impl Visitor<'_, '_> {
                 }
                 true
             }
-            Form::Generator => self.generator(words, at, visit),
-            Form::Frame => self.frame_object(words, at, visit),
-            Form::Deque => self.deque(words, at, first, visit),
+            TypeForm::Generator => self.generator(words, at, visit),
+            TypeForm::Frame => self.frame_object(words, at, visit),
+            TypeForm::Deque => self.deque(words, at, first, visit),
             _ => self.dict_at_end(words, at, kind, visit),
         }
     }
 
     /// Visits the keys and values of a dict, as alternating items.
-    fn entries<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], first: u64, visit: &mut Visit<'_, F>) -> bool {
+    fn entries<F: FnMut(u32, RawReference) -> bool>(
+        &self,
+        words: &[[u8; 8]],
+        first: u64,
+        visit: &mut Visit<'_, F>,
+    ) -> bool {
         let shape = &self.objects.shape.dict;
         let keys = word(words, shape.keys).and_then(|keys| self.dict_keys(Addr::new(keys)));
         let Some(keys) = keys else { return true };
@@ -330,7 +341,7 @@ impl Visitor<'_, '_> {
     }
 
     /// Visits the dict of a variable-size instance. It follows the items: its offset counts from the end.
-    fn dict_at_end<F: FnMut(u32, Held) -> bool>(
+    fn dict_at_end<F: FnMut(u32, RawReference) -> bool>(
         &self,
         words: &[[u8; 8]],
         at: u64,
@@ -351,28 +362,33 @@ impl Visitor<'_, '_> {
     }
 
     /// Classifies the data pointer of a numpy array: owned memory if the array owns it.
-    fn data_of_ndarray(&self, words: &[[u8; 8]], value: u64) -> Special {
+    fn data_of_ndarray(&self, words: &[[u8; 8]], value: u64) -> WordKind {
         match super::fields::ndarray(self.objects, words) {
             Some(array) if array.owns => {
-                Special::Memory(Owned { kind: OwnedKind::ArrayData, at: value, bytes: array.bytes })
+                WordKind::Memory(OwnedMemory { kind: OwnedKind::ArrayData, at: value, bytes: array.bytes })
             }
-            Some(_) => Special::Nothing,
-            None => Special::Word,
+            Some(_) => WordKind::Nothing,
+            None => WordKind::Word,
         }
     }
 }
 
 /// Classification of a word.
-enum Special {
+enum WordKind {
     Word,
     /// A reference with tag bits that are not part of the address.
     Tagged,
-    Memory(Owned),
+    Memory(OwnedMemory),
     Nothing,
 }
 
 #[inline(always)]
-fn each_word<F: FnMut(u32, Held) -> bool>(words: &[[u8; 8]], first: u64, count: u64, visit: &mut Visit<'_, F>) -> bool {
+fn each_word<F: FnMut(u32, RawReference) -> bool>(
+    words: &[[u8; 8]],
+    first: u64,
+    count: u64,
+    visit: &mut Visit<'_, F>,
+) -> bool {
     let first = usize::try_from(first).unwrap_or(usize::MAX);
     let items = words.iter().take(usize::try_from(count).unwrap_or(usize::MAX)).enumerate().skip(first);
     for (index, item) in items {

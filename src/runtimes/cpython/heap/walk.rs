@@ -2,10 +2,10 @@
 
 use super::Heap;
 use super::arena_map::{ArenaMap, Block, PoolMap};
-use super::census::{Census, Outside};
-use super::types::{TypeCache, of_owned};
+use super::census::{Census, OutsideBlock};
+use super::types::{TypeCache, index_of_owned};
 use crate::addr::{Addr, AddrRange};
-use crate::runtimes::api::{FREE, Losses, Object, Part, Walker};
+use crate::runtimes::api::{FREE, HeapRange, Object, UnwalkedRanges, Walker};
 use crate::runtimes::cpython::obmalloc::PoolState;
 use crate::targets::deadline::QUERY_INTERVAL;
 
@@ -30,14 +30,14 @@ impl<'h, 'p> PyWalker<'h, 'p> {
 
 impl PyWalker<'_, '_> {
     /// Visits objects and owned memory outside the arenas.
-    fn outside(&mut self, all: &[Outside], visit: &mut dyn FnMut(&Object)) {
+    fn outside(&mut self, all: &[OutsideBlock], visit: &mut dyn FnMut(&Object)) {
         for (i, outside) in all.iter().enumerate() {
             if i.is_multiple_of(QUERY_INTERVAL) && self.heap.has_passed() {
                 return;
             }
             let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
             match outside.owned {
-                Some(kind) => visit(&Object { addr: at, kind: of_owned(kind), size }),
+                Some(kind) => visit(&Object { addr: at, kind: index_of_owned(kind), size }),
                 None => {
                     if let Some(object) = self.object(at, size) {
                         visit(&object);
@@ -47,7 +47,13 @@ impl PyWalker<'_, '_> {
         }
     }
 
-    fn pools(&mut self, map: &ArenaMap, pools: &[PoolMap], losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+    fn pools(
+        &mut self,
+        map: &ArenaMap,
+        pools: &[PoolMap],
+        unwalked: &mut UnwalkedRanges,
+        visit: &mut dyn FnMut(&Object),
+    ) {
         let heap = self.heap;
         for pool in pools {
             let blocks = pool.start.saturating_add(heap.census.header());
@@ -60,7 +66,8 @@ impl PyWalker<'_, '_> {
                 }
                 PoolState::Unreadable => {
                     let end = pool.start.saturating_add(map.pool_size());
-                    losses.add(pool.start.get(), end.get(), || "a pool whose header is missing or invalid".to_owned());
+                    unwalked
+                        .add(pool.start.get(), end.get(), || "a pool whose header is missing or invalid".to_owned());
                     continue;
                 }
             }
@@ -71,7 +78,7 @@ impl PyWalker<'_, '_> {
                     Block::Object { prefix } => match self.object(range.start.saturating_add(prefix), range.len()) {
                         Some(object) => visit(&object),
                         None => {
-                            losses.add(range.start.get(), range.end.get(), || "an object without a type".to_owned())
+                            unwalked.add(range.start.get(), range.end.get(), || "an object without a type".to_owned())
                         }
                     },
                     other => {
@@ -86,14 +93,14 @@ impl PyWalker<'_, '_> {
 }
 
 impl Walker for PyWalker<'_, '_> {
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+    fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
         if heap.has_passed() {
             return;
         }
-        match heap.census.arena_of_part(part) {
-            Some(map) => self.pools(map, &map.pools, losses, visit),
-            None => self.outside(heap.census.outside_in(part.range), visit),
+        match heap.census.arena_of_range(heap_range) {
+            Some(map) => self.pools(map, &map.pools, unwalked, visit),
+            None => self.outside(heap.census.outside_in(heap_range.range), visit),
         }
     }
 }
@@ -110,7 +117,7 @@ impl Heap<'_> {
             let to = map.pools.partition_point(|pool| pool.start < range.end);
             let pools = map.pools.get(from..to).unwrap_or_default();
             pools.iter().for_each(|pool| header(AddrRange::sized(pool.start, self.census.header())));
-            walker.pools(map, pools, &mut Losses::default(), visit);
+            walker.pools(map, pools, &mut UnwalkedRanges::default(), visit);
         }
         walker.outside(self.census.outside_over(range), visit);
     }

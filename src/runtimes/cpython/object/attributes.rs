@@ -6,49 +6,52 @@ use crate::facts::{FieldRow, ObjectReport};
 use crate::limits;
 use crate::runtimes::api::Link;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::object::Brief;
-use crate::runtimes::cpython::objects::{Form, PyType};
+use crate::runtimes::cpython::object::ShortText;
+use crate::runtimes::cpython::objects::{PyType, TypeForm};
 use crate::words::FieldStorage;
 
 /// The link name of a dict whose pointer precedes the instance.
 const DICT: &str = "__dict__";
 
 /// Adds the attributes of `report.object` to `report`.
-pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
+pub(super) fn fill(heap: &Heap<'_>, short_text: &ShortText<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
     let object = report.object;
     let names = heap.field_names(kind);
     // The object's items follow the fields, and are shown elsewhere.
     let has_items = kind.itemsize == 8
-        || matches!(kind.form, Form::Dict | Form::Set | Form::List | Form::Deque | Form::Generator | Form::Frame);
+        || matches!(
+            kind.form,
+            TypeForm::Dict | TypeForm::Set | TypeForm::List | TypeForm::Deque | TypeForm::Generator | TypeForm::Frame
+        );
     let end = if has_items { kind.items() } else { u64::MAX };
     let mut rows = Vec::new();
     let mut dicts = Vec::new();
-    heap.each_held(object, kind, |link, to| {
+    heap.each_target(object, kind, |link, to| {
         match link {
-            Link::Beside(DICT) => dicts.push(to),
+            Link::NoField(DICT) => dicts.push(to),
             Link::Field(offset) if names.get(&offset).is_some_and(|name| name == DICT) => dicts.push(to),
             Link::Field(offset) if offset >= end => return false,
             Link::Field(offset) => {
-                let known = brief.kind_of(to).is_some();
+                let known = short_text.kind_of(to).is_some();
                 if known {
                     let name = names.get(&offset).cloned().unwrap_or_else(|| format!("+{offset:#x}"));
                     // Attribute values stored outside the instance have no address here.
                     let place = (offset < kind.basicsize).then(|| object.wrapping_add(offset));
-                    rows.push(brief.field(name, offset, place, to, FieldStorage::Instance));
+                    rows.push(short_text.field(name, offset, place, to, FieldStorage::Instance));
                 }
             }
-            Link::Beside(_) => {}
+            Link::NoField(_) => {}
         }
         rows.len() < limits::MAX_SHOWN_ROWS
     });
     for dict in dicts {
-        rows.extend(brief.entries(dict, object, FieldStorage::Instance));
+        rows.extend(short_text.entries(dict, object, FieldStorage::Instance));
     }
     rows.truncate(limits::MAX_SHOWN_ROWS);
     report.fields.extend(rows);
 }
 
-impl Brief<'_, '_> {
+impl ShortText<'_, '_> {
     /// Entries in the dict of the type at `object`: methods and class attributes.
     pub(super) fn attributes_of_type(&self, object: Addr) -> Vec<FieldRow> {
         let objects = self.heap.objects();
@@ -93,7 +96,7 @@ impl Brief<'_, '_> {
             offset,
             storage,
             address,
-            value: self.beside(object),
+            value: self.field_value(object),
             object: Some(object),
             object_type: kind.map(Into::into),
             ..FieldRow::default()

@@ -2,12 +2,12 @@
 //! attributes of instances.
 
 mod attributes;
-mod brief;
 mod code;
 mod containers;
+mod short_text;
 
-pub(super) use brief::Brief;
 pub(super) use code::function_name;
+pub(super) use short_text::ShortText;
 
 use crate::addr::Addr;
 use crate::facts::ObjectReport;
@@ -15,36 +15,36 @@ use crate::limits;
 use crate::runtimes::api::{Heap as _, ObjectNames};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::Form;
+use crate::runtimes::cpython::objects::TypeForm;
 
 /// Describes the object at `addr`, or the one that contains `addr`. For memory owned by an object, describes the owner.
 pub(super) fn object(python: &CPython<'_>, addr: Addr) -> Option<ObjectReport> {
     let heap = python.objects()?;
     let mut names = ObjectNames::new(heap);
     let target = target(python, heap, &names, addr)?;
-    let brief = Brief::new(heap);
-    let Some(kind) = brief.kind_of(target) else {
+    let short_text = ShortText::new(heap);
+    let Some(kind) = short_text.kind_of(target) else {
         // A used block without a known owner.
         let (name, size) = names.object(target)?;
         return Some(ObjectReport { object: target, name: Some(name), size: Some(size), ..ObjectReport::default() });
     };
-    let part = heap.parts().iter().find(|part| part.range.contains(target));
+    let heap_range = heap.ranges().iter().find(|heap_range| heap_range.range.contains(target));
     let mut report = ObjectReport {
         object: target,
         name: Some(kind.name.clone().into()),
         method_table: Some(kind.address),
         size: names.object(target).map(|(_, size)| size),
-        generation: part.map(|part| part.generation.name),
-        heap: part.map(|part| part.heap),
-        value: brief.value(target, &kind, limits::MAX_SHOWN_TEXT),
+        generation: heap_range.map(|heap_range| heap_range.generation.name),
+        heap: heap_range.map(|heap_range| heap_range.heap),
+        value: short_text.value(target, &kind, limits::MAX_SHOWN_TEXT),
         ..ObjectReport::default()
     };
-    containers::fill(heap, &brief, &mut report, &kind);
-    attributes::fill(heap, &brief, &mut report, &kind);
-    if kind.form == Form::Type {
-        report.statics = brief.attributes_of_type(target);
+    containers::fill(heap, &short_text, &mut report, &kind);
+    attributes::fill(heap, &short_text, &mut report, &kind);
+    if kind.form == TypeForm::Type {
+        report.statics = short_text.attributes_of_type(target);
     } else if kind.name == "module" {
-        report.statics = brief.globals(target);
+        report.statics = short_text.globals(target);
     }
     Some(report)
 }
@@ -56,7 +56,7 @@ fn target(python: &CPython<'_>, heap: &Heap<'_>, names: &ObjectNames<'_>, addr: 
     let Some(inside) = names.containing(addr) else {
         // Static objects are in no part of the heap.
         let is_static = python.runtime().process.modules.iter().any(|module| module.range.contains(addr));
-        return (is_static && Brief::new(heap).kind_of(addr).is_some()).then_some(addr);
+        return (is_static && ShortText::new(heap).kind_of(addr).is_some()).then_some(addr);
     };
     if heap.type_of(inside).is_some() {
         return Some(inside);

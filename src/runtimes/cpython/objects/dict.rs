@@ -91,13 +91,13 @@ impl Objects<'_> {
         values.wrapping_add(self.shape.dict.first_value)
     }
 
-    /// Visits the entries of the dict at `dict` that have a value, among the first `most`. `visit` returns whether to
+    /// Visits the entries of the dict at `dict` that have a value, among the first `limit`. `visit` returns whether to
     /// continue.
-    pub fn each_entry(&self, dict: Addr, most: u64, mut visit: impl FnMut(Entry) -> bool) -> Option<()> {
+    pub fn each_entry(&self, dict: Addr, limit: u64, mut visit: impl FnMut(Entry) -> bool) -> Option<()> {
         let shape = &self.shape.dict;
         let keys = self.dict_keys(self.ptr_at(dict, shape.keys)?)?;
         let values = self.ptr_at(dict, shape.values)?;
-        for index in 0..keys.count.min(most) {
+        for index in 0..keys.count.min(limit) {
             let key = self.ptr_at(keys.key_at(index), 0)?;
             let place = match values.is_null() {
                 true => keys.value_at(index),

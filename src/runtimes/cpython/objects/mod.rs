@@ -17,7 +17,8 @@ pub use modules::PyModule;
 pub(crate) use modules::modules;
 pub use names::StaticNames;
 pub use text::TextContent;
-pub use types::{Form, PyType, flags};
+pub(crate) use text::is_identifier;
+pub use types::{PyType, TypeForm, flags};
 
 use crate::addr::Addr;
 use crate::memory::{Memory, ProcessMemory};

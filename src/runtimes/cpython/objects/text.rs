@@ -61,10 +61,10 @@ impl Objects<'_> {
         matches!(kind, 1 | 2 | 4).then_some(TextContent { start, length, kind, compact, ascii })
     }
 
-    /// The first `most` characters of the str at `object`, which must be one.
-    pub fn text(&self, object: Addr, most: usize) -> Option<String> {
+    /// The first `limit` characters of the str at `object`, which must be one.
+    pub fn text(&self, object: Addr, limit: usize) -> Option<String> {
         let content = self.text_content(object)?;
-        let length = content.length.min(most as u64) as usize;
+        let length = content.length.min(limit as u64) as usize;
         let bytes = self.memory.look(content.start, length.checked_mul(content.kind as usize)?).ok()?;
         Some(match content.kind {
             1 => bytes.iter().map(|b| char::from(*b)).collect(),
@@ -87,13 +87,30 @@ impl Objects<'_> {
         content.is_some_and(|c| self.memory.look(c.start, text.len()).is_ok_and(|bytes| bytes == text.as_bytes()))
     }
 
-    /// The first `most` bytes of the bytes object at `object`, which must be one.
-    pub fn bytes(&self, object: Addr, most: usize) -> Option<Vec<u8>> {
-        let length = usize::try_from(self.ob_size(object)?).ok()?.min(most);
+    /// The first `limit` bytes of the bytes object at `object`, which must be one.
+    pub fn bytes(&self, object: Addr, limit: usize) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.ob_size(object)?).ok()?.min(limit);
         self.memory.look(object.checked_add(self.shape.bytes)?, length).ok()
     }
 }
 
+/// Whether the text could be a name in a program.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
+    starts && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
 fn units<const N: usize, T>(bytes: &[u8], unit: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks::<N>().0.iter().map(|chunk| unit(*chunk)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_identifier;
+
+    #[test]
+    fn an_identifier_does_not_start_with_a_digit() {
+        assert!(is_identifier("rows_2") && is_identifier("_x") && is_identifier("größe"));
+        assert!(!is_identifier("2nd") && !is_identifier("a b") && !is_identifier(""));
+    }
 }

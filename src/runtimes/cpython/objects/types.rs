@@ -39,7 +39,7 @@ pub mod flags {
 
 /// How objects of a type store references and owned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum TypeForm {
     /// Words that may be references, followed by items that may be references.
     Plain,
     /// Only numbers, no references.
@@ -75,30 +75,30 @@ pub enum Form {
 }
 
 /// Forms of types that no flag identifies, by name.
-const BY_NAME: [(&str, Form); 23] = [
-    ("frame", Form::Frame),
-    ("set", Form::Set),
-    ("frozenset", Form::Set),
-    ("bytearray", Form::ByteArray),
-    ("float", Form::Leaf),
-    ("complex", Form::Leaf),
-    ("weakref", Form::Weak),
-    ("weakproxy", Form::Weak),
-    ("weakcallableproxy", Form::Weak),
-    ("weakref.ReferenceType", Form::Weak),
-    ("weakref.ref", Form::Weak),
-    ("weakref.ProxyType", Form::Weak),
-    ("weakref.CallableProxyType", Form::Weak),
-    ("_weakref.ref", Form::Weak),
-    ("_weakref.ReferenceType", Form::Weak),
-    ("_weakref.ProxyType", Form::Weak),
-    ("_weakref.CallableProxyType", Form::Weak),
-    ("generator", Form::Generator),
-    ("coroutine", Form::Generator),
-    ("async_generator", Form::Generator),
-    ("collections.deque", Form::Deque),
-    ("array.array", Form::Array),
-    ("numpy.ndarray", Form::NdArray),
+const BY_NAME: [(&str, TypeForm); 23] = [
+    ("frame", TypeForm::Frame),
+    ("set", TypeForm::Set),
+    ("frozenset", TypeForm::Set),
+    ("bytearray", TypeForm::ByteArray),
+    ("float", TypeForm::Leaf),
+    ("complex", TypeForm::Leaf),
+    ("weakref", TypeForm::Weak),
+    ("weakproxy", TypeForm::Weak),
+    ("weakcallableproxy", TypeForm::Weak),
+    ("weakref.ReferenceType", TypeForm::Weak),
+    ("weakref.ref", TypeForm::Weak),
+    ("weakref.ProxyType", TypeForm::Weak),
+    ("weakref.CallableProxyType", TypeForm::Weak),
+    ("_weakref.ref", TypeForm::Weak),
+    ("_weakref.ReferenceType", TypeForm::Weak),
+    ("_weakref.ProxyType", TypeForm::Weak),
+    ("_weakref.CallableProxyType", TypeForm::Weak),
+    ("generator", TypeForm::Generator),
+    ("coroutine", TypeForm::Generator),
+    ("async_generator", TypeForm::Generator),
+    ("collections.deque", TypeForm::Deque),
+    ("array.array", TypeForm::Array),
+    ("numpy.ndarray", TypeForm::NdArray),
 ];
 
 /// A type, with what is needed to read its instances.
@@ -121,7 +121,7 @@ pub struct PyType {
     /// Bytes that belong to an instance and precede it: PyGC_Head, and the pre-header of a managed dict.
     pub prefix: u64,
     /// How instances store references.
-    pub form: Form,
+    pub form: TypeForm,
     /// Offset of the first word that may be a reference. The first fields of numbers and strings contain none.
     pub fields_from: u64,
     /// Key table for attributes, which all instances share (`ht_cached_keys`). Null if there is none.
@@ -179,13 +179,16 @@ impl Objects<'_> {
         };
         let form = match self.form_of(at, flags, &name, names) {
             // Up to 3.10 a frame object stores its variables as items.
-            Form::Frame if self.shape.frame_object.is_none() => Form::Plain,
+            TypeForm::Frame if self.shape.frame_object.is_none() => TypeForm::Plain,
             form => form,
         };
         let fields_from = match form {
-            Form::Leaf | Form::Integer | Form::Text | Form::Bytes | Form::ByteArray | Form::Weak => {
-                self.solid_size(at).unwrap_or(basicsize)
-            }
+            TypeForm::Leaf
+            | TypeForm::Integer
+            | TypeForm::Text
+            | TypeForm::Bytes
+            | TypeForm::ByteArray
+            | TypeForm::Weak => self.solid_size(at).unwrap_or(basicsize),
             _ => self.shape.object,
         };
         Some(PyType {
@@ -210,15 +213,15 @@ impl Objects<'_> {
     }
 
     /// Form of a type, by its flags or by the name of its nearest known base.
-    fn form_of(&self, at: Addr, bits: u64, name: &str, names: &StaticNames) -> Form {
+    fn form_of(&self, at: Addr, bits: u64, name: &str, names: &StaticNames) -> TypeForm {
         let by_flag = [
-            (flags::TYPE, Form::Type),
-            (flags::UNICODE, Form::Text),
-            (flags::BYTES, Form::Bytes),
-            (flags::LONG, Form::Integer),
-            (flags::LIST, Form::List),
-            (flags::TUPLE, Form::Plain),
-            (flags::DICT, Form::Dict),
+            (flags::TYPE, TypeForm::Type),
+            (flags::UNICODE, TypeForm::Text),
+            (flags::BYTES, TypeForm::Bytes),
+            (flags::LONG, TypeForm::Integer),
+            (flags::LIST, TypeForm::List),
+            (flags::TUPLE, TypeForm::Plain),
+            (flags::DICT, TypeForm::Dict),
         ];
         if let Some((_, form)) = by_flag.iter().find(|(flag, _)| bits & flag != 0) {
             return *form;
@@ -231,7 +234,7 @@ impl Objects<'_> {
             let bits = self.word_at(base, self.shape.types.flags)?;
             known(&self.type_name(base, bits, names))
         };
-        self.bases(at).skip(1).find_map(above).unwrap_or(Form::Plain)
+        self.bases(at).skip(1).find_map(above).unwrap_or(TypeForm::Plain)
     }
 
     /// Instance size of the topmost base below `object`. Fields of subclasses follow it.

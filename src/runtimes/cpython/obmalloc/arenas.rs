@@ -171,11 +171,11 @@ impl Finder<'_> {
         false
     }
 
-    /// Reads an array of at most `most` entries. Returns the arenas, and the number of valid entries.
-    fn array(&self, array: Addr, most: u64, how: &'static str) -> Option<(Arenas, u64)> {
+    /// Reads an array of at most `limit` entries. Returns the arenas, and the number of valid entries.
+    fn array(&self, array: Addr, limit: u64, how: &'static str) -> Option<(Arenas, u64)> {
         let mut found = Arenas { array, how, ..Arenas::default() };
         let (mut seen, mut size, mut unused) = (0, None, 0);
-        while seen < most.min(limits::MAX_PY_ARENAS) {
+        while seen < limit.min(limits::MAX_PY_ARENAS) {
             match self.slot(array, seen, size) {
                 Some(Slot::Used(arena, of)) => {
                     (found.arena, found.pool) = *size.insert(of);
@@ -187,12 +187,12 @@ impl Finder<'_> {
             }
             seen += 1;
             // If the length is unknown, stop after many unused entries: zeros may continue far beyond the array.
-            if most == limits::MAX_PY_ARENAS && unused > limits::MAX_PY_UNUSED_ARENAS {
+            if limit == limits::MAX_PY_ARENAS && unused > limits::MAX_PY_UNUSED_ARENAS {
                 break;
             }
         }
         // If the length is unknown, the array ends with its last used entry.
-        let entries = if most == limits::MAX_PY_ARENAS { seen.saturating_sub(unused) } else { seen };
+        let entries = if limit == limits::MAX_PY_ARENAS { seen.saturating_sub(unused) } else { seen };
         found.array_bytes = entries.saturating_mul(self.shape.size);
         found.all.sort_by_key(|arena| arena.range.start);
         let before = found.all.len();

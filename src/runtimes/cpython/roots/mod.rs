@@ -46,16 +46,16 @@ pub(super) fn roots(python: &CPython<'_>) -> Roots {
         let modules = runtime.modules(interpreter);
         let dicts = modules.iter().map(|m| (m.object.wrapping_add(md_dict), m.dict.get()));
         roots.all.extend(dicts.filter_map(|(at, dict)| root(heap, MODULE, at, dict, None)));
-        of_struct(heap, "PyInterpreterState", interpreter, INTERPRETER, None, &mut roots);
+        struct_fields(heap, "PyInterpreterState", interpreter, INTERPRETER, None, &mut roots);
     }
     let walks = Walks::new(Phase::Frames, limits::MAX_PY_CHUNKS);
     for thread in &python.all_threads().all {
-        of_struct(heap, "PyThreadState", thread.address, THREAD, thread.tid, &mut roots);
+        struct_fields(heap, "PyThreadState", thread.address, THREAD, thread.tid, &mut roots);
         frames::read(heap, &walks, thread.address, thread.tid, &mut roots);
     }
     data::read(heap, &mut roots);
     stacks::read(heap, &mut roots);
-    counts::settle(heap, &mut roots.all);
+    counts::add_unfound(heap, &mut roots.all);
     roots
 }
 
@@ -87,7 +87,7 @@ fn words(
 }
 
 /// Adds the fields of one of the interpreter's structs that reference objects.
-fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {
+fn struct_fields(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {
     let runtime = heap.runtime();
     for (_, offset) in runtime.layout.fields_of(kind) {
         let place = at.wrapping_add(offset);

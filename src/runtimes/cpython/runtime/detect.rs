@@ -41,7 +41,7 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
     let _phase = process.enter(Phase::Runtime);
     let mut out: Vec<Detection<'_>> = Vec::new();
     for (index, module) in process.modules.iter().enumerate() {
-        let found = look_at(process, index, module);
+        let found = examine(process, index, module);
         // The program and libpython may both export the symbol. List the runtime once.
         let known = |found: &Detection<'_>| match found {
             Detection::Found(new) => {
@@ -61,7 +61,7 @@ pub fn detect(process: &Process) -> Vec<Detection<'_>> {
     out
 }
 
-fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
+fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let name = module.name();
     if let Some((_, other)) = OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         return unsupported(format!("{}: {other}, whose objects coremap can't read", module.path));
@@ -144,12 +144,13 @@ struct Finder<'p, 'i> {
 }
 
 impl<'p> Finder<'p, '_> {
-    /// Places in the module's data where the runtime may be, where no symbol tells.
+    /// Addresses in the module's data where the runtime may be, if no symbol names it.
     fn search(&self) -> Vec<Addr> {
         let memory = &self.process.memory;
         let mut cookies = Vec::new();
         let mut rings = Vec::new();
-        let old: Vec<Heads> = CPYTHON_X64.iter().filter_map(|(_, table)| Heads::of(table.layout().ok()?)).collect();
+        let old: Vec<BackLinkOffsets> =
+            CPYTHON_X64.iter().filter_map(|(_, table)| BackLinkOffsets::of(table.layout().ok()?)).collect();
         for part in self.image.writable_parts(memory) {
             for window in Window::all(self.process.target(), part) {
                 let mut at = window.start;
@@ -207,7 +208,7 @@ impl<'p> Finder<'p, '_> {
         let mut why = Unusable::unsupported(why.to_owned());
         for (minor, table) in &CPYTHON_X64 {
             let Some(layout) = table.layout().ok().filter(|layout| is_silent(layout)) else { continue };
-            let leads_back = Heads::of(layout).and_then(|heads| heads.interpreter(memory, runtime)).is_some();
+            let leads_back = BackLinkOffsets::of(layout).and_then(|heads| heads.interpreter(memory, runtime)).is_some();
             if !leads_back {
                 continue;
             }
@@ -226,11 +227,11 @@ impl<'p> Finder<'p, '_> {
     }
 
     /// Reads the proof of a version: interpreters that point back, and `sys.hexversion`.
-    fn prove(&self, runtime: Addr, layout: Layout, told: Option<u32>) -> Result<Proven, PyError> {
+    fn prove(&self, runtime: Addr, layout: Layout, own_version: Option<u32>) -> Result<Proven, PyError> {
         let memory = &self.process.memory;
         let shape = Shape::of(&layout)?;
         let nonsense = |what| PyError::Nonsense { what, at: runtime };
-        let heads = Heads::of(&layout).ok_or_else(|| nonsense("a layout without interpreters"))?;
+        let heads = BackLinkOffsets::of(&layout).ok_or_else(|| nonsense("a layout without interpreters"))?;
         let first = heads
             .interpreter(memory, runtime)
             .ok_or_else(|| nonsense("no interpreter that points back to _PyRuntime"))?;
@@ -245,13 +246,13 @@ impl<'p> Finder<'p, '_> {
         }
         let objects = Objects::new(memory, shape);
         let sysdict = StructView::new(memory, &layout, "PyInterpreterState", first).ptr("sysdict")?;
-        let hexversion = match (version::hexversion(&objects, sysdict), told) {
-            (Ok(own), Some(told)) if own != told => {
+        let hexversion = match (version::hexversion(&objects, sysdict), own_version) {
+            (Ok(own), Some(own_version)) if own != own_version => {
                 return Err(nonsense("different versions in sys and in the runtime's own offsets"));
             }
             (Ok(own), _) => own,
             // The runtime's own version is at its start. `sys` may be gone while the interpreter shuts down.
-            (Err(_), Some(told)) => told,
+            (Err(_), Some(own_version)) => own_version,
             (Err(e), None) => return Err(e),
         };
         Ok(Proven { layout, shape, hexversion, interpreters })
@@ -264,17 +265,17 @@ fn is_silent(layout: &Layout) -> bool {
 }
 
 /// Offsets of the links from the runtime to an interpreter, to its first thread, and back.
-struct Heads {
+struct BackLinkOffsets {
     interpreters: u64,
     runtime: Option<u64>,
     threads: u64,
     interp: u64,
 }
 
-impl Heads {
-    fn of(layout: &Layout) -> Option<Heads> {
+impl BackLinkOffsets {
+    fn of(layout: &Layout) -> Option<BackLinkOffsets> {
         let interpreter = |field| layout.positive("PyInterpreterState", field);
-        Some(Heads {
+        Some(BackLinkOffsets {
             interpreters: layout.positive("_PyRuntimeState", "interpreters.head").ok()?,
             // Since 3.13 the other offsets come from the debug offsets, which do not include this one.
             runtime: is_silent(layout).then(|| interpreter("runtime").ok()).flatten(),

@@ -6,18 +6,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::coroutine::suspended;
-use super::words;
+use super::wait_text;
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::api::{AsyncFrame, AsyncTask, Heap as _, LightFrame, LightThread, Losses};
+use crate::runtimes::api::{AsyncFrame, AsyncTask, Heap as _, LightFrame, LightThread, UnwalkedRanges};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::PyFrame;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Form, Objects, PyType};
+use crate::runtimes::cpython::objects::{Objects, PyType, TypeForm};
 use crate::units::exact;
 
 /// Types of tasks, as module and name. Static types may have no known name.
@@ -31,7 +31,7 @@ const PENDING: u32 = 0;
 const INNER: (&str, &str) = ("PyCoroWrapper", "cw_coroutine");
 
 /// A pending task, before its waiters are known.
-pub(super) struct Found {
+pub(super) struct PendingTask {
     pub(super) address: Addr,
     pub(super) kind: String,
     pub(super) name: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) coroutines: Vec<(Addr, Arc<PyType>, PyFrame)>,
 }
 
-pub(super) struct Finder<'c, 'p> {
+pub(super) struct TaskFinder<'c, 'p> {
     pub(super) python: &'c CPython<'p>,
     pub(super) heap: &'c Heap<'p>,
     pub(super) objects: Objects<'p>,
@@ -71,8 +71,8 @@ impl Gather {
     }
 }
 
-impl<'c, 'p> Finder<'c, 'p> {
-    fn new(python: &'c CPython<'p>) -> Option<Finder<'c, 'p>> {
+impl<'c, 'p> TaskFinder<'c, 'p> {
+    fn new(python: &'c CPython<'p>) -> Option<TaskFinder<'c, 'p>> {
         let heap = python.objects()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
         let (runtime, objects) = (python.runtime(), python.runtime().objects());
@@ -82,20 +82,20 @@ impl<'c, 'p> Finder<'c, 'p> {
         };
         let types = runtime.interpreters.iter().flat_map(of).flatten().collect();
         let (gathers, children_left) = (RefCell::default(), Cell::new(limits::MAX_GATHERED));
-        Some(Finder { python, heap, objects, walks, types, gathers, children_left })
+        Some(TaskFinder { python, heap, objects, walks, types, gathers, children_left })
     }
 
     /// All tasks that are not done, sorted by address.
-    fn tasks(&self) -> Vec<Found> {
+    fn tasks(&self) -> Vec<PendingTask> {
         // Without asyncio there are no tasks.
         if self.types.is_empty() {
             return Vec::new();
         }
-        let (mut walker, mut losses) = (self.heap.walker(), Losses::default());
+        let (mut walker, mut unwalked) = (self.heap.walker(), UnwalkedRanges::default());
         let mut kinds: HashMap<_, bool> = HashMap::new();
         let (mut found, mut more) = (Vec::new(), 0_u64);
-        for part in self.heap.parts() {
-            walker.walk(part, &mut losses, &mut |object| {
+        for heap_range in self.heap.ranges() {
+            walker.walk(heap_range, &mut unwalked, &mut |object| {
                 let is = *kinds
                     .entry(object.kind)
                     .or_insert_with(|| self.heap.type_of_kind(object.kind).is_some_and(|kind| self.is_task(&kind)));
@@ -107,7 +107,7 @@ impl<'c, 'p> Finder<'c, 'p> {
             });
         }
         if more > 0 {
-            self.python.tell("tasks", &format!("{} tasks over the limit are ignored", exact(more)));
+            self.python.warn("tasks", &format!("{} tasks over the limit are ignored", exact(more)));
         }
         found.sort_unstable();
         found.dedup();
@@ -118,7 +118,7 @@ impl<'c, 'p> Finder<'c, 'p> {
         self.objects.bases(kind.address).any(|base| self.types.contains(&base))
     }
 
-    fn task(&self, address: Addr) -> Option<Found> {
+    fn task(&self, address: Addr) -> Option<PendingTask> {
         let kind = self.heap.type_at(self.objects.type_of(address)?)?;
         if !self.is_pending(address)? {
             return None;
@@ -134,7 +134,7 @@ impl<'c, 'p> Finder<'c, 'p> {
         let waiter = waiter.filter(|at| !at.is_null() && self.heap.type_of(*at).is_some_and(|t| t.name != "NoneType"));
         let coroutine = self.field(address, "task_coro", "_coro")?;
         let coroutines = self.coroutines(coroutine);
-        Some(Found { address, kind: printable(&kind.name).into_owned(), name, waiter, coroutines })
+        Some(PendingTask { address, kind: printable(&kind.name).into_owned(), name, waiter, coroutines })
     }
 
     pub(super) fn is_pending(&self, future: Addr) -> Option<bool> {
@@ -170,7 +170,7 @@ impl<'c, 'p> Finder<'c, 'p> {
     fn generator(&self, at: Addr) -> Option<(Addr, Arc<PyType>)> {
         let kind = |at| {
             let kind = self.heap.type_at(self.objects.type_of(at)?)?;
-            (kind.form == Form::Generator).then_some((at, kind))
+            (kind.form == TypeForm::Generator).then_some((at, kind))
         };
         let inner = || {
             // Only objects have fields.
@@ -206,14 +206,15 @@ impl<'c, 'p> Finder<'c, 'p> {
 impl CPython<'_> {
     /// Objects whose values reports show for tasks, each with the address of the reference to it: names (or the numbers
     /// that represent them) and sleep times. `scrub` keeps them.
-    pub(in crate::runtimes::cpython) fn told_of_tasks(&self) -> Vec<(Addr, Option<Addr>)> {
-        let Some(finder) = Finder::new(self) else { return Vec::new() };
-        let of = |task: &Found| {
+    pub(in crate::runtimes::cpython) fn shown_task_objects(&self) -> Vec<(Addr, Option<Addr>)> {
+        let Some(finder) = TaskFinder::new(self) else { return Vec::new() };
+        let of = |task: &PendingTask| {
             let place = self.runtime().layout.positive("TaskObj", "task_name").ok();
             let place = place.and_then(|offset| task.address.checked_add(offset));
             let name = finder.field(task.address, "task_name", "_name").filter(|at| !at.is_null());
             let frame = task.coroutines.first().map(|(_, _, frame)| frame);
-            let delay = frame.and_then(|frame| Some((words::delay(&finder, frame)?, frame.variables(self.runtime()))));
+            let delay =
+                frame.and_then(|frame| Some((wait_text::delay(&finder, frame)?, frame.variables(self.runtime()))));
             [name.map(|name| (name, place)), delay]
         };
         finder.tasks().iter().flat_map(of).flatten().collect()
@@ -222,7 +223,7 @@ impl CPython<'_> {
     /// Visits all asyncio tasks that are not done, in address order.
     pub(in crate::runtimes::cpython) fn each_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
         let _phase = self.runtime().process.enter(Phase::Tasks);
-        let Some(finder) = Finder::new(self) else { return };
+        let Some(finder) = TaskFinder::new(self) else { return };
         let all = finder.tasks();
         let names: HashMap<Addr, Option<String>> = all.iter().map(|task| (task.address, task.name.clone())).collect();
         let mut waiters: HashMap<Addr, Vec<Addr>> = HashMap::new();
@@ -237,7 +238,7 @@ impl CPython<'_> {
                 }
             };
             wait(waiter);
-            if words::is_gather(&finder, waiter) {
+            if wait_text::is_gather(&finder, waiter) {
                 let gather = finder.gathered(waiter);
                 let followed = usize::try_from(waits_left).unwrap_or(usize::MAX).min(gather.children.len());
                 waits_left = waits_left.saturating_sub(followed as u64);
@@ -246,11 +247,11 @@ impl CPython<'_> {
             }
         }
         if ignored > 0 {
-            self.tell("tasks", &format!("{} waits for tasks of asyncio.gather are ignored", exact(ignored)));
+            self.warn("tasks", &format!("{} waits for tasks of asyncio.gather are ignored", exact(ignored)));
         }
         let codes = &self.all_code().codes;
         for task in all {
-            let (awaiting, alike) = words::awaiting(&finder, &task, &names);
+            let (awaiting, alike) = wait_text::awaiting(&finder, &task, &names);
             let frame = |(object, kind, frame): &(Addr, Arc<PyType>, PyFrame)| AsyncFrame {
                 object: *object,
                 kind: kind.name.clone(),
@@ -260,7 +261,7 @@ impl CPython<'_> {
                 address: task.address,
                 frames: task.coroutines.iter().map(frame).collect(),
                 awaiting,
-                alike,
+                group_text: alike,
                 awaited: task.waiter.unwrap_or(Addr::NULL),
                 awaited_by: waiters.remove(&task.address).unwrap_or_default(),
                 kind: task.kind,

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `coroutine` | from a coroutine to what it awaits |
 //! | `find` | tasks and futures, by their fields or attributes |
-//! | `words` | descriptions of what is awaited |
+//! | `wait_text` | descriptions of what is awaited |
 
 mod coroutine;
 mod find;
-mod words;
+mod wait_text;

@@ -52,7 +52,7 @@ impl CPython<'_> {
         let holds = threads.of(row.tid).find_map(of_gil);
         words.extend(holds.or_else(|| self.activity(known, row.tid)).map(str::to_owned));
         if holds.is_some() {
-            words.extend(self.waits(known).words.map(str::to_owned));
+            words.extend(self.waits(known).text.map(str::to_owned));
         }
         row.state = (!words.is_empty()).then(|| words.join(", "));
         row.exception = threads.of(row.tid).find_map(|thread| self.exception(thread.address));
@@ -66,10 +66,10 @@ impl CPython<'_> {
         if waits::futex(system).zip(gil).is_some_and(|(at, gil)| gil.contains(at)) {
             return Some("waits for the GIL");
         }
-        self.waits(thread).words.or_else(|| waits::by_call(system))
+        self.waits(thread).text.or_else(|| waits::by_call(system))
     }
 
-    fn waits(&self, thread: &PyThread) -> waits::Waits {
+    fn waits(&self, thread: &PyThread) -> waits::WaitReason {
         waits::by_frames(self.runtime(), &self.all_code().codes, thread.frames())
     }
 

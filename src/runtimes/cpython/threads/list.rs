@@ -10,7 +10,7 @@ use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::runtimes::api::{ManagedThread, ManagedThreads, Run};
+use crate::runtimes::api::{ManagedRun, ManagedThread, ManagedThreads};
 use crate::runtimes::cpython::frames::{Codes, PyFrame, PyRun, stack};
 use crate::runtimes::cpython::runtime::Runtime;
 use crate::units::count;
@@ -112,13 +112,13 @@ impl Threads {
     }
 
     /// The runs of a system thread in all interpreters, newest first.
-    pub(in crate::runtimes::cpython) fn runs(&self, codes: &Codes<'_>, tid: u32) -> Vec<Run> {
+    pub(in crate::runtimes::cpython) fn runs(&self, codes: &Codes<'_>, tid: u32) -> Vec<ManagedRun> {
         let mut all: Vec<&PyRun> = self.of(tid).flat_map(|thread| &thread.runs).collect();
         // Runs of one interpreter are in order already. Stacks grow down.
         if self.of(tid).filter(|thread| !thread.runs.is_empty()).count() > 1 {
             all.sort_by_key(|run| run.anchor.unwrap_or(Addr::MAX));
         }
-        let run = |run: &PyRun| Run {
+        let run = |run: &PyRun| ManagedRun {
             anchor: run.anchor,
             methods: run.frames.iter().map(|frame| codes.activation(frame)).collect(),
         };

@@ -21,8 +21,8 @@ use crate::runtimes::cpython::CPython;
 
 impl CPython<'_> {
     /// Objects whose values reports show for threads. `scrub` keeps them.
-    pub(in crate::runtimes::cpython) fn told_of_threads(&self) -> Vec<Addr> {
+    pub(in crate::runtimes::cpython) fn shown_thread_objects(&self) -> Vec<Addr> {
         let (runtime, objects) = (self.runtime(), self.runtime().objects());
-        runtime.interpreters.iter().flat_map(|at| names::told(runtime, &objects, *at)).collect()
+        runtime.interpreters.iter().flat_map(|at| names::shown_objects(runtime, &objects, *at)).collect()
     }
 }

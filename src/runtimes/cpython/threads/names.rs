@@ -34,7 +34,7 @@ pub(super) fn thread_objects(
 }
 
 /// Objects that reports show for threads: their idents and names.
-pub(super) fn told(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr) -> Vec<Addr> {
+pub(super) fn shown_objects(runtime: &Runtime<'_>, objects: &Objects<'_>, interpreter: Addr) -> Vec<Addr> {
     let mut out = Vec::new();
     each_active(runtime, objects, interpreter, |entry| {
         out.push(entry.key);

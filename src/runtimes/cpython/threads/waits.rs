@@ -69,9 +69,9 @@ const CALLS: [(u64, &str); 20] = [
 const FUTEX: u64 = 202;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Waits {
+pub(super) struct WaitReason {
     /// Description. `None` if unknown.
-    pub(super) words: Option<&'static str>,
+    pub(super) text: Option<&'static str>,
     /// The object that it waits for. `None` if its function has none.
     pub(super) object: Option<Addr>,
 }
@@ -81,15 +81,15 @@ pub(super) fn by_frames<'f>(
     runtime: &Runtime<'_>,
     codes: &Codes<'_>,
     frames: impl Iterator<Item = &'f PyFrame>,
-) -> Waits {
-    let mut out = Waits::default();
+) -> WaitReason {
+    let mut out = WaitReason::default();
     for frame in frames.take(limits::MAX_DOING_FRAMES) {
         let Some(code) = codes.code(frame.code).filter(|code| is_of_the_library(code.file())) else { break };
         let name = code.name().rsplit('.').next().unwrap_or_default();
         let known = FUNCTIONS.iter().find(|(file, of, ..)| *of == name && code.file().ends_with(file));
         if let Some((_, _, words, of_first)) = known {
             let object = of_first.then(|| first_argument(runtime, frame)).flatten();
-            out = Waits { words: Some(words), object };
+            out = WaitReason { text: Some(words), object };
         }
     }
     out

@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::registers::Regs;
 use crate::runtimes::api::{
     CodeAt, CodeEntry, CodeEntryKind, CodeStub, CodeVersion, FrameAt, Inlined, ManagedCode, ManagedFrame, Method,
-    MethodDetail, Source,
+    MethodDetail, Source, UnwindError,
 };
 use crate::runtimes::hotspot::classes::MethodInfo;
 use crate::runtimes::hotspot::code::{Blob, Code, CodeHeap, Compiled};
@@ -45,8 +45,8 @@ impl ManagedCode for Code<'_> {
         })
     }
 
-    fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
-        Err("frames of Java code can't be unwound".to_owned())
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, UnwindError> {
+        Err(UnwindError::Unsupported { ip: regs.ip(), why: "frames of Java code can't be unwound" })
     }
 
     fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {

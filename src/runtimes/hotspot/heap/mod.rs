@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::runtimes::api::Space as Words;
 use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
-    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+    self, Elements, FREE_NAME, HeapRange, Object, ObjectReader, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
 };
 use crate::runtimes::hotspot::classes::{Classes, KlassShape};
 use crate::runtimes::hotspot::threads::JavaThread;
@@ -37,7 +37,7 @@ const ALIGN: u64 = 8;
 pub struct Heap<'p> {
     classes: Arc<Classes<'p>>,
     types: Types<'p>,
-    parts: Vec<Part>,
+    parts: Vec<HeapRange>,
     /// Starts of the parts with a single object, by address.
     single: Vec<Addr>,
     /// Unused parts of allocation buffers, by address.
@@ -136,8 +136,8 @@ fn is_in_gc(classes: &Classes<'_>) -> bool {
 
 /// Returns the parts of the heap, and the starts of parts with a single object. An object that spans several regions
 /// makes one part.
-fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<Part>, Vec<Addr>) {
-    let (mut out, mut single): (Vec<Part>, Vec<Addr>) = Default::default();
+fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<HeapRange>, Vec<Addr>) {
+    let (mut out, mut single): (Vec<HeapRange>, Vec<Addr>) = Default::default();
     let mut left = classes.vm.process.facts().size;
     let mut left_out = 0_usize;
     let mut end = Addr::NULL;
@@ -170,7 +170,7 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
         if space.one_object {
             single.push(range.start);
         }
-        out.push(Part { heap: 0, generation: space.generation.managed(), range });
+        out.push(HeapRange { heap: 0, generation: space.generation.managed(), range });
     }
     if left_out > 0 {
         notes.push(format!("{left_out} regions with invalid or overlapping bounds ignored"));
@@ -179,7 +179,7 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
 }
 
 impl api::Heap for Heap<'_> {
-    fn parts(&self) -> &[Part] {
+    fn ranges(&self) -> &[HeapRange] {
         &self.parts
     }
 
@@ -221,7 +221,7 @@ impl api::Heap for Heap<'_> {
                 address: Addr::NULL,
                 free,
                 string: false,
-                of_types: false,
+                represents_types: false,
                 elements: None,
             });
         };
@@ -232,7 +232,13 @@ impl api::Heap for Heap<'_> {
             _ => None,
         };
         let of_types = matches!(klass.shape, KlassShape::Mirror { .. });
-        Some(TypeInfo { address: klass.address, free: false, string: types::is_string(&klass), of_types, elements })
+        Some(TypeInfo {
+            address: klass.address,
+            free: false,
+            string: types::is_string(&klass),
+            represents_types: of_types,
+            elements,
+        })
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::runtimes::api::linear::{Linear as _, slot};
-use crate::runtimes::api::{Batch, Heap as _, Link, Looked, Node, ObjectReader, TypeIndex};
+use crate::runtimes::api::linear::{LinearHeap as _, slot};
+use crate::runtimes::api::{Heap as _, Link, Node, ObjectBatch, ObjectReader, RefBatch, TypeIndex};
 use crate::runtimes::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
 use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::heap::types::Form;
@@ -18,10 +18,10 @@ const CACHE_BITS: u32 = 9;
 const FIRST_EXTRA_POSITION: u32 = u32::MAX - 3;
 
 /// The link from an instance to its class, if the class can be unloaded.
-const CLASS: Link = Link::Beside("(class)");
+const CLASS: Link = Link::NoField("(class)");
 
 /// The link from a class to its resolved constants.
-const CONSTANTS: Link = Link::Beside("(constant pool)");
+const CONSTANTS: Link = Link::NoField("(constant pool)");
 
 /// Where the objects of a class have references.
 pub(super) struct ObjectLayout {
@@ -280,25 +280,25 @@ impl ObjectReader for Reader<'_, '_> {
         self.visit_from(addr, from, &mut |position, link, value| visit(position, link, value));
     }
 
-    fn look(&mut self, addrs: &[u64], limit: usize, out: &mut Looked) {
+    fn read_batch(&mut self, addrs: &[u64], limit: usize, out: &mut ObjectBatch) {
         let heap = self.heap;
         out.clear();
         for &addr in addrs {
             let object = self.load(addr);
             out.nodes.push(object.as_ref().map(LoadedObject::node));
             if let Some(object) = object {
-                object.visit(heap, 0, &mut |position, link, value| out.hold(limit, position, link, value));
+                object.visit(heap, 0, &mut |position, link, value| out.push(limit, position, link, value));
             }
-            out.ends.push(out.held.len());
-            if out.held.len() >= limit {
+            out.ends.push(out.references.len());
+            if out.references.len() >= limit {
                 break;
             }
         }
     }
 
     fn targets(&mut self, addr: u64, from: u32, limit: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        let mut batch = Batch::new(out, limit);
-        self.visit_from(addr, from, &mut |position, _, value| batch.take(position, value));
+        let mut batch = RefBatch::new(out, limit);
+        self.visit_from(addr, from, &mut |position, _, value| batch.push(position, value));
         batch.next
     }
 }

@@ -4,18 +4,18 @@ use std::sync::atomic::AtomicU64;
 
 use crate::addr::AddrRange;
 use crate::memory::window::Window;
-use crate::runtimes::api::linear::Linear;
-use crate::runtimes::api::{Part, TypeIndex};
+use crate::runtimes::api::linear::LinearHeap;
+use crate::runtimes::api::{HeapRange, TypeIndex};
 use crate::runtimes::hotspot::heap::Heap;
 use crate::runtimes::hotspot::heap::types::Form;
 use crate::targets::Target;
 
 /// The key of an object is its Klass. The gaps are the unused parts of allocation buffers.
-impl Linear for Heap<'_> {
-    type Form = Form;
+impl LinearHeap for Heap<'_> {
+    type SizeRule = Form;
     type Gap = AddrRange;
 
-    const PART: &'static str = "region";
+    const RANGE_NAME: &'static str = "region";
     const NO_SIZE: &'static str = "an object whose class or size is not in the core";
 
     fn target(&self) -> &dyn Target {
@@ -66,7 +66,7 @@ impl Linear for Heap<'_> {
         Some(tlab.end.get())
     }
 
-    fn is_single(&self, part: &Part) -> bool {
+    fn is_single(&self, part: &HeapRange) -> bool {
         self.single.binary_search(&part.range.start).is_ok()
     }
 

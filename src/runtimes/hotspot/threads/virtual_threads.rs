@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::memory::Memory;
 use crate::phase::Phase;
-use crate::runtimes::api::{Heap as _, LightThread, Losses};
+use crate::runtimes::api::{Heap as _, LightThread, UnwalkedRanges};
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::classes::{Classes, Klass};
 use crate::runtimes::hotspot::threads::thread_object::{number, reference};
@@ -51,10 +51,10 @@ impl HotSpot<'_> {
         // Read the platform threads first, so that their reads are not part of this.
         self.all_threads();
         let _phase = self.vm().process.enter(Phase::ManagedThreads);
-        let (mut walker, mut losses) = (heap.walker(), Losses::default());
+        let (mut walker, mut losses) = (heap.walker(), UnwalkedRanges::default());
         let mut kinds: HashMap<_, bool> = HashMap::new();
         let mut found = Vec::new();
-        for part in heap.parts() {
+        for part in heap.ranges() {
             walker.walk(part, &mut losses, &mut |object| {
                 let is = kinds.entry(object.kind).or_insert_with(|| heap.type_name(object.kind) == VIRTUAL);
                 if *is {

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
-    self, FREE_NAME, Handle, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker,
+    self, FREE_NAME, Handle, HeapRange, Object, ObjectReader, StringContent, TypeIndex, TypeInfo, Walker,
 };
 use crate::runtimes::clr_gc::{
     ALIGN, AllocContext, ClrHeap, Dependents, GcHeap, MIN_OBJECT, MethodTableInfo, ObjectLayouts, Reader, References,
@@ -36,7 +36,7 @@ pub struct Heap<'p> {
     runtime: Arc<Runtime<'p>>,
     names: Arc<Names<'p>>,
     tables: Tables<'p>,
-    parts: Vec<Part>,
+    parts: Vec<HeapRange>,
     /// Allocation contexts by address. No object is from `pointer` to past `limit`.
     contexts: Vec<AllocContext>,
     /// Offsets of a string's length and of its first character.
@@ -133,7 +133,7 @@ impl ClrHeap for Heap<'_> {
 }
 
 impl api::Heap for Heap<'_> {
-    fn parts(&self) -> &[Part] {
+    fn ranges(&self) -> &[HeapRange] {
         &self.parts
     }
 
@@ -208,7 +208,7 @@ impl api::Heap for Heap<'_> {
 
 /// Returns a filter that drops a segment if the accepted ones would have more bytes than the core file. Such a core
 /// maps the same bytes many times, to make reading slow.
-fn affordable(runtime: &Runtime<'_>) -> impl FnMut(&Part) -> bool {
+fn affordable(runtime: &Runtime<'_>) -> impl FnMut(&HeapRange) -> bool {
     let facts = runtime.process.facts();
     let mut left = facts.size;
     move |part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some()

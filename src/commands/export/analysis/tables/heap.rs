@@ -11,8 +11,8 @@ use crate::export::tables::{Cell, Column, Form, Table};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::runtimes::api::{
-    FREE, Heap, Link, Losses, ManagedRuntime, Object, ObjectNames, Part, Roots, RuntimeId, Selection, StringContent,
-    StringUnits, TypeIndex, stat,
+    FREE, Heap, HeapRange, Link, ManagedRuntime, Object, ObjectNames, Roots, RuntimeId, Selection, StringContent,
+    StringUnits, TypeIndex, UnwalkedRanges, stat,
 };
 use crate::session::Session;
 
@@ -79,14 +79,14 @@ impl HeapRows<'_> {
     /// Visits every object, with its part of the heap.
     fn each(
         &self,
-        losses: &mut Losses,
+        losses: &mut UnwalkedRanges,
         progress: &Progress,
-        visit: &mut dyn FnMut(&Part, &Object) -> Result<(), ExportError>,
+        visit: &mut dyn FnMut(&HeapRange, &Object) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        progress.start(self.heap.parts().iter().map(|part| part.range.len()).fold(0, u64::saturating_add));
+        progress.start(self.heap.ranges().iter().map(|part| part.range.len()).fold(0, u64::saturating_add));
         let mut walker = self.heap.walker();
         let mut failed = Ok(());
-        for part in self.heap.parts() {
+        for part in self.heap.ranges() {
             walker.walk(part, losses, &mut |object| {
                 if failed.is_ok() {
                     failed = visit(part, object);
@@ -121,7 +121,7 @@ pub(super) fn write(
     tables.write("objects", OBJECTS, &mut |table| {
         heaps.iter().try_for_each(|(_, of)| {
             warn_in_gc(process, of.runtime, of.heap);
-            let mut losses = Losses::default();
+            let mut losses = UnwalkedRanges::default();
             of.each(&mut losses, progress, &mut |part, object| objects_row(table, of, part, object))?;
             warn_losses(process, of.runtime, of.heap, &losses);
             Ok(())
@@ -145,7 +145,7 @@ pub(super) fn write(
     })
 }
 
-fn objects_row(table: &mut Table<'_>, of: &HeapRows<'_>, part: &Part, object: &Object) -> Result<(), ExportError> {
+fn objects_row(table: &mut Table<'_>, of: &HeapRows<'_>, part: &HeapRange, object: &Object) -> Result<(), ExportError> {
     let [core, name] = of.begins();
     table.row(&[
         core,
@@ -209,7 +209,7 @@ impl Fields<'_> {
 fn references(table: &mut Table<'_>, of: &HeapRows<'_>, progress: &Progress) -> Result<(), ExportError> {
     let mut reader = of.heap.reader();
     let mut fields = Fields { heap: of.heap, names: ObjectNames::new(of.heap), known: HashMap::new() };
-    of.each(&mut Losses::default(), progress, &mut |_, object| {
+    of.each(&mut UnwalkedRanges::default(), progress, &mut |_, object| {
         if object.kind == FREE {
             return Ok(());
         }
@@ -221,7 +221,7 @@ fn references(table: &mut Table<'_>, of: &HeapRows<'_>, progress: &Progress) -> 
             let [core, name] = of.begins();
             let (kind, field) = match link {
                 Link::Field(offset) => ("field", fields.name(object.addr, object.kind, offset)),
-                Link::Beside(how) => ("beside", how),
+                Link::NoField(how) => ("beside", how),
             };
             let of = u64::from(object.kind.0);
             failed = table.row(&[core, name, number(object.addr), of.into(), value.into(), kind.into(), field.into()]);
@@ -233,7 +233,7 @@ fn references(table: &mut Table<'_>, of: &HeapRows<'_>, progress: &Progress) -> 
 
 fn strings(table: &mut Table<'_>, of: &HeapRows<'_>, show_data: bool, progress: &Progress) -> Result<(), ExportError> {
     let Some(kind) = of.heap.string_type() else { return Ok(()) };
-    of.each(&mut Losses::default(), progress, &mut |_, object| {
+    of.each(&mut UnwalkedRanges::default(), progress, &mut |_, object| {
         if object.kind != kind {
             return Ok(());
         }
@@ -257,7 +257,6 @@ fn strings(table: &mut Table<'_>, of: &HeapRows<'_>, show_data: bool, progress: 
 
 fn text(content: &StringContent<'_>) -> String {
     match content.units {
-        StringUnits::Utf8 => String::from_utf8_lossy(content.bytes).into_owned(),
         StringUnits::Latin1 => content.bytes.iter().map(|&byte| char::from(byte)).collect(),
         StringUnits::Utf16 => {
             let units = content.bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));

@@ -27,7 +27,7 @@ use crate::limits;
 
 /// Reasons why GC info can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::runtimes::coreclr) enum GcInfoError {
+pub enum GcInfoError {
     /// The bytes end too early.
     #[error("the GC info is cut off")]
     End,

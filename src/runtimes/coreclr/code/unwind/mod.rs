@@ -15,7 +15,7 @@ use crate::targets::Arch;
 
 /// Reasons why a managed frame can't be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::runtimes::coreclr) enum UnwindError {
+pub enum UnwindError {
     /// The unwind data or the stack can't be read.
     #[error("{0}")]
     Memory(#[from] Fault),

@@ -6,19 +6,19 @@
 use crate::addr::Addr;
 use crate::runtimes::api::Link;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Form, PyType};
+use crate::runtimes::cpython::objects::{PyType, TypeForm};
 
 /// Maximum number of items sampled of a container, at equal distances. The sum is scaled to all items.
-const SAMPLE: u64 = 2048;
+const MAX_SAMPLED: u64 = 2048;
 
 /// Maximum number of objects visited below one item.
-const BELOW: usize = 1024;
+const MAX_BELOW_ITEM: usize = 1024;
 
 /// Maximum number of objects visited for one container.
-const MOST: usize = 1 << 17;
+const MAX_VISITED: usize = 1 << 17;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Weight {
+pub(super) struct RetainedEstimate {
     /// Bytes of the container and of what it retains.
     pub(super) bytes: u64,
     /// Type name of the items, if all visited items have the same type.
@@ -28,15 +28,15 @@ pub(super) struct Weight {
 }
 
 /// Estimates what a container with `length` items of its type retains.
-pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -> Weight {
+pub(super) fn estimate_retained(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -> RetainedEstimate {
     let own = heap.own_bytes(object);
-    let step = (length / SAMPLE).max(1);
-    let mut left = MOST;
+    let step = (length / MAX_SAMPLED).max(1);
+    let mut left = MAX_VISITED;
     let (mut below, mut seen, mut taken) = (0_u64, 0_u64, 0_u64);
     let mut types: Option<Option<String>> = None;
     let first = kind.items();
-    let pairs = kind.form == Form::Dict;
-    heap.each_held(object, kind, |link, to| {
+    let pairs = kind.form == TypeForm::Dict;
+    heap.each_target(object, kind, |link, to| {
         let Link::Field(offset) = link else { return true };
         let Some(index) = offset.checked_sub(first).map(|inside| inside / 8) else { return true };
         // Keys and values of a dict alternate. Sample whole entries.
@@ -62,7 +62,7 @@ pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -
     if sampled && taken > 0 {
         below = (u128::from(below) * u128::from(seen) / u128::from(taken)).try_into().unwrap_or(u64::MAX);
     }
-    Weight { bytes: own.saturating_add(below), item: types.flatten(), sampled }
+    RetainedEstimate { bytes: own.saturating_add(below), item: types.flatten(), sampled }
 }
 
 /// Bytes of an object and of all objects below it, as far as each has one reference.
@@ -71,19 +71,19 @@ pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 
     let mut queue = vec![object];
     let mut steps = 0;
     while let Some(at) = queue.pop() {
-        if *left == 0 || steps >= BELOW {
+        if *left == 0 || steps >= MAX_BELOW_ITEM {
             break;
         }
         let Some(kind) = heap.type_of(at).filter(|_| heap.refcnt(at) == 1) else { continue };
         *left -= 1;
         steps += 1;
         sum = sum.saturating_add(heap.own_bytes(at));
-        heap.each_held(at, &kind, |link, to| {
+        heap.each_target(at, &kind, |link, to| {
             // An instance references its class, which does not belong to it.
-            if link != Link::Beside("(type)") {
+            if link != Link::NoField("(type)") {
                 queue.push(to);
             }
-            queue.len() < BELOW
+            queue.len() < MAX_BELOW_ITEM
         });
     }
     sum

@@ -7,7 +7,7 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::PyType;
 
 /// Type name, struct, and fields.
-const NUMBERS: [(&str, &str, &[&str]); 4] = [
+const FIELDS: [(&str, &str, &[&str]); 4] = [
     ("functools._lru_cache_wrapper", "lru_cache_object", &["hits", "misses", "maxsize"]),
     ("_asyncio.Future", "FutureObj", &["fut_state"]),
     ("_asyncio.Task", "TaskObj", &["task_state"]),
@@ -16,16 +16,16 @@ const NUMBERS: [(&str, &str, &[&str]); 4] = [
 
 /// Offsets of such fields by type, found on first use.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub(super) struct NumericFields {
     known: HashMap<Addr, Vec<u64>>,
 }
 
-impl Numbers {
+impl NumericFields {
     /// Offsets for objects of a type, including fields of its base types.
     pub(super) fn of(&mut self, heap: &Heap<'_>, kind: &PyType) -> &[u64] {
         self.known.entry(kind.address).or_insert_with(|| {
             let bases = heap.objects().bases(kind.address).filter_map(|base| heap.type_at(base));
-            let structs = bases.filter_map(|base| NUMBERS.iter().find(|(name, ..)| *name == base.name));
+            let structs = bases.filter_map(|base| FIELDS.iter().find(|(name, ..)| *name == base.name));
             let layout = &heap.runtime().layout;
             let offsets = |(_, of, fields): &(&str, &str, &'static [&'static str])| {
                 let of = (*of).to_owned();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::find::{Finder, Found};
+use super::find::{PendingTask, TaskFinder};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::runtimes::cpython::frames::PyFrame;
@@ -22,7 +22,7 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
 /// Files of asyncio whose methods wait for their own object.
 const OBJECTS: [&str; 4] = ["/asyncio/locks.py", "/asyncio/queues.py", "/asyncio/streams.py", "/asyncio/subprocess.py"];
 
-pub(super) fn is_gather(finder: &Finder<'_, '_>, future: Addr) -> bool {
+pub(super) fn is_gather(finder: &TaskFinder<'_, '_>, future: Addr) -> bool {
     finder.heap.type_of(future).is_some_and(|kind| kind.name == GATHER)
 }
 
@@ -31,16 +31,16 @@ const SLEEP: &str = "asyncio.sleep";
 
 /// What a task waits for, and the same without details that differ between similar tasks.
 pub(super) fn awaiting(
-    finder: &Finder<'_, '_>,
-    task: &Found,
+    finder: &TaskFinder<'_, '_>,
+    task: &PendingTask,
     names: &HashMap<Addr, Option<String>>,
 ) -> (String, String) {
-    let words = words(finder, task, names);
+    let words = description(finder, task, names);
     let alike = if words.starts_with(SLEEP) { SLEEP.to_owned() } else { words.clone() };
     (words, alike)
 }
 
-fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<String>>) -> String {
+fn description(finder: &TaskFinder<'_, '_>, task: &PendingTask, names: &HashMap<Addr, Option<String>>) -> String {
     let Some(waiter) = task.waiter else {
         return "nothing: it is ready to run, or has not started".to_owned();
     };
@@ -64,7 +64,7 @@ fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<Str
 }
 
 /// The first argument of a function.
-fn first(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+fn first_argument(finder: &TaskFinder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
     let word = finder.objects.word_at(frame.variables(finder.python.runtime())?, 0)?;
     Some(Addr::new(word & !7)).filter(|at| finder.objects.is_object(*at))
 }
@@ -74,17 +74,17 @@ fn is_sleep(file: &str, name: &str) -> bool {
 }
 
 /// The object with the time that a frame of [`SLEEP`] sleeps.
-pub(super) fn delay(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+pub(super) fn delay(finder: &TaskFinder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
     let code = finder.python.all_code().codes.code(frame.code)?;
     let name = code.name().rsplit('.').next().unwrap_or_default();
-    if is_sleep(code.file(), name) { first(finder, frame) } else { None }
+    if is_sleep(code.file(), name) { first_argument(finder, frame) } else { None }
 }
 
-fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
+fn by_function(finder: &TaskFinder<'_, '_>, frame: &PyFrame) -> Option<String> {
     let code = finder.python.all_code().codes.code(frame.code)?;
     let name = code.name().rsplit('.').next().unwrap_or_default();
     if is_sleep(code.file(), name) {
-        let seconds = first(finder, frame).and_then(|delay| {
+        let seconds = first_argument(finder, frame).and_then(|delay| {
             let kind = finder.objects.type_of(delay).and_then(|kind| finder.heap.type_at(kind))?;
             match kind.name.as_str() {
                 "float" => finder.objects.float(delay).map(|seconds| seconds.to_string()),
@@ -97,7 +97,7 @@ fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
         return Some((*words).to_owned());
     }
     if OBJECTS.iter().any(|file| code.file().ends_with(file)) {
-        let object = first(finder, frame)?;
+        let object = first_argument(finder, frame)?;
         let kind = finder.objects.type_of(object).and_then(|kind| finder.heap.type_at(kind))?;
         return Some(format!("{}.{name} ({object})", printable(&kind.name)));
     }

@@ -10,7 +10,7 @@ use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::objects::flags;
 
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct GlobalNames {
     /// Name of each object in a global or class attribute.
     named: HashMap<Addr, String>,
     /// Owner of each module's and class's dict.
@@ -19,12 +19,12 @@ pub(super) struct Places {
 }
 
 /// Maximum number of dict entries read. A large application has a few hundred thousand.
-const MOST: u64 = 1 << 24;
+const MAX_ENTRIES: u64 = 1 << 24;
 
-impl Places {
+impl GlobalNames {
     /// Reads the dicts of all modules in `sys.modules`, and of all known classes.
-    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>) -> Places {
-        let mut out = Places::default();
+    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>) -> GlobalNames {
+        let mut out = GlobalNames::default();
         let objects = heap.objects();
         let runtime = python.runtime();
         let modules = runtime.interpreters.iter().flat_map(|interpreter| runtime.modules(*interpreter));
@@ -32,23 +32,23 @@ impl Places {
         // An object in several modules gets its name from `__main__`, else from the module with the shortest name.
         modules.sort_by_key(|(name, _)| (name != "__main__", name.len(), name.clone()));
         for (module, dict) in modules {
-            out.take(heap, dict, &module);
+            out.add_dict(heap, dict, &module);
         }
         for number in 0..heap.types() as u32 {
             let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) else {
                 continue;
             };
             if let Some(dict) = objects.ptr_at(kind.address, objects.shape.types.dict).filter(|dict| !dict.is_null()) {
-                out.take(heap, dict, &kind.name);
+                out.add_dict(heap, dict, &kind.name);
             }
         }
         out
     }
 
-    fn take(&mut self, heap: &Heap<'_>, dict: Addr, whose: &str) {
+    fn add_dict(&mut self, heap: &Heap<'_>, dict: Addr, whose: &str) {
         let objects = heap.objects();
         // A module may be listed under several names.
-        if self.seen >= MOST || self.dicts.contains_key(&dict) {
+        if self.seen >= MAX_ENTRIES || self.dicts.contains_key(&dict) {
             return;
         }
         self.dicts.insert(dict, whose.to_owned());
@@ -67,7 +67,7 @@ impl Places {
     }
 
     /// Owner of the namespace dict at `dict`.
-    pub(super) fn dict(&self, dict: Addr) -> Option<&str> {
+    pub(super) fn owner_of_dict(&self, dict: Addr) -> Option<&str> {
         self.dicts.get(&dict).map(String::as_str)
     }
 }

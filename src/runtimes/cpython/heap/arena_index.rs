@@ -7,10 +7,10 @@ use crate::addr::{Addr, AddrRange};
 const GRANULE_BITS: u32 = 18;
 
 /// Maximum number of granules in the table, 4 bytes each. If arenas are farther apart, binary search is used.
-const MOST_GRANULES: u64 = 1 << 22;
+const MAX_GRANULES: u64 = 1 << 22;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct ArenaIndex {
     /// Disjoint ranges, sorted by address.
     ranges: Vec<AddrRange>,
     /// Granule of the first arena.
@@ -19,24 +19,24 @@ pub(super) struct Places {
     table: Vec<u32>,
 }
 
-impl Places {
+impl ArenaIndex {
     /// Creates the table. `ranges` must be disjoint and sorted.
-    pub(super) fn new(ranges: Vec<AddrRange>) -> Places {
+    pub(super) fn new(ranges: Vec<AddrRange>) -> ArenaIndex {
         let granule = |at: Addr| at.get() >> GRANULE_BITS;
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Places::default() };
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return ArenaIndex::default() };
         let (first, last) = (granule(first.start), granule(last.end));
-        let mut places = Places { ranges, first, table: Vec::new() };
-        if last - first < MOST_GRANULES {
-            places.table = vec![0; (last - first + 1) as usize];
-            for (i, range) in places.ranges.iter().enumerate().rev() {
+        let mut index = ArenaIndex { ranges, first, table: Vec::new() };
+        if last - first < MAX_GRANULES {
+            index.table = vec![0; (last - first + 1) as usize];
+            for (i, range) in index.ranges.iter().enumerate().rev() {
                 for at in granule(range.start)..=granule(range.end.saturating_sub(1)) {
-                    if let Some(slot) = places.table.get_mut((at - first) as usize) {
+                    if let Some(slot) = index.table.get_mut((at - first) as usize) {
                         *slot = i as u32 + 1;
                     }
                 }
             }
         }
-        places
+        index
     }
 
     /// Index of the arena that contains `at`.
@@ -70,14 +70,14 @@ mod tests {
         ];
         let far = [near.clone(), vec![range(0x7fff_0000_0000, 0x10_0000)]].concat();
         for ranges in [near, far] {
-            let places = Places::new(ranges.clone());
+            let index = ArenaIndex::new(ranges.clone());
             for (i, range) in ranges.iter().enumerate() {
-                assert_eq!(places.find(range.start), Some(i));
-                assert_eq!(places.find(range.end.saturating_sub(1)), Some(i));
+                assert_eq!(index.find(range.start), Some(i));
+                assert_eq!(index.find(range.end.saturating_sub(1)), Some(i));
             }
             let outside = [0, 0x7f00_0000_ffff, 0x7f00_0015_0000, 0x7f00_01ff_ffff, 0x7f00_0210_0000, u64::MAX];
-            assert!(outside.iter().all(|at| places.find(Addr::new(*at)).is_none()));
+            assert!(outside.iter().all(|at| index.find(Addr::new(*at)).is_none()));
         }
-        assert_eq!(Places::default().find(Addr::new(1)), None);
+        assert_eq!(ArenaIndex::default().find(Addr::new(1)), None);
     }
 }

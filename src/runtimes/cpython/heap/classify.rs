@@ -2,17 +2,17 @@
 
 use std::collections::HashSet;
 
+use super::arena_index::ArenaIndex;
 use super::arena_map::{ArenaMap, Block, FREE, OTHER_BLOCK, PoolMap};
 use super::deque::Cursor;
 use super::owned::OwnedKind;
-use super::places::Places;
 use super::source::{Source, word};
 use super::types::{TypeCache, Types};
-use super::visit::{Held, Owned, Visitor};
+use super::visit::{OwnedMemory, RawReference, Visitor};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::walk::Walks;
-use crate::runtimes::cpython::objects::{Form, Objects, PyType, flags};
+use crate::runtimes::cpython::objects::{Objects, PyType, TypeForm, flags};
 use crate::runtimes::cpython::obmalloc::pools::{self, PoolShape};
 use crate::runtimes::cpython::obmalloc::{Arena, PoolState};
 use crate::runtimes::cpython::runtime::Runtime;
@@ -20,18 +20,18 @@ use crate::runtimes::cpython::shape::is_count;
 
 /// References that lead out of an arena's objects to other memory.
 #[derive(Default)]
-pub(super) struct Leads {
+pub(super) struct OutgoingRefs {
     /// Owned memory that begins in an arena: its address, with the number of its kind in the highest byte.
     inside: Vec<u64>,
     /// Other owned memory, with its owner.
-    pub(super) owned: Vec<(Owned, u64)>,
+    pub(super) owned: Vec<(OwnedMemory, u64)>,
     pub(super) outside: Vec<u64>,
 }
 
 /// Bits of a user-space address, on every supported machine.
 const ADDRESS_BITS: u32 = 56;
 
-impl Leads {
+impl OutgoingRefs {
     /// Iterates owned memory that begins in an arena: address and kind.
     pub(super) fn inside(&self) -> impl Iterator<Item = (u64, OwnedKind)> + '_ {
         let of = |word: &u64| {
@@ -42,7 +42,7 @@ impl Leads {
     }
 
     /// Removes duplicates, keeping the last of each, and unused capacity.
-    fn finish(&mut self) {
+    fn dedup(&mut self) {
         let mut seen = HashSet::new();
         self.outside.reverse();
         self.outside.retain(|to| seen.insert(*to));
@@ -53,18 +53,18 @@ impl Leads {
 }
 
 /// What a census needs to classify blocks.
-pub(super) struct Scene<'s, 'p> {
+pub(super) struct Classifier<'s, 'p> {
     pub(super) runtime: &'s Runtime<'p>,
     pub(super) objects: Objects<'p>,
     pub(super) types: &'s Types<'p>,
     pub(super) pools: PoolShape,
-    pub(super) arenas: Places,
+    pub(super) arenas: ArenaIndex,
     /// Modules of the process. Objects in their data are never freed, and are not part of the heap.
     pub(super) images: Vec<AddrRange>,
     pub(super) debug: u64,
 }
 
-impl<'p> Scene<'_, 'p> {
+impl<'p> Classifier<'_, 'p> {
     pub(super) fn visitor<'v>(&'v self, source: &'v Source<'p>, cursor: &'v Cursor) -> Visitor<'v, 'p> {
         Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor }
     }
@@ -75,7 +75,7 @@ impl<'p> Scene<'_, 'p> {
 
     /// Whether `at` is in an arena or in a module.
     #[inline(always)]
-    pub(super) fn is_known_place(&self, at: u64) -> bool {
+    pub(super) fn is_known_address(&self, at: u64) -> bool {
         let at = Addr::new(at);
         self.arenas.find(at).is_some() || {
             let i = self.images.partition_point(|range| range.end <= at);
@@ -132,19 +132,19 @@ impl<'p> Scene<'_, 'p> {
         let object = Addr::new(at);
         let count = |sized: u64| Some((source.word(at.wrapping_add(sized))? as i64).unsigned_abs());
         let size = match kind.form {
-            Form::Text => {
+            TypeForm::Text => {
                 let content = self.objects.text_in(object, |offset| source.word(at.wrapping_add(offset)))?;
                 match content.compact {
                     true => content.start.checked_since(object)?.checked_add(content.bytes())?,
                     false => kind.basicsize,
                 }
             }
-            Form::Integer => {
+            TypeForm::Integer => {
                 let digits = self.objects.integer_in(|offset| source.word(at.wrapping_add(offset)))?.digits;
                 kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
             }
             // The size depends on the code that it runs. `itemsize` only shows that it is variable.
-            Form::Generator => kind.basicsize,
+            TypeForm::Generator => kind.basicsize,
             _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
             _ if kind.is(flags::INLINE_VALUES) => {
                 let capacity = shape.dict.capacity?;
@@ -158,18 +158,18 @@ impl<'p> Scene<'_, 'p> {
     }
 
     /// Classifies the blocks of an arena.
-    pub(super) fn arena(
+    pub(super) fn classify_arena(
         &self,
         source: &Source<'p>,
         arena: &Arena,
         size: u64,
         walks: &Walks,
         (cache, cursor): &mut (TypeCache, Cursor),
-    ) -> (ArenaMap, Leads) {
+    ) -> (ArenaMap, OutgoingRefs) {
         let visitor = self.visitor(source, cursor);
         let free = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
-        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
-        let mut leads = Leads::default();
+        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), first_number: 0 };
+        let mut outgoing = OutgoingRefs::default();
         let mut start = arena.first_pool;
         while start < arena.untouched {
             let first = map.states.len() as u32;
@@ -181,20 +181,26 @@ impl<'p> Scene<'_, 'p> {
                 map.pools.push(PoolMap { start, block, blocks, first, state: pool.state, sound: pool.sound });
                 for (i, free) in pool.free.iter().enumerate() {
                     let range = pools::block_at(&self.pools, start, pool.block, i as u64);
-                    let state = if *free { FREE } else { self.block(&visitor, range, cache, &mut leads) };
+                    let state = if *free { FREE } else { self.classify_block(&visitor, range, cache, &mut outgoing) };
                     map.states.push(state);
                 }
             }
             start = start.saturating_add(size);
         }
         map.states.shrink_to_fit();
-        leads.finish();
-        (map, leads)
+        outgoing.dedup();
+        (map, outgoing)
     }
 
-    /// Classifies a used block. Adds the references of an object in it to `leads`.
+    /// Classifies a used block. Adds the references of an object in it to `outgoing`.
     #[inline(always)]
-    fn block(&self, visitor: &Visitor<'_, 'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
+    fn classify_block(
+        &self,
+        visitor: &Visitor<'_, 'p>,
+        range: AddrRange,
+        cache: &mut TypeCache,
+        outgoing: &mut OutgoingRefs,
+    ) -> u8 {
         let source = visitor.source;
         let shape = &self.objects.shape;
         let words = source.words(range.start.get(), range.len());
@@ -220,16 +226,16 @@ impl<'p> Scene<'_, 'p> {
             }
             let kind = kind.clone();
             self.types.confirm(&kind);
-            visitor.each(at, &kind, 0, &mut |_, held| {
-                match held {
-                    Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
-                    Held::Object(..) => {}
-                    Held::Memory(Owned { kind, at, .. })
+            visitor.each(at, &kind, 0, &mut |_, reference| {
+                match reference {
+                    RawReference::Object(_, to) if !self.is_known_address(to) => outgoing.outside.push(to),
+                    RawReference::Object(..) => {}
+                    RawReference::Memory(OwnedMemory { kind, at, .. })
                         if at < 1 << ADDRESS_BITS && self.arenas.find(Addr::new(at)).is_some() =>
                     {
-                        leads.inside.push(u64::from(kind.number()) << ADDRESS_BITS | at);
+                        outgoing.inside.push(u64::from(kind.number()) << ADDRESS_BITS | at);
                     }
-                    Held::Memory(memory) => leads.owned.push((memory, at)),
+                    RawReference::Memory(memory) => outgoing.owned.push((memory, at)),
                 }
                 true
             });

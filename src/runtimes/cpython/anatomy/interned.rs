@@ -6,38 +6,38 @@
 use std::collections::BTreeSet;
 
 use super::kind_of;
-use super::names::Names;
+use super::names::KeptNames;
 use crate::addr::{Addr, WORD};
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::Form;
+use crate::runtimes::cpython::objects::TypeForm;
 
 /// Maximum number of objects of a table in one direction from a known one.
-const MOST: usize = 512;
+const MAX_STEPS: usize = 512;
 
 /// Form of such an object, and the distance in bytes to the next one. `None` if the object is not of this kind.
-fn shape(heap: &Heap<'_>, at: Addr) -> Option<(Form, u64)> {
+fn shape(heap: &Heap<'_>, at: Addr) -> Option<(TypeForm, u64)> {
     let kind = kind_of(heap, at)?;
     let objects = heap.objects();
     let letter = |end: u64| end.saturating_add(2).next_multiple_of(WORD);
     match kind.form {
-        Form::Integer if kind.name == "int" => {
+        TypeForm::Integer if kind.name == "int" => {
             let digits = objects.integer_form(at)?.digits;
-            (digits <= 1).then_some((Form::Integer, (objects.shape.long_digits + 4).next_multiple_of(WORD)))
+            (digits <= 1).then_some((TypeForm::Integer, (objects.shape.long_digits + 4).next_multiple_of(WORD)))
         }
-        Form::Text => {
+        TypeForm::Text => {
             let content = objects.text_content(at).filter(|content| content.compact && content.kind == 1)?;
-            (content.length == 1).then(|| (Form::Text, letter(content.start.since(at))))
+            (content.length == 1).then(|| (TypeForm::Text, letter(content.start.since(at))))
         }
-        Form::Bytes => (objects.ob_size(at)? == 1).then(|| (Form::Bytes, letter(objects.shape.bytes))),
+        TypeForm::Bytes => (objects.ob_size(at)? == 1).then(|| (TypeForm::Bytes, letter(objects.shape.bytes))),
         _ => None,
     }
 }
 
 /// Finds all objects in the tables that contain objects of `fixed`. Each is returned with the object that can replace
 /// it.
-pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names) -> Vec<(Addr, Addr)> {
+pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &KeptNames) -> Vec<(Addr, Addr)> {
     let mut out = Vec::new();
-    for form in [Form::Integer, Form::Text, Form::Bytes] {
+    for form in [TypeForm::Integer, TypeForm::Text, TypeForm::Bytes] {
         let mut all: BTreeSet<Addr> = BTreeSet::new();
         for &at in fixed {
             if all.contains(&at) {
@@ -47,7 +47,7 @@ pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names) -> Vec<(Addr, 
             all.insert(at);
             for down in [true, false] {
                 let beside = |at: &Addr| if down { at.checked_sub(step) } else { at.checked_add(step) };
-                let more = std::iter::successors(beside(&at), beside).take(MOST);
+                let more = std::iter::successors(beside(&at), beside).take(MAX_STEPS);
                 all.extend(more.take_while(|at| shape(heap, *at) == Some((form, step))));
             }
         }

@@ -7,21 +7,21 @@ use crate::facts::ElementRow;
 use crate::memory::Memory;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::code::function_text;
-use crate::runtimes::cpython::objects::{Form, PyType};
+use crate::runtimes::cpython::objects::{PyType, TypeForm};
 
 /// Maximum length of a value shown next to a field: characters of a text, and four times the bytes of a buffer.
-const SHORT_TEXT: usize = 256;
+const MAX_FIELD_CHARS: usize = 256;
 
 /// Maximum number of bytes shown of a buffer on its own.
 const PREVIEW: usize = 256;
 
-pub(in crate::runtimes::cpython) struct Brief<'h, 'p> {
+pub(in crate::runtimes::cpython) struct ShortText<'h, 'p> {
     pub(super) heap: &'h Heap<'p>,
 }
 
-impl<'h, 'p> Brief<'h, 'p> {
-    pub(in crate::runtimes::cpython) fn new(heap: &'h Heap<'p>) -> Brief<'h, 'p> {
-        Brief { heap }
+impl<'h, 'p> ShortText<'h, 'p> {
+    pub(in crate::runtimes::cpython) fn new(heap: &'h Heap<'p>) -> ShortText<'h, 'p> {
+        ShortText { heap }
     }
 
     /// Type of a possible object, in the heap or in static data.
@@ -32,59 +32,59 @@ impl<'h, 'p> Brief<'h, 'p> {
         self.heap.type_at(self.heap.objects().type_of(object)?)
     }
 
-    /// Value of an object: text, number, or the name of a type or function. `most`: maximum number of characters of a
+    /// Value of an object: text, number, or the name of a type or function. `limit`: maximum number of characters of a
     /// text.
-    pub(super) fn value(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
+    pub(super) fn value(&self, object: Addr, kind: &PyType, limit: usize) -> Option<String> {
         match kind.form {
-            Form::Text => self.text(object, most),
+            TypeForm::Text => self.text(object, limit),
             // Contents of containers are listed separately.
-            Form::List | Form::Dict | Form::Set | Form::Deque => None,
+            TypeForm::List | TypeForm::Dict | TypeForm::Set | TypeForm::Deque => None,
             _ if kind.name == "tuple" => None,
             _ => self.short(object, kind, PREVIEW),
         }
     }
 
     /// Value shown next to a field: quoted text, or a container's number of items.
-    pub(in crate::runtimes::cpython) fn beside(&self, object: Addr) -> Option<String> {
+    pub(in crate::runtimes::cpython) fn field_value(&self, object: Addr) -> Option<String> {
         let kind = self.kind_of(object)?;
         match kind.form {
-            Form::Text => self.text(object, SHORT_TEXT).map(|text| format!("{text:?}")),
-            _ => self.short(object, &kind, SHORT_TEXT / 4),
+            TypeForm::Text => self.text(object, MAX_FIELD_CHARS).map(|text| format!("{text:?}")),
+            _ => self.short(object, &kind, MAX_FIELD_CHARS / 4),
         }
     }
 
-    fn text(&self, object: Addr, most: usize) -> Option<String> {
+    fn text(&self, object: Addr, limit: usize) -> Option<String> {
         let objects = self.heap.objects();
-        let mut text = objects.text(object, most)?;
-        if objects.text_content(object)?.length > most as u64 {
+        let mut text = objects.text(object, limit)?;
+        if objects.text_content(object)?.length > limit as u64 {
             text.push('…');
         }
         Some(text)
     }
 
-    fn short(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
+    fn short(&self, object: Addr, kind: &PyType, limit: usize) -> Option<String> {
         let objects = self.heap.objects();
         match kind.form {
-            Form::Integer if kind.name == "bool" => {
+            TypeForm::Integer if kind.name == "bool" => {
                 objects.integer(object).map(|value| if value == 0 { "False" } else { "True" }.to_owned())
             }
-            Form::Integer => objects.integer_text(object),
-            Form::Leaf if kind.name == "float" => objects.float(object).map(|value| format!("{value:?}")),
-            Form::Bytes => Some(quoted(&objects.bytes(object, most)?, self.length(object, kind)?)),
-            Form::ByteArray => {
+            TypeForm::Integer => objects.integer_text(object),
+            TypeForm::Leaf if kind.name == "float" => objects.float(object).map(|value| format!("{value:?}")),
+            TypeForm::Bytes => Some(quoted(&objects.bytes(object, limit)?, self.length(object, kind)?)),
+            TypeForm::ByteArray => {
                 let length = self.length(object, kind)?;
                 let start = self.heap.runtime().view("PyByteArrayObject", object).ptr("ob_start").ok()?;
-                let bytes = objects.memory.bytes(start, usize::try_from(length).ok()?.min(most)).ok()?;
+                let bytes = objects.memory.bytes(start, usize::try_from(length).ok()?.min(limit)).ok()?;
                 Some(quoted(&bytes, length))
             }
-            Form::Type => self.heap.type_at(object).map(|found| found.name.clone()),
-            Form::NdArray => {
+            TypeForm::Type => self.heap.type_at(object).map(|found| found.name.clone()),
+            TypeForm::NdArray => {
                 let array = self.heap.ndarray(object)?;
                 let shape: Vec<String> = array.shape.iter().map(u64::to_string).collect();
                 let whose = if array.owns { "owns its data" } else { "data of another object" };
                 Some(format!("{} [{}], {whose}", array.dtype, shape.join(", ")))
             }
-            Form::List | Form::Dict | Form::Set | Form::Deque | Form::Array => {
+            TypeForm::List | TypeForm::Dict | TypeForm::Set | TypeForm::Deque | TypeForm::Array => {
                 let length = self.length(object, kind)?;
                 Some(format!("of {}", crate::units::exact(length)))
             }
@@ -102,11 +102,11 @@ impl<'h, 'p> Brief<'h, 'p> {
     pub(in crate::runtimes::cpython) fn length(&self, object: Addr, kind: &PyType) -> Option<u64> {
         let objects = self.heap.objects();
         match kind.form {
-            Form::Text => objects.text_content(object).map(|content| content.length),
-            Form::Dict => objects.word_at(object, objects.shape.dict.used),
-            Form::Set => self.heap.runtime().view("PySetObject", object).u64("used").ok(),
-            Form::Integer | Form::Leaf | Form::Type => None,
-            Form::List | Form::Deque | Form::Array | Form::Bytes | Form::ByteArray => {
+            TypeForm::Text => objects.text_content(object).map(|content| content.length),
+            TypeForm::Dict => objects.word_at(object, objects.shape.dict.used),
+            TypeForm::Set => self.heap.runtime().view("PySetObject", object).u64("used").ok(),
+            TypeForm::Integer | TypeForm::Leaf | TypeForm::Type => None,
+            TypeForm::List | TypeForm::Deque | TypeForm::Array | TypeForm::Bytes | TypeForm::ByteArray => {
                 objects.ob_size(object).map(i64::unsigned_abs)
             }
             _ if kind.itemsize == 8 => objects.ob_size(object).map(i64::unsigned_abs),
@@ -129,7 +129,7 @@ impl<'h, 'p> Brief<'h, 'p> {
     pub(super) fn element(&self, index: u64, object: Addr) -> ElementRow {
         ElementRow {
             index,
-            value: self.beside(object),
+            value: self.field_value(object),
             object: Some(object),
             object_type: self.kind_of(object).map(|kind| kind.name.clone().into()),
             ..ElementRow::default()
